@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# One interface target that every target of ours links: warnings are errors, and the sanitizers
+# when they are asked for.
+add_library(batchai_warnings INTERFACE)
+target_compile_options(
+  batchai_warnings
+  INTERFACE -Wall
+            -Wextra
+            -Wpedantic
+            -Wshadow
+            -Wnon-virtual-dtor
+            -Wold-style-cast
+            -Wcast-align
+            -Woverloaded-virtual
+            -Wconversion
+            -Wsign-conversion
+            -Wnull-dereference
+            -Wformat=2
+            -Werror)
+# GCC 12 reports false positives of these two in optimised standard-library code.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(batchai_warnings INTERFACE -Wno-maybe-uninitialized -Wno-null-dereference
+                                                    -Wno-restrict)
+endif()
+target_compile_definitions(batchai_warnings INTERFACE _GNU_SOURCE)
+
+if(BATCHAI_SANITIZE)
+  target_compile_options(batchai_warnings INTERFACE -fsanitize=address,undefined
+                                                    -fno-omit-frame-pointer
+                                                    -fno-sanitize-recover=all)
+  target_link_options(batchai_warnings INTERFACE -fsanitize=address,undefined)
+else()
+  target_compile_options(batchai_warnings INTERFACE -fstack-protector-strong)
+  target_link_options(batchai_warnings INTERFACE -Wl,-z,relro,-z,now)
+endif()

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/file.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace batchai::base {
+
+namespace {
+
+tl::unexpected<Error> system_error(std::string_view action, const std::filesystem::path& path) {
+    const int code = errno;
+    Error error{fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), {}, {}};
+    error.exit_code = code == ENOENT ? ExitCode::not_found : ExitCode::failed;
+    return tl::unexpected<Error>(std::move(error));
+}
+
+bool write_all(int descriptor, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
+// A complete, synced temporary file beside `path`.
+Result<std::string> write_temporary(const std::filesystem::path& path, std::string_view bytes,
+                                    mode_t mode) {
+    std::string name =
+        (path.parent_path() / ("." + path.filename().string() + ".XXXXXX")).string();
+    FileDescriptor file(mkostemp(name.data(), O_CLOEXEC));
+    if (!file.valid()) return system_error("create a temporary file for it", path);
+    const bool complete = write_all(file.get(), bytes) && fchmod(file.get(), mode) == 0 &&
+                          fsync(file.get()) == 0;
+    if (complete) return name;
+    auto error = system_error("write", path);
+    unlink(name.c_str());
+    return error;
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+    // Best effort: some network file systems refuse fsync on directories.
+    const FileDescriptor handle(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (handle.valid()) fsync(handle.get());
+}
+
+}  // namespace
+
+void FileDescriptor::reset(int descriptor) {
+    if (descriptor_ >= 0) close(descriptor_);
+    descriptor_ = descriptor;
+}
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) return system_error("read", path);
+    std::string bytes;
+    std::string chunk(64UL << 10U, '\0');
+    while (true) {
+        const ssize_t count = read(file.get(), chunk.data(), chunk.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return system_error("read", path);
+        if (count == 0) return bytes;
+        bytes.append(chunk, 0, static_cast<std::size_t>(count));
+        if (bytes.size() > limit)
+            return fail(fmt::format("the file is larger than {} bytes", limit), path.string());
+    }
+}
+
+Result<void> write_atomically(const std::filesystem::path& path, std::string_view bytes,
+                              mode_t mode) {
+    auto temporary = write_temporary(path, bytes, mode);
+    if (!temporary) return tl::unexpected<Error>(temporary.error());
+    if (rename(temporary->c_str(), path.c_str()) != 0) {
+        auto error = system_error("replace", path);
+        unlink(temporary->c_str());
+        return error;
+    }
+    sync_directory(path.parent_path());
+    return {};
+}
+
+Result<void> create_exclusively(const std::filesystem::path& path, std::string_view bytes,
+                                mode_t mode) {
+    auto temporary = write_temporary(path, bytes, mode);
+    if (!temporary) return tl::unexpected<Error>(temporary.error());
+    const int status = link(temporary->c_str(), path.c_str());
+    const int code = errno;
+    unlink(temporary->c_str());
+    if (status == 0) {
+        sync_directory(path.parent_path());
+        return {};
+    }
+    errno = code;
+    if (code == EEXIST) return fail("already exists", path.string(), {}, ExitCode::refused);
+    return system_error("create", path);
+}
+
+Result<void> make_directories(const std::filesystem::path& path, mode_t mode) {
+    if (path.empty() || mkdir(path.c_str(), mode) == 0) return {};
+    if (errno == ENOENT && path.has_parent_path() && path.parent_path() != path) {
+        if (auto made = make_directories(path.parent_path(), mode); !made) return made;
+        if (mkdir(path.c_str(), mode) == 0) return {};
+    }
+    struct stat status {};
+    if (errno == EEXIST && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return {};
+    return system_error("create the directory", path);
+}
+
+}  // namespace batchai::base

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sys/types.h>
+
+#include "base/error.hpp"
+
+namespace batchai::base {
+
+// Owns a file descriptor; closes it at the end. Move-only.
+class FileDescriptor {
+  public:
+    FileDescriptor() = default;
+    explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+    FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(other.release()) {}
+    FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+        reset(other.release());
+        return *this;
+    }
+    FileDescriptor(const FileDescriptor&) = delete;
+    FileDescriptor& operator=(const FileDescriptor&) = delete;
+    ~FileDescriptor() { reset(-1); }
+
+    [[nodiscard]] int get() const { return descriptor_; }
+    [[nodiscard]] bool valid() const { return descriptor_ >= 0; }
+    int release() { return std::exchange(descriptor_, -1); }
+    void reset(int descriptor);
+
+  private:
+    int descriptor_ = -1;
+};
+
+// The whole file, refused above `limit` bytes. `where` of the error is the path.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
+                                            std::size_t limit = 64UL << 20U);
+
+// Temporary name in the same directory, write, fsync, rename: a reader sees the old bytes or the
+// new ones, never half a file. Works on NFS.
+[[nodiscard]] Result<void> write_atomically(const std::filesystem::path& path,
+                                            std::string_view bytes, mode_t mode = 0644);
+
+// As write_atomically, but fails with ExitCode::refused when the path exists (link(2) of a
+// complete temporary file, so that no reader sees it half-made).
+[[nodiscard]] Result<void> create_exclusively(const std::filesystem::path& path,
+                                              std::string_view bytes, mode_t mode = 0644);
+
+// mkdir -p; every directory that it makes gets `mode`.
+[[nodiscard]] Result<void> make_directories(const std::filesystem::path& path, mode_t mode = 0755);
+
+}  // namespace batchai::base

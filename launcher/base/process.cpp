@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+
+namespace batchai::base {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Pipe {
+    FileDescriptor read_end;
+    FileDescriptor write_end;
+};
+
+std::optional<Pipe> make_pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
+    return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+    std::vector<char*> out;
+    out.reserve(words.size() + 1);
+    for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+    out.push_back(nullptr);
+    return out;
+}
+
+struct Pipes {
+    Pipe input;
+    Pipe output;
+    Pipe error;
+};
+
+Result<pid_t> start(const Arguments& arguments, const RunOptions& options, const Pipes& pipes) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes.input.read_end.get(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, pipes.output.write_end.get(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, pipes.error.write_end.get(), STDERR_FILENO);
+    const std::vector<char*> argv = pointers(arguments);
+    std::vector<char*> variables;
+    if (options.environment) variables = pointers(*options.environment);
+    pid_t child = -1;
+    const int code = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(),
+                                  options.environment ? variables.data() : environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (code == 0) return child;
+    return fail(fmt::format("cannot be started: {}", std::strerror(code)), arguments.front(),
+                code == ENOENT ? "is it installed and on PATH?" : "", ExitCode::failed);
+}
+
+// Reads what is there; false at the end of the stream.
+bool drain(int descriptor, std::string& into) {
+    std::array<char, 16384> chunk{};
+    const ssize_t count = read(descriptor, chunk.data(), chunk.size());
+    if (count < 0) return errno == EINTR || errno == EAGAIN;
+    into.append(chunk.data(), static_cast<std::size_t>(count));
+    return count > 0;
+}
+
+Result<void> collect(const Pipes& pipes, const RunOptions& options, Clock::time_point end,
+                     Completed& completed) {
+    std::array<pollfd, 2> waiting{{{pipes.output.read_end.get(), POLLIN, 0},
+                                   {pipes.error.read_end.get(), POLLIN, 0}}};
+    const std::array<std::string*, 2> into{&completed.standard_output, &completed.standard_error};
+    while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+        if (left <= 0) return fail("deadline", {}, {}, ExitCode::timed_out);
+        const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(left));
+        if (ready < 0 && errno != EINTR) return fail(std::strerror(errno));
+        for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i) {
+            if (waiting[i].revents != 0 && !drain(waiting[i].fd, *into[i])) waiting[i].fd = -1;
+            if (into[i]->size() > options.output_limit)
+                return fail(fmt::format("printed more than {} bytes", options.output_limit));
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+int shell_exit_code(int wait_status) {
+    if (WIFSIGNALED(wait_status)) return 128 + WTERMSIG(wait_status);
+    return WEXITSTATUS(wait_status);
+}
+
+Environment environment_without(const std::vector<std::string>& prefixes) {
+    Environment kept;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        const auto matches = [&](const std::string& prefix) { return text.starts_with(prefix); };
+        if (std::none_of(prefixes.begin(), prefixes.end(), matches)) kept.emplace_back(text);
+    }
+    return kept;
+}
+
+Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
+    auto input = make_pipe();
+    auto output = make_pipe();
+    auto error = make_pipe();
+    if (!input || !output || !error) return fail(std::strerror(errno), "pipe");
+    // The pipe's buffer takes the whole input, so that writing it cannot block.
+    if (options.standard_input.size() > 65536) return fail("standard input above 64 KiB");
+    if (write(input->write_end.get(), options.standard_input.data(),
+              options.standard_input.size()) < 0)
+        return fail(std::strerror(errno), "pipe");
+    Pipes pipes{std::move(*input), std::move(*output), std::move(*error)};
+    const Clock::time_point end = Clock::now() + options.deadline;
+    auto child = start(arguments, options, pipes);
+    if (!child) return tl::unexpected<Error>(child.error());
+    for (Pipe* pipe : {&pipes.output, &pipes.error}) pipe->write_end.reset(-1);
+    pipes.input.read_end.reset(-1);
+    pipes.input.write_end.reset(-1);
+
+    Completed completed;
+    auto collected = collect(pipes, options, end, completed);
+    if (!collected) kill(*child, SIGKILL);
+    int status = 0;
+    while (waitpid(*child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (collected) {
+        completed.exit_code = shell_exit_code(status);
+        return completed;
+    }
+    if (collected.error().exit_code != ExitCode::timed_out)
+        return fail(collected.error().what, arguments.front());
+    return fail(fmt::format("did not end within {} ms and was killed", options.deadline.count()),
+                arguments.front(), {}, ExitCode::timed_out);
+}
+
+}  // namespace batchai::base

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/timestamp.hpp"
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+
+#include <fmt/format.h>
+
+namespace batchai::base {
+
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+using std::chrono::seconds;
+
+Time now() {
+    return std::chrono::time_point_cast<microseconds>(std::chrono::system_clock::now());
+}
+
+namespace {
+
+std::string date_and_time(std::time_t time) {
+    std::tm parts{};
+    gmtime_r(&time, &parts);
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", parts.tm_year + 1900,
+                       parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+}  // namespace
+
+std::string to_iso8601(Time time) {
+    const microseconds since = time.time_since_epoch();
+    const seconds whole = std::chrono::floor<seconds>(since);
+    return fmt::format("{}.{:06}+00:00", date_and_time(whole.count()), (since - whole).count());
+}
+
+std::string to_iso8601_seconds(Time time) {
+    const seconds whole = std::chrono::floor<seconds>(time.time_since_epoch());
+    return date_and_time(whole.count()) + "+00:00";
+}
+
+std::optional<Time> from_iso8601(std::string_view text) {
+    const std::string copy(text);
+    std::tm parts{};
+    int consumed = 0;
+    if (std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &parts.tm_year, &parts.tm_mon,
+                    &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &consumed) != 6)
+        return std::nullopt;
+    parts.tm_year -= 1900;
+    parts.tm_mon -= 1;
+    Time time{duration_cast<microseconds>(seconds(timegm(&parts)))};
+    std::string_view rest = text.substr(static_cast<std::size_t>(consumed));
+    if (!rest.empty() && rest.front() == '.') {
+        std::int64_t fraction = 0;
+        std::int64_t unit = 100000;
+        rest.remove_prefix(1);
+        while (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
+            fraction += (rest.front() - '0') * unit;
+            unit /= 10;
+            rest.remove_prefix(1);
+        }
+        time += microseconds(fraction);
+    }
+    if (!rest.empty() && rest != "+00:00" && rest != "Z") return std::nullopt;
+    return time;
+}
+
+}  // namespace batchai::base

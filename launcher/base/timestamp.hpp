@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace batchai::base {
+
+using Time = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
+
+[[nodiscard]] Time now();
+
+// "2018-06-21T17:15:18.288000+00:00", always UTC, always six digits: the form of the Azure CLI.
+[[nodiscard]] std::string to_iso8601(Time time);
+// "2018-06-21T17:15:18+00:00".
+[[nodiscard]] std::string to_iso8601_seconds(Time time);
+// Reads both forms above, and "2018-06-21T17:15:18" as UTC.
+[[nodiscard]] std::optional<Time> from_iso8601(std::string_view text);
+
+}  // namespace batchai::base

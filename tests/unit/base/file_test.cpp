@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/file.hpp"
+
+#include <cstdlib>
+
+#include <sys/stat.h>
+
+#include <gtest/gtest.h>
+
+namespace batchai::base {
+
+class FileTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name = (std::filesystem::temp_directory_path() / "batchai-file.XXXXXX").string();
+        ASSERT_NE(mkdtemp(name.data()), nullptr);
+        directory_ = name;
+    }
+    void TearDown() override { std::filesystem::remove_all(directory_); }
+    std::filesystem::path directory_;
+};
+
+TEST_F(FileTest, WriteAtomicallyReplacesAndKeepsTheMode) {
+    const auto path = directory_ / "secret";
+    ASSERT_TRUE(write_atomically(path, "one", 0600));
+    ASSERT_TRUE(write_atomically(path, "two", 0600));
+    EXPECT_EQ(read_file(path).value(), "two");
+    struct stat status {};
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0600U);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+}
+
+TEST_F(FileTest, CreateExclusivelyRefusesAnExistingFileAndLeavesItAlone) {
+    const auto path = directory_ / "record";
+    ASSERT_TRUE(create_exclusively(path, "first"));
+    const auto second = create_exclusively(path, "second");
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().exit_code, ExitCode::refused);
+    EXPECT_EQ(read_file(path).value(), "first");
+}
+
+TEST_F(FileTest, ReadFileNamesThePathAndTheLimit) {
+    const auto path = directory_ / "big";
+    ASSERT_TRUE(write_atomically(path, std::string(100, 'x')));
+    const auto bytes = read_file(path, 10);
+    ASSERT_FALSE(bytes);
+    EXPECT_EQ(bytes.error().where, path.string());
+    EXPECT_NE(bytes.error().what.find("10 bytes"), std::string::npos);
+    EXPECT_EQ(read_file(directory_ / "none").error().exit_code, ExitCode::not_found);
+}
+
+TEST_F(FileTest, MakeDirectoriesRefusesAFileInTheWay) {
+    ASSERT_TRUE(write_atomically(directory_ / "file", ""));
+    EXPECT_FALSE(make_directories(directory_ / "file" / "below"));
+    EXPECT_TRUE(make_directories(directory_ / "a" / "b" / "c"));
+    EXPECT_TRUE(make_directories(directory_ / "a" / "b" / "c"));
+}
+
+}  // namespace batchai::base

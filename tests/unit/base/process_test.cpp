@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/process.hpp"
+
+#include <gtest/gtest.h>
+
+namespace batchai::base {
+
+TEST(Run, GivesOutputErrorAndExitCode) {
+    const auto done = run({"sh", "-c", "cat; echo oops >&2; exit 7"}, {.environment = {},
+                                                                       .standard_input = "hi"});
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->exit_code, 7);
+    EXPECT_EQ(done->standard_output, "hi");
+    EXPECT_EQ(done->standard_error, "oops\n");
+}
+
+TEST(Run, NamesAProgramThatIsNotThere) {
+    const auto done = run({"no-such-program-anywhere"});
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().where, "no-such-program-anywhere");
+    EXPECT_FALSE(done.error().hint.empty());
+}
+
+TEST(Run, KillsAtTheDeadline) {
+    RunOptions options;
+    options.deadline = std::chrono::milliseconds(50);
+    const auto done = run({"sleep", "30"}, options);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().exit_code, ExitCode::timed_out);
+}
+
+TEST(Run, SaysASignalAsAShellDoes) {
+    EXPECT_EQ(run({"sh", "-c", "kill -9 $$"})->exit_code, 137);
+}
+
+}  // namespace batchai::base
