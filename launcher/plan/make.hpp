@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job/diagnostic.hpp"
+#include "job/model.hpp"
+#include "job/parse.hpp"
+#include "plan/plan.hpp"
+#include "site/site.hpp"
+
+namespace batchai::plan {
+
+// The named view of Slurm that the job is sent to; without one, the site's defaults apply.
+struct ClusterView {
+    std::string name;
+    std::string vm_size;            // as in cluster.json; looked up without regard to case
+    std::optional<int> node_limit;  // the target node count: the planner's cap
+};
+
+// Everything about the submission that is not in the file.
+struct Submission {
+    Identity identity;  // uuid all zeros for a dry run, so that its output is byte-stable
+    std::optional<ClusterView> cluster;
+    std::string job_directory;  // absolute host path
+    unsigned int user_id = 0;
+    std::string user_name;
+    std::string home;          // absolute
+    std::string storage_root;  // host path of the default storage, $BATCHAI_HOME/storage
+    bool ignore_container = false;
+};
+
+struct Made {
+    std::optional<Plan> plan;  // present iff no diagnostic is an error
+    std::vector<job::Diagnostic> diagnostics;
+};
+
+// JobSpec x site -> Plan. Pure: reads no file and asks no Slurm. Faults are diagnostics at the
+// place in job.json that causes them (position 0:0 where there is none), all of them at once.
+[[nodiscard]] Made make(const job::JobSpec& spec, const job::PositionTable& positions,
+                        const site::Site& site, const Submission& submission);
+
+// The batch script that `sbatch` gets and --dry-run prints: a fixed text that execs
+// `batchai run` with the plan's path and digest as quoted words. `launcher` is the absolute path
+// of the batchai program.
+[[nodiscard]] std::string batch_script(const Plan& plan, const std::string& launcher,
+                                       const std::string& plan_digest);
+
+// The options of sbatch for this plan (no program name, no script): nodes, tasks, partition, …
+// One argv word each; never a shell string.
+[[nodiscard]] std::vector<std::string> sbatch_options(const Plan& plan);
+
+}  // namespace batchai::plan

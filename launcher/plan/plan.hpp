@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+// A Plan is everything that a job needs to run, computed once at submission: a value that can be
+// printed (--dry-run), compared, stored as JSON beside the job, and read back on every node.
+// It knows paths, sizes and variables; it knows no Slurm call and holds no secret's value.
+namespace batchai::plan {
+
+// The job's place in the resource model; part of its paths and of its Slurm comment.
+struct Identity {
+    std::string subscription;
+    std::string resource_group;
+    std::string workspace;
+    std::string experiment;
+    std::string job;
+    std::string cluster;  // empty when the job was not sent to a named cluster
+    std::string uuid;     // new for each creation, so that a job of the same name has its own paths
+
+    // "<subscription>/<group>/workspaces/<ws>/experiments/<exp>/jobs/<job>/<uuid>"
+    // (jobOutputDirectoryPathSegment of Batch AI).
+    [[nodiscard]] std::string path_segment() const;
+    bool operator==(const Identity&) const = default;
+};
+
+// What is asked of Slurm. An empty string or zero means: not asked for.
+struct Allocation {
+    int nodes = 1;
+    int processes = 1;           // ranks in all, over all nodes
+    int processes_per_node = 1;  // the most on any node
+    int cpus_per_process = 0;
+    bool exclusive = true;  // Batch AI's nodes belong to one job at a time
+    std::string partition;
+    std::string constraint;  // node features
+    std::string gres;        // per node, as --gres takes it
+    std::string account;
+    std::string qos;
+    int nice = 0;  // schedulingPriority: low 1000, normal 0, high 0 with the others demoted
+    std::chrono::minutes time_limit{0};
+    std::vector<std::string> extra_options;  // the site's own, one argv word each
+
+    bool operator==(const Allocation&) const = default;
+};
+
+enum class MountScope { job, cluster };
+
+// A directory of the host that appears below the job's (or cluster's) mount root, in the job's
+// private mount namespace only.
+struct Mount {
+    std::string kind;    // the key in job.json: "azureFileShares", "fileServers", …
+    std::string name;    // what the user calls it, for messages: a URL or share name
+    std::string source;  // absolute directory on every node
+    std::string target;  // relative, below the mount root; no "." or ".." component
+    MountScope scope = MountScope::job;
+    bool read_only = false;
+    // The source is the launcher's own default storage: made on first use instead of being an error.
+    bool create_source = false;
+
+    bool operator==(const Mount&) const = default;
+};
+
+// Where things are. "Node" paths exist on each node by themselves; "host" paths are seen by
+// every node and by the login node (a shared file system).
+struct Directories {
+    std::string node_root;        // node path: root of this user's jobs, <site>/batchai-<uid>
+    std::string job_temp;         // node path: AZ_BATCHAI_JOB_TEMP, kept from preparation to ranks
+    std::string mount_root;       // node path: AZ_BATCHAI_MOUNT_ROOT (cluster-level mounts)
+    std::string job_mount_root;   // node path: AZ_BATCHAI_JOB_MOUNT_ROOT
+    std::string job_directory;    // host path: the job's record, plan, attempts
+    std::string shared_job_temp;  // host path: AZ_BATCHAI_SHARED_JOB_TEMP
+    std::string stdouterr;        // as the job sees it: AZ_BATCHAI_STDOUTERR_DIR
+    // host path of the same; empty when the prefix is on node-local storage (not listable).
+    std::string stdouterr_host;
+
+    bool operator==(const Directories&) const = default;
+};
+
+// outputDirectories: made before preparation.
+struct OutputDirectory {
+    std::string id;
+    std::string path;       // as the job sees it: AZ_BATCHAI_OUTPUT_<id>
+    std::string path_host;  // empty when not on shared storage
+    bool create = true;
+
+    bool operator==(const OutputDirectory&) const = default;
+};
+
+struct Variable {
+    std::string name;
+    std::string value;
+
+    bool operator==(const Variable&) const = default;
+};
+
+enum class StepKind {
+    preparation,  // once per node, before any rank
+    ranks,        // processes over all nodes, wired by PMIx
+    master,       // one process on the first node (customToolkitSettings)
+};
+
+// One srun. `command` is the user's text with shell semantics; it is given to `/bin/bash -c` as
+// one argument, and nothing of ours is ever pasted into it unquoted.
+struct Step {
+    StepKind kind = StepKind::ranks;
+    std::string command;
+    int processes = 1;
+    int processes_per_node = 1;
+    bool pmix = false;
+    // File names below stdouterr; "%N" stands for the node's name (one file per node).
+    std::string stdout_name;
+    std::string stderr_name;
+
+    bool operator==(const Step&) const = default;
+};
+
+struct Plan {
+    Identity identity;
+    std::string tool_type;  // "horovod", "mpi", "custom"
+    Allocation allocation;
+    Directories directories;
+    std::vector<Mount> mounts;
+    std::vector<OutputDirectory> outputs;
+    // For every process of the job, in order, expanded as far as is known at submission. Nodes add
+    // AZ_BATCHAI_NUM_GPUS, AZ_BATCH_NODE_ID; `batchai run` adds the host list and master.
+    std::vector<Variable> environment;
+    // Names of variables whose values are in the job directory's 0600 file "secrets.json".
+    std::vector<std::string> secret_names;
+    std::vector<Step> steps;  // in order of execution
+    // Warnings that the user should see at submission, e.g. that containerSettings are ignored.
+    std::vector<std::string> notices;
+
+    bool operator==(const Plan&) const = default;
+
+    // The host path of a path as the job sees it (longest mount target wins, by whole components),
+    // or nothing when it is on node-local storage.
+    [[nodiscard]] std::optional<std::string> host_path(std::string_view job_path) const;
+};
+
+// Stable, pretty-printed JSON ("schema": "batchai-plan/v1"), keys in a fixed order, one newline at
+// the end; from_json refuses other schemas, missing keys and wrong types, naming the key.
+[[nodiscard]] std::string to_json(const Plan& plan);
+[[nodiscard]] base::Result<Plan> from_json(std::string_view text);
+
+}  // namespace batchai::plan

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+// What the admin says about this site, in site.lua. Everything has a default: without a file, any
+// vmSize is accepted and means "the default partition", storage accounts are directories below
+// $BATCHAI_HOME/storage.
+namespace batchai::site {
+
+struct VmSize {
+    std::string partition;
+    std::string constraint;
+    std::string gres;  // "gpu:1"
+    int cpus = 0;      // per node; 0: not said
+    int gpus = 0;      // per node
+    std::vector<std::string> extra_options;
+};
+
+// A storage account whose file shares and blob containers are directories that every node sees.
+// "%s" in a path stands for the share or container.
+struct StorageAccount {
+    std::string file_share_directory;
+    std::string blob_container_directory;
+    bool read_only = false;
+};
+
+struct FileServer {
+    std::string directory;
+};
+
+// A mount that the admin defined, which unmanagedFileSystems may name in mountCommand.
+struct NamedMount {
+    std::string directory;
+    bool read_only = false;
+};
+
+struct Site {
+    std::string source;  // path of the file read, empty for the built-in defaults
+    std::string subscription = "00000000-0000-0000-0000-000000000000";
+    std::string location = "local";
+    std::string node_directory = "/tmp";  // node-local, for job temp and mount roots
+    std::string python_interpreter = "python3";
+    std::string default_partition;
+    std::string account;
+    std::string qos;
+    bool exclusive = true;
+    std::string mpi = "pmix";  // srun --mpi=
+    std::map<std::string, VmSize, std::less<>> vm_sizes;  // keys in upper case
+    bool any_vm_size = true;  // unknown sizes map to the default partition, else they are refused
+    std::map<std::string, StorageAccount, std::less<>> storage_accounts;
+    std::map<std::string, FileServer, std::less<>> file_servers;
+    std::map<std::string, NamedMount, std::less<>> named_mounts;
+    std::vector<std::pair<std::string, std::string>> environment;  // for every job
+};
+
+// Evaluates site.lua (Lua 5.4; only string, table and math are there: no files, no processes, a
+// bound on instructions and memory) and checks each key and type: an unknown key is an error with
+// a did-you-mean, at file and key. The file returns one table.
+[[nodiscard]] base::Result<Site> load(const std::filesystem::path& path);
+
+// $BATCHAI_SITE if set (it must exist), else the system's site.lua if it exists, else defaults.
+[[nodiscard]] base::Result<Site> load_default();
+
+}  // namespace batchai::site
