@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mpi_bridge: collective operations for the processes ("ranks") of one job step.
+ *
+ * The ranks find each other through PMIx, so any PMIx launcher will do (`srun --mpi=pmix`,
+ * `prterun`, `mpirun`), and exchange data through UCX. There is no coordinator, no host file and
+ * no remote shell.
+ *
+ * Contracts that hold for every function below unless it says otherwise:
+ *
+ *  - Every function that can fail returns an mpib_status; MPIB_OK is 0. After any other value
+ *    mpib_last_error() tells the calling thread what failed, on which rank and in which step.
+ *  - Any thread may call any function. Collective calls are serialised inside, one at a time per
+ *    process; a second caller waits for the first.
+ *  - A collective call is matched by order, not by name: all ranks must make the same sequence of
+ *    collective calls with agreeing arguments. Two threads of one rank that race for the order
+ *    break that rule. Disagreement in size is found where the messages meet and reported as
+ *    MPIB_ERROR_MISMATCH; after it, as after a timeout or a lost peer, the library refuses every
+ *    further collective call with the same status, because the order of messages is then unknown.
+ *  - Collective calls block until this rank's part is done. Buffers belong to the caller and are
+ *    not kept after the call returns. Unless "in place" is allowed, buffers must not overlap.
+ *  - Counts are elements where a datatype is given and bytes otherwise; both may exceed 2^31.
+ *    A count of zero is allowed and a pointer to zero bytes may be NULL.
+ *  - Buffers are host memory.
+ *  - Results are bit-identical on every rank and from run to run for the same number of ranks.
+ *  - fork() without exec() in the middle of use is not supported; the child must not call in.
+ */
+#ifndef MPI_BRIDGE_H
+#define MPI_BRIDGE_H
+
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define MPIB_API __attribute__((visibility("default")))
+#else
+#define MPIB_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mpib_status {
+    MPIB_OK = 0,
+    MPIB_ERROR_NOT_INITIALIZED = 1, /* mpib_init() was not called, failed, or mpib_finalize() was */
+    MPIB_ERROR_INVALID_ARGUMENT = 2,
+    MPIB_ERROR_TIMEOUT = 3,   /* a peer did not do its part within the deadline */
+    MPIB_ERROR_PEER_LOST = 4, /* a peer's process or host is gone */
+    MPIB_ERROR_MISMATCH = 5,  /* ranks called with disagreeing sizes */
+    MPIB_ERROR_BOOTSTRAP = 6, /* the launcher's PMIx server could not be used, or is missing */
+    MPIB_ERROR_INTERNAL = 7   /* transport or memory failure; the text tells */
+} mpib_status;
+
+typedef enum mpib_datatype {
+    MPIB_UINT8 = 0,
+    MPIB_INT8 = 1,
+    MPIB_INT16 = 2,
+    MPIB_INT32 = 3,
+    MPIB_INT64 = 4,
+    MPIB_FLOAT16 = 5,  /* IEEE binary16 */
+    MPIB_BFLOAT16 = 6, /* the upper half of an IEEE binary32 */
+    MPIB_FLOAT32 = 7,
+    MPIB_FLOAT64 = 8
+} mpib_datatype;
+
+/*
+ * Integer sums and products wrap around modulo 2^bits, as unsigned arithmetic does.
+ *
+ * MPIB_AVERAGE of integers is the exact sum (it never wraps) divided by the number of ranks,
+ * truncated toward zero, for every width but 64 bits; the sum of 64-bit integers must fit in 64
+ * bits. MPIB_AVERAGE of floating-point numbers is the sum divided by the number of ranks.
+ *
+ * FLOAT16 and BFLOAT16 are accumulated in 32-bit floats; each result that crosses the network is
+ * rounded to nearest even. MPIB_MIN and MPIB_MAX of floating-point numbers return NaN when any
+ * rank contributes NaN, so that a diverged rank is seen by all.
+ */
+typedef enum mpib_op {
+    MPIB_SUM = 0,
+    MPIB_AVERAGE = 1,
+    MPIB_MIN = 2,
+    MPIB_MAX = 3,
+    MPIB_PRODUCT = 4
+} mpib_op;
+
+/*
+ * Joins the job step: connects to the launcher's PMIx server and prepares the transport. Collective
+ * over all ranks of the step. Idempotent: a second call returns MPIB_OK at once.
+ *
+ * Without a launcher the process becomes rank 0 of 1. It refuses to do so (MPIB_ERROR_BOOTSTRAP)
+ * where Slurm started several tasks without PMIx, because each would train alone.
+ *
+ * At exit of the process mpib_finalize() runs by itself if the program did not call it.
+ */
+MPIB_API mpib_status mpib_init(void);
+
+/*
+ * Leaves the job step and frees everything. Not a barrier. Idempotent. mpib_init() cannot be called
+ * with success after it in the same process, unless the process was alone (size 1).
+ */
+MPIB_API mpib_status mpib_finalize(void);
+
+/* 1 between a successful mpib_init() and mpib_finalize(), else 0. */
+MPIB_API int mpib_initialized(void);
+
+/*
+ * Where this process is. All return -1 when not initialised.
+ * local: among the ranks on the same host. cross: among the ranks of other hosts that have the same
+ * local rank; cross_size is the number of hosts that have a rank with this local rank.
+ */
+MPIB_API int mpib_rank(void);
+MPIB_API int mpib_size(void);
+MPIB_API int mpib_local_rank(void);
+MPIB_API int mpib_local_size(void);
+MPIB_API int mpib_cross_rank(void);
+MPIB_API int mpib_cross_size(void);
+
+/* 1 when every host has the same number of ranks, 0 when not, -1 when not initialised. */
+MPIB_API int mpib_is_homogeneous(void);
+
+/*
+ * recv[i] = op over all ranks of send[i], for count elements; every rank gets the result.
+ * In place: send == recv. Partial overlap is not allowed.
+ */
+MPIB_API mpib_status mpib_allreduce(const void* send, void* recv, size_t count,
+                                    mpib_datatype datatype, mpib_op op);
+
+/* Copies `bytes` bytes of the root's buffer into every other rank's buffer. */
+MPIB_API mpib_status mpib_broadcast(void* buffer, size_t bytes, int root);
+
+/*
+ * Every rank contributes bytes_per_rank bytes; recv (size * bytes_per_rank) gets them in the order
+ * of ranks. In place: send == (char*)recv + rank * bytes_per_rank.
+ */
+MPIB_API mpib_status mpib_allgather(const void* send, void* recv, size_t bytes_per_rank);
+
+/*
+ * The same with a different length per rank. recv_bytes[r] is the length of rank r's part and must
+ * be the same on all ranks (exchange the lengths first with mpib_allgather); displacements[r] is
+ * its byte offset in recv and may differ from rank to rank, NULL means packed in the order of
+ * ranks. send_bytes must equal recv_bytes[rank].
+ * In place: send == (char*)recv + displacements[rank].
+ */
+MPIB_API mpib_status mpib_allgatherv(const void* send, size_t send_bytes, void* recv,
+                                     const size_t* recv_bytes, const size_t* displacements);
+
+/*
+ * Reduces the concatenation of `size` parts and leaves part r on rank r. counts[r] is the number of
+ * elements in part r, the same array on all ranks; send holds their sum, recv holds counts[rank].
+ * No in-place form: recv must not overlap send.
+ */
+MPIB_API mpib_status mpib_reduce_scatter(const void* send, void* recv, const size_t* counts,
+                                         mpib_datatype datatype, mpib_op op);
+
+/* Part r of send (bytes_per_pair each) goes to rank r; part r of recv comes from rank r. */
+MPIB_API mpib_status mpib_alltoall(const void* send, void* recv, size_t bytes_per_pair);
+
+/*
+ * The same with a different length per pair. Displacements are byte offsets; NULL means packed in
+ * the order of ranks. send_bytes[r] here must equal recv_bytes[rank] on rank r.
+ */
+MPIB_API mpib_status mpib_alltoallv(const void* send, const size_t* send_bytes,
+                                    const size_t* send_displacements, void* recv,
+                                    const size_t* recv_bytes, const size_t* recv_displacements);
+
+/* Returns after every rank has entered it. */
+MPIB_API mpib_status mpib_barrier(void);
+
+/*
+ * The text of the calling thread's last failure, "" if none; never NULL. Valid until the thread's
+ * next failing call. Not cleared by success.
+ */
+MPIB_API const char* mpib_last_error(void);
+
+/* The constant name of a status, such as "MPIB_ERROR_TIMEOUT"; never NULL. */
+MPIB_API const char* mpib_status_name(mpib_status status);
+
+/* The library's version, such as "0.1.0"; never NULL. */
+MPIB_API const char* mpib_version(void);
+
+/*
+ * How long a collective call or mpib_init() may wait for peers without any progress, in seconds.
+ * Must be a positive number; may be called before mpib_init(). The default is
+ * MPI_BRIDGE_TIMEOUT_SECONDS from the environment, else 300.
+ */
+MPIB_API mpib_status mpib_set_timeout(double seconds);
+
+/* The bytes of one element, 0 for an unknown datatype. */
+MPIB_API size_t mpib_datatype_size(mpib_datatype datatype);
+
+/*
+ * Ends the whole job step: prints the message to standard error, asks the launcher to kill the
+ * other ranks, and exits this process with `code` (1 if code is 0). Does not return, and works
+ * before mpib_init() too. message may be NULL.
+ */
+MPIB_API void mpib_abort(int code, const char* message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MPI_BRIDGE_H */
