@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+// What a job.json says, as typed values: `properties` of Batch AI's schema 2018-05-01, and what
+// the two older schemas have besides. Strings are as written: no variable is expanded. A plain
+// member with a default always holds a value; std::optional means that the file may leave it out
+// and that no default is known before the job is planned.
+namespace batchai::job {
+
+enum class SchemaVersion : std::uint8_t { v2017_09_01_preview, v2018_03_01, v2018_05_01 };
+
+enum class SchedulingPriority : std::uint8_t { low, normal, high };
+
+// A secret kept elsewhere: the id of a key vault and the URL of the secret in it.
+struct KeyVaultSecretReference {
+    std::string source_vault_id;
+    std::string secret_url;
+    bool operator==(const KeyVaultSecretReference&) const = default;
+};
+
+// Both absent: the credentials come from the site.
+struct StorageCredentials {
+    std::optional<std::string> account_key;  // secret
+    std::optional<KeyVaultSecretReference> account_key_secret_reference;
+    bool operator==(const StorageCredentials&) const = default;
+};
+
+// relative_mount_path, in all four kinds of mount: relative, at least one component, none of them
+// "." or "..", no backslash or control character, no doubled or trailing slash; neither equal to
+// nor below another mount's in the same file.
+struct AzureFileShare {
+    std::optional<std::string> account_name;  // set from the URL by apply_storage_account
+    std::string azure_file_url;  // https://<account>.file.core.windows.net/<share>[/…]
+    std::optional<StorageCredentials> credentials;
+    std::string relative_mount_path;
+    std::string file_mode = "0777";
+    std::string directory_mode = "0777";
+    bool operator==(const AzureFileShare&) const = default;
+};
+
+struct AzureBlobFileSystem {
+    std::string account_name;
+    std::string container_name;
+    std::optional<StorageCredentials> credentials;
+    std::string relative_mount_path;
+    std::optional<std::string> mount_options;
+    bool operator==(const AzureBlobFileSystem&) const = default;
+};
+
+struct FileServerMount {
+    std::string file_server_id;                   // a name or an ARM id
+    std::optional<std::string> source_directory;  // absent: the whole server
+    std::string relative_mount_path;
+    std::optional<std::string> mount_options;
+    bool operator==(const FileServerMount&) const = default;
+};
+
+struct UnmanagedFileSystem {
+    std::string mount_command;  // names a mount that the site defines; never run
+    std::string relative_mount_path;
+    bool operator==(const UnmanagedFileSystem&) const = default;
+};
+
+struct MountVolumes {
+    std::vector<AzureFileShare> azure_file_shares;
+    std::vector<AzureBlobFileSystem> azure_blob_file_systems;
+    std::vector<FileServerMount> file_servers;
+    std::vector<UnmanagedFileSystem> unmanaged_file_systems;
+    bool operator==(const MountVolumes&) const = default;
+};
+
+struct RegistryCredentials {
+    std::string username;
+    std::optional<std::string> password;  // secret
+    std::optional<KeyVaultSecretReference> password_secret_reference;
+    bool operator==(const RegistryCredentials&) const = default;
+};
+
+// imageSourceRegistry's fields and shmSize in one.
+struct ContainerSettings {
+    std::string image;
+    std::optional<std::string> server_url;  // absent: Docker Hub
+    std::optional<RegistryCredentials> credentials;
+    std::optional<std::string> shm_size;  // as written: "16gb"
+    bool operator==(const ContainerSettings&) const = default;
+};
+
+// In all toolkits: process_count counts processes over all nodes and defaults to the node count;
+// python_interpreter_path defaults to the site's; command_line_args is one string that a shell
+// will split.
+struct HorovodSettings {
+    static constexpr std::string_view tool_type = "horovod";
+    std::string python_script_file_path;
+    std::optional<std::string> python_interpreter_path;
+    std::optional<std::string> command_line_args;
+    std::optional<int> process_count;
+    bool operator==(const HorovodSettings&) const = default;
+};
+
+struct CustomMpiSettings {
+    static constexpr std::string_view tool_type = "mpi";
+    std::string command_line;  // what each rank runs
+    std::optional<int> process_count;
+    bool operator==(const CustomMpiSettings&) const = default;
+};
+
+struct CustomToolkitSettings {
+    static constexpr std::string_view tool_type = "custom";
+    std::optional<std::string> command_line;  // run once, on the first node
+    bool operator==(const CustomToolkitSettings&) const = default;
+};
+
+enum class CommunicationBackend : std::uint8_t { tcp, gloo, mpi };
+
+struct PyTorchSettings {
+    static constexpr std::string_view tool_type = "pytorch";
+    std::string python_script_file_path;
+    std::optional<std::string> python_interpreter_path;
+    std::optional<std::string> command_line_args;
+    std::optional<int> process_count;
+    std::optional<CommunicationBackend> communication_backend;
+    bool operator==(const PyTorchSettings&) const = default;
+};
+
+struct TensorFlowSettings {
+    static constexpr std::string_view tool_type = "tensorflow";
+    std::string python_script_file_path;
+    std::optional<std::string> python_interpreter_path;
+    std::optional<std::string> master_command_line_args;
+    std::optional<std::string> worker_command_line_args;
+    std::optional<std::string> parameter_server_command_line_args;
+    std::optional<int> worker_count;            // default: the node count
+    std::optional<int> parameter_server_count;  // default 1 when distributed
+    bool operator==(const TensorFlowSettings&) const = default;
+};
+
+enum class CntkLanguage : std::uint8_t { brain_script, python };
+
+// config_file_path with BrainScript, python_script_file_path with Python.
+struct CntkSettings {
+    static constexpr std::string_view tool_type = "cntk";
+    std::optional<CntkLanguage> language_type;
+    std::optional<std::string> config_file_path;
+    std::optional<std::string> python_script_file_path;
+    std::optional<std::string> python_interpreter_path;
+    std::optional<std::string> command_line_args;
+    std::optional<int> process_count;
+    bool operator==(const CntkSettings&) const = default;
+};
+
+// Exactly one of config_file_path and python_script_file_path is present.
+struct CaffeSettings {
+    static constexpr std::string_view tool_type = "caffe";
+    std::optional<std::string> config_file_path;
+    std::optional<std::string> python_script_file_path;
+    std::optional<std::string> python_interpreter_path;
+    std::optional<std::string> command_line_args;
+    std::optional<int> process_count;
+    bool operator==(const CaffeSettings&) const = default;
+};
+
+struct Caffe2Settings {
+    static constexpr std::string_view tool_type = "caffe2";
+    std::string python_script_file_path;
+    std::optional<std::string> python_interpreter_path;
+    std::optional<std::string> command_line_args;
+    bool operator==(const Caffe2Settings&) const = default;
+};
+
+struct ChainerSettings {
+    static constexpr std::string_view tool_type = "chainer";
+    std::string python_script_file_path;
+    std::optional<std::string> python_interpreter_path;
+    std::optional<std::string> command_line_args;
+    std::optional<int> process_count;
+    bool operator==(const ChainerSettings&) const = default;
+};
+
+using Toolkit =
+    std::variant<HorovodSettings, CustomMpiSettings, CustomToolkitSettings, PyTorchSettings,
+                 TensorFlowSettings, CntkSettings, CaffeSettings, Caffe2Settings, ChainerSettings>;
+
+// Batch AI's toolType: "horovod", "mpi", "custom", "pytorch", …
+[[nodiscard]] constexpr std::string_view tool_type(const Toolkit& toolkit) {
+    return std::visit([](const auto& settings) { return settings.tool_type; }, toolkit);
+}
+
+struct InputDirectory {
+    std::string id;  // AZ_BATCHAI_INPUT_<id>
+    std::string path;
+    bool operator==(const InputDirectory&) const = default;
+};
+
+// Of the older schemas only; informational.
+enum class OutputType : std::uint8_t { model, logs, summary, custom };
+
+struct OutputDirectory {
+    std::string id;  // AZ_BATCHAI_OUTPUT_<id>
+    std::string path_prefix;
+    std::optional<std::string> path_suffix;
+    OutputType type = OutputType::custom;
+    bool create_new = true;  // false (older schemas): nothing is made, path_prefix is used as given
+    bool operator==(const OutputDirectory&) const = default;
+};
+
+struct EnvironmentVariable {
+    std::string name;  // ^[A-Za-z_][A-Za-z0-9_]*$
+    std::string value;
+    bool operator==(const EnvironmentVariable&) const = default;
+};
+
+// Exactly one of value and value_secret_reference is present.
+struct SecretVariable {
+    std::string name;
+    std::optional<std::string> value;  // secret
+    std::optional<KeyVaultSecretReference> value_secret_reference;
+    bool operator==(const SecretVariable&) const = default;
+};
+
+struct JobSpec {
+    SchemaVersion schema = SchemaVersion::v2018_05_01;  // as "$schema" declares it
+    SchedulingPriority scheduling_priority = SchedulingPriority::normal;
+    std::optional<std::string> cluster_id;  // a name or an ARM id
+    int node_count = 1;
+    MountVolumes mount_volumes;
+    std::optional<ContainerSettings> container_settings;
+    Toolkit toolkit;
+    std::optional<std::string> job_preparation;  // jobPreparation.commandLine
+    std::string std_out_err_path_prefix;
+    std::vector<InputDirectory> input_directories;
+    std::vector<OutputDirectory> output_directories;
+    std::vector<EnvironmentVariable> environment_variables;
+    std::vector<SecretVariable> secrets;
+    std::chrono::seconds max_wall_clock_time = std::chrono::days(7);
+
+    // Older schemas only.
+    std::optional<int> priority;  // -1000..1000; also sets scheduling_priority by its sign
+    std::optional<std::string> experiment_name;
+    std::optional<std::string> location;
+
+    bool operator==(const JobSpec&) const = default;
+};
+
+}  // namespace batchai::job
