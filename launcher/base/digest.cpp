@@ -14,7 +14,8 @@ std::string sha256_hex(std::string_view bytes) {
     if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &length, EVP_sha256(), nullptr) != 1)
         return {};
     std::string out;
-    for (unsigned int i = 0; i < length; ++i) out += fmt::format("{:02x}", digest[i]);
+    for (unsigned int i = 0; i < length; ++i)
+        out += fmt::format("{:02x}", digest[i]);
     return out;
 }
 

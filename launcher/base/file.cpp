@@ -5,10 +5,9 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 namespace batchai::base {
 
@@ -34,12 +33,11 @@ bool write_all(int descriptor, std::string_view bytes) {
 // A complete, synced temporary file beside `path`.
 Result<std::string> write_temporary(const std::filesystem::path& path, std::string_view bytes,
                                     mode_t mode) {
-    std::string name =
-        (path.parent_path() / ("." + path.filename().string() + ".XXXXXX")).string();
+    std::string name = (path.parent_path() / ("." + path.filename().string() + ".XXXXXX")).string();
     FileDescriptor file(mkostemp(name.data(), O_CLOEXEC));
     if (!file.valid()) return system_error("create a temporary file for it", path);
-    const bool complete = write_all(file.get(), bytes) && fchmod(file.get(), mode) == 0 &&
-                          fsync(file.get()) == 0;
+    const bool complete =
+        write_all(file.get(), bytes) && fchmod(file.get(), mode) == 0 && fsync(file.get()) == 0;
     if (complete) return name;
     auto error = system_error("write", path);
     unlink(name.c_str());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "base/error.hpp"
+
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -8,8 +10,6 @@
 #include <utility>
 
 #include <sys/types.h>
-
-#include "base/error.hpp"
 
 namespace batchai::base {
 

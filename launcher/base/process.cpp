@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/process.hpp"
 
+#include "base/file.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -8,14 +10,11 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
-
-#include "base/file.hpp"
 
 namespace batchai::base {
 
@@ -37,7 +36,8 @@ std::optional<Pipe> make_pipe() {
 std::vector<char*> pointers(const std::vector<std::string>& words) {
     std::vector<char*> out;
     out.reserve(words.size() + 1);
-    for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& word : words)
+        out.push_back(const_cast<char*>(word.c_str()));
     out.push_back(nullptr);
     return out;
 }
@@ -77,8 +77,8 @@ bool drain(int descriptor, std::string& into) {
 
 Result<void> collect(const Pipes& pipes, const RunOptions& options, Clock::time_point end,
                      Completed& completed) {
-    std::array<pollfd, 2> waiting{{{pipes.output.read_end.get(), POLLIN, 0},
-                                   {pipes.error.read_end.get(), POLLIN, 0}}};
+    std::array<pollfd, 2> waiting{
+        {{pipes.output.read_end.get(), POLLIN, 0}, {pipes.error.read_end.get(), POLLIN, 0}}};
     const std::array<std::string*, 2> into{&completed.standard_output, &completed.standard_error};
     while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -125,7 +125,8 @@ Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
     const Clock::time_point end = Clock::now() + options.deadline;
     auto child = start(arguments, options, pipes);
     if (!child) return tl::unexpected<Error>(child.error());
-    for (Pipe* pipe : {&pipes.output, &pipes.error}) pipe->write_end.reset(-1);
+    for (Pipe* pipe : {&pipes.output, &pipes.error})
+        pipe->write_end.reset(-1);
     pipes.input.read_end.reset(-1);
     pipes.input.write_end.reset(-1);
 

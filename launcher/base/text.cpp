@@ -10,20 +10,26 @@ namespace {
 
 std::string map_characters(std::string_view text, int (*convert)(int)) {
     std::string out(text);
-    for (char& c : out) c = static_cast<char>(convert(static_cast<unsigned char>(c)));
+    for (char& c : out)
+        c = static_cast<char>(convert(static_cast<unsigned char>(c)));
     return out;
 }
 
 }  // namespace
 
-std::string lower(std::string_view text) { return map_characters(text, std::tolower); }
-std::string upper(std::string_view text) { return map_characters(text, std::toupper); }
+std::string lower(std::string_view text) {
+    return map_characters(text, std::tolower);
+}
+std::string upper(std::string_view text) {
+    return map_characters(text, std::toupper);
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before_last(b.size() + 1);
     std::vector<std::size_t> last(b.size() + 1);
     std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+    for (std::size_t j = 0; j <= b.size(); ++j)
+        last[j] = j;
     for (std::size_t i = 1; i <= a.size(); ++i) {
         row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j) {

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include <sys/random.h>
-
 #include <fmt/format.h>
+#include <sys/random.h>
 
 namespace batchai::base {
 

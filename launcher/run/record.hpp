@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "base/error.hpp"
+#include "base/timestamp.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/error.hpp"
-#include "base/timestamp.hpp"
 
 // The record of one attempt (one run of the batch script; a requeue makes the next): written by
 // `batchai run` as <job directory>/attempts/<number>.json before it exits and after each phase.
@@ -29,8 +29,8 @@ struct Failure {
     std::string code;     // "JobFailed", "JobPreparationFailed", "JobTerminated", …
     std::string message;  // Batch AI's sentence for the code
     std::string phase;
-    std::string node;          // empty when no node is to blame
-    std::optional<int> rank;   // none when no rank is to blame
+    std::string node;         // empty when no node is to blame
+    std::optional<int> rank;  // none when no rank is to blame
     std::optional<int> signal;
     std::optional<int> exit_code;
     std::string first_error_line;  // of that rank's standard error; may be empty

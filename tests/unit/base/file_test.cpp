@@ -3,16 +3,16 @@
 
 #include <cstdlib>
 
-#include <sys/stat.h>
-
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 namespace batchai::base {
 
 class FileTest : public testing::Test {
   protected:
     void SetUp() override {
-        std::string name = (std::filesystem::temp_directory_path() / "batchai-file.XXXXXX").string();
+        std::string name =
+            (std::filesystem::temp_directory_path() / "batchai-file.XXXXXX").string();
         ASSERT_NE(mkdtemp(name.data()), nullptr);
         directory_ = name;
     }

@@ -6,8 +6,8 @@
 namespace batchai::base {
 
 TEST(Run, GivesOutputErrorAndExitCode) {
-    const auto done = run({"sh", "-c", "cat; echo oops >&2; exit 7"}, {.environment = {},
-                                                                       .standard_input = "hi"});
+    const auto done = run({"sh", "-c", "cat; echo oops >&2; exit 7"},
+                          {.environment = {}, .standard_input = "hi"});
     ASSERT_TRUE(done);
     EXPECT_EQ(done->exit_code, 7);
     EXPECT_EQ(done->standard_output, "hi");

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "base/process.hpp"
+#include "plan/plan.hpp"
+#include "run/allocation.hpp"
+#include "run/execution_log.hpp"
+#include "run/hosts.hpp"
+#include "run/record.hpp"
+#include "run/step.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace batchai::run {
+
+// One attempt at the job, phase after phase; each phase is in the record before it starts and
+// after it ends, so that a reader always sees how far the job has come.
+class AttemptRunner {
+  public:
+    // `mpi` is what srun --mpi= takes for the ranks; `plan` must outlive this object.
+    AttemptRunner(const plan::Plan& plan, std::string digest, std::string plan_path,
+                  std::string mpi, Granted granted);
+
+    // The job's exit code.
+    [[nodiscard]] int run();
+
+  private:
+    [[nodiscard]] base::Result<void> make_outputs();
+    [[nodiscard]] bool prepare(const plan::Step& step);
+    [[nodiscard]] bool wire_up(const plan::Step& ranks);
+    [[nodiscard]] bool run_ranks(const plan::Step& step);
+
+    void begin_phase(const std::string& name);
+    void end_phase(int exit_code);
+    void fail(Failure failure, int exit_code);
+    // True, with the failure recorded, when the job was ended from outside during the step.
+    [[nodiscard]] bool stopped(const StepResult& result, const std::string& phase);
+    void save();
+    void finish(int exit_code);
+
+    [[nodiscard]] base::Environment step_environment() const;
+    [[nodiscard]] std::vector<std::string> rank_error_files(const plan::Step& step) const;
+    [[nodiscard]] std::string output_path(const std::string& name) const;
+
+    const plan::Plan& plan_;
+    Granted granted_;
+    std::vector<std::string> addresses_;
+    std::optional<ReservedPort> port_;
+    std::string output_directory_;  // of the logs, as this node sees it
+    std::string digest_;
+    std::string plan_path_;
+    std::string mpi_;
+    Attempt record_;
+    ExecutionLog log_;
+    SignalWatch signals_;
+};
+
+}  // namespace batchai::run

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+
+namespace batchai::run {
+
+struct RunOptions {
+    std::string plan_path;  // absolute
+    std::string digest;     // SHA-256 of the plan file, 64 hexadecimal digits
+};
+
+// `batchai run`: carries out the plan inside a Slurm allocation. Makes the output directories and
+// the host file, runs preparation once per node, proves that the ranks are wired (PMIx), runs the
+// ranks, and keeps the attempt's record up to date. Returns the job's exit code; a fault of our
+// own (no allocation, a plan that changed) is a message on standard error and an ExitCode.
+// Forwards TERM, INT, HUP, USR1 and USR2 to the running step. Not reentrant: one call a process.
+[[nodiscard]] int run_job(const RunOptions& options);
+
+}  // namespace batchai::run

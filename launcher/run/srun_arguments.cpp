@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/srun_arguments.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace batchai::run {
+
+namespace {
+
+// The plugin sets BATCHAI_SANDBOX to the plan's digest in every task that it prepared. Without
+// it the task would run on the bare host, with none of the job's mounts: refuse that.
+constexpr std::string_view guarded_command =
+    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
+  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}; ask the admin to add it to plugstack.conf there" >&2
+  exit 97
+fi
+exec /bin/bash -c "$1")";
+
+void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step) {
+    const bool everywhere = step.kind != plan::StepKind::master;
+    arguments.push_back(fmt::format("--nodes={}", everywhere ? plan.allocation.nodes : 1));
+    arguments.push_back(fmt::format("--ntasks={}", step.processes));
+    arguments.push_back(fmt::format("--ntasks-per-node={}", step.processes_per_node));
+    if (step.kind == plan::StepKind::preparation || step.kind == plan::StepKind::master) {
+        // One process that may use the whole node, and for the master step leaves room for the
+        // steps that the user's own launcher makes.
+        arguments.emplace_back("--cpu-bind=none");
+        arguments.emplace_back("--overlap");
+    } else if (plan.allocation.cpus_per_process > 0) {
+        arguments.push_back(fmt::format("--cpus-per-task={}", plan.allocation.cpus_per_process));
+    } else if (step.processes_per_node == 1) {
+        arguments.emplace_back("--cpu-bind=none");
+    }
+}
+
+}  // namespace
+
+base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
+                               const std::string& mpi, const StepFiles& files) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, step);
+    arguments.push_back("--mpi=" + (step.pmix ? mpi : std::string("none")));
+    arguments.emplace_back("--export=ALL");
+    arguments.emplace_back("--input=none");
+    arguments.emplace_back("--kill-on-bad-exit=1");
+    // A rank may well finish long before the others: never end the step for that.
+    arguments.emplace_back("--wait=0");
+    arguments.push_back("--output=" + files.standard_output);
+    arguments.push_back("--error=" + files.standard_error);
+    arguments.emplace_back("--open-mode=append");
+    arguments.insert(arguments.end(), {"/bin/bash", "-c", std::string(guarded_command),
+                                       "batchai-step", step.command});
+    return arguments;
+}
+
+base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
+                                  const std::string& mpi, const std::string& program) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, ranks);
+    arguments.push_back("--mpi=" + mpi);
+    arguments.emplace_back("--export=ALL");
+    arguments.emplace_back("--input=none");
+    arguments.emplace_back("--kill-on-bad-exit=1");
+    arguments.insert(arguments.end(), {program, "--expect", std::to_string(ranks.processes)});
+    return arguments;
+}
+
+base::Environment srun_environment(const base::Environment& additions) {
+    // Sizes and I/O settings of the batch step that srun would take for its own, and output
+    // formats that users set for themselves.
+    base::Environment kept = base::environment_without(
+        {"SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=",
+         "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
+         "SLURM_MPI_TYPE=", "SLURM_OPEN_MODE=", "SLURM_KILL_BAD_EXIT=", "SLURM_WAIT=",
+         "SLURM_EXACT=", "SLURM_LABELIO=", "SRUN_"});
+    const auto overridden = [&](const std::string& entry) {
+        const std::string name = entry.substr(0, entry.find('=') + 1);
+        return std::any_of(additions.begin(), additions.end(),
+                           [&](const std::string& addition) { return addition.starts_with(name); });
+    };
+    kept.erase(std::remove_if(kept.begin(), kept.end(), overridden), kept.end());
+    kept.insert(kept.end(), additions.begin(), additions.end());
+    return kept;
+}
+
+}  // namespace batchai::run

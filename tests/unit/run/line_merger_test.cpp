@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/line_merger.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace batchai::run {
+
+class LineMergerTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name =
+            (std::filesystem::temp_directory_path() / "batchai-merge.XXXXXX").string();
+        ASSERT_NE(mkdtemp(name.data()), nullptr);
+        directory_ = name;
+    }
+    void TearDown() override { std::filesystem::remove_all(directory_); }
+
+    std::string path(const std::string& name) const { return directory_ + "/" + name; }
+    void append(const std::string& name, const std::string& text) const {
+        std::ofstream(path(name), std::ios::app) << text;
+    }
+    std::string merged() const { return base::read_file(path("merged")).value(); }
+
+    std::string directory_;
+};
+
+TEST_F(LineMergerTest, NeverTearsALine) {
+    auto merger = LineMerger::open({path("0"), path("1")}, path("merged"));
+    ASSERT_TRUE(merger);
+    append("0", "first\nsec");
+    append("1", "other\n");
+    ASSERT_TRUE(merger->poll());
+    EXPECT_EQ(merged(), "first\nother\n");
+    append("0", "ond\n");
+    ASSERT_TRUE(merger->poll());
+    EXPECT_EQ(merged(), "first\nother\nsecond\n");
+}
+
+TEST_F(LineMergerTest, FinishBringsTheUnfinishedLine) {
+    auto merger = LineMerger::open({path("0"), path("never-written")}, path("merged"));
+    ASSERT_TRUE(merger);
+    append("0", "a\nno newline");
+    ASSERT_TRUE(merger->finish());
+    EXPECT_EQ(merged(), "a\nno newline");
+}
+
+TEST_F(LineMergerTest, LosesNoByteOfALongStream) {
+    auto merger = LineMerger::open({path("0")}, path("merged"));
+    ASSERT_TRUE(merger);
+    std::string all;
+    for (int i = 0; i < 300; ++i) {
+        const std::string piece = std::string(static_cast<std::size_t>(i) * 41U, 'x') + "\n";
+        append("0", piece);
+        all += piece;
+        if (i % 7 == 0) {
+            ASSERT_TRUE(merger->poll());
+        }
+    }
+    // Longer than one block, without any newline.
+    append("0", std::string(3U << 20U, 'y'));
+    all += std::string(3U << 20U, 'y');
+    ASSERT_TRUE(merger->poll());
+    ASSERT_TRUE(merger->finish());
+    EXPECT_TRUE(merged() == all);
+}
+
+}  // namespace batchai::run

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/record.hpp"
+
+#include <gtest/gtest.h>
+
+namespace batchai::run {
+
+namespace {
+
+Attempt example() {
+    Attempt attempt;
+    attempt.number = 1;
+    attempt.slurm_job_id = "42";
+    attempt.nodes = {"n1", "n2"};
+    attempt.start = *base::from_iso8601("2026-11-21T04:00:00.000001+00:00");
+    attempt.end = *base::from_iso8601("2026-11-21T04:00:05+00:00");
+    attempt.exit_code = 137;
+    attempt.phases = {{"outputs", attempt.start, attempt.start, 0},
+                      {"ranks", attempt.start, std::nullopt, 0}};
+    attempt.failure =
+        Failure{"JobFailed", "Job failed", "ranks", "n2", 3, 9, std::nullopt, "boom \"quoted\""};
+    return attempt;
+}
+
+}  // namespace
+
+TEST(AttemptRecord, RoundTrips) {
+    const auto again = attempt_from_json(to_json(example()));
+    ASSERT_TRUE(again) << again.error().text();
+    EXPECT_EQ(*again, example());
+}
+
+TEST(AttemptRecord, RefusesDamageAndNamesTheKey) {
+    std::string text = to_json(example());
+    text.replace(text.find("\"phases\""), 8, "\"fazes\" ");
+    const auto again = attempt_from_json(text);
+    ASSERT_FALSE(again);
+    EXPECT_NE(again.error().what.find("phases"), std::string::npos);
+    EXPECT_FALSE(attempt_from_json("{"));
+    EXPECT_FALSE(attempt_from_json("[]"));
+}
+
+TEST(LatestAttempt, IsNothingBeforeTheFirst) {
+    const auto latest = latest_attempt("/nonexistent");
+    ASSERT_TRUE(latest);
+    EXPECT_FALSE(latest->has_value());
+}
+
+}  // namespace batchai::run

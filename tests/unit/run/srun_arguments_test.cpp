@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/srun_arguments.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace batchai::run {
+
+using testing::Contains;
+using testing::Not;
+
+namespace {
+
+plan::Plan two_nodes() {
+    plan::Plan plan;
+    plan.allocation.nodes = 2;
+    plan.allocation.processes = 4;
+    plan.allocation.processes_per_node = 2;
+    return plan;
+}
+
+plan::Step ranks() {
+    return {plan::StepKind::ranks, "exec python 'a b.py'; $(evil)", 4, 2, true, "o", "e"};
+}
+
+}  // namespace
+
+TEST(SrunArguments, SayEverySizeAndKeepTheCommandOneWord) {
+    const auto arguments = srun_arguments(two_nodes(), ranks(), "pmix", {"/o", "/e"});
+    EXPECT_THAT(arguments, Contains("--nodes=2"));
+    EXPECT_THAT(arguments, Contains("--ntasks=4"));
+    EXPECT_THAT(arguments, Contains("--ntasks-per-node=2"));
+    EXPECT_THAT(arguments, Contains("--mpi=pmix"));
+    EXPECT_THAT(arguments, Contains("--kill-on-bad-exit=1"));
+    EXPECT_EQ(arguments.back(), "exec python 'a b.py'; $(evil)");
+}
+
+TEST(SrunArguments, GiveTheMasterStepOneNodeAndRoomBesideIt) {
+    plan::Step step{plan::StepKind::master, "mpirun x", 1, 1, false, "o", "e"};
+    const auto arguments = srun_arguments(two_nodes(), step, "pmix", {"/o", "/e"});
+    EXPECT_THAT(arguments, Contains("--nodes=1"));
+    EXPECT_THAT(arguments, Contains("--overlap"));
+    EXPECT_THAT(arguments, Contains("--mpi=none"));
+}
+
+TEST(SrunArguments, RefuseToRunWhereThePluginIsNotActive) {
+    const auto arguments = srun_arguments(two_nodes(), ranks(), "pmix", {"/o", "/e"});
+    const auto guard = std::find_if(arguments.begin(), arguments.end(), [](const auto& word) {
+        return word.find("BATCHAI_SANDBOX") != std::string::npos;
+    });
+    ASSERT_NE(guard, arguments.end());
+    const auto bare = base::run({"env", "-u", "BATCHAI_SANDBOX", "BATCHAI_PLAN_DIGEST=d", "bash",
+                                 "-c", *guard, "step", "echo ran"});
+    EXPECT_EQ(bare->exit_code, 97);
+    EXPECT_EQ(bare->standard_output, "");
+    const auto inside = base::run({"env", "BATCHAI_SANDBOX=d", "BATCHAI_PLAN_DIGEST=d", "bash",
+                                   "-c", *guard, "step", "echo \"ran $((1+1))\"; exit 4"});
+    EXPECT_EQ(inside->exit_code, 4);
+    EXPECT_EQ(inside->standard_output, "ran 2\n");
+}
+
+TEST(SrunEnvironment, DropsWhatSbatchLeftAndLetsAdditionsWin) {
+    setenv("SLURM_NTASKS", "99", 1);
+    setenv("SLURM_JOB_ID", "5", 1);
+    setenv("AZ_BATCH_HOST_LIST", "old", 1);
+    const auto environment = srun_environment({"AZ_BATCH_HOST_LIST=new"});
+    EXPECT_THAT(environment, Not(Contains("SLURM_NTASKS=99")));
+    EXPECT_THAT(environment, Contains("SLURM_JOB_ID=5"));
+    EXPECT_THAT(environment, Contains("AZ_BATCH_HOST_LIST=new"));
+    EXPECT_THAT(environment, Not(Contains("AZ_BATCH_HOST_LIST=old")));
+}
+
+}  // namespace batchai::run
