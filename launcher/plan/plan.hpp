@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "base/error.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/error.hpp"
 
 // A Plan is everything that a job needs to run, computed once at submission: a value that can be
 // printed (--dry-run), compared, stored as JSON beside the job, and read back on every node.
@@ -61,7 +61,8 @@ struct Mount {
     std::string target;  // relative, below the mount root; no "." or ".." component
     MountScope scope = MountScope::job;
     bool read_only = false;
-    // The source is the launcher's own default storage: made on first use instead of being an error.
+    // The source is the launcher's own default storage: made on first use instead of being an
+    // error.
     bool create_source = false;
 
     bool operator==(const Mount&) const = default;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "base/error.hpp"
+
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/error.hpp"
 
 // What the admin says about this site, in site.lua. Everything has a default: without a file, any
 // vmSize is accepted and means "the default partition", storage accounts are directories below
@@ -52,7 +52,7 @@ struct Site {
     std::string account;
     std::string qos;
     bool exclusive = true;
-    std::string mpi = "pmix";  // srun --mpi=
+    std::string mpi = "pmix";                             // srun --mpi=
     std::map<std::string, VmSize, std::less<>> vm_sizes;  // keys in upper case
     bool any_vm_size = true;  // unknown sizes map to the default partition, else they are refused
     std::map<std::string, StorageAccount, std::less<>> storage_accounts;
