@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -10,6 +8,8 @@
 #include <utility>
 
 #include <sys/types.h>
+
+#include "base/error.hpp"
 
 namespace batchai::base {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/error.hpp"
 
 namespace batchai::base {
 

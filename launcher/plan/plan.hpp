@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/error.hpp"
 
 // A Plan is everything that a job needs to run, computed once at submission: a value that can be
 // printed (--dry-run), compared, stored as JSON beside the job, and read back on every node.

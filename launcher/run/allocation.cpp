@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/allocation.hpp"
 
-#include "slurm/host_list.hpp"
-
 #include <cstdlib>
 
 #include <fmt/format.h>
+
+#include "slurm/hostlist.hpp"
 
 namespace batchai::run {
 
@@ -22,7 +22,7 @@ base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan)
         return base::fail("this is not inside a Slurm allocation", "batchai run",
                           "use it in a script submitted with sbatch, or inside salloc",
                           base::ExitCode::usage);
-    auto nodes = slurm::expand_host_list(*node_list);
+    auto nodes = slurm::expand_hostlist(*node_list);
     if (!nodes) return tl::unexpected<base::Error>(nodes.error());
     if (static_cast<int>(nodes->size()) != plan.allocation.nodes)
         return base::fail(fmt::format("the allocation has {} nodes, the job file asks for {}",

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-#include "plan/plan.hpp"
-
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/error.hpp"
+#include "plan/plan.hpp"
 
 namespace batchai::run {
 

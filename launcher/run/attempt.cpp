@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/attempt.hpp"
 
-#include "base/file.hpp"
-#include "run/first_failure.hpp"
-#include "run/line_merger.hpp"
-#include "run/paths.hpp"
-#include "run/srun_arguments.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -14,6 +8,12 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+
+#include "base/file.hpp"
+#include "run/first_failure.hpp"
+#include "run/line_merger.hpp"
+#include "run/paths.hpp"
+#include "run/srun_arguments.hpp"
 
 namespace batchai::run {
 

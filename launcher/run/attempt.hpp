@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "base/process.hpp"
 #include "plan/plan.hpp"
 #include "run/allocation.hpp"
@@ -8,10 +12,6 @@
 #include "run/hosts.hpp"
 #include "run/record.hpp"
 #include "run/step.hpp"
-
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace batchai::run {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/execution_log.hpp"
 
-#include "base/file.hpp"
-#include "base/timestamp.hpp"
-
 #include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/timestamp.hpp"
 
 namespace batchai::run {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/first_failure.hpp"
 
-#include "base/text.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
 #include <cstring>
+
+#include "base/text.hpp"
 
 namespace batchai::run {
 

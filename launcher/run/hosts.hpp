@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/file.hpp"
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/file.hpp"
 
 namespace batchai::run {
 

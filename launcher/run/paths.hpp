@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "plan/plan.hpp"
-
 #include <string>
+
+#include "plan/plan.hpp"
 
 namespace batchai::run {
 

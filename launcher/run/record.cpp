@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/record.hpp"
 
-#include "base/file.hpp"
-
 #include <charconv>
 #include <filesystem>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <jsoncons/json.hpp>
+
+#include "base/file.hpp"
 
 namespace batchai::run {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-#include "base/timestamp.hpp"
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/error.hpp"
+#include "base/timestamp.hpp"
 
 // The record of one attempt (one run of the batch script; a requeue makes the next): written by
 // `batchai run` as <job directory>/attempts/<number>.json before it exits and after each phase.

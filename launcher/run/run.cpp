@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/run.hpp"
 
+#include <cstdio>
+
 #include "base/digest.hpp"
 #include "base/file.hpp"
 #include "run/allocation.hpp"
 #include "run/attempt.hpp"
 #include "site/site.hpp"
-
-#include <cstdio>
 
 namespace batchai::run {
 

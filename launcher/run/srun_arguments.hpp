@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <string>
+
 #include "base/process.hpp"
 #include "plan/plan.hpp"
-
-#include <string>
 
 namespace batchai::run {
 

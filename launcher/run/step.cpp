@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/step.hpp"
 
-#include "base/file.hpp"
-
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -16,6 +14,8 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/file.hpp"
 
 namespace batchai::run {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/process.hpp"
-
 #include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
+
+#include "base/process.hpp"
 
 namespace batchai::run {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/text.hpp"
 
-#include "base/digest.hpp"
-#include "base/uuid.hpp"
-
 #include <array>
 
 #include <gtest/gtest.h>
+
+#include "base/digest.hpp"
+#include "base/uuid.hpp"
 
 namespace batchai::base {
 
