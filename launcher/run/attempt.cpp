@@ -72,7 +72,7 @@ AttemptRunner::AttemptRunner(const plan::Plan& plan, std::string digest, std::st
       log_(log_directory(plan), traces_directory(plan), granted_.nodes) {
     for (const std::string& node : granted_.nodes)
         addresses_.push_back(address_of(node));
-    record_.number = granted_.restart;
+    record_.number = granted_.restart + 1;
     record_.slurm_job_id = granted_.job_id;
     record_.nodes = granted_.nodes;
     record_.start = base::now();

@@ -39,7 +39,7 @@ struct Failure {
 };
 
 struct Attempt {
-    int number = 0;
+    int number = 1;  // SLURM_RESTART_COUNT + 1
     std::string slurm_job_id;
     std::vector<std::string> nodes;  // in Slurm's order; the first is the master
     base::Time start;
