@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+#include "slurm/status.hpp"
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace batchai::slurm {
+
+// Our environment without what changes the meaning or output of Slurm's commands (SLURM_*,
+// SBATCH_*, SQUEUE_*, SINFO_*, SACCT_*, SALLOC_*, SRUN_*, SCANCEL_*, SCONTROL_*), but with
+// SLURM_CONF, SLURM_CONF_SERVER and SLURM_JWT, which say which Slurm to talk to and as whom.
+[[nodiscard]] base::Environment scrubbed_environment();
+
+struct NodeFilter {
+    std::string partition;   // empty: every partition
+    std::string constraint;  // features joined by "&", as plan::Allocation has it; empty: any
+};
+
+// Slurm's commands, found on PATH, each with the deadline. Errors: refused (Slurm answered "no",
+// in its words and with a hint), timed_out, failed (no such command, no answer, unreadable answer).
+// Holds no state but its settings: threads may share it.
+class Client {
+  public:
+    explicit Client(std::chrono::milliseconds deadline = std::chrono::seconds(60))
+        : deadline_(deadline) {}
+
+    // sbatch --parsable OPTIONS SCRIPT; the new job's id. The environment given to the command is
+    // the batch script's too, as far as `options` exports it.
+    [[nodiscard]] base::Result<std::string> submit(
+        const base::Arguments& options, const std::string& script,
+        const base::Environment& environment = scrubbed_environment()) const;
+
+    // scancel; no error for a job that has ended or that Slurm does not know any more.
+    [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
+
+    // The jobs that Slurm knows of these, by id: one squeue for all, and one sacct for those that
+    // the queue has forgotten, if the site keeps accounts. A missing entry: nobody knows it.
+    [[nodiscard]] base::Result<std::map<std::string, JobStatus>> jobs(
+        const std::vector<std::string>& ids) const;
+
+    // One entry a node, by name.
+    [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;
+
+    // "22.05.8"
+    [[nodiscard]] base::Result<std::string> version() const;
+
+  private:
+    [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;
+
+    std::chrono::milliseconds deadline_;
+};
+
+}  // namespace batchai::slurm

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "base/timestamp.hpp"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What Slurm says, as values.
+namespace batchai::slurm {
+
+// Slurm's job states, base states and those of its flags that it reports as the state.
+enum class JobState {
+    pending,
+    running,
+    suspended,
+    completed,
+    cancelled,
+    failed,
+    timeout,
+    node_fail,
+    preempted,
+    boot_fail,
+    deadline,
+    out_of_memory,
+    configuring,
+    completing,
+    requeued,
+    requeue_hold,
+    requeue_fed,
+    resizing,
+    reservation_deleted_hold,
+    revoked,
+    signaling,
+    special_exit,
+    stage_out,
+    stopped,
+    unknown,  // a word that this program does not know: JobStatus::state_text has it
+};
+
+// "PENDING", "COMPLETED", "CANCELLED by 1000", "CANCELLED+" …
+[[nodiscard]] JobState job_state(std::string_view text);
+[[nodiscard]] std::string_view to_string(JobState state);
+// The job will not run (again) in this incarnation: COMPLETED, FAILED, CANCELLED, …
+[[nodiscard]] bool is_final(JobState state);
+
+struct JobStatus {
+    std::string id;
+    JobState state = JobState::unknown;
+    std::string state_text;  // Slurm's own word
+    std::string reason;      // "Resources", …; empty: none
+    std::string partition;
+    std::string user;
+    // Of the batch script. None while it has not ended.
+    std::optional<int> exit_code;
+    std::optional<int> signal;
+    std::optional<base::Time> submit;
+    std::optional<base::Time> eligible;
+    std::optional<base::Time> start;  // expected, while the job is pending
+    std::optional<base::Time> end;    // expected, while the job runs
+    std::vector<std::string> nodes;   // allocated; Slurm's order
+    int restart_count = 0;            // how often it was requeued; unknown to accounting: 0
+    bool from_accounting = false;     // told by sacct, the queue no longer knows it
+
+    bool operator==(const JobStatus&) const = default;
+};
+
+enum class NodeBaseState {
+    unknown,
+    down,
+    idle,
+    allocated,
+    mixed,
+    error,
+    future,
+};
+
+enum class NodeFlag {
+    completing,
+    drain,
+    fail,
+    invalid_registration,
+    maintenance,
+    not_responding,
+    planned,
+    power_down,  // asked for, not begun
+    powered_down,
+    powering_down,
+    powering_up,  // "POWERING_UP" and "CONFIGURING" alike
+    reboot_issued,
+    reboot_requested,
+    reserved,
+    other,
+};
+
+struct NodeStatus {
+    std::string name;
+    NodeBaseState state = NodeBaseState::unknown;
+    std::set<NodeFlag> flags;
+    std::string state_text;  // Slurm's own words: "idle+cloud+powered_down"
+    std::string reason;      // of a drained or down node; empty: none
+    int cpus = 0;
+    std::string gres;  // "gpu:a100:4(S:0-1)", empty: none
+    std::vector<std::string> partitions;
+    std::vector<std::string> features;
+
+    [[nodiscard]] bool has(NodeFlag flag) const { return flags.contains(flag); }
+    bool operator==(const NodeStatus&) const = default;
+};
+
+}  // namespace batchai::slurm
