@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A host is a set of namespaces held by one process, its anchor: pid 1 of the host.
+
+When the anchor ends the kernel ends every process of the host, and with them go the mounts and the
+network interface. So a cluster is always cleared by ending its anchors, whatever else happened.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import kernel, rootfs
+from .layout import SWITCH, Cluster
+from .report import ClusterError
+
+_MARK = "minicluster-host"
+
+
+def _argv(directory: Path, host: str) -> list[str]:
+    return [_MARK, str(directory), host]
+
+
+def _processes() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def anchors(cluster: Cluster) -> dict[str, int]:
+    """Process ids of the cluster's anchors by host, found by their command lines."""
+    found = {}
+    for pid in _processes():
+        words = _command_line(pid)
+        # "infinity" is what sleep(1) needs; the mark, directory and host ride in its name.
+        if len(words) == 2 and words[1] == "infinity":
+            name = words[0].split("\n")
+            if len(name) == 3 and name[:2] == _argv(cluster.directory, "")[:2]:
+                found[name[2]] = pid
+    return found
+
+
+def _hold(cluster: Cluster, host: str, show: list[str], report: int) -> None:
+    """In the anchor: builds the host, says so, and waits for ever."""
+    # A new session and no descriptor of the caller's: nobody waits for a pipe that we hold open.
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.dup2(report, 3)
+    os.closerange(4, 65536)
+    try:
+        if host != SWITCH:
+            rootfs.enter_new_root(cluster, host, show)
+            socket.sethostname(host)
+            ipv6 = Path("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+            if ipv6.exists():
+                ipv6.write_text("1")
+    except Exception as error:
+        os.write(3, f"error {error}\n".encode())
+        os._exit(1)
+    os.write(3, b"ready\n")
+    # Ignored, so that the kernel itself buries the host's orphans.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.set_inheritable(3, False)
+    os.execv("/usr/bin/sleep", ["\n".join(_argv(cluster.directory, host)), "infinity"])
+
+
+def start(cluster: Cluster, host: str, show: list[str]) -> int:
+    """Starts the host's anchor and does not wait; returns a descriptor for `await_start`."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            flags = kernel.CLONE_NEWNET | kernel.CLONE_NEWPID | kernel.CLONE_NEWNS
+            kernel.unshare(flags | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC)
+            if os.fork() == 0:
+                _hold(cluster, host, show, writer)
+        except OSError as error:
+            os.write(writer, f"error {error}\n".encode())
+        finally:
+            # Also when the caller was killed and nobody reads: this process must not live on.
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    return reader
+
+
+def await_start(host: str, reader: int) -> None:
+    with os.fdopen(reader) as report:
+        # To the end of file: the anchor is complete when exec closed its side.
+        answer = report.read().strip()
+    if answer != "ready":
+        raise ClusterError(
+            f"host {host} did not start: {answer.removeprefix('error ') or 'its anchor ended'}",
+            hint="it needs namespaces and mounts, which an unprivileged container lacks",
+        )
+
+
+def members(anchor: int) -> dict[int, str]:
+    """Process id and name of every process of a host, the anchor not among them."""
+    try:
+        namespace = Path(f"/proc/{anchor}/ns/pid").readlink()
+    except OSError:
+        return {}
+    found = {}
+    for pid in _processes():
+        try:
+            if pid != anchor and Path(f"/proc/{pid}/ns/pid").readlink() == namespace:
+                found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
+        except OSError:
+            continue
+    return found
+
+
+def enter_command(anchor: int) -> list[str]:
+    """The words before a command that make it run in the host, as root."""
+    return ["nsenter", "-t", str(anchor), "-n", "-u", "-i", "-m", "-p", "--"]
+
+
+def run(anchor: int, argv: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command in the host as root and returns its output."""
+    return subprocess.run(
+        enter_command(anchor) + argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def spawn(anchor: int, argv: list[str], log: Path) -> None:
+    """Starts a daemon in the host. It becomes a child of the host's anchor."""
+    with log.open("ab") as output:
+        subprocess.run(
+            [*enter_command(anchor), "setsid", "--fork", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
+            check=True,
+        )
+
+
+def _gone(pid: int) -> bool:
+    """True when the process has ended; a zombie that nobody collects yet counts as ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def end(cluster: Cluster) -> int:
+    """Ends every host of the cluster and waits for the last process. Returns how many hosts."""
+    pids = list(anchors(cluster).values())
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    deadline = time.monotonic() + 20
+    while not all(_gone(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"processes of cluster {cluster.name} do not end (anchors {pids})",
+                hint="a process in uninterruptible sleep holds them; see ps -eo pid,stat,wchan,cmd",
+            )
+        time.sleep(0.02)
+    return len(pids)

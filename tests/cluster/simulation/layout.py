@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a cluster is called and where its things are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .report import ClusterError
+
+LOGIN = "login"
+SWITCH = "switch"
+_NETWORK = "10.77.0"
+_MOST_NODES = 64
+
+
+def home() -> Path:
+    """The directory of all clusters: $MINICLUSTER_HOME, else /var/lib/minicluster."""
+    return Path(os.environ.get("MINICLUSTER_HOME") or "/var/lib/minicluster").absolute()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster's parameters. Everything else follows from them."""
+
+    name: str
+    nodes: int = 4
+    prefix: str | None = None
+
+    @property
+    def directory(self) -> Path:
+        return home() / self.name
+
+    @property
+    def logs(self) -> Path:
+        return self.directory / "log"
+
+    @property
+    def etc(self) -> Path:
+        """Shown on every host: etc/slurm as /etc/slurm, etc/batchai as /etc/batchai."""
+        return self.directory / "etc"
+
+    @property
+    def compute_hosts(self) -> list[str]:
+        return [f"h{number}" for number in range(1, self.nodes + 1)]
+
+    @property
+    def hosts(self) -> list[str]:
+        return [LOGIN, *self.compute_hosts]
+
+    def address(self, host: str) -> str:
+        """The host's address. Clusters have networks of their own, so all use the same."""
+        return f"{_NETWORK}.{254 if host == LOGIN else int(host[1:])}"
+
+    def log(self, host: str, daemon: str) -> Path:
+        return self.logs / f"{host}-{daemon}.log"
+
+    def save(self) -> None:
+        temporary = self.directory / "cluster.json.new"
+        temporary.write_text(json.dumps(asdict(self)) + "\n")
+        temporary.rename(self.directory / "cluster.json")
+
+
+def check(cluster: Cluster) -> None:
+    """Refuses parameters that cannot become a cluster."""
+    if not re.fullmatch(r"[a-z][a-z0-9]{0,19}", cluster.name):
+        raise ClusterError(
+            f"the cluster name {cluster.name!r} is not usable",
+            hint="use up to 20 lower-case letters and digits, a letter first",
+        )
+    if not 1 <= cluster.nodes <= _MOST_NODES:
+        raise ClusterError(
+            f"{cluster.nodes} nodes are not possible", hint=f"ask for 1 to {_MOST_NODES}"
+        )
+
+
+def load(name: str) -> Cluster | None:
+    """The cluster as it was last brought up, or None."""
+    try:
+        return Cluster(**json.loads((home() / name / "cluster.json").read_text()))
+    except (FileNotFoundError, json.JSONDecodeError, TypeError):
+        return None

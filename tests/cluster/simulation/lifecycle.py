@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""up, status and down."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import accounts, daemons, database, host, layout, network, project, slurm_config
+from .layout import LOGIN, SWITCH, Cluster
+from .report import ClusterError, progress
+
+_PROGRAMS = (
+    "munged",
+    "mariadbd",
+    "slurmdbd",
+    "slurmctld",
+    "slurmd",
+    "sinfo",
+    "sacctmgr",
+    "ip",
+    "nsenter",
+)
+
+_LOCKS = Path("/run/lock")
+
+
+@contextmanager
+def _only_one(name: str) -> Iterator[None]:
+    """Two commands that change one cluster wait for each other."""
+    _LOCKS.mkdir(parents=True, exist_ok=True)
+    with (_LOCKS / f"minicluster-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _check_machine() -> None:
+    if os.geteuid() != 0:
+        raise ClusterError("only root can make namespaces and start Slurm", hint="run it as root")
+    missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if missing:
+        raise ClusterError(f"not installed: {', '.join(missing)}", hint="run scripts/setup")
+
+
+def _write(path: Path, text: str, owner: str = "root", mode: int = 0o644) -> bool:
+    """Replaces the file as a whole; returns whether its text changed."""
+    old = path.read_text() if path.is_file() else None
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text)
+    temporary.chmod(mode)
+    shutil.chown(temporary, owner)
+    temporary.rename(path)
+    return old != text
+
+
+def _configure(cluster: Cluster) -> bool:
+    """Writes what /etc/slurm shows; returns whether slurm.conf changed."""
+    etc = cluster.etc
+    for name in ("slurm/plugstack.conf.d", "batchai", "munge", "mariadb"):
+        (etc / name).mkdir(parents=True, exist_ok=True)
+    key = etc / "munge" / "munge.key"
+    if not key.exists():
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+    (etc / "munge").chmod(0o700)
+    slurm = etc / "slurm"
+    lua = project.configure(cluster)
+    _write(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
+    _write(slurm / "plugstack.conf", slurm_config.plugstack_conf())
+    _write(slurm / "cgroup.conf", slurm_config.cgroup_conf())
+    _write(slurm / "gres.conf", slurm_config.gres_conf())
+    return _write(slurm / "slurm.conf", slurm_config.slurm_conf(cluster, lua))
+
+
+def _healthy(cluster: Cluster) -> bool:
+    return not faults(cluster)
+
+
+def faults(cluster: Cluster) -> list[str]:
+    """What of a running cluster is missing, in words; empty if nothing is."""
+    anchors = host.anchors(cluster)
+    missing = [f"host {name} is gone" for name in [SWITCH, *cluster.hosts] if name not in anchors]
+    for name in cluster.hosts:
+        if name not in anchors:
+            continue
+        running = set(host.members(anchors[name]).values())
+        expected = daemons.EXPECTED_ON_LOGIN if name == LOGIN else daemons.EXPECTED_ON_NODE
+        missing += [
+            f"{daemon} on {name} does not run" for daemon in expected if daemon not in running
+        ]
+    return missing
+
+
+def _clear(cluster: Cluster, keep_logs: bool) -> None:
+    """Ends every process and removes every file of the cluster, logs only if not kept."""
+    host.end(cluster)
+    if not cluster.directory.is_dir():
+        return
+    for entry in cluster.directory.iterdir():
+        if keep_logs and entry == cluster.logs:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    if not keep_logs:
+        cluster.directory.rmdir()
+
+
+def _make_directories(cluster: Cluster) -> None:
+    cluster.directory.mkdir(parents=True, exist_ok=True)
+    if cluster.logs.is_dir():
+        shutil.rmtree(cluster.logs)
+    for name in ("log", "root", "state/slurmctld"):
+        (cluster.directory / name).mkdir(parents=True)
+    shutil.chown(cluster.directory / "state/slurmctld", "slurm", "slurm")
+    accounts.make_homes(cluster)
+
+
+def _start(cluster: Cluster, show: list[str]) -> None:
+    _make_directories(cluster)
+    _configure(cluster)
+    cluster.save()
+    database.prepare(cluster)
+    readers = {name: host.start(cluster, name, show) for name in [SWITCH, *cluster.hosts]}
+    for name, reader in readers.items():
+        host.await_start(name, reader)
+    anchors = host.anchors(cluster)
+    network.connect(cluster, anchors)
+    progress(f"{len(cluster.hosts)} hosts on one network; starting munge and the database")
+    daemons.start_all(cluster, anchors)
+
+
+def up(cluster: Cluster, show: list[str]) -> None:
+    """Brings the cluster up, or only refreshes its configuration if it is up already.
+
+    `show`: directories of the machine that hosts see at their own path, wherever they are.
+    """
+    layout.check(cluster)
+    _check_machine()
+    if cluster.prefix:
+        project.check(cluster.prefix)
+        show = [*show, cluster.prefix]
+    with _only_one(cluster.name):
+        if layout.load(cluster.name) == cluster and _healthy(cluster):
+            if _configure(cluster):
+                host.run(host.anchors(cluster)[LOGIN], ["scontrol", "reconfigure"])
+            progress(f"cluster {cluster.name} is up already; its configuration is fresh")
+            return
+        if host.anchors(cluster):
+            progress(f"cluster {cluster.name} is up in part or differently: starting it anew")
+        _clear(cluster, keep_logs=True)
+        try:
+            _start(cluster, show)
+        except BaseException:
+            _clear(cluster, keep_logs=True)
+            raise
+    progress(f"cluster {cluster.name} is up: {cluster.nodes} nodes idle, logs in {cluster.logs}")
+
+
+def down(name: str, keep_logs: bool) -> None:
+    """Ends the cluster, whatever state it is in. Having nothing to end is fine."""
+    cluster = layout.load(name) or Cluster(name)
+    layout.check(cluster)
+    _check_machine()
+    with _only_one(name):
+        _clear(cluster, keep_logs)
+    progress(f"cluster {name} is down" + (f", logs stay in {cluster.logs}" if keep_logs else ""))
+
+
+def status(name: str) -> int:
+    """Prints what runs. 0 if all is well, 1 if something is missing, 3 if nothing runs."""
+    cluster = layout.load(name)
+    anchors = host.anchors(cluster) if cluster else {}
+    if cluster is None or not anchors:
+        print(f"cluster {name} is down")
+        return 3
+    print(
+        f"cluster {name}: {cluster.nodes} nodes, prefix {cluster.prefix or 'none'},"
+        f" logs {cluster.logs}"
+    )
+    for each in cluster.hosts:
+        anchor = anchors.get(each)
+        running = sorted(set(host.members(anchor).values())) if anchor else []
+        print(
+            f"  {each:6} {cluster.address(each):12} anchor {anchor or '-':<8} {' '.join(running)}"
+        )
+    missing = faults(cluster)
+    for fault in missing:
+        print(f"  fault: {fault}")
+    if LOGIN in anchors:
+        print(host.run(anchors[LOGIN], ["sinfo"]).stdout, end="")
+    return 1 if missing else 0
+
+
+def anchor_of(name: str, wanted: str) -> tuple[Cluster, int]:
+    """The running cluster and the anchor of one of its hosts."""
+    cluster = layout.load(name)
+    if cluster is None:
+        raise ClusterError(f"cluster {name} is down", hint=f"minicluster up --name {name}")
+    if wanted not in cluster.hosts:
+        raise ClusterError(
+            f"cluster {name} has no host {wanted}", hint=f"its hosts: {' '.join(cluster.hosts)}"
+        )
+    anchor = host.anchors(cluster).get(wanted)
+    if anchor is None:
+        raise ClusterError(
+            f"host {wanted} of cluster {name} does not run", hint=f"minicluster up --name {name}"
+        )
+    return cluster, anchor

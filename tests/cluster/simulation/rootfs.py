@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A host's file system: the machine's, with everything that hosts must not share made private.
+
+Everything is mounted in the host's own mount namespace, so nothing has to be unmounted later: the
+mounts go with the host's last process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from . import accounts, kernel
+from .layout import LOGIN, Cluster
+
+_MADE_HERE = {"proc", "sys", "etc", "tmp", "run", "home", "shared", "lost+found"}
+_RUNTIME_OWNERS = {"munge": "root", "slurm": "root", "mysqld": "mysql", "lock": "root"}
+_HIDDEN_TREES = ("/tmp", "/run", "/home", "/shared", "/dev/shm")
+
+
+def _tmpfs(target: Path, mode: int) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    kernel.mount("tmpfs", str(target), "tmpfs", 0, f"mode={mode:o}")
+
+
+def _bind_machine(root: Path) -> None:
+    """Every top-level directory of the machine that is not made afresh."""
+    for entry in os.scandir("/"):
+        if entry.name in _MADE_HERE:
+            continue
+        if entry.is_symlink():
+            (root / entry.name).symlink_to(Path(entry.path).readlink())
+        elif entry.is_dir():
+            (root / entry.name).mkdir()
+            kernel.bind(entry.path, str(root / entry.name))
+
+
+def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
+    """The machine's /etc with a private writable layer that holds the host's identity."""
+    layer = root / ".host"
+    _tmpfs(layer, 0o700)
+    for name in ("upper", "work"):
+        (layer / name).mkdir()
+    (layer / "upper").chmod(0o755)
+    etc = root / "etc"
+    etc.mkdir()
+    kernel.mount(
+        "overlay",
+        str(etc),
+        "overlay",
+        0,
+        f"lowerdir=/etc,upperdir={layer}/upper,workdir={layer}/work",
+    )
+    addresses = [f"{cluster.address(other)} {other}" for other in cluster.hosts]
+    path = f"{cluster.prefix}/bin:$PATH" if cluster.prefix else "$PATH"
+    files = {
+        "hostname": f"{host}\n",
+        "hosts": "\n".join(["127.0.0.1 localhost", *addresses]) + "\n",
+        "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
+        "resolv.conf": "",
+        "passwd": accounts.password_file(),
+        "group": accounts.group_file(),
+        "profile.d/minicluster.sh": f"export PATH={path}\n",
+    }
+    for name, text in files.items():
+        file = etc / name
+        file.unlink(missing_ok=True)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o644)
+    for name in ("slurm", "batchai", "munge", "mariadb"):
+        (etc / name).mkdir(exist_ok=True)
+        kernel.bind(str(cluster.etc / name), str(etc / name))
+
+
+def _make_runtime(root: Path) -> None:
+    _tmpfs(root / "tmp", 0o1777)
+    _tmpfs(root / "run", 0o755)
+    for name, owner in _RUNTIME_OWNERS.items():
+        directory = root / "run" / name
+        directory.mkdir()
+        directory.chmod(0o1777 if name == "lock" else 0o755)
+        shutil.chown(directory, owner)
+    users = root / "run" / "user"
+    users.mkdir()
+    for user in accounts.USERS:
+        own = users / str(user.number)
+        own.mkdir(mode=0o700)
+        os.chown(own, user.number, user.number)
+
+
+def _make_kernel_views(root: Path) -> None:
+    """/proc of the host's processes, /sys of its network, /dev with private shared memory."""
+    for name in ("proc", "sys"):
+        (root / name).mkdir()
+    kernel.mount("proc", str(root / "proc"), "proc")
+    kernel.mount("sysfs", str(root / "sys"), "sysfs")
+    kernel.bind("/sys/fs/cgroup", str(root / "sys/fs/cgroup"))
+    kernel.mount("tmpfs", str(root / "dev/shm"), "tmpfs", 0, "mode=1777")
+    if (root / "dev/mqueue").is_dir():
+        kernel.mount("mqueue", str(root / "dev/mqueue"), "mqueue")
+    if (root / "dev/fuse").exists():
+        # Many machines keep the device for root; sites that run containers open it to all.
+        node = root / ".host" / "fuse"
+        os.mknod(node, stat.S_IFCHR | 0o666, Path("/dev/fuse").stat().st_rdev)
+        node.chmod(0o666)
+        kernel.bind(str(node), str(root / "dev/fuse"))
+
+
+def _make_service_state(cluster: Cluster, host: str, root: Path) -> None:
+    state = root / "var/lib/slurm"
+    _tmpfs(state, 0o755)
+    for name in ("slurmd", "slurmctld"):
+        (state / name).mkdir()
+    shutil.chown(state / "slurmctld", "slurm", "slurm")
+    if host == LOGIN:
+        kernel.bind(str(cluster.directory / "state/slurmctld"), str(state / "slurmctld"))
+        database = root / "run/mysqld/data"
+        database.mkdir()
+        kernel.bind(str(cluster.directory / "state/mariadb"), str(database))
+
+
+def _show(visible: dict[str, int], root: Path) -> None:
+    """Trees that the private mounts hide, given as descriptors, at their own path again."""
+    for path, descriptor in visible.items():
+        target = root / path.lstrip("/")
+        target.mkdir(parents=True, exist_ok=True)
+        kernel.bind(f"/proc/self/fd/{descriptor}", str(target))
+
+
+def hidden(path: str) -> bool:
+    """True if the host's private mounts cover this path of the machine."""
+    return any(path == tree or path.startswith(tree + "/") for tree in _HIDDEN_TREES)
+
+
+def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
+    """Builds the tree and makes it this process's root. Wants new mount, net and pid namespaces."""
+    kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    root = cluster.directory / "root"
+    visible = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in show if hidden(path)}
+    _tmpfs(root, 0o755)
+    # Unbindable: else the copy of /var made below would contain this very tree.
+    kernel.mount(None, str(root), None, kernel.MS_UNBINDABLE)
+    _bind_machine(root)
+    _make_etc(cluster, host, root)
+    _make_runtime(root)
+    _make_kernel_views(root)
+    _make_service_state(cluster, host, root)
+    for name in ("home", "shared"):
+        (root / name).mkdir()
+        kernel.bind(str(cluster.directory / name), str(root / name))
+    _show(visible, root)
+    kernel.make_root(str(root))
+    kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The text of the cluster's configuration files: a plain Slurm, with short timers for tests."""
+
+from __future__ import annotations
+
+from .layout import LOGIN, Cluster
+
+SLURMCTLD_PORT = 6817
+SLURMD_PORT = 6818
+SLURMDBD_PORT = 6819
+
+# More processors than the machine may have: tests are about placement and wiring, not speed.
+_CPUS_PER_NODE = 4
+_MEMORY_PER_NODE_MB = 8192
+_WIDGETS_PER_NODE = 2
+
+
+def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
+    nodes = f"h[1-{cluster.nodes}]"
+    lines = [
+        f"ClusterName={cluster.name}",
+        f"SlurmctldHost={LOGIN}",
+        "SlurmUser=slurm",
+        "AuthType=auth/munge",
+        f"SlurmctldPort={SLURMCTLD_PORT}",
+        f"SlurmdPort={SLURMD_PORT}",
+        "SlurmctldPidFile=/run/slurm/slurmctld.pid",
+        "SlurmdPidFile=/run/slurm/slurmd.pid",
+        "StateSaveLocation=/var/lib/slurm/slurmctld",
+        "SlurmdSpoolDir=/var/lib/slurm/slurmd",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "MpiDefault=none",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core_Memory",
+        "DefMemPerCPU=512",
+        "JobAcctGatherType=jobacct_gather/linux",
+        "JobAcctGatherFrequency=5",
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        f"AccountingStorageHost={LOGIN}",
+        f"AccountingStoragePort={SLURMDBD_PORT}",
+        "AccountingStoreFlags=job_comment,job_script",
+        "SlurmdParameters=config_overrides",
+        "ReturnToService=2",
+        "JobRequeue=1",
+        "SlurmctldTimeout=30",
+        "SlurmdTimeout=15",
+        "KillWait=5",
+        "UnkillableStepTimeout=30",
+        "MessageTimeout=10",
+        "SchedulerType=sched/backfill",
+        "SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf_interval=2",
+        "PlugStackConfig=/etc/slurm/plugstack.conf",
+        "GresTypes=widget",
+        f"NodeName={nodes} CPUs={_CPUS_PER_NODE} Sockets=1 CoresPerSocket={_CPUS_PER_NODE}"
+        f" ThreadsPerCore=1"
+        f" RealMemory={_MEMORY_PER_NODE_MB} Gres=widget:{_WIDGETS_PER_NODE} State=UNKNOWN",
+        f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
+        f"PartitionName=debug Nodes={nodes} MaxTime=30 DefaultTime=10 State=UP",
+    ]
+    if lua_cli_filter:
+        lines.append("CliFilterPlugins=lua")
+    return "\n".join(lines) + "\n"
+
+
+def gres_conf() -> str:
+    return f"Name=widget Count={_WIDGETS_PER_NODE}\n"
+
+
+def slurmdbd_conf() -> str:
+    lines = [
+        "AuthType=auth/munge",
+        f"DbdHost={LOGIN}",
+        f"DbdPort={SLURMDBD_PORT}",
+        "SlurmUser=slurm",
+        "PidFile=/run/slurm/slurmdbd.pid",
+        "StorageType=accounting_storage/mysql",
+        "StorageUser=slurm",
+        "StorageLoc=slurm_acct_db",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def plugstack_conf() -> str:
+    return "include /etc/slurm/plugstack.conf.d/*.conf\n"
+
+
+def cgroup_conf() -> str:
+    return "CgroupAutomount=no\n"
