@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/output/query.hpp"
+
+#include <exception>
+#include <string>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+#include <jsoncons_ext/jmespath/jmespath.hpp>
+
+namespace batchai::cli {
+namespace {
+
+using Json = jsoncons::ojson;
+using Expression = jsoncons::jmespath::jmespath_expression<Json>;
+
+Json to_jsoncons(const Value& value) {
+    if (const auto* object = value.object()) {
+        Json out(jsoncons::json_object_arg);
+        for (const auto& [key, member] : *object)
+            out.insert_or_assign(key, to_jsoncons(member));
+        return out;
+    }
+    if (const auto* array = value.array()) {
+        Json out(jsoncons::json_array_arg);
+        for (const auto& item : *array)
+            out.push_back(to_jsoncons(item));
+        return out;
+    }
+    if (const auto* text = value.string()) return Json(*text);
+    if (const auto* integer = value.integer()) return Json(*integer);
+    if (const auto* real = value.real()) return Json(*real);
+    if (const auto* flag = value.boolean()) return Json(*flag);
+    return Json::null();
+}
+
+Value from_jsoncons(const Json& json) {
+    if (json.is_object()) {
+        Value::Object out;
+        for (const auto& member : json.object_range())
+            out.emplace_back(member.key(), from_jsoncons(member.value()));
+        return out;
+    }
+    if (json.is_array()) {
+        Value::Array out;
+        for (const auto& item : json.array_range())
+            out.push_back(from_jsoncons(item));
+        return out;
+    }
+    if (json.is_null()) return nullptr;
+    if (json.is_bool()) return json.as<bool>();
+    if (json.is_double()) return json.as<double>();
+    if (json.is<std::int64_t>()) return json.as<std::int64_t>();
+    if (json.is_number()) return json.as<double>();
+    return json.as<std::string>();
+}
+
+tl::unexpected<base::Error> fault(std::string_view expression, const std::error_code& code,
+                                  std::size_t column) {
+    auto reason = code.message();
+    if (!reason.empty() && reason[0] >= 'A' && reason[0] <= 'Z' && reason.substr(1, 1) != "-") {
+        reason[0] = static_cast<char>(reason[0] - 'A' + 'a');
+    }
+    auto what = fmt::format("not a JMESPath expression: {}", reason);
+    // A caret makes no sense below an expression of several lines.
+    if (column > 0 && expression.find('\n') == std::string_view::npos) {
+        what += fmt::format("\n  {}\n  {:>{}}", expression, '^',
+                            std::min(column, expression.size() + 1));
+    }
+    return base::fail(what, "--query", "see https://jmespath.org for the language",
+                      base::ExitCode::usage);
+}
+
+base::Result<Expression> compile(std::string_view expression) {
+    try {
+        return jsoncons::jmespath::make_expression<Json>(expression);
+    } catch (const jsoncons::jmespath::jmespath_error& error) {
+        return fault(expression, error.code(), error.column());
+    } catch (const std::exception& error) {
+        return base::fail(fmt::format("not a JMESPath expression: {}", error.what()), "--query", "",
+                          base::ExitCode::usage);
+    }
+}
+
+}  // namespace
+
+base::Result<Value> parse_json(std::string_view text, std::string_view where) {
+    try {
+        return from_jsoncons(Json::parse(text));
+    } catch (const std::exception& error) {
+        return base::fail(error.what(), std::string(where));
+    }
+}
+
+base::Result<Value> query(const Value& value, std::string_view expression) {
+    auto compiled = compile(expression);
+    if (!compiled) return tl::unexpected(compiled.error());
+    try {
+        std::error_code code;
+        const auto document = to_jsoncons(value);
+        const auto result = compiled->evaluate(document, code);
+        if (code) return fault(expression, code, 0);
+        return from_jsoncons(result);
+    } catch (const std::exception& error) {
+        return base::fail(error.what(), "--query", "", base::ExitCode::usage);
+    }
+}
+
+base::Result<void> check_query(std::string_view expression) {
+    auto compiled = compile(expression);
+    if (!compiled) return tl::unexpected(compiled.error());
+    return {};
+}
+
+}  // namespace batchai::cli
