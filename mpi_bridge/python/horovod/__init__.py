@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod's names over libmpi_bridge: import horovod.torch or horovod.keras.
+
+There is no horovodrun: start the script with any PMIx launcher, such as `srun --mpi=pmix`.
+"""
+
+# Scripts compare this with the Horovod release whose interface they need.
+__version__ = "0.28.1+mpibridge.0.1.0"

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C functions of mpi_bridge.h with their types, and the way from a status to an exception.
+
+The library is loaded on first use, so that importing this package needs no native code. Calls
+release the interpreter lock while they wait for other ranks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+
+from . import library
+from .errors import error_for
+
+_SIZE = ctypes.c_size_t
+_POINTER = ctypes.c_void_p
+_SIZES = ctypes.POINTER(ctypes.c_size_t)
+_INT = ctypes.c_int
+
+# Function name: its argument types. All of these return an mpib_status.
+_STATUS_FUNCTIONS = {
+    "mpib_init": [],
+    "mpib_finalize": [],
+    "mpib_allreduce": [_POINTER, _POINTER, _SIZE, _INT, _INT],
+    "mpib_broadcast": [_POINTER, _SIZE, _INT],
+    "mpib_allgather": [_POINTER, _POINTER, _SIZE],
+    "mpib_allgatherv": [_POINTER, _SIZE, _POINTER, _SIZES, _SIZES],
+    "mpib_reduce_scatter": [_POINTER, _POINTER, _SIZES, _INT, _INT],
+    "mpib_alltoall": [_POINTER, _POINTER, _SIZE],
+    "mpib_alltoallv": [_POINTER, _SIZES, _SIZES, _POINTER, _SIZES, _SIZES],
+    "mpib_barrier": [],
+    "mpib_set_timeout": [ctypes.c_double],
+}
+
+_INT_FUNCTIONS = (
+    "mpib_initialized",
+    "mpib_rank",
+    "mpib_size",
+    "mpib_local_rank",
+    "mpib_local_size",
+    "mpib_cross_rank",
+    "mpib_cross_size",
+    "mpib_is_homogeneous",
+)
+
+
+@functools.cache
+def functions() -> ctypes.CDLL:
+    """Return the loaded library with every function's types set."""
+    loaded = library.load(Path(__file__).resolve().parent)
+    for name, argument_types in _STATUS_FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.argtypes = argument_types
+        function.restype = _INT
+    for name in _INT_FUNCTIONS:
+        function = getattr(loaded, name)
+        function.argtypes = []
+        function.restype = _INT
+    loaded.mpib_last_error.argtypes = []
+    loaded.mpib_last_error.restype = ctypes.c_char_p
+    loaded.mpib_status_name.argtypes = [_INT]
+    loaded.mpib_status_name.restype = ctypes.c_char_p
+    loaded.mpib_version.argtypes = []
+    loaded.mpib_version.restype = ctypes.c_char_p
+    loaded.mpib_abort.argtypes = [_INT, ctypes.c_char_p]
+    loaded.mpib_abort.restype = None
+    return loaded
+
+
+def call(name: str, *arguments: object) -> None:
+    """Call a function that returns a status; raise the matching exception if it is not MPIB_OK."""
+    native = functions()
+    status = getattr(native, name)(*arguments)
+    if status != 0:
+        text = native.mpib_last_error().decode(errors="replace")
+        raise error_for(status, native.mpib_status_name(status).decode(), text)
+
+
+def size_array(values: list[int]) -> ctypes.Array:
+    """Return a C array of size_t."""
+    return (ctypes.c_size_t * len(values))(*values)

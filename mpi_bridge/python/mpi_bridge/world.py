@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This process's place in the job step, and how it joins and leaves it."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from types import TracebackType
+
+from . import native
+from .errors import NotInitializedError
+
+_exit_hooks_installed = False
+
+
+def init() -> None:
+    """Join the job step. Collective over all its ranks; a second call does nothing."""
+    native.call("mpib_init")
+    _install_exit_hooks()
+
+
+def shutdown() -> None:
+    """Leave the job step. Not a barrier; a second call does nothing."""
+    native.call("mpib_finalize")
+
+
+def is_initialized() -> bool:
+    """Tell whether init() succeeded and shutdown() was not called since."""
+    return native.functions().mpib_initialized() == 1
+
+
+def _query(name: str) -> int:
+    value = getattr(native.functions(), name)()
+    if value < 0:
+        raise NotInitializedError(
+            "mpi_bridge is not initialised in this process; call init() first"
+        )
+    return value
+
+
+def rank() -> int:
+    """Return this process's number among all ranks, from 0."""
+    return _query("mpib_rank")
+
+
+def size() -> int:
+    """Return the number of ranks."""
+    return _query("mpib_size")
+
+
+def local_rank() -> int:
+    """Return this process's number among the ranks on its host."""
+    return _query("mpib_local_rank")
+
+
+def local_size() -> int:
+    """Return the number of ranks on this host."""
+    return _query("mpib_local_size")
+
+
+def cross_rank() -> int:
+    """Return this host's number among the hosts that have a rank with this local rank."""
+    return _query("mpib_cross_rank")
+
+
+def cross_size() -> int:
+    """Return the number of hosts that have a rank with this local rank."""
+    return _query("mpib_cross_size")
+
+
+def is_homogeneous() -> bool:
+    """Tell whether every host has the same number of ranks."""
+    return _query("mpib_is_homogeneous") == 1
+
+
+def set_timeout(seconds: float) -> None:
+    """Set how long a collective call may wait for other ranks without progress."""
+    native.call("mpib_set_timeout", seconds)
+
+
+def version() -> str:
+    """Return the native library's version."""
+    return native.functions().mpib_version().decode()
+
+
+def abort(code: int = 1, message: str | None = None) -> None:
+    """End the whole job step with this exit code; does not return."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    text = message.encode(errors="replace") if message is not None else None
+    native.functions().mpib_abort(code, text)
+
+
+def _is_interactive() -> bool:
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
+
+
+def _install_exit_hooks() -> None:
+    """Leave the step at a normal exit; end it when this rank dies of an uncaught exception.
+
+    Without the second, the other ranks would wait for this one until their deadline: the launcher
+    ends a step only when it was told to do so on a bad exit.
+    """
+    global _exit_hooks_installed
+    if _exit_hooks_installed:
+        return
+    _exit_hooks_installed = True
+    atexit.register(shutdown)
+    previous = sys.excepthook
+
+    def end_step(
+        kind: type[BaseException], value: BaseException, trace: TracebackType | None
+    ) -> None:
+        previous(kind, value, trace)
+        if not is_initialized() or size() == 1 or _is_interactive():
+            return
+        lines = str(value).splitlines()
+        summary = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
+        interrupted = issubclass(kind, KeyboardInterrupt)
+        abort(130 if interrupted else 1, f"rank {rank()}: uncaught {summary}")
+
+    sys.excepthook = end_step
