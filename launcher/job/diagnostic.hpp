@@ -11,7 +11,7 @@ namespace batchai::job {
 
 // A place in a job file. Lines and columns count from 1; columns and length count characters
 // (UTF-8 sequences; a byte that is no valid UTF-8 counts as one), a tab is one. Line 0: no place.
-// The length never reaches past the end of the line.
+// A place may stand just behind the end of its line.
 struct Position {
     std::size_t line = 0;
     std::size_t column = 0;

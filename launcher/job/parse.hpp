@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "job/diagnostic.hpp"
-#include "job/model.hpp"
-
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "job/diagnostic.hpp"
+#include "job/model.hpp"
 
 namespace batchai::job {
 

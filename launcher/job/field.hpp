@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "job/model.hpp"
+
+// One entry of the field table: everything that is known about a key of a job file. Parser,
+// diagnostics, `job show`, the JSON Schema and the reference page all read it.
+namespace batchai::job {
+
+enum class Kind : std::uint8_t { text, integer, boolean, choice, duration, object, list };
+
+// What a text has to look like besides being non-empty and free of NUL. See checks.hpp.
+enum class Check : std::uint8_t {
+    none,
+    anything,             // may be empty
+    word,                 // no blanks, no control characters, no leading "-"
+    path,                 // no control characters
+    relative_mount_path,  // stays below the mount root
+    path_component,       // one name of a path
+    variable_name,        // of an environment variable
+    directory_id,         // the tail of an environment variable's name
+    file_share_url,
+    octal_mode,
+    memory_size,
+};
+
+// How the fields of one group, in one object, exclude each other.
+enum class Group : std::uint8_t { none, exactly_one, at_most_one };
+
+enum class Presence : std::uint8_t {
+    optional,
+    required,
+    required_in_preview,        // in 2017-09-01-preview only
+    required_since_2018_03_01,  // optional in the preview
+    required_until_2018_03_01,  // optional in 2018-05-01
+};
+
+// A choice is its index; a duration is in seconds.
+using Value = std::variant<std::string, std::int64_t, bool>;
+
+// The way to the value in the model, past its static type. `owner` is the struct that the object's
+// fields belong to. Made from member pointers by the builders in field_binding.hpp.
+struct Access {
+    void (*store)(void* owner, const Value& value) = nullptr;
+    std::optional<Value> (*load)(const void* owner) = nullptr;
+    // Object: makes it if need be; list: appends an element. The new owner.
+    void* (*open)(void* owner) = nullptr;
+    // Object: 0 or 1; list: how many elements are there.
+    std::size_t (*count)(const void* owner) = nullptr;
+    const void* (*at)(const void* owner, std::size_t index) = nullptr;
+};
+
+struct Object;
+
+struct Field {
+    std::string_view name;
+    Kind kind = Kind::text;
+    Access access;
+    const Object* object = nullptr;  // of an object, or of a list's elements
+    std::string_view doc;            // one line
+    std::string_view example;        // as JSON
+    Presence presence = Presence::optional;
+    std::string_view fallback;  // the default, in words or as JSON; empty: none
+    std::span<const std::string_view> choices;
+    std::int64_t minimum = 1;
+    std::int64_t maximum = 0;
+    Check check = Check::none;
+    SchemaVersion since = SchemaVersion::v2017_09_01_preview;
+    SchemaVersion until = SchemaVersion::v2018_05_01;
+    Group group = Group::none;
+    std::string_view group_name;  // "toolkit"
+    std::string_view needs;       // a field of the same object that this one makes sense with only
+    std::string_view unique;      // the kind of name that may be given only once in a file
+    std::string_view instead;     // what to use instead of a retired field
+    bool secret = false;
+    bool read_only = false;  // accepted and ignored
+
+    // The builders' second half: each returns a copy with one property more.
+    [[nodiscard]] constexpr Field required() const { return with_presence(Presence::required); }
+    [[nodiscard]] constexpr Field with_presence(Presence value) const {
+        Field copy = *this;
+        copy.presence = value;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field defaults_to(std::string_view text) const {
+        Field copy = *this;
+        copy.fallback = text;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field checked(Check value) const {
+        Field copy = *this;
+        copy.check = value;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field in_schemas(SchemaVersion first, SchemaVersion last) const {
+        Field copy = *this;
+        copy.since = first;
+        copy.until = last;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field in_group(Group value, std::string_view label) const {
+        Field copy = *this;
+        copy.group = value;
+        copy.group_name = label;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field only_with(std::string_view other) const {
+        Field copy = *this;
+        copy.needs = other;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field unique_as(std::string_view what) const {
+        Field copy = *this;
+        copy.unique = what;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field replaced_by(std::string_view what) const {
+        Field copy = *this;
+        copy.instead = what;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field kept_secret() const {
+        Field copy = *this;
+        copy.secret = true;
+        return copy;
+    }
+    [[nodiscard]] constexpr Field ignored() const {
+        Field copy = *this;
+        copy.read_only = true;
+        return copy;
+    }
+
+    [[nodiscard]] constexpr bool required_in(SchemaVersion schema) const {
+        switch (presence) {
+            case Presence::optional:
+                return false;
+            case Presence::required:
+                return true;
+            case Presence::required_in_preview:
+                return schema == SchemaVersion::v2017_09_01_preview;
+            case Presence::required_since_2018_03_01:
+                return schema >= SchemaVersion::v2018_03_01;
+            case Presence::required_until_2018_03_01:
+                return schema <= SchemaVersion::v2018_03_01;
+        }
+        return false;
+    }
+    [[nodiscard]] constexpr bool in(SchemaVersion schema) const {
+        return since <= schema && schema <= until;
+    }
+};
+
+struct Object {
+    std::string_view name;  // in the schema's "$defs" and the reference page
+    std::string_view doc;
+    std::span<const Field> fields;
+
+    [[nodiscard]] constexpr const Field* find(std::string_view key) const {
+        for (const Field& field : fields) {
+            if (field.name == key) return &field;
+        }
+        return nullptr;
+    }
+};
+
+}  // namespace batchai::job

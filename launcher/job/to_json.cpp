@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "job/to_json.hpp"
+
+#include <string>
+#include <utility>
+
+#include "job/duration.hpp"
+#include "job/field_table.hpp"
+
+namespace batchai::job {
+
+namespace {
+
+Json echo_object(const Object& object, const void* owner);
+
+Json echo_scalar(const Field& field, const void* owner) {
+    const std::optional<Value> value = field.access.load(owner);
+    if (!value) return Json::null();
+    if (field.kind == Kind::text) return Json(std::get<std::string>(*value));
+    if (field.kind == Kind::boolean) return Json(std::get<bool>(*value));
+    const std::int64_t number = std::get<std::int64_t>(*value);
+    if (field.kind == Kind::choice) {
+        return Json(std::string(field.choices[static_cast<std::size_t>(number)]));
+    }
+    if (field.kind == Kind::duration) return Json(format_duration(std::chrono::seconds(number)));
+    return Json(number);
+}
+
+Json echo(const Field& field, const void* owner) {
+    if (field.secret) return Json::null();
+    if (field.kind != Kind::object && field.kind != Kind::list) return echo_scalar(field, owner);
+    const std::size_t count = field.access.count(owner);
+    if (count == 0) return Json::null();
+    if (field.kind == Kind::object) {
+        return echo_object(*field.object, field.access.at(owner, 0));
+    }
+    Json array(jsoncons::json_array_arg);
+    for (std::size_t i = 0; i < count; ++i) {
+        array.push_back(echo_object(*field.object, field.access.at(owner, i)));
+    }
+    return array;
+}
+
+Json echo_object(const Object& object, const void* owner) {
+    Json out(jsoncons::json_object_arg);
+    for (const Field& field : object.fields) {
+        if (!field.in(SchemaVersion::v2018_05_01) || field.read_only) continue;
+        out.insert_or_assign(std::string(field.name), echo(field, owner));
+    }
+    return out;
+}
+
+// The service writes this default back for these two toolkits.
+void fill_process_count(JobSpec& spec) {
+    if (auto* horovod = std::get_if<HorovodSettings>(&spec.toolkit)) {
+        if (!horovod->process_count) horovod->process_count = spec.node_count;
+    }
+    if (auto* chainer = std::get_if<ChainerSettings>(&spec.toolkit)) {
+        if (!chainer->process_count) chainer->process_count = spec.node_count;
+    }
+}
+
+}  // namespace
+
+Json to_json(const JobSpec& spec) {
+    JobSpec filled = spec;
+    fill_process_count(filled);
+    Json out = echo_object(properties_object, &filled);
+    out.insert_or_assign("toolType", std::string(tool_type(filled.toolkit)));
+    return out;
+}
+
+}  // namespace batchai::job
