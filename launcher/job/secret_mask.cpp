@@ -71,8 +71,6 @@ std::string stars(std::string_view text) {
     return out;
 }
 
-}  // namespace
-
 // Reads tokens and remembers just enough to know which key a value has.
 class Masker {
   public:
