@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "spank/epilog.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "spank/child.hpp"
+
+namespace batchai::spank {
+
+void clean_after_job(spank_t handle, const Settings& settings) {
+    User user;
+    uint32_t job_id = 0;
+    if (spank_get_item(handle, S_JOB_UID, &user.uid) != ESPANK_SUCCESS ||
+        spank_get_item(handle, S_JOB_GID, &user.gid) != ESPANK_SUCCESS ||
+        spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) {
+        slurm_error("batchai: epilog: Slurm does not say whose job ended");
+        return;
+    }
+    user.groups = &user.gid;
+    user.group_count = 1;
+    Program program;
+    program.arguments = {settings.node_program, "clean", "--job-id", std::to_string(job_id)};
+    if (!settings.node_directory.empty())
+        program.arguments.insert(program.arguments.end(),
+                                 {"--node-directory", settings.node_directory});
+    program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
+    Child child;
+    if (start_as_user(program, user, child)) {
+        end_child(child, settings.timeout_seconds);
+    } else {
+        slurm_error("batchai: epilog of job %u: cannot start %s: %s", job_id,
+                    settings.node_program.c_str(), strerror(errno));
+    }
+}
+
+}  // namespace batchai::spank

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "spank/node.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "spank/protocol.h"
+
+namespace batchai::spank {
+
+namespace {
+
+// Given to batchai-node out of the job's environment. All else stays out.
+constexpr const char* node_name_variable = "SLURMD_NODENAME";
+constexpr std::size_t node_name_limit = 256;
+constexpr int farewell_seconds = 2;
+
+struct Pipe {
+    int read_end = -1;
+    int write_end = -1;
+};
+
+bool make_pipe(Pipe& made) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+    made = Pipe{ends[0], ends[1]};
+    return true;
+}
+
+void close_and_forget(int& descriptor) {
+    if (descriptor >= 0) close(descriptor);
+    descriptor = -1;
+}
+
+bool read_user(spank_t handle, User& user) {
+    gid_t* groups = nullptr;
+    int count = 0;
+    if (spank_get_item(handle, S_JOB_UID, &user.uid) != ESPANK_SUCCESS) return false;
+    if (spank_get_item(handle, S_JOB_GID, &user.gid) != ESPANK_SUCCESS) return false;
+    if (spank_get_item(handle, S_JOB_SUPPLEMENTARY_GIDS, &groups, &count) != ESPANK_SUCCESS)
+        return false;
+    user.groups = groups;
+    user.group_count = count < 0 ? 0 : static_cast<std::size_t>(count);
+    return true;
+}
+
+Program node_program(spank_t handle, const Settings& settings, const std::string& plan) {
+    uint32_t job_id = 0;
+    if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) job_id = 0;
+    Program program;
+    program.arguments = {settings.node_program, "sandbox",  "--plan",
+                         plan,                  "--digest", sandbox().digest,
+                         "--job-id",            std::to_string(job_id)};
+    program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
+    const std::string name = job_variable(handle, node_name_variable, node_name_limit);
+    if (!name.empty()) program.environment.push_back(std::string(node_name_variable) + '=' + name);
+    return program;
+}
+
+void start_anchor(spank_t handle, const Settings& settings, const std::string& plan) {
+    Sandbox& state = sandbox();
+    const auto failed = [&](const char* what) {
+        state.failure = std::string(what) + ": " + strerror(errno);
+    };
+    User user;
+    if (!read_user(handle, user)) {
+        state.failure = "Slurm does not say who the job's user is";
+        return;
+    }
+    Pipe control;
+    Pipe ready;
+    state.reply = memfd_create("batchai-reply", MFD_CLOEXEC);
+    if (state.reply < 0 || !make_pipe(control) || !make_pipe(ready)) {
+        failed("cannot make a pipe to batchai-node");
+        for (int* descriptor : {&control.read_end, &control.write_end}) close_and_forget(*descriptor);
+        return;
+    }
+    state.control = control.write_end;
+    Program program = node_program(handle, settings, plan);
+    program.descriptors = {control.read_end, ready.write_end, state.reply};
+    program.reply = state.reply;
+    const bool started = start_as_user(program, user, state.anchor);
+    if (!started) failed("cannot start batchai-node");
+    close_and_forget(control.read_end);
+    close_and_forget(ready.write_end);
+    // A byte or the end: what it means is in the reply, which only the user's own process reads.
+    if (started && !wait_readable(ready.read_end, settings.timeout_seconds)) {
+        state.failure = "the sandbox was not ready after " +
+                        std::to_string(settings.timeout_seconds) +
+                        " s (does a file system hang? the admin can raise timeout= in "
+                        "plugstack.conf)";
+        end_sandbox();
+    }
+    close_and_forget(ready.read_end);
+}
+
+}  // namespace
+
+Sandbox& sandbox() {
+    // Never destroyed: hooks may run while the process ends.
+    static Sandbox* const value = new Sandbox;
+    return *value;
+}
+
+bool step_is_ours(spank_t handle) {
+    uint32_t step = batch_step;
+    if (spank_get_item(handle, S_JOB_STEPID, &step) != ESPANK_SUCCESS) return false;
+    return step != batch_step && step != extern_step;
+}
+
+std::string job_variable(spank_t handle, const char* name, std::size_t limit) {
+    std::string value(limit + 1, '\0');
+    if (spank_getenv(handle, name, value.data(), static_cast<int>(value.size())) != ESPANK_SUCCESS)
+        return {};
+    value.resize(strlen(value.c_str()));
+    return value;
+}
+
+void start_sandbox(spank_t handle, const Settings& settings) {
+    if (!step_is_ours(handle)) return;
+    if (job_variable(handle, BATCHAI_DISABLE_VARIABLE, 8) == "1") return;
+    std::array<char, 2> probe{};
+    if (spank_getenv(handle, BATCHAI_PLAN_VARIABLE, probe.data(), probe.size()) ==
+        ESPANK_ENV_NOEXIST)
+        return;
+    Sandbox& state = sandbox();
+    state.wanted = true;
+    uint32_t tasks = 1;
+    if (spank_get_item(handle, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS) tasks = 1;
+    state.tasks_left = tasks;
+    const std::string plan = job_variable(handle, BATCHAI_PLAN_VARIABLE, BATCHAI_PATH_LIMIT);
+    state.digest = job_variable(handle, BATCHAI_DIGEST_VARIABLE, BATCHAI_DIGEST_LENGTH);
+    const bool digest_ok =
+        state.digest.size() == BATCHAI_DIGEST_LENGTH &&
+        state.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (!plan.starts_with('/') || !digest_ok) {
+        state.failure = "BATCHAI_PLAN and BATCHAI_PLAN_DIGEST in the job's environment are not "
+                        "what batchai put there";
+        return;
+    }
+    start_anchor(handle, settings, plan);
+}
+
+void task_ended() {
+    Sandbox& state = sandbox();
+    if (state.tasks_left > 0 && --state.tasks_left == 0) end_sandbox();
+}
+
+void end_sandbox() {
+    Sandbox& state = sandbox();
+    close_and_forget(state.control);
+    end_child(state.anchor, farewell_seconds);
+}
+
+}  // namespace batchai::spank

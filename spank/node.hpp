@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+
+#include "spank/child.hpp"
+#include "spank/options.hpp"
+
+// The node side inside slurmstepd: starts batchai-node for the step, and ends it.
+namespace batchai::spank {
+
+// What user_init leaves for task_init and task_exit. The tasks get a copy, by fork.
+struct Sandbox {
+    bool wanted = false;   // the job's environment asks for one
+    std::string failure;   // why there is none, if batchai-node could not say it itself
+    std::string digest;    // of the plan
+    Child anchor;
+    int control = -1;
+    int reply = -1;
+    unsigned int tasks_left = 0;
+};
+
+[[nodiscard]] Sandbox& sandbox();
+
+// True for the steps that get a sandbox: all but the batch script and the extern step.
+[[nodiscard]] bool step_is_ours(spank_t handle);
+
+// A variable of the job's environment; empty when it is not there or longer than `limit`.
+[[nodiscard]] std::string job_variable(spank_t handle, const char* name, std::size_t limit);
+
+// user_init: never fails, because a failure here would drain the node; it is kept for task_init.
+void start_sandbox(spank_t handle, const Settings& settings);
+
+// task_exit: the last task of this node ends the sandbox. exit: ends it in any case.
+void task_ended();
+void end_sandbox();
+
+}  // namespace batchai::spank

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "spank/options.hpp"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+namespace batchai::spank {
+
+namespace {
+
+enum OptionId : int { job_json = 1, ignore_container = 2 };
+
+Options& given() {
+    // Never destroyed: hooks may run while the process ends.
+    static Options* const value = new Options;
+    return *value;
+}
+
+extern "C" int option_given(int id, const char* argument, int /*remote*/) noexcept {
+    try {
+        if (id == ignore_container) {
+            given().ignore_container = true;
+            return 0;
+        }
+        if (argument == nullptr || *argument == '\0') {
+            slurm_error("batchai: --job-json needs the name of a job file");
+            return -1;
+        }
+        given().job_json = argument;
+        ++given().job_json_count;
+        return 0;
+    } catch (...) {
+        return -1;
+    }
+}
+
+// Slurm's struct has no const, but it copies the strings and changes none.
+char* text(const char* literal) { return const_cast<char*>(literal); }
+
+std::array<spank_option, 2> option_table() {
+    return {{{text("job-json"), text("FILE"),
+              text("run the job with the mounts, environment and sizes of this Batch AI job file"),
+              1, job_json, option_given},
+             {text("ignore-container"), nullptr,
+              text("with --job-json: run on the host although the file asks for a container"), 0,
+              ignore_container, option_given}}};
+}
+
+bool read_timeout(std::string_view value, int& seconds) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size()) return false;
+    if (number < 1 || number > 3600) return false;
+    seconds = number;
+    return true;
+}
+
+bool apply(std::string_view argument, Settings& settings) {
+    const std::size_t sign = argument.find('=');
+    if (sign == std::string_view::npos) return false;
+    const std::string_view key = argument.substr(0, sign);
+    const std::string_view value = argument.substr(sign + 1);
+    if (key == "timeout") return read_timeout(value, settings.timeout_seconds);
+    if (!value.starts_with('/')) return false;
+    if (key == "launcher") settings.launcher = value;
+    else if (key == "node_program") settings.node_program = value;
+    else if (key == "node_directory") settings.node_directory = value;
+    else return false;
+    return true;
+}
+
+}  // namespace
+
+void register_options(spank_t handle) {
+    for (spank_option& option : option_table()) {
+        if (spank_option_register(handle, &option) != ESPANK_SUCCESS)
+            slurm_error("batchai: cannot register the option --%s", option.name);
+    }
+}
+
+const Options& options() { return given(); }
+
+bool job_json_was_given(spank_t handle) {
+    spank_option option = option_table()[0];
+    char* argument = nullptr;
+    return spank_option_getopt(handle, &option, &argument) == ESPANK_SUCCESS;
+}
+
+Settings read_settings(int argument_count, char* arguments[]) {
+    Settings settings{BATCHAI_LAUNCHER, BATCHAI_NODE_PROGRAM, {}, 30};
+    for (int i = 0; i < argument_count; ++i) {
+        if (!apply(arguments[i], settings))
+            slurm_error("batchai: plugstack.conf: argument \"%s\" is passed over; known are "
+                        "launcher=PATH node_program=PATH node_directory=PATH timeout=SECONDS",
+                        arguments[i]);
+    }
+    return settings;
+}
+
+}  // namespace batchai::spank

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+
+#include "spank/slurm.hpp"
+
+namespace batchai::spank {
+
+// What the user gave with --job-json and --ignore-container. srun applies options inherited from
+// the environment before those of its command line; the last one wins.
+struct Options {
+    std::string job_json;
+    int job_json_count = 0;  // how often it was given, in the environment or the command line
+    bool ignore_container = false;
+};
+
+// What the admin gave in plugstack.conf.
+struct Settings {
+    std::string launcher;        // the batchai program
+    std::string node_program;    // batchai-node
+    std::string node_directory;  // of the epilog; empty: what the site file says
+    int timeout_seconds = 30;    // for the sandbox of one step on one node
+};
+
+// Registers the options; to be called by slurm_spank_init in every context.
+void register_options(spank_t handle);
+
+// Collected by the callbacks; valid on the submitting side from init_post_opt on.
+[[nodiscard]] const Options& options();
+
+// On a node: whether the step has --job-json, in any hook from user_init to task_exit.
+[[nodiscard]] bool job_json_was_given(spank_t handle);
+
+// Unknown and malformed arguments are logged and passed over: a typing error of the admin must not
+// fail any job.
+[[nodiscard]] Settings read_settings(int argument_count, char* arguments[]);
+
+}  // namespace batchai::spank

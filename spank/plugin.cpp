@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What Slurm sees of batchai.so: its metadata and its hooks. Each hook is a barrier that no
+// exception passes, since it would end root's slurmstepd.
+
+#include <exception>
+
+#include <unistd.h>
+
+#include "spank/epilog.hpp"
+#include "spank/node.hpp"
+#include "spank/options.hpp"
+#include "spank/submit.hpp"
+#include "spank/task.hpp"
+
+#define BATCHAI_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+// Constants have internal linkage in C++ unless they were declared extern.
+BATCHAI_EXPORT extern const char plugin_name[];
+BATCHAI_EXPORT extern const char plugin_type[];
+BATCHAI_EXPORT extern const unsigned int plugin_version;
+BATCHAI_EXPORT extern const unsigned int spank_plugin_version;
+const char plugin_name[] = "batchai";
+const char plugin_type[] = "spank";
+const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const unsigned int spank_plugin_version = 1;
+}
+
+namespace {
+
+template <typename Work>
+int guarded(const char* hook, int on_failure, Work&& work) noexcept {
+    try {
+        return work();
+    } catch (const std::exception& error) {
+        slurm_error("batchai: %s: %s", hook, error.what());
+    } catch (...) {
+        slurm_error("batchai: %s: unknown exception", hook);
+    }
+    return on_failure;
+}
+
+bool submitting() {
+    const spank_context_t context = spank_context();
+    return context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR;
+}
+
+}  // namespace
+
+namespace spank = batchai::spank;
+
+extern "C" {
+
+BATCHAI_EXPORT int slurm_spank_init(spank_t handle, int /*ac*/, char* /*av*/[]) {
+    return guarded("init", 0, [&] {
+        if (submitting() || spank_context() == S_CTX_REMOTE) spank::register_options(handle);
+        return 0;
+    });
+}
+
+BATCHAI_EXPORT int slurm_spank_init_post_opt(spank_t /*handle*/, int ac, char* av[]) {
+    if (!submitting()) return 0;
+    return guarded("submission", -1,
+                   [&] { return spank::hand_over_if_asked(spank::read_settings(ac, av)); });
+}
+
+// Errors of this hook would drain the node of a batch job: they are kept for task_init.
+BATCHAI_EXPORT int slurm_spank_user_init(spank_t handle, int ac, char* av[]) {
+    const int failed = guarded("user_init", 1, [&] {
+        spank::start_sandbox(handle, spank::read_settings(ac, av));
+        return 0;
+    });
+    if (failed != 0) {
+        spank::sandbox().wanted = true;
+        guarded("user_init", 0, [] {
+            spank::sandbox().failure = "an internal error kept the sandbox from being made; "
+                                       "slurmd's log on the node has more";
+            return 0;
+        });
+    }
+    return 0;
+}
+
+BATCHAI_EXPORT int slurm_spank_task_init(spank_t handle, int /*ac*/, char* /*av*/[]) {
+    const int status = guarded("task_init", -1, [&] {
+        spank::join_sandbox(handle);
+        return 0;
+    });
+    // An optional plugin's error code would be passed over, and the task run on the bare host.
+    if (status != 0) _exit(1);
+    return 0;
+}
+
+BATCHAI_EXPORT int slurm_spank_task_exit(spank_t /*handle*/, int /*ac*/, char* /*av*/[]) {
+    return guarded("task_exit", 0, [] {
+        spank::task_ended();
+        return 0;
+    });
+}
+
+BATCHAI_EXPORT int slurm_spank_exit(spank_t /*handle*/, int /*ac*/, char* /*av*/[]) {
+    if (submitting()) return 0;
+    return guarded("exit", 0, [] {
+        spank::end_sandbox();
+        return 0;
+    });
+}
+
+BATCHAI_EXPORT int slurm_spank_job_epilog(spank_t handle, int ac, char* av[]) {
+    return guarded("epilog", 0, [&] {
+        spank::clean_after_job(handle, spank::read_settings(ac, av));
+        return 0;
+    });
+}
+
+}  // extern "C"

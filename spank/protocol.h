@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+
+/*
+ * What batchai.so (inside slurmstepd) and batchai-node (a process of the user) say to each other.
+ * Both are installed together; the version is there to catch a mixed installation.
+ *
+ *   batchai.so, user_init:  forks; the child drops to the user and execs
+ *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
+ *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
+ *                           stays, as the anchor of its namespaces, until CONTROL ends
+ *   batchai.so, user_init:  waits for the byte or the end of READY; reads nothing else
+ *   batchai.so, task_init:  as the user: reads the reply, joins the namespaces
+ *   batchai.so, task_exit:  closes its end of CONTROL
+ */
+
+#include <stdint.h>
+
+#define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
+#define BATCHAI_PROTOCOL_VERSION 1u
+
+/* Descriptors that batchai-node finds open, besides 0, 1 and 2 on /dev/null. */
+#define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: ends when the step is over */
+#define BATCHAI_READY_DESCRIPTOR 4   /* write end: one byte when the reply is complete */
+#define BATCHAI_REPLY_DESCRIPTOR 5   /* a memfd for the reply */
+
+/* A longer reply is refused. */
+#define BATCHAI_REPLY_LIMIT (1u << 20)
+/* Paths longer than this are refused; digests are 64 lower-case hexadecimal digits. */
+#define BATCHAI_PATH_LIMIT 4096u
+#define BATCHAI_DIGEST_LENGTH 64u
+
+/* The variables of the job's environment that ask for a sandbox, and the proof that it is there. */
+#define BATCHAI_PLAN_VARIABLE "BATCHAI_PLAN"
+#define BATCHAI_DIGEST_VARIABLE "BATCHAI_PLAN_DIGEST"
+#define BATCHAI_DISABLE_VARIABLE "BATCHAI_DISABLE"
+#define BATCHAI_PROOF_VARIABLE "BATCHAI_SANDBOX"
+
+enum batchai_status {
+    BATCHAI_STATUS_OK = 0,
+    BATCHAI_STATUS_FAILED = 1 /* `text` says why */
+};
+
+/* The reply: this header, then text_length bytes of message, then environment_length bytes of
+ * "NAME=value" entries, each with a closing zero byte. */
+struct batchai_reply_header {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t status;
+    uint32_t text_length;
+    uint32_t environment_length;
+};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "spank/submit.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "spank/protocol.h"
+
+namespace batchai::spank {
+
+namespace {
+
+constexpr std::size_t output_limit = 16384;
+constexpr const char* file_variable = "BATCHAI_JOB_JSON";
+// How Slurm carries an option to the commands that a job starts: the first name from salloc and
+// srun, the second in batch scripts.
+constexpr std::array<const char*, 2> option_variables{
+    "_SLURM_SPANK_OPTION_batchai_job_json", "SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json"};
+
+std::string variable(const char* name) {
+    const char* const value = getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+}
+
+Inherited inherited_from_environment() {
+    Inherited out{variable(BATCHAI_PLAN_VARIABLE), variable(file_variable), {}};
+    for (const char* name : option_variables) {
+        if (out.option.empty()) out.option = variable(name);
+    }
+    return out;
+}
+
+// The file's absolute name; as it was given when there is no such file, which is then reported by
+// the program that reads it.
+std::string resolved(const std::string& path) {
+    char* const absolute = realpath(path.c_str(), nullptr);
+    if (absolute == nullptr) return path;
+    std::string out(absolute);
+    free(absolute);
+    return out;
+}
+
+std::string read_to_end(int descriptor) {
+    std::string out;
+    std::array<char, 4096> chunk{};
+    while (true) {
+        const ssize_t count = read(descriptor, chunk.data(), chunk.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return out;
+        // Read on to the end, so that the program does not hang, but keep no more than the limit.
+        if (out.size() <= output_limit) out.append(chunk.data(), static_cast<std::size_t>(count));
+    }
+}
+
+// Runs the program with our environment and stderr; its stdout and what waitpid says. False, with
+// errno, when it cannot be started.
+bool run(std::vector<std::string>& arguments, std::string& output, int& status) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    pid_t child = -1;
+    const int code =
+        posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (code == 0) {
+        output = read_to_end(ends[0]);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        }
+    }
+    close(ends[0]);
+    errno = code;
+    return code == 0;
+}
+
+// The value of "NAME=value\n" at the start of `text`, which is moved behind it.
+std::string take_line(std::string_view& text, std::string_view name) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos || !text.starts_with(name)) return {};
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (line.size() <= name.size() || line[name.size()] != '=') return {};
+    return std::string(line.substr(name.size() + 1));
+}
+
+bool set_marker(const Marker& marker, const std::string& file) {
+    return setenv(BATCHAI_PLAN_VARIABLE, marker.plan.c_str(), 1) == 0 &&
+           setenv(BATCHAI_DIGEST_VARIABLE, marker.digest.c_str(), 1) == 0 &&
+           setenv(file_variable, file.c_str(), 1) == 0;
+}
+
+int hand_over(const Settings& settings, const std::string& file) {
+    std::vector<std::string> arguments{settings.launcher, "hand-over", "--job-json", file};
+    if (options().ignore_container) arguments.emplace_back("--ignore-container");
+    std::string output;
+    int status = 0;
+    if (!run(arguments, output, status)) {
+        slurm_error("batchai: cannot start %s: %s; is batchai installed on this host?",
+                    settings.launcher.c_str(), strerror(errno));
+        return -1;
+    }
+    // The program has said what is wrong.
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        slurm_error("batchai: --job-json=%s was not accepted; nothing is submitted",
+                    options().job_json.c_str());
+        return -1;
+    }
+    const std::optional<Marker> marker = read_marker(output);
+    if (!marker || !set_marker(*marker, file)) {
+        slurm_error("batchai: %s and batchai.so do not understand each other; install both from "
+                    "one version",
+                    settings.launcher.c_str());
+        return -1;
+    }
+    return 0;
+}
+
+}  // namespace
+
+bool needs_hand_over(const Options& options, const Inherited& inherited,
+                     const std::string& resolved_job_json) {
+    if (options.job_json.empty()) return false;
+    if (inherited.plan.empty()) return true;
+    if (resolved_job_json == inherited.job_json) return false;
+    // A relative name that came with the environment may mean nothing in this directory; given a
+    // second time, it came from the command line.
+    const bool only_inherited =
+        options.job_json_count < 2 && options.job_json == inherited.option;
+    return !only_inherited;
+}
+
+std::optional<Marker> read_marker(std::string_view output) {
+    Marker marker;
+    marker.plan = take_line(output, BATCHAI_PLAN_VARIABLE);
+    marker.digest = take_line(output, BATCHAI_DIGEST_VARIABLE);
+    const auto is_control = [](char letter) { return static_cast<unsigned char>(letter) < 0x20; };
+    const bool path_ok = marker.plan.starts_with('/') && marker.plan.size() < BATCHAI_PATH_LIMIT &&
+                         std::none_of(marker.plan.begin(), marker.plan.end(), is_control);
+    const bool digest_ok =
+        marker.digest.size() == BATCHAI_DIGEST_LENGTH &&
+        marker.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (!path_ok || !digest_ok || !output.empty()) return std::nullopt;
+    return marker;
+}
+
+int hand_over_if_asked(const Settings& settings) {
+    if (variable(BATCHAI_DISABLE_VARIABLE) == "1") return 0;
+    const Inherited inherited = inherited_from_environment();
+    if (options().job_json.empty()) {
+        if (!options().ignore_container || !inherited.plan.empty()) return 0;
+        slurm_error("batchai: --ignore-container has a meaning only together with --job-json=FILE");
+        return -1;
+    }
+    const std::string file = resolved(options().job_json);
+    if (!needs_hand_over(options(), inherited, file)) return 0;
+    return hand_over(settings, file);
+}
+
+}  // namespace batchai::spank

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "spank/options.hpp"
+
+// The submitting side: in sbatch, srun and salloc, as the user.
+namespace batchai::spank {
+
+// What the environment of the command says; an empty string where it says nothing.
+struct Inherited {
+    std::string plan;      // BATCHAI_PLAN
+    std::string job_json;  // BATCHAI_JOB_JSON: the file behind that plan, absolute
+    std::string option;    // the value of --job-json that came with the environment
+};
+
+// Whether a new plan has to be made. A plan in the environment is kept for the same file, so that
+// the steps of a job all run what was submitted; --job-json with another file asks for its own.
+[[nodiscard]] bool needs_hand_over(const Options& options, const Inherited& inherited,
+                                   const std::string& resolved_job_json);
+
+struct Marker {
+    std::string plan;
+    std::string digest;
+};
+
+// The two lines that `batchai hand-over` prints; nothing when they are not exactly that.
+[[nodiscard]] std::optional<Marker> read_marker(std::string_view output);
+
+// Hands the file over and puts the marker in the environment, which travels with the job.
+// -1 refuses the submission, after a message to the user.
+[[nodiscard]] int hand_over_if_asked(const Settings& settings);
+
+}  // namespace batchai::spank

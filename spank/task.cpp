@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "spank/task.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstring>
+#include <optional>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "spank/node.hpp"
+#include "spank/options.hpp"
+#include "spank/protocol.h"
+#include "spank/reply.hpp"
+
+namespace batchai::spank {
+
+namespace {
+
+constexpr std::size_t list_limit = 4096;
+
+std::string node_name(spank_t handle) {
+    std::string name = job_variable(handle, "SLURMD_NODENAME", 256);
+    if (!name.empty()) return name;
+    std::array<char, 256> host{};
+    if (gethostname(host.data(), host.size() - 1) != 0) return "?";
+    return host.data();
+}
+
+void say(spank_t handle, const std::string& text) {
+    // Straight to the task's stderr: Slurm's own log functions add "slurmstepd: error:" and
+    // depend on the admin's log level.
+    const std::string line = "batchai: node " + node_name(handle) + ": " + text + '\n';
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
+        // Nobody is there to be told.
+    }
+}
+
+[[noreturn]] void refuse(spank_t handle, const std::string& text) {
+    say(handle, text);
+    _exit(1);
+}
+
+void refuse_without_marker(spank_t handle) {
+    if (!job_json_was_given(handle)) return;
+    if (job_variable(handle, BATCHAI_DISABLE_VARIABLE, 8) == "1")
+        refuse(handle,
+               "--job-json was given, but BATCHAI_DISABLE=1 is in the job's environment; the "
+               "task is not run without its mounts\nhint: unset BATCHAI_DISABLE and submit again");
+    refuse(handle,
+           "--job-json was given, but the plan did not reach this node, so the task is not run "
+           "without its mounts and environment\nhint: with --export=NONE or a list, also export "
+           "BATCHAI_PLAN and BATCHAI_PLAN_DIGEST (--export=ALL does)");
+}
+
+// setns() takes us to the root of the new mount namespace: go back to where Slurm put the task.
+void return_to(spank_t handle, const char* directory) {
+    if (chdir(directory) == 0) return;
+    say(handle, std::string("warning: the working directory ") + directory +
+                    " cannot be entered inside the sandbox: " + strerror(errno) +
+                    "; the task starts in /");
+    if (chdir("/") != 0) refuse(handle, "cannot enter /");
+}
+
+void join(spank_t handle, int anchor) {
+    std::array<char, PATH_MAX> directory{};
+    const bool known = getcwd(directory.data(), directory.size()) != nullptr;
+    // The user namespace first: it gives the right to join the mount namespace that it owns.
+    for (const int kind : {CLONE_NEWUSER, CLONE_NEWNS}) {
+        if (setns(anchor, kind) == 0) continue;
+        const char* const which = kind == CLONE_NEWUSER ? "user" : "mount";
+        refuse(handle, std::string("cannot join the job's ") + which +
+                           " namespace: " + strerror(errno) +
+                           "\nhint: the sandbox may have been killed, or user namespaces are not "
+                           "allowed here; batchai admin check tells");
+    }
+    if (known) return_to(handle, directory.data());
+}
+
+void set(spank_t handle, const std::string& name, const std::string& value) {
+    if (spank_setenv(handle, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS) return;
+    refuse(handle, "Slurm refused to set the variable " + name);
+}
+
+void set_environment(spank_t handle, const Reply& reply) {
+    for (const std::string& entry : reply.environment) {
+        const std::size_t sign = entry.find('=');
+        set(handle, entry.substr(0, sign), entry.substr(sign + 1));
+    }
+    // Only here does Slurm tell which devices the step has.
+    std::string list;
+    for (const char* name : {"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}) {
+        if (list.empty()) list = job_variable(handle, name, list_limit);
+    }
+    const std::string on_node = job_variable(handle, "SLURM_GPUS_ON_NODE", 16);
+    set(handle, "AZ_BATCHAI_NUM_GPUS", std::to_string(count_devices(on_node, list)));
+    set(handle, "AZ_BATCH_NODE_ID", node_name(handle));
+    set(handle, BATCHAI_PROOF_VARIABLE, sandbox().digest);
+}
+
+}  // namespace
+
+int count_devices(const std::string& gpus_on_node, const std::string& device_list) {
+    int number = 0;
+    const char* const end = gpus_on_node.data() + gpus_on_node.size();
+    const auto [stop, error] = std::from_chars(gpus_on_node.data(), end, number);
+    if (error == std::errc() && stop == end && number >= 0) return number;
+    if (device_list.empty() || device_list == "NoDevFiles") return 0;
+    return 1 + static_cast<int>(std::count(device_list.begin(), device_list.end(), ','));
+}
+
+void join_sandbox(spank_t handle) {
+    if (!step_is_ours(handle)) return;
+    const Sandbox& state = sandbox();
+    if (!state.wanted) {
+        refuse_without_marker(handle);
+        return;
+    }
+    if (!state.failure.empty()) refuse(handle, state.failure);
+    const std::string bytes = read_reply(state.reply);
+    if (bytes.empty())
+        refuse(handle, "batchai-node ended without a word; is it installed on this node in the "
+                       "same version as batchai.so?");
+    const std::optional<Reply> reply = parse_reply(bytes);
+    if (!reply)
+        refuse(handle, "batchai-node and batchai.so do not understand each other; install both "
+                       "from one version");
+    if (!reply->ok) refuse(handle, reply->text);
+    join(handle, state.anchor.handle);
+    set_environment(handle, *reply);
+}
+
+}  // namespace batchai::spank
