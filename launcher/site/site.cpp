@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "site/site.hpp"
+
+#include <cstdlib>
+#include <system_error>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "site/sandboxed_lua.hpp"
+#include "site/table_reader.hpp"
+
+extern "C" {
+#include <lua.h>
+}
+
+namespace batchai::site {
+
+namespace {
+
+void read_vm_size(TableReader& entry, VmSize& size) {
+    entry.text("partition", size.partition);
+    entry.text("constraint", size.constraint);
+    entry.text("gres", size.gres);
+    entry.count("cpus", size.cpus);
+    entry.count("gpus", size.gpus);
+    entry.words("extra_options", size.extra_options);
+}
+
+void read_storage(TableReader& table, Site& site) {
+    table.each("storage_accounts", [&](const std::string& name, TableReader& entry) {
+        StorageAccount& account = site.storage_accounts[name];
+        entry.directory("file_share_directory", account.file_share_directory, true);
+        entry.directory("blob_container_directory", account.blob_container_directory, true);
+        entry.flag("read_only", account.read_only);
+    });
+    table.each("file_servers", [&](const std::string& name, TableReader& entry) {
+        entry.directory("directory", site.file_servers[name].directory);
+    });
+    table.each("named_mounts", [&](const std::string& name, TableReader& entry) {
+        NamedMount& mount = site.named_mounts[name];
+        entry.directory("directory", mount.directory);
+        entry.flag("read_only", mount.read_only);
+    });
+}
+
+void read_site(TableReader& table, Site& site) {
+    table.text("subscription", site.subscription);
+    table.text("location", site.location);
+    table.directory("node_directory", site.node_directory);
+    table.text("python_interpreter", site.python_interpreter);
+    table.text("default_partition", site.default_partition);
+    table.text("account", site.account);
+    table.text("qos", site.qos);
+    table.flag("exclusive", site.exclusive);
+    table.text("mpi", site.mpi);
+    table.flag("any_vm_size", site.any_vm_size);
+    table.pairs("environment", site.environment);
+    table.each("vm_sizes", [&](const std::string& name, TableReader& entry) {
+        read_vm_size(entry, site.vm_sizes[base::upper(name)]);
+    });
+    read_storage(table, site);
+    table.finish();
+}
+
+}  // namespace
+
+base::Result<Site> load(const std::filesystem::path& path) {
+    const auto text = base::read_file(path, 1UL << 20U);
+    if (!text) return tl::unexpected<base::Error>(text.error());
+    SandboxedLua lua;
+    if (auto done = lua.run(*text, path.string()); !done)
+        return tl::unexpected<base::Error>(done.error());
+    if (lua_type(lua.state(), -1) != LUA_TTABLE)
+        return base::fail("the file must return one table", path.string(),
+                          "it begins with \"return {\" and ends with \"}\"",
+                          base::ExitCode::bad_job_file);
+    Site site;
+    site.source = path.string();
+    std::optional<base::Error> fault;
+    TableReader table(lua.state(), lua_gettop(lua.state()), "", fault);
+    read_site(table, site);
+    if (!fault) return site;
+    fault->where = path.string();
+    return tl::unexpected<base::Error>(std::move(*fault));
+}
+
+base::Result<Site> load_default() {
+    if (const char* path = std::getenv("BATCHAI_SITE"); path != nullptr && *path != '\0')
+        return load(path);
+    std::error_code error;
+    const std::filesystem::path system = BATCHAI_SYSCONFDIR "/site.lua";
+    if (std::filesystem::exists(system, error)) return load(system);
+    return Site{};
+}
+
+}  // namespace batchai::site

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "site/table_reader.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+extern "C" {
+#include <lua.h>
+}
+
+namespace batchai::site {
+
+namespace {
+
+std::string text_at(lua_State* state, int index) {
+    std::size_t length = 0;
+    const char* bytes = lua_tolstring(state, index, &length);
+    return {bytes, length};
+}
+
+bool has_dots(std::string_view path) {
+    const auto components = base::split(path, '/');
+    return std::any_of(components.begin(), components.end(),
+                       [](std::string_view part) { return part == "." || part == ".."; });
+}
+
+bool has_control_character(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+}  // namespace
+
+std::string TableReader::name_of(std::string_view key) const {
+    return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+void TableReader::fail(std::string_view key, std::string what, std::string hint) {
+    if (fault_) return;
+    fault_ = base::Error{fmt::format("{}: {}", name_of(key), what),
+                         {},
+                         std::move(hint),
+                         base::ExitCode::bad_job_file};
+}
+
+bool TableReader::push(std::string_view key, int type, std::string_view wanted) {
+    known_.emplace_back(key);
+    if (fault_) return false;
+    lua_pushlstring(state_, key.data(), key.size());
+    const int found = lua_rawget(state_, index_);
+    if (found == type) return true;
+    if (found != LUA_TNIL)
+        fail(key, fmt::format("is a {}, must be {}", lua_typename(state_, found), wanted));
+    lua_pop(state_, 1);
+    return false;
+}
+
+void TableReader::text(std::string_view key, std::string& value) {
+    if (!push(key, LUA_TSTRING, "a string")) return;
+    std::string read = text_at(state_, -1);
+    lua_pop(state_, 1);
+    if (has_control_character(read)) return fail(key, "holds a control character");
+    value = std::move(read);
+}
+
+void TableReader::flag(std::string_view key, bool& value) {
+    if (!push(key, LUA_TBOOLEAN, "true or false")) return;
+    value = lua_toboolean(state_, -1) != 0;
+    lua_pop(state_, 1);
+}
+
+void TableReader::count(std::string_view key, int& value) {
+    if (!push(key, LUA_TNUMBER, "a whole number")) return;
+    int exact = 0;
+    const lua_Integer number = lua_tointegerx(state_, -1, &exact);
+    lua_pop(state_, 1);
+    if (exact == 0 || number < 0 || number > 1000000)
+        return fail(key, "must be a whole number from 0 to 1000000");
+    value = static_cast<int>(number);
+}
+
+void TableReader::words(std::string_view key, std::vector<std::string>& value) {
+    if (!push(key, LUA_TTABLE, "a list of strings")) return;
+    value.clear();
+    const auto length = static_cast<lua_Integer>(lua_rawlen(state_, -1));
+    for (lua_Integer i = 1; i <= length; ++i) {
+        if (lua_rawgeti(state_, -1, i) == LUA_TSTRING) {
+            value.push_back(text_at(state_, -1));
+        } else {
+            fail(key, fmt::format("entry {} is not a string", i));
+        }
+        lua_pop(state_, 1);
+    }
+    lua_pop(state_, 1);
+}
+
+void TableReader::directory(std::string_view key, std::string& value, bool pattern) {
+    std::string path = value;
+    text(key, path);
+    if (fault_ || path == value) return;
+    if (!path.starts_with('/'))
+        return fail(key, fmt::format("\"{}\" is not an absolute path", path));
+    if (has_dots(path)) return fail(key, fmt::format("\"{}\" has a . or .. component", path));
+    const std::size_t percent = path.find('%');
+    if (percent != std::string::npos) {
+        const bool one_share = pattern && path.compare(percent, 2, "%s") == 0 &&
+                               path.find('%', percent + 1) == std::string::npos;
+        if (!one_share)
+            return fail(key, fmt::format("\"{}\" has a % that is not one %s", path),
+                        pattern ? "%s stands for the share or container" : "use a plain path here");
+    }
+    value = std::move(path);
+}
+
+std::vector<std::string> TableReader::keys(int table, std::string_view of) {
+    std::vector<std::string> names;
+    lua_pushnil(state_);
+    while (lua_next(state_, table) != 0) {
+        lua_pop(state_, 1);
+        // A number key must not go through lua_tolstring: that would change it under lua_next.
+        if (lua_type(state_, -1) == LUA_TSTRING) {
+            names.push_back(text_at(state_, -1));
+        } else {
+            fail(of, "has an entry without a name");
+        }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+void TableReader::pairs(std::string_view key,
+                        std::vector<std::pair<std::string, std::string>>& value) {
+    if (!push(key, LUA_TTABLE, "a table of strings")) return;
+    const int table = lua_gettop(state_);
+    TableReader entries(state_, table, name_of(key), fault_);
+    for (const std::string& name : keys(table, key)) {
+        std::string entry;
+        entries.text(name, entry);
+        value.emplace_back(name, std::move(entry));
+    }
+    lua_settop(state_, table - 1);
+}
+
+void TableReader::each(
+    std::string_view key,
+    const std::function<void(const std::string& name, TableReader& entry)>& read) {
+    if (!push(key, LUA_TTABLE, "a table")) return;
+    const int table = lua_gettop(state_);
+    TableReader entries(state_, table, name_of(key), fault_);
+    for (const std::string& name : keys(table, key)) {
+        if (!entries.push(name, LUA_TTABLE, "a table")) continue;
+        TableReader entry(state_, lua_gettop(state_), entries.name_of(name), fault_);
+        read(name, entry);
+        entry.finish();
+        lua_settop(state_, table);
+    }
+    lua_settop(state_, table - 1);
+}
+
+void TableReader::finish() {
+    if (fault_) return;
+    const std::vector<std::string_view> known(known_.begin(), known_.end());
+    for (const std::string& name : keys(index_, path_)) {
+        if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+        std::string what = "unknown key";
+        if (const auto meant = base::nearest(name, known))
+            what += fmt::format("; did you mean \"{}\"?", *meant);
+        return fail(name, std::move(what));
+    }
+}
+
+}  // namespace batchai::site

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+
+struct lua_State;
+
+namespace batchai::site {
+
+// Reads one Lua table key by key, and at the end refuses the keys that nobody asked for. The first
+// fault is kept and every later call does nothing. The table stays on the Lua stack, at `index`
+// (absolute), while the reader lives. Never raises a Lua error.
+class TableReader {
+  public:
+    // `path` is how messages call the table: "vm_sizes.STANDARD_NC6", empty for the outermost.
+    TableReader(lua_State* state, int index, std::string path,
+                std::optional<base::Error>& first_fault)
+        : state_(state), index_(index), path_(std::move(path)), fault_(first_fault) {}
+
+    // An absent key leaves the value as it is.
+    void text(std::string_view key, std::string& value);
+    void flag(std::string_view key, bool& value);
+    void count(std::string_view key, int& value);  // an integer from 0 up
+    void words(std::string_view key, std::vector<std::string>& value);
+    // An absolute path without "." and ".." components; "%s" in it only where `pattern` says so.
+    void directory(std::string_view key, std::string& value, bool pattern = false);
+    // A table of text by text, in the order of its keys.
+    void pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& value);
+    // A table of tables by name.
+    void each(std::string_view key,
+              const std::function<void(const std::string& name, TableReader& entry)>& read);
+
+    // Refuses unknown keys, with a did-you-mean.
+    void finish();
+
+  private:
+    // Pushes the value and is true when it is there and of the wanted Lua type.
+    bool push(std::string_view key, int type, std::string_view wanted);
+    void fail(std::string_view key, std::string what, std::string hint = {});
+    [[nodiscard]] std::string name_of(std::string_view key) const;
+    // The names of the table's keys in order; a key that is no text is a fault.
+    std::vector<std::string> keys(int table, std::string_view of);
+
+    lua_State* state_;
+    int index_;
+    std::string path_;
+    std::optional<base::Error>& fault_;
+    std::vector<std::string> known_;
+};
+
+}  // namespace batchai::site

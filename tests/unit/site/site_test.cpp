@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "site/site.hpp"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace batchai::site {
+
+class SiteTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name =
+            (std::filesystem::temp_directory_path() / "batchai-site.XXXXXX").string();
+        ASSERT_NE(mkdtemp(name.data()), nullptr);
+        directory_ = name;
+    }
+    void TearDown() override { std::filesystem::remove_all(directory_); }
+
+    base::Result<Site> load_text(const std::string& text) const {
+        const auto path = directory_ / "site.lua";
+        std::ofstream(path) << text;
+        return load(path);
+    }
+    // The message for a file that must be refused.
+    std::string refusal(const std::string& text) const {
+        const auto site = load_text(text);
+        if (site) return "(accepted)";
+        EXPECT_EQ(site.error().exit_code, base::ExitCode::bad_job_file);
+        EXPECT_EQ(site.error().where, (directory_ / "site.lua").string());
+        return site.error().what;
+    }
+
+    std::filesystem::path directory_;
+};
+
+TEST_F(SiteTest, AnEmptyTableMeansTheDefaults) {
+    const auto site = load_text("return {}");
+    ASSERT_TRUE(site) << site.error().text();
+    EXPECT_EQ(site->node_directory, "/tmp");
+    EXPECT_TRUE(site->any_vm_size);
+    EXPECT_TRUE(site->exclusive);
+    EXPECT_EQ(site->source, (directory_ / "site.lua").string());
+}
+
+TEST_F(SiteTest, ReadsEveryKindOfValue) {
+    const auto site = load_text(R"(
+        local function gpu(n) return { partition = "gpu", gres = "gpu:" .. n, gpus = n } end
+        return {
+            node_directory = "/scratch", exclusive = false, any_vm_size = false,
+            vm_sizes = { Standard_NC6 = gpu(1), standard_nc24 = gpu(4) },
+            storage_accounts = { mine = { file_share_directory = "/data/%s", read_only = true } },
+            file_servers = { nfs = { directory = "/nfs" } },
+            named_mounts = { lustre = { directory = "/lustre" } },
+            environment = { B = "2", A = "1" },
+        })");
+    ASSERT_TRUE(site) << site.error().text();
+    EXPECT_EQ(site->vm_sizes.at("STANDARD_NC24").gres, "gpu:4");
+    EXPECT_EQ(site->vm_sizes.at("STANDARD_NC6").gpus, 1);
+    EXPECT_TRUE(site->storage_accounts.at("mine").read_only);
+    EXPECT_EQ(site->file_servers.at("nfs").directory, "/nfs");
+    EXPECT_EQ(site->named_mounts.at("lustre").directory, "/lustre");
+    EXPECT_FALSE(site->any_vm_size);
+    EXPECT_EQ(site->environment.front().first, "A");
+}
+
+TEST_F(SiteTest, NamesAnUnknownKeyAndWhatWasMeant) {
+    EXPECT_EQ(refusal("return { vm_sizes = { NC6 = { partitoin = 'x' } } }"),
+              "vm_sizes.NC6.partitoin: unknown key; did you mean \"partition\"?");
+}
+
+TEST_F(SiteTest, NamesAWrongType) {
+    EXPECT_EQ(refusal("return { node_directory = 7 }"),
+              "node_directory: is a number, must be a string");
+    EXPECT_EQ(refusal("return { vm_sizes = { A = { cpus = 1.5 } } }"),
+              "vm_sizes.A.cpus: must be a whole number from 0 to 1000000");
+    EXPECT_EQ(refusal("return { vm_sizes = { 'A' } }"), "vm_sizes: has an entry without a name");
+}
+
+TEST_F(SiteTest, RefusesPathsThatAreNotPlain) {
+    EXPECT_EQ(refusal("return { node_directory = 'tmp' }"),
+              "node_directory: \"tmp\" is not an absolute path");
+    EXPECT_EQ(refusal("return { file_servers = { a = { directory = '/x/../y' } } }"),
+              "file_servers.a.directory: \"/x/../y\" has a . or .. component");
+    EXPECT_NE(refusal("return { storage_accounts = { a = { file_share_directory = '/%d' } } }")
+                  .find("% that is not one %s"),
+              std::string::npos);
+}
+
+TEST_F(SiteTest, GivesTheLineOfASyntaxError) {
+    EXPECT_NE(refusal("return {\n  x = \n}").find("line 3:"), std::string::npos);
+    EXPECT_EQ(refusal("local x = 1"), "the file must return one table");
+}
+
+TEST_F(SiteTest, LetsTheFileComputeAndNothingElse) {
+    for (const char* forbidden : {"io.open('/etc/passwd')", "os.execute('true')", "require 'os'",
+                                  "load('return 1')()", "dofile('/etc/passwd')"})
+        EXPECT_NE(refusal(std::string(forbidden) + " return {}").find("nil value"),
+                  std::string::npos)
+            << forbidden;
+    EXPECT_NE(refusal("\x1bLua").find("binary"), std::string::npos);
+}
+
+TEST_F(SiteTest, StopsAFileThatDoesNotEnd) {
+    EXPECT_NE(refusal("while true do end").find("instructions"), std::string::npos);
+    EXPECT_NE(refusal("local s = 'x' while true do s = s .. s end").find("memory"),
+              std::string::npos);
+}
+
+TEST_F(SiteTest, AcceptsTheExampleThatIsShipped) {
+    const auto site = load(SITE_EXAMPLE);
+    ASSERT_TRUE(site) << site.error().text();
+    EXPECT_FALSE(site->vm_sizes.empty());
+}
+
+TEST_F(SiteTest, TakesTheFileThatTheEnvironmentNames) {
+    ASSERT_TRUE(load_text("return { location = 'here' }"));
+    setenv("BATCHAI_SITE", (directory_ / "site.lua").c_str(), 1);
+    EXPECT_EQ(load_default()->location, "here");
+    setenv("BATCHAI_SITE", (directory_ / "none.lua").c_str(), 1);
+    EXPECT_EQ(load_default().error().exit_code, base::ExitCode::not_found);
+    unsetenv("BATCHAI_SITE");
+}
+
+}  // namespace batchai::site
