@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "api/guard.hpp"
+#include "api/library.hpp"
+#include "mpi_bridge.h"
+#include "reduce/reduction.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+int from_topology(int Topology::*member) {
+    const Topology* topology = Library::instance().topology();
+    return topology == nullptr ? -1 : topology->*member;
+}
+
+}  // namespace
+}  // namespace mpi_bridge
+
+using mpi_bridge::from_topology;
+using mpi_bridge::guarded;
+using mpi_bridge::Library;
+using mpi_bridge::Topology;
+
+mpib_status mpib_init(void) {
+    return guarded([] { return Library::instance().initialize(); });
+}
+
+mpib_status mpib_finalize(void) {
+    return guarded([] { return Library::instance().finalize(); });
+}
+
+int mpib_initialized(void) {
+    return Library::instance().topology() == nullptr ? 0 : 1;
+}
+
+int mpib_rank(void) {
+    return from_topology(&Topology::rank);
+}
+int mpib_size(void) {
+    return from_topology(&Topology::size);
+}
+int mpib_local_rank(void) {
+    return from_topology(&Topology::local_rank);
+}
+int mpib_local_size(void) {
+    return from_topology(&Topology::local_size);
+}
+int mpib_cross_rank(void) {
+    return from_topology(&Topology::cross_rank);
+}
+int mpib_cross_size(void) {
+    return from_topology(&Topology::cross_size);
+}
+
+int mpib_is_homogeneous(void) {
+    const Topology* topology = Library::instance().topology();
+    if (topology == nullptr) return -1;
+    return topology->homogeneous ? 1 : 0;
+}
+
+const char* mpib_last_error(void) {
+    return mpi_bridge::remembered_text();
+}
+
+const char* mpib_version(void) {
+    return MPI_BRIDGE_VERSION;
+}
+
+const char* mpib_status_name(mpib_status status) {
+    switch (status) {
+        case MPIB_OK:
+            return "MPIB_OK";
+        case MPIB_ERROR_NOT_INITIALIZED:
+            return "MPIB_ERROR_NOT_INITIALIZED";
+        case MPIB_ERROR_INVALID_ARGUMENT:
+            return "MPIB_ERROR_INVALID_ARGUMENT";
+        case MPIB_ERROR_TIMEOUT:
+            return "MPIB_ERROR_TIMEOUT";
+        case MPIB_ERROR_PEER_LOST:
+            return "MPIB_ERROR_PEER_LOST";
+        case MPIB_ERROR_MISMATCH:
+            return "MPIB_ERROR_MISMATCH";
+        case MPIB_ERROR_BOOTSTRAP:
+            return "MPIB_ERROR_BOOTSTRAP";
+        case MPIB_ERROR_INTERNAL:
+            return "MPIB_ERROR_INTERNAL";
+    }
+    return "unknown mpib_status";
+}
+
+mpib_status mpib_set_timeout(double seconds) {
+    return guarded([seconds]() -> mpi_bridge::Done {
+        constexpr double longest = 100.0 * 365 * 24 * 3600;
+        if (!std::isfinite(seconds) || seconds <= 0 || seconds > longest) {
+            return mpi_bridge::fail(MPIB_ERROR_INVALID_ARGUMENT,
+                                    "mpib_set_timeout: the timeout must be a positive number of "
+                                    "seconds");
+        }
+        Library::instance().set_timeout(mpi_bridge::Seconds(seconds));
+        return {};
+    });
+}
+
+size_t mpib_datatype_size(mpib_datatype datatype) {
+    const auto* reduction = mpi_bridge::find_portable_reduction(datatype, MPIB_SUM);
+    return reduction == nullptr ? 0 : reduction->element_bytes;
+}
+
+void mpib_abort(int code, const char* message) {
+    Library::instance().abort(code, message == nullptr ? "no reason given" : message);
+}

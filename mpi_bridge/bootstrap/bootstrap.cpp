@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/bootstrap.hpp"
+
+#include <map>
+
+#include "bootstrap/launch.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+class AloneBootstrap final : public Bootstrap {
+  public:
+    [[nodiscard]] const Topology& topology() const override { return topology_; }
+
+    [[nodiscard]] Done publish(const std::string& key, std::span<const std::byte> value,
+                               Deadline /*deadline*/) override {
+        published_[key].assign(value.begin(), value.end());
+        return {};
+    }
+
+    [[nodiscard]] Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
+                                                        Deadline /*deadline*/) override {
+        const auto found = published_.find(key);
+        if (rank != 0 || found == published_.end()) {
+            return fail(MPIB_ERROR_BOOTSTRAP,
+                        "rank " + std::to_string(rank) + " published no " + key);
+        }
+        return found->second;
+    }
+
+    void abort(int /*code*/, const std::string& /*message*/) override {}
+    void close() override {}
+
+  private:
+    Topology topology_;
+    std::map<std::string, std::vector<std::byte>> published_;
+};
+
+}  // namespace
+
+std::unique_ptr<Bootstrap> make_alone_bootstrap() {
+    return std::make_unique<AloneBootstrap>();
+}
+
+Outcome<std::unique_ptr<Bootstrap>> connect() {
+    auto launch = detect_launch(process_environment);
+    if (!launch) return pass_on(std::move(launch));
+    if (*launch == Launch::alone) return make_alone_bootstrap();
+    return connect_pmix();
+}
+
+}  // namespace mpi_bridge

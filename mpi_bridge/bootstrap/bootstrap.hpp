@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bootstrap/topology.hpp"
+#include "core/deadline.hpp"
+#include "core/failure.hpp"
+
+namespace mpi_bridge {
+
+// How the ranks of a job step find each other. One thread at a time; abort() from any thread.
+class Bootstrap {
+  public:
+    virtual ~Bootstrap() = default;
+    Bootstrap() = default;
+    Bootstrap(const Bootstrap&) = delete;
+    Bootstrap& operator=(const Bootstrap&) = delete;
+
+    [[nodiscard]] virtual const Topology& topology() const = 0;
+
+    // Makes this rank's value known under `key` and returns when every rank has published its own.
+    // Collective, once. No data is exchanged until somebody asks.
+    [[nodiscard]] virtual Done publish(const std::string& key, std::span<const std::byte> value,
+                                       Deadline deadline) = 0;
+
+    // The value that `rank` published: fetched from its host when asked for.
+    [[nodiscard]] virtual Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
+                                                                Deadline deadline) = 0;
+
+    // Asks the launcher to end all ranks. May return before they are dead.
+    virtual void abort(int code, const std::string& message) = 0;
+
+    // Leaves the step. Must be called before the process ends: launchers take a connection that
+    // breaks as a crash and kill the other ranks. Idempotent; the destructor calls it.
+    virtual void close() = 0;
+};
+
+// Connects to the launcher's PMIx server.
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix();
+
+// Rank 0 of 1.
+[[nodiscard]] std::unique_ptr<Bootstrap> make_alone_bootstrap();
+
+// connect_pmix() or make_alone_bootstrap(), as detect_launch() finds in the environment.
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect();
+
+// Versions of the PMIx library in use and, as far as the launcher says, of its server.
+[[nodiscard]] std::string pmix_versions();
+
+}  // namespace mpi_bridge

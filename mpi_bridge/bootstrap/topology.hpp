@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "core/failure.hpp"
+
+namespace mpi_bridge {
+
+// Where this rank stands among the others; see mpi_bridge.h for the words.
+struct Topology {
+    int rank = 0;
+    int size = 1;
+    int local_rank = 0;
+    int local_size = 1;
+    int cross_rank = 0;
+    int cross_size = 1;
+    bool homogeneous = true;
+};
+
+// `hosts` lists the ranks of each host. Every rank from 0 to the last must occur exactly once;
+// anything else is MPIB_ERROR_BOOTSTRAP. Hosts are numbered by their lowest rank, local ranks by
+// rank, so that every rank computes the same numbers whatever the order of the lists.
+[[nodiscard]] Outcome<Topology> make_topology(int rank, std::vector<std::vector<int>> hosts);
+
+}  // namespace mpi_bridge

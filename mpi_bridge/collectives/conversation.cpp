@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/conversation.hpp"
+
+#include <fmt/core.h>
+
+namespace mpi_bridge {
+
+Outcome<Conversation::Pending> Conversation::send(int to, std::uint32_t step, ConstBytes data) {
+    Pending pending{0, to, step, false, true};
+    auto request = transport_.post_send(to, tag(step), data);
+    if (!request) return explain(std::move(request).error(), pending);
+    pending.request = *request;
+    return pending;
+}
+
+Outcome<Conversation::Pending> Conversation::receive(int from, std::uint32_t step, Bytes data) {
+    Pending pending{0, from, step, true, true};
+    auto request = transport_.post_receive(from, tag(step), data);
+    if (!request) return explain(std::move(request).error(), pending);
+    pending.request = *request;
+    return pending;
+}
+
+Done Conversation::wait(Pending& pending) {
+    if (!pending.posted) return {};
+    pending.posted = false;
+    auto done = transport_.wait(pending.request, Deadline::in(call_.patience));
+    if (!done) return explain(std::move(done).error(), pending);
+    return {};
+}
+
+Done Conversation::wait_all(std::span<Pending> pending) {
+    for (Pending& one : pending) {
+        if (auto done = wait(one); !done) return done;
+    }
+    return {};
+}
+
+Done Conversation::exchange(int to, ConstBytes out, int from, Bytes in, std::uint32_t step) {
+    auto incoming = receive(from, step, in);
+    if (!incoming) return pass_on(std::move(incoming));
+    auto outgoing = send(to, step, out);
+    if (!outgoing) return pass_on(std::move(outgoing));
+    if (auto done = wait(*incoming); !done) return done;
+    return wait(*outgoing);
+}
+
+tl::unexpected<Failure> Conversation::explain(Failure failure, const Pending& pending) const {
+    const auto where = fmt::format("{} (call {} of this process), step {}, rank {} of {}",
+                                   call_.name, call_.sequence, pending.step, rank(), size());
+    const char* direction = pending.receives ? "receiving from" : "sending to";
+    std::string text;
+    if (failure.status == MPIB_ERROR_TIMEOUT) {
+        text = fmt::format(
+            "{}: timed out after {:g} s {} rank {}: that rank is late, stuck, or "
+            "did not make this call ({})",
+            where, call_.patience.count(), direction, pending.peer, failure.text);
+    } else if (failure.status == MPIB_ERROR_PEER_LOST) {
+        text = fmt::format(
+            "{}: lost rank {} while {} it ({}); look for the first error of that "
+            "rank",
+            where, pending.peer, direction, failure.text);
+    } else {
+        text = fmt::format("{}: {} rank {}: {}", where, direction, pending.peer, failure.text);
+    }
+    return fail(failure.status, std::move(text));
+}
+
+}  // namespace mpi_bridge

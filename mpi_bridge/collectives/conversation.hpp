@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "core/failure.hpp"
+#include "transport/transport.hpp"
+
+namespace mpi_bridge {
+
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+
+// Memory that algorithms keep from call to call, because allocating it anew each time costs more
+// than the work done in it. Grows, never shrinks.
+class Scratch {
+  public:
+    // At least `bytes` bytes, aligned for every datatype; contents are undefined. Invalidates what
+    // was handed out before.
+    [[nodiscard]] Bytes take(std::size_t bytes) {
+        if (memory_.size() < bytes) memory_.resize(bytes);
+        return Bytes(memory_).first(bytes);
+    }
+
+  private:
+    std::vector<std::byte> memory_;
+};
+
+// What the algorithms may be tuned by; the same on all ranks.
+struct Tuning {
+    std::size_t segment_bytes = 256 * 1024;  // the length of one message of a long transfer
+};
+
+// One collective call in flight: sends and awaits the messages of this call, and puts into every
+// failure which rank waited for which in which step.
+class Conversation {
+  public:
+    struct Call {
+        std::string_view name;        // for messages, such as "allreduce (ring)"
+        std::uint32_t sequence = 0;   // number of this call; the same on all ranks
+        std::uint32_t agreement = 0;  // digest of what all ranks must agree in
+        Seconds patience{300};        // how long to wait for one message
+        Tuning tuning;
+    };
+
+    // A message under way. Awaited at most once; a default-made one is complete already.
+    struct Pending {
+        Request request = 0;
+        int peer = 0;
+        std::uint32_t step = 0;
+        bool receives = false;
+        bool posted = false;
+    };
+
+    Conversation(Transport& transport, Scratch& scratch, Call call)
+        : transport_(transport), scratch_(scratch), call_(call) {}
+
+    [[nodiscard]] int rank() const { return transport_.rank(); }
+    [[nodiscard]] int size() const { return transport_.size(); }
+    [[nodiscard]] Scratch& scratch() { return scratch_; }
+    [[nodiscard]] std::size_t segment_bytes() const { return call_.tuning.segment_bytes; }
+
+    [[nodiscard]] Outcome<Pending> send(int to, std::uint32_t step, ConstBytes data);
+    [[nodiscard]] Outcome<Pending> receive(int from, std::uint32_t step, Bytes data);
+
+    // Marks the message as awaited, also on failure.
+    [[nodiscard]] Done wait(Pending& pending);
+    [[nodiscard]] Done wait_all(std::span<Pending> pending);
+
+    // Sends and receives one message each, at the same time.
+    [[nodiscard]] Done exchange(int to, ConstBytes out, int from, Bytes in, std::uint32_t step);
+
+  private:
+    [[nodiscard]] Tag tag(std::uint32_t step) const {
+        return {call_.sequence, step, call_.agreement};
+    }
+    [[nodiscard]] tl::unexpected<Failure> explain(Failure failure, const Pending& pending) const;
+
+    Transport& transport_;
+    Scratch& scratch_;
+    Call call_;
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace mpi_bridge {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// The point in time at which a wait gives up.
+class Deadline {
+  public:
+    [[nodiscard]] static Deadline in(Seconds patience) {
+        return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(patience));
+    }
+
+    [[nodiscard]] bool passed() const { return Clock::now() >= when_; }
+
+    // Milliseconds left for poll(2): at least 0 and at most `limit`.
+    [[nodiscard]] int left_milliseconds(int limit) const {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(when_ - Clock::now());
+        return static_cast<int>(std::clamp<long long>(left.count(), 0, limit));
+    }
+
+    [[nodiscard]] Clock::time_point when() const { return when_; }
+
+  private:
+    explicit Deadline(Clock::time_point when) : when_(when) {}
+    Clock::time_point when_;
+};
+
+}  // namespace mpi_bridge

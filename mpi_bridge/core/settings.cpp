@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/settings.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+
+namespace mpi_bridge {
+namespace {
+
+constexpr double longest_timeout = 100.0 * 365 * 24 * 3600;
+constexpr std::size_t shortest_segment = 64;
+constexpr std::size_t longest_segment = std::size_t{1} << 30;
+
+std::string_view variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+tl::unexpected<Failure> unusable(std::string_view name, std::string_view value,
+                                 std::string_view expected) {
+    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::string(name) + "=\"" + std::string(value) +
+                                                 "\" is not " + std::string(expected));
+}
+
+}  // namespace
+
+std::optional<Seconds> parse_seconds(std::string_view text) {
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, fault] = std::from_chars(text.data(), end, value);
+    if (fault != std::errc() || rest != end) return std::nullopt;
+    if (!(value > 0) || value > longest_timeout) return std::nullopt;
+    return Seconds(value);
+}
+
+std::optional<std::size_t> parse_bytes(std::string_view text) {
+    std::size_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, fault] = std::from_chars(text.data(), end, value);
+    if (fault != std::errc()) return std::nullopt;
+    const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+    unsigned shift = 0;
+    if (unit == "K") {
+        shift = 10;
+    } else if (unit == "M") {
+        shift = 20;
+    } else if (unit == "G") {
+        shift = 30;
+    } else if (!unit.empty()) {
+        return std::nullopt;
+    }
+    if (value > (std::numeric_limits<std::size_t>::max() >> shift)) return std::nullopt;
+    return value << shift;
+}
+
+Outcome<Settings> settings_from_environment() {
+    Settings settings;
+    if (const auto text = variable("MPI_BRIDGE_TIMEOUT_SECONDS"); !text.empty()) {
+        const auto seconds = parse_seconds(text);
+        if (!seconds) {
+            return unusable("MPI_BRIDGE_TIMEOUT_SECONDS", text, "a positive number of seconds");
+        }
+        settings.timeout = *seconds;
+    }
+    if (const auto text = variable("MPI_BRIDGE_SEGMENT_BYTES"); !text.empty()) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes || *bytes < shortest_segment || *bytes > longest_segment) {
+            return unusable("MPI_BRIDGE_SEGMENT_BYTES", text,
+                            "a number of bytes from 64 to 1G, such as 256K");
+        }
+        settings.segment_bytes = *bytes;
+    }
+    settings.allreduce = variable("MPI_BRIDGE_ALLREDUCE");
+    return settings;
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled with -mavx2 -mf16c; called only where the processor has both.
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <immintrin.h>
+
+#include "reduce/table.hpp"
+
+namespace mpi_bridge {
+
+__extension__ typedef __int128 Wide;
+__extension__ typedef unsigned __int128 UnsignedWide;
+
+#include "reduce/kernels.inl"
+
+const Table& avx2_table() {
+    return table;
+}
+
+}  // namespace mpi_bridge

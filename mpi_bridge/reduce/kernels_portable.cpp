@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "reduce/table.hpp"
+
+namespace mpi_bridge {
+
+__extension__ typedef __int128 Wide;
+__extension__ typedef unsigned __int128 UnsignedWide;
+
+#include "reduce/kernels.inl"
+
+const Table& portable_table() {
+    return table;
+}
+
+}  // namespace mpi_bridge

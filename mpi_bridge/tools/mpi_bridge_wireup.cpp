@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks that the ranks of a job step find each other, before the real work starts and fails in a
+// less obvious way: joins the step, publishes a value, waits for all, fetches the right neighbour's
+// value, and compares the number of ranks with the one expected. Uses nothing but PMIx, so that it
+// ends within a fraction of a second.
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/bootstrap.hpp"
+#include "bootstrap/launch.hpp"
+
+namespace {
+
+using mpi_bridge::Deadline;
+
+constexpr mpi_bridge::Seconds patience{30};
+constexpr const char* key = "mpi_bridge.wireup";
+constexpr int failed = 1;
+constexpr int usage_error = 2;
+
+constexpr const char* help =
+    "Usage: srun --mpi=pmix mpi_bridge_wireup --expect N\n"
+    "\n"
+    "Checks that the N ranks of a job step find each other through PMIx.\n"
+    "\n"
+    "  --expect N  the number of ranks there must be\n"
+    "  --help      this text\n"
+    "\n"
+    "Prints nothing and exits with 0 when all is well; else rank 0 says what is wrong and\n"
+    "every rank that notices exits with 1. A wrong command line is 2.\n";
+
+std::optional<int> expected_ranks(int argc, char** argv) {
+    if (argc != 3 || std::strcmp(argv[1], "--expect") != 0) return std::nullopt;
+    const std::string_view text = argv[2];
+    int number = 0;
+    const auto [rest, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (fault != std::errc() || rest != text.data() + text.size() || number < 1) {
+        return std::nullopt;
+    }
+    return number;
+}
+
+// Several tasks that each take themselves for the only one would all say so; one is enough.
+bool speaks_for_all() {
+    const auto task = mpi_bridge::process_environment("SLURM_PROCID");
+    return !task || *task == "0";
+}
+
+void say(const std::string& text) {
+    std::fprintf(stderr, "mpi_bridge_wireup: %s\n", text.c_str());
+}
+
+std::string hints() {
+    const auto type = mpi_bridge::process_environment("SLURM_MPI_TYPE");
+    std::string text =
+        "start the ranks with `srun --mpi=pmix` (`srun --mpi=list` shows what this "
+        "Slurm offers)";
+    if (type) text += "; this step was started with --mpi=" + *type;
+    return text + "; " + mpi_bridge::pmix_versions();
+}
+
+int complain_about_size(int expected, int seen) {
+    say("expected " + std::to_string(expected) + (expected == 1 ? " rank" : " ranks") +
+        ", but each process sees " + std::to_string(seen) + ": " + hints());
+    return failed;
+}
+
+std::vector<std::byte> value_of(int rank) {
+    std::vector<std::byte> value(sizeof rank);
+    std::memcpy(value.data(), &rank, sizeof rank);
+    return value;
+}
+
+// Returns the text of what went wrong, "" when nothing did.
+std::string meet_neighbour(mpi_bridge::Bootstrap& bootstrap) {
+    const auto& topology = bootstrap.topology();
+    const auto published = bootstrap.publish(key, value_of(topology.rank), Deadline::in(patience));
+    if (!published) return published.error().text;
+    const int neighbour = (topology.rank + 1) % topology.size;
+    const auto value = bootstrap.fetch(key, neighbour, Deadline::in(patience));
+    if (!value) return value.error().text;
+    if (*value != value_of(neighbour)) {
+        return "rank " + std::to_string(topology.rank) + " got a wrong value from rank " +
+               std::to_string(neighbour) + "; " + mpi_bridge::pmix_versions();
+    }
+    return {};
+}
+
+int check(int expected) {
+    const auto launch = mpi_bridge::detect_launch(mpi_bridge::process_environment);
+    const bool alone = !launch || *launch == mpi_bridge::Launch::alone;
+    if (alone && expected == 1 && launch) return 0;
+    if (alone) return speaks_for_all() ? complain_about_size(expected, 1) : failed;
+
+    auto bootstrap = mpi_bridge::connect_pmix();
+    if (!bootstrap) {
+        say(bootstrap.error().text + "; " + hints());
+        return failed;
+    }
+    const auto& topology = (*bootstrap)->topology();
+    if (topology.size != expected) {
+        const bool speaks = topology.rank == 0 && speaks_for_all();
+        (*bootstrap)->close();
+        return speaks ? complain_about_size(expected, topology.size) : failed;
+    }
+    if (const auto fault = meet_neighbour(**bootstrap); !fault.empty()) {
+        say(fault);
+        return failed;
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
+        std::fputs(help, stdout);
+        return 0;
+    }
+    const auto expected = expected_ranks(argc, argv);
+    if (!expected) {
+        std::fprintf(stderr, "mpi_bridge_wireup: expected --expect N, N at least 1\n%s", help);
+        return usage_error;
+    }
+    return check(*expected);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "transport/transport.hpp"
+
+namespace mpi_bridge {
+
+// The transport of a rank without peers: collectives of one rank send nothing, so that posting
+// anything is a fault of the collective.
+class AloneTransport final : public Transport {
+  public:
+    [[nodiscard]] int rank() const override { return 0; }
+    [[nodiscard]] int size() const override { return 1; }
+    [[nodiscard]] Outcome<Request> post_send(int /*to*/, Tag /*tag*/,
+                                             std::span<const std::byte> /*data*/) override {
+        return fail(MPIB_ERROR_INTERNAL, "a rank without peers sent a message");
+    }
+    [[nodiscard]] Outcome<Request> post_receive(int /*from*/, Tag /*tag*/,
+                                                std::span<std::byte> /*data*/) override {
+        return fail(MPIB_ERROR_INTERNAL, "a rank without peers awaited a message");
+    }
+    bool progress() override { return false; }
+    [[nodiscard]] Done wait(Request /*request*/, Deadline /*deadline*/) override {
+        return fail(MPIB_ERROR_INTERNAL, "a rank without peers awaited a message");
+    }
+    void abandon() override {}
+    void close(Deadline /*deadline*/) override {}
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/ucx_transport.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <deque>
+
+#include <poll.h>
+#include <sched.h>
+#include <ucp/api/ucp.h>
+
+#include "transport/patience.hpp"
+#include "transport/ucx_peers.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// A broken connection fails receives only after this long; see UcxPeers::lost_since().
+constexpr std::chrono::milliseconds grace{500};
+// While blocked, look this often for peers that were lost without a wake-up.
+constexpr int longest_sleep_milliseconds = 100;
+constexpr Seconds longest_abandon{5};
+
+// From the lowest bit: agreement, step, sequence, sender.
+constexpr unsigned step_shift = Tag::agreement_bits;
+constexpr unsigned sequence_shift = step_shift + Tag::step_bits;
+constexpr unsigned sender_shift = sequence_shift + Tag::sequence_bits;
+constexpr ucp_tag_t agreement_mask = (ucp_tag_t{1} << Tag::agreement_bits) - 1;
+constexpr int most_ranks = 1 << (64 - sender_shift);
+
+ucp_tag_t encode(int sender, Tag tag) {
+    return static_cast<ucp_tag_t>(sender) << sender_shift |
+           static_cast<ucp_tag_t>(Tag::low(tag.sequence, Tag::sequence_bits)) << sequence_shift |
+           static_cast<ucp_tag_t>(Tag::low(tag.step, Tag::step_bits)) << step_shift |
+           static_cast<ucp_tag_t>(Tag::low(tag.agreement, Tag::agreement_bits));
+}
+
+bool ranks_exceed_processors(int local_size) {
+    cpu_set_t usable;
+    CPU_ZERO(&usable);
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0) return true;
+    return local_size > CPU_COUNT(&usable);
+}
+
+struct Operation {
+    void* request = nullptr;  // UCX's handle while the operation is under way
+    bool posted = false;
+    bool done = false;
+    bool receives = false;
+    int peer = 0;
+    ucs_status_t status = UCS_OK;
+    std::size_t expected_bytes = 0;
+    ucp_tag_t expected_tag = 0;
+    ucp_tag_recv_info_t received{};
+};
+
+class UcxTransportImplementation final : public UcxTransport {
+  public:
+    explicit UcxTransportImplementation(Options options)
+        : rank_(options.rank),
+          size_(options.size),
+          crowded_(ranks_exceed_processors(options.local_size)) {}
+    UcxTransportImplementation(const UcxTransportImplementation&) = delete;
+    UcxTransportImplementation& operator=(const UcxTransportImplementation&) = delete;
+    ~UcxTransportImplementation() override { destroy(); }
+
+    [[nodiscard]] Done start(Options options);
+
+    [[nodiscard]] int rank() const override { return rank_; }
+    [[nodiscard]] int size() const override { return size_; }
+    [[nodiscard]] std::vector<std::byte> address() const override { return address_; }
+
+    [[nodiscard]] Outcome<Request> post_send(int to, Tag tag,
+                                             std::span<const std::byte> data) override;
+    [[nodiscard]] Outcome<Request> post_receive(int from, Tag tag,
+                                                std::span<std::byte> data) override;
+    bool progress() override { return worker_ != nullptr && ucp_worker_progress(worker_) != 0; }
+    [[nodiscard]] Done wait(Request request, Deadline deadline) override;
+    void abandon() override;
+    void close(Deadline deadline) override;
+
+  private:
+    [[nodiscard]] Outcome<ucp_ep_h> endpoint(int peer);
+    [[nodiscard]] Request new_operation(int peer, bool receives);
+    [[nodiscard]] Request posted(Request id, void* request);
+    [[nodiscard]] Done check_alive(const Operation& operation) const;
+    [[nodiscard]] Done result(const Operation& operation) const;
+    void sleep(Deadline deadline);
+    void destroy();
+
+    static void on_sent(void* request, ucs_status_t status, void* operation);
+    static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                            void* operation);
+
+    int rank_;
+    int size_;
+    bool crowded_;
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_ = nullptr;
+    int event_descriptor_ = -1;
+    std::vector<std::byte> address_;
+    std::unique_ptr<UcxPeers> peers_;
+    std::deque<Operation> operations_;  // UCX refers to them, so they keep their place
+    std::vector<Request> unused_;
+};
+
+tl::unexpected<Failure> ucx_failure(const char* call, ucs_status_t status) {
+    return fail(MPIB_ERROR_INTERNAL,
+                std::string(call) + " failed: " + ucs_status_string(status) +
+                    "; check UCX_TLS and UCX_NET_DEVICES, UCX_LOG_LEVEL=info tells more");
+}
+
+Outcome<ucp_context_h> make_context(int size, int local_size) {
+    ucp_config_t* config = nullptr;
+    auto status = ucp_config_read(nullptr, nullptr, &config);
+    if (status != UCS_OK) return ucx_failure("ucp_config_read", status);
+    ucp_params_t params{};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                        UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_NAME;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+    params.estimated_num_eps = static_cast<std::size_t>(size);
+    params.estimated_num_ppn = static_cast<std::size_t>(local_size);
+    params.name = "mpi_bridge";
+    ucp_context_h context = nullptr;
+    status = ucp_init(&params, config, &context);
+    ucp_config_release(config);
+    if (status != UCS_OK) return ucx_failure("ucp_init", status);
+    return context;
+}
+
+Done UcxTransportImplementation::start(Options options) {
+    if (size_ > most_ranks) {
+        return fail(MPIB_ERROR_INTERNAL,
+                    "more than " + std::to_string(most_ranks) + " ranks are not supported");
+    }
+    auto context = make_context(size_, options.local_size);
+    if (!context) return pass_on(std::move(context));
+    context_ = *context;
+
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    auto status = ucp_worker_create(context_, &params, &worker_);
+    if (status != UCS_OK) return ucx_failure("ucp_worker_create", status);
+    status = ucp_worker_get_efd(worker_, &event_descriptor_);
+    if (status != UCS_OK) return ucx_failure("ucp_worker_get_efd", status);
+
+    ucp_address_t* address = nullptr;
+    std::size_t length = 0;
+    status = ucp_worker_get_address(worker_, &address, &length);
+    if (status != UCS_OK) return ucx_failure("ucp_worker_get_address", status);
+    address_.resize(length);
+    std::memcpy(address_.data(), address, length);
+    ucp_worker_release_address(worker_, address);
+
+    peers_ = std::make_unique<UcxPeers>(worker_, std::move(options.address_of));
+    return {};
+}
+
+Outcome<ucp_ep_h> UcxTransportImplementation::endpoint(int peer) {
+    if (peers_ == nullptr) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
+    return peers_->endpoint(peer);
+}
+
+Request UcxTransportImplementation::new_operation(int peer, bool receives) {
+    Request id = 0;
+    if (unused_.empty()) {
+        id = static_cast<Request>(operations_.size());
+        operations_.emplace_back();
+    } else {
+        id = unused_.back();
+        unused_.pop_back();
+    }
+    operations_[id] = Operation{};
+    operations_[id].posted = true;
+    operations_[id].receives = receives;
+    operations_[id].peer = peer;
+    return id;
+}
+
+Request UcxTransportImplementation::posted(Request id, void* request) {
+    Operation& operation = operations_[id];
+    if (UCS_PTR_IS_PTR(request)) {
+        operation.request = request;
+    } else {
+        operation.done = true;
+        operation.status = UCS_PTR_STATUS(request);
+    }
+    return id;
+}
+
+void UcxTransportImplementation::on_sent(void* request, ucs_status_t status, void* operation) {
+    auto& sent = *static_cast<Operation*>(operation);
+    sent.status = status;
+    sent.request = nullptr;
+    sent.done = true;
+    ucp_request_free(request);
+}
+
+void UcxTransportImplementation::on_received(void* request, ucs_status_t status,
+                                             const ucp_tag_recv_info_t* info, void* operation) {
+    if (status == UCS_OK) static_cast<Operation*>(operation)->received = *info;
+    on_sent(request, status, operation);
+}
+
+Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
+                                                       std::span<const std::byte> data) {
+    auto peer = endpoint(to);
+    if (!peer) return pass_on(std::move(peer));
+    const Request id = new_operation(to, false);
+    ucp_request_param_t params{};
+    params.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    params.cb.send = on_sent;
+    params.user_data = &operations_[id];
+    params.memory_type = UCS_MEMORY_TYPE_HOST;
+    return posted(id,
+                  ucp_tag_send_nbx(*peer, data.data(), data.size(), encode(rank_, tag), &params));
+}
+
+Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
+                                                          std::span<std::byte> data) {
+    // A receive needs no endpoint, but without one nobody would tell that the sender is gone.
+    auto peer = endpoint(from);
+    if (!peer) return pass_on(std::move(peer));
+    const Request id = new_operation(from, true);
+    Operation& operation = operations_[id];
+    operation.expected_bytes = data.size();
+    operation.expected_tag = encode(from, tag);
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                          UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_RECV_INFO;
+    params.cb.recv = on_received;
+    params.user_data = &operation;
+    params.memory_type = UCS_MEMORY_TYPE_HOST;
+    params.recv_info.tag_info = &operation.received;
+    return posted(id, ucp_tag_recv_nbx(worker_, data.data(), data.size(), operation.expected_tag,
+                                       ~agreement_mask, &params));
+}
+
+Done UcxTransportImplementation::check_alive(const Operation& operation) const {
+    const auto lost = peers_->lost_since(operation.peer);
+    if (!lost || Clock::now() < *lost + grace) return {};
+    return fail(MPIB_ERROR_PEER_LOST, "the connection broke");
+}
+
+Done UcxTransportImplementation::result(const Operation& operation) const {
+    if (operation.status == UCS_ERR_MESSAGE_TRUNCATED) {
+        return fail(MPIB_ERROR_MISMATCH, "it sent more than the " +
+                                             std::to_string(operation.expected_bytes) +
+                                             " bytes expected");
+    }
+    if (operation.status != UCS_OK) {
+        const bool lost = peers_->lost_since(operation.peer).has_value();
+        return fail(lost ? MPIB_ERROR_PEER_LOST : MPIB_ERROR_INTERNAL,
+                    std::string("UCX says: ") + ucs_status_string(operation.status));
+    }
+    if (!operation.receives) return {};
+    if (operation.received.sender_tag != operation.expected_tag) {
+        return fail(MPIB_ERROR_MISMATCH,
+                    "it called another collective, or this one with other arguments");
+    }
+    if (operation.received.length != operation.expected_bytes) {
+        return fail(MPIB_ERROR_MISMATCH,
+                    "it sent " + std::to_string(operation.received.length) + " bytes where " +
+                        std::to_string(operation.expected_bytes) + " were expected");
+    }
+    return {};
+}
+
+Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
+    const Operation& operation = operations_[request];
+    Patience patience(crowded_);
+    while (!operation.done) {
+        const bool moved = ucp_worker_progress(worker_) != 0;
+        if (operation.done) break;
+        if (deadline.passed()) return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
+        if (moved) continue;
+        if (auto alive = check_alive(operation); !alive) return alive;
+        switch (patience.next()) {
+            case Patience::Next::spin:
+                break;  // looking at UCX's queues is pause enough
+            case Patience::Next::yield:
+                sched_yield();
+                break;
+            case Patience::Next::block:
+                sleep(deadline);
+                break;
+        }
+    }
+    Done outcome = result(operation);
+    operations_[request].posted = false;
+    unused_.push_back(request);
+    return outcome;
+}
+
+void UcxTransportImplementation::sleep(Deadline deadline) {
+    // Arming fails when something arrived since the last look: then look again instead.
+    if (ucp_worker_arm(worker_) != UCS_OK) return;
+    pollfd events{event_descriptor_, POLLIN, 0};
+    // Interrupted or timed out, the caller looks again either way.
+    (void)poll(&events, 1, deadline.left_milliseconds(longest_sleep_milliseconds));
+}
+
+void UcxTransportImplementation::abandon() {
+    if (worker_ == nullptr) return;
+    const auto deadline = Deadline::in(longest_abandon);
+    for (const Operation& operation : operations_) {
+        if (operation.posted && !operation.done && operation.receives) {
+            ucp_request_cancel(worker_, operation.request);
+        }
+    }
+    peers_->close(true, deadline);
+    const auto busy = [this] {
+        for (const Operation& operation : operations_) {
+            if (operation.posted && !operation.done) return true;
+        }
+        return false;
+    };
+    while (busy() && !deadline.passed())
+        ucp_worker_progress(worker_);
+    // The worker's end is also the end of any operation that would not be cancelled.
+    destroy();
+}
+
+void UcxTransportImplementation::close(Deadline deadline) {
+    if (worker_ == nullptr) return;
+    peers_->close(false, deadline);
+    destroy();
+}
+
+void UcxTransportImplementation::destroy() {
+    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+    if (context_ != nullptr) ucp_cleanup(context_);
+    worker_ = nullptr;
+    context_ = nullptr;
+    peers_.reset();
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<UcxTransport>> UcxTransport::open(Options options) {
+    auto transport = std::make_unique<UcxTransportImplementation>(options);
+    if (auto started = transport->start(std::move(options)); !started) {
+        return pass_on(std::move(started));
+    }
+    return transport;
+}
+
+std::string ucx_version() {
+    return ucp_get_version_string();
+}
+
+}  // namespace mpi_bridge

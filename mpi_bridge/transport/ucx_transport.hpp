@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/failure.hpp"
+#include "transport/transport.hpp"
+
+namespace mpi_bridge {
+
+// A transport over UCX tag matching.
+class UcxTransport : public Transport {
+  public:
+    struct Options {
+        int rank = 0;
+        int size = 1;
+        int local_size = 1;  // ranks on this host, for UCX's choice of resources
+        // Asked once per peer, when the first message to or from it is posted.
+        std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
+    };
+
+    [[nodiscard]] static Outcome<std::unique_ptr<UcxTransport>> open(Options options);
+
+    // What peers must know to reach this rank.
+    [[nodiscard]] virtual std::vector<std::byte> address() const = 0;
+};
+
+// The version of the UCX library in use.
+[[nodiscard]] std::string ucx_version();
+
+// The names of the transports that UCX finds on this host, such as "posix", "self" and "tcp".
+[[nodiscard]] Outcome<std::vector<std::string>> ucx_transports();
+
+}  // namespace mpi_bridge
