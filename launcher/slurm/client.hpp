@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-#include "base/process.hpp"
-#include "slurm/status.hpp"
-
 #include <chrono>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+#include "slurm/status.hpp"
 
 namespace batchai::slurm {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "slurm/status.hpp"
-
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "slurm/status.hpp"
 
 // What Batch AI would call a job's state. Pure.
 namespace batchai::slurm {

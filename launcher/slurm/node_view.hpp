@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "slurm/status.hpp"
-
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "slurm/status.hpp"
 
 // What Batch AI would call the states of a cluster and its nodes. Pure.
 namespace batchai::slurm {

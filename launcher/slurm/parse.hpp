@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-#include "slurm/status.hpp"
-
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/error.hpp"
+#include "slurm/status.hpp"
 
 // The text that Slurm's commands print in our fixed formats, read back. Pure; the formats are here
 // beside their readers. A line that does not fit is an error that quotes it.

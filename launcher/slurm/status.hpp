@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/timestamp.hpp"
-
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/timestamp.hpp"
 
 // What Slurm says, as values.
 namespace batchai::slurm {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-
 #include <string_view>
+
+#include "base/error.hpp"
 
 namespace batchai::store {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/timestamp.hpp"
-
 #include <compare>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/timestamp.hpp"
 
 // What the store keeps of each resource: values. Where they lie is store.hpp's business.
 namespace batchai::store {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-#include "store/job_files.hpp"
-#include "store/records.hpp"
-
 #include <filesystem>
 #include <string>
 #include <utility>
+
+#include "base/error.hpp"
+#include "store/job_files.hpp"
+#include "store/records.hpp"
 
 namespace batchai::store {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-#include "store/records.hpp"
-
 #include <string>
 #include <string_view>
+
+#include "base/error.hpp"
+#include "store/records.hpp"
 
 // Records as JSON text: pretty-printed, keys in a fixed order, "schema" first, one newline at the
 // end. Reading refuses another schema, a missing key and a wrong type; `path` is the file's name

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "base/error.hpp"
-#include "store/job_files.hpp"
-#include "store/records.hpp"
-#include "store/reservation.hpp"
-
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/error.hpp"
+#include "store/job_files.hpp"
+#include "store/records.hpp"
+#include "store/reservation.hpp"
 
 namespace batchai::store {
 

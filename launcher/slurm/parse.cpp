@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "slurm/parse.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "base/text.hpp"
+#include "slurm/hostlist.hpp"
+
+namespace batchai::slurm {
+
+// ":|" is a field of any width with "|" behind it. A node's reason may hold "|": it is last.
+const std::string_view kQueueFormat =
+    "JobID:|,State:|,Reason:|,Partition:|,UserName:|,exit_code:|,SubmitTime:|,EligibleTime:|,"
+    "StartTime:|,EndTime:|,RestartCnt:|,NodeList:|";
+const std::string_view kAccountingFormat =
+    "JobIDRaw,State,Reason,Partition,User,ExitCode,Submit,Eligible,Start,End,NodeList";
+const std::string_view kNodeFormat =
+    "NodeHost:|,StateComplete:|,CPUs:|,Gres:|,Partition:|,Features:|,Reason:|";
+
+namespace {
+
+using base::Result;
+
+tl::unexpected<base::Error> unreadable(std::string_view command, std::string_view line) {
+    return base::fail(fmt::format("cannot read the line \"{}\"", line.substr(0, 200)),
+                      std::string(command), "is this Slurm older than 22.05?");
+}
+
+std::optional<int> number(std::string_view text) {
+    int value = 0;
+    const auto end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+    return value;
+}
+
+std::string without_none(std::string_view text) {
+    const std::string_view word = base::trim(text);
+    if (word == "None" || word == "none" || word == "(null)" || word == "None assigned") return {};
+    return std::string(word);
+}
+
+// "Unknown", "N/A" and "None" are no times.
+std::optional<base::Time> time_of(std::string_view text) {
+    return base::from_iso8601(base::trim(text));
+}
+
+// "7:0" (code:signal), or squeue's raw wait status "1792".
+bool read_exit(std::string_view text, JobStatus& job) {
+    const std::size_t colon = text.find(':');
+    auto code = number(text.substr(0, colon));
+    auto signal =
+        colon == std::string_view::npos ? std::optional<int>(0) : number(text.substr(colon + 1));
+    if (!code || !signal) return false;
+    if (colon == std::string_view::npos) {
+        const int status = *code;
+        code = WEXITSTATUS(status);
+        signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    }
+    if (!is_final(job.state)) return true;
+    job.exit_code = *code;
+    if (*signal != 0) job.signal = *signal;
+    return true;
+}
+
+struct JobFields {
+    std::string_view id, state, reason, partition, user, exit, submit, eligible, start, end,
+        restarts, nodes;
+};
+
+Result<JobStatus> job_of(std::string_view command, std::string_view line, const JobFields& fields) {
+    JobStatus job;
+    job.id = std::string(base::trim(fields.id));
+    job.state_text = std::string(base::trim(fields.state));
+    job.state = job_state(job.state_text);
+    job.reason = without_none(fields.reason);
+    job.partition = std::string(base::trim(fields.partition));
+    job.user = std::string(base::trim(fields.user));
+    const auto restarts = number(base::trim(fields.restarts));
+    if (job.id.empty() || job.state_text.empty() || !restarts ||
+        !read_exit(base::trim(fields.exit), job))
+        return unreadable(command, line);
+    job.restart_count = *restarts;
+    job.submit = time_of(fields.submit);
+    job.eligible = time_of(fields.eligible);
+    job.start = time_of(fields.start);
+    job.end = time_of(fields.end);
+    auto nodes = expand_hostlist(without_none(fields.nodes));
+    if (!nodes) return unreadable(command, line);
+    job.nodes = std::move(*nodes);
+    return job;
+}
+
+using Fields = std::vector<std::string_view>;
+
+// Reason texts may hold "|" too: what is too many belongs to field `open`.
+std::optional<std::pair<Fields, std::string>> fields_of(std::string_view line, std::size_t count,
+                                                        std::size_t open) {
+    Fields parts = base::split(line, '|');
+    if (parts.size() < count) return std::nullopt;
+    const std::size_t extra = parts.size() - count;
+    std::string joined(parts[open]);
+    for (std::size_t i = 1; i <= extra; ++i)
+        joined += fmt::format("|{}", parts[open + i]);
+    const auto from = parts.begin() + static_cast<std::ptrdiff_t>(open) + 1;
+    parts.erase(from, from + static_cast<std::ptrdiff_t>(extra));
+    return std::pair{std::move(parts), std::move(joined)};
+}
+
+const std::array<std::pair<std::string_view, NodeBaseState>, 7> base_states{{
+    {"unknown", NodeBaseState::unknown},
+    {"down", NodeBaseState::down},
+    {"idle", NodeBaseState::idle},
+    {"allocated", NodeBaseState::allocated},
+    {"mixed", NodeBaseState::mixed},
+    {"error", NodeBaseState::error},
+    {"future", NodeBaseState::future},
+}};
+
+// Names of several releases: "power" and "cloud" of old ones among them.
+const std::array<std::pair<std::string_view, NodeFlag>, 20> node_flags{{
+    {"completing", NodeFlag::completing},
+    {"drain", NodeFlag::drain},
+    {"fail", NodeFlag::fail},
+    {"invalid_reg", NodeFlag::invalid_registration},
+    {"inval", NodeFlag::invalid_registration},
+    {"maintenance", NodeFlag::maintenance},
+    {"maint", NodeFlag::maintenance},
+    {"not_responding", NodeFlag::not_responding},
+    {"no_respond", NodeFlag::not_responding},
+    {"planned", NodeFlag::planned},
+    {"power_down", NodeFlag::power_down},
+    {"powered_down", NodeFlag::powered_down},
+    {"powering_down", NodeFlag::powering_down},
+    {"powering_up", NodeFlag::powering_up},
+    {"configuring", NodeFlag::powering_up},
+    {"power_up", NodeFlag::powering_up},
+    {"reboot_issued", NodeFlag::reboot_issued},
+    {"reboot_requested", NodeFlag::reboot_requested},
+    {"reboot", NodeFlag::reboot_requested},
+    {"reserved", NodeFlag::reserved},
+}};
+
+void read_state(std::string_view text, NodeStatus& node) {
+    node.state_text = std::string(text);
+    const std::string lowered = base::lower(text);
+    auto words = base::split(lowered, '+');
+    std::string_view first = words.front();
+    // The suffix "*" of other formats says the same as the flag.
+    if (first.ends_with('*')) {
+        node.flags.insert(NodeFlag::not_responding);
+        first.remove_suffix(1);
+    }
+    for (const auto& [name, state] : base_states)
+        if (first == name) node.state = state;
+    for (const std::string_view word : std::vector(words.begin() + 1, words.end())) {
+        const auto* found = std::find_if(node_flags.begin(), node_flags.end(),
+                                         [&](const auto& entry) { return entry.first == word; });
+        node.flags.insert(found == node_flags.end() ? NodeFlag::other : found->second);
+    }
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+    std::vector<std::string> words;
+    for (const std::string_view word : base::split(without_none(text), ','))
+        if (!word.empty()) words.emplace_back(word);
+    return words;
+}
+
+// Calls `take` for each line that is not blank, until it fails.
+template <typename Take>
+Result<void> each_line(std::string_view text, Take take) {
+    for (const std::string_view raw : base::split(text, '\n')) {
+        const std::string_view line = base::trim(raw);
+        if (line.empty()) continue;
+        if (Result<void> taken = take(line); !taken) return taken;
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
+    std::map<std::string, JobStatus> jobs;
+    auto read = each_line(text, [&](std::string_view line) -> Result<void> {
+        // 12 fields and nothing behind the last separator.
+        const auto fields = fields_of(line, 13, 2);
+        if (!fields) return unreadable("squeue", line);
+        const Fields& f = fields->first;
+        auto job = job_of(
+            "squeue", line,
+            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11]});
+        if (!job) return tl::unexpected<base::Error>(job.error());
+        jobs.insert_or_assign(job->id, *job);
+        return {};
+    });
+    if (!read) return tl::unexpected<base::Error>(read.error());
+    return jobs;
+}
+
+Result<std::map<std::string, JobStatus>> parse_accounting(std::string_view text) {
+    std::map<std::string, JobStatus> jobs;
+    auto read = each_line(text, [&](std::string_view line) -> Result<void> {
+        const auto fields = fields_of(line, 11, 2);
+        if (!fields) return unreadable("sacct", line);
+        const Fields& f = fields->first;
+        auto job = job_of(
+            "sacct", line,
+            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], "0", f[10]});
+        if (!job) return tl::unexpected<base::Error>(job.error());
+        job->from_accounting = true;
+        const auto before = jobs.find(job->id);
+        // Each incarnation but the first is one more restart.
+        if (before != jobs.end()) {
+            const int restarts = before->second.restart_count + 1;
+            if (before->second.submit > job->submit) job = before->second;
+            job->restart_count = restarts;
+        }
+        jobs.insert_or_assign(job->id, *job);
+        return {};
+    });
+    if (!read) return tl::unexpected<base::Error>(read.error());
+    return jobs;
+}
+
+Result<std::vector<NodeStatus>> parse_nodes(std::string_view text) {
+    std::map<std::string, NodeStatus, std::less<>> nodes;
+    auto read = each_line(text, [&](std::string_view line) -> Result<void> {
+        const auto fields = fields_of(line, 8, 6);
+        if (!fields) return unreadable("sinfo", line);
+        const Fields& f = fields->first;
+        const auto cpus = number(base::trim(f[2]));
+        if (f[0].empty() || f[1].empty() || !cpus) return unreadable("sinfo", line);
+        NodeStatus& node = nodes[std::string(f[0])];
+        std::string_view partition = f[4];
+        // "*" marks the default partition.
+        if (partition.ends_with('*')) partition.remove_suffix(1);
+        node.partitions.emplace_back(partition);
+        if (!node.name.empty()) return {};
+        node.name = std::string(f[0]);
+        read_state(f[1], node);
+        node.cpus = *cpus;
+        node.gres = without_none(f[3]);
+        node.features = words_of(f[5]);
+        node.reason = without_none(fields->second);
+        return {};
+    });
+    if (!read) return tl::unexpected<base::Error>(read.error());
+    std::vector<NodeStatus> sorted;
+    for (auto& [name, node] : nodes)
+        sorted.push_back(std::move(node));
+    return sorted;
+}
+
+Result<std::string> parse_submitted(std::string_view text) {
+    const auto lines = base::split(base::trim(text), '\n');
+    const std::string_view last = base::trim(lines.back());
+    const std::string_view id = last.substr(0, last.find(';'));
+    const bool digits = !id.empty() && std::all_of(id.begin(), id.end(),
+                                                   [](char c) { return c >= '0' && c <= '9'; });
+    if (!digits) return unreadable("sbatch", last);
+    return std::string(id);
+}
+
+}  // namespace batchai::slurm

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/directory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "base/file.hpp"
+#include "base/uuid.hpp"
+
+namespace batchai::store {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<base::Error> system_error(std::string_view action, const fs::path& path, int code) {
+    return base::fail(fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), {},
+                      code == ENOENT ? base::ExitCode::not_found : base::ExitCode::failed);
+}
+
+// Best effort: what cannot go now goes with a later sweep.
+void remove_everything(const fs::path& path) {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+}
+
+void sweep(const fs::path& directory) {
+    std::error_code code;
+    for (auto entry = fs::directory_iterator(directory, code);
+         !code && entry != fs::directory_iterator(); entry.increment(code)) {
+        struct stat status {};
+        if (lstat(entry->path().c_str(), &status) != 0) continue;
+        const auto changed = std::chrono::system_clock::from_time_t(status.st_ctime);
+        if (std::chrono::system_clock::now() - changed > std::chrono::hours(24))
+            remove_everything(entry->path());
+    }
+}
+
+}  // namespace
+
+base::Result<fs::path> new_directory(const fs::path& home) {
+    fs::path path = home / ".new" / base::random_uuid();
+    if (auto made = base::make_directories(path, 0700); !made)
+        return tl::unexpected<base::Error>(made.error());
+    return path;
+}
+
+base::Result<void> publish_directory(const fs::path& from, const fs::path& to) {
+    auto parent = base::make_directories(to.parent_path(), 0700);
+    if (!parent) {
+        remove_everything(from);
+        return parent;
+    }
+    if (std::rename(from.c_str(), to.c_str()) == 0) return {};
+    const int code = errno;
+    remove_everything(from);
+    if (code == ENOTEMPTY || code == EEXIST || code == ENOTDIR)
+        return base::fail("already exists", to.string(), {}, base::ExitCode::refused);
+    return system_error("create", to, code);
+}
+
+base::Result<void> discard(const fs::path& home, const fs::path& path) {
+    const fs::path trash = home / ".trash";
+    if (auto made = base::make_directories(trash, 0700); !made) return made;
+    const fs::path target = trash / base::random_uuid();
+    if (std::rename(path.c_str(), target.c_str()) != 0) return system_error("remove", path, errno);
+    remove_everything(target);
+    sweep(trash);
+    sweep(home / ".new");
+    return {};
+}
+
+base::Result<std::vector<std::string>> names_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    std::error_code code;
+    fs::directory_iterator entry(directory, code);
+    if (code == std::errc::no_such_file_or_directory) return names;
+    for (; !code && entry != fs::directory_iterator(); entry.increment(code))
+        names.push_back(entry->path().filename().string());
+    if (code) return system_error("list", directory, code.value());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+base::Result<std::string> read_record(const fs::path& path) {
+    // Looked at first: opening a named pipe would wait for its writer.
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) return system_error("read", path, errno);
+    if (!S_ISREG(status.st_mode))
+        return base::fail("damaged record: not a regular file", path.string());
+    return base::read_file(path, 4UL << 20U);
+}
+
+}  // namespace batchai::store
