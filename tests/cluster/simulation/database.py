@@ -14,7 +14,7 @@ from .report import ClusterError, progress
 
 SOCKET = "/run/mysqld/mysqld.sock"
 _OPTIONS = """[mariadbd]
-user=mysql
+user=slurm
 socket=/run/mysqld/mysqld.sock
 pid-file=/run/mysqld/mysqld.pid
 skip-networking
@@ -44,7 +44,7 @@ def _template() -> Path:
     if done.returncode != 0:
         raise ClusterError("mariadbd does not run", hint="run scripts/setup")
     version = done.stdout.split()[2]
-    template = _cache() / f"mariadb-{version}"
+    template = _cache() / f"mariadb-template-{version}"
     if template.is_dir():
         return template
     progress("making an empty MariaDB data directory (kept for the next time)")

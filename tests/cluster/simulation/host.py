@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from . import kernel, rootfs
@@ -152,12 +152,21 @@ def spawn(anchor: int, argv: list[str], log: Path) -> None:
         )
 
 
-def _gone(pid: int) -> bool:
-    """True when the process has ended; a zombie that nobody collects yet counts as ended."""
+def _ended(pid: int) -> bool:
+    """True when the process has ended, even if its parent has not collected it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def _wait_for_all(pids: list[int], seconds: float, condition: Callable[[int], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not all(condition(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def end(cluster: Cluster) -> int:
@@ -168,12 +177,11 @@ def end(cluster: Cluster) -> int:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    deadline = time.monotonic() + 20
-    while not all(_gone(pid) for pid in pids):
-        if time.monotonic() > deadline:
-            raise ClusterError(
-                f"processes of cluster {cluster.name} do not end (anchors {pids})",
-                hint="a process in uninterruptible sleep holds them; see ps -eo pid,stat,wchan,cmd",
-            )
-        time.sleep(0.02)
+    if not _wait_for_all(pids, 20, _ended):
+        raise ClusterError(
+            f"processes of cluster {cluster.name} do not end (anchors {pids})",
+            hint="a process in uninterruptible sleep holds them; see ps -eo pid,stat,wchan,cmd",
+        )
+    # The machine's init collects the anchors when it gets to it; some containers' init never does.
+    _wait_for_all(pids, 5, lambda pid: not Path(f"/proc/{pid}").exists())
     return len(pids)

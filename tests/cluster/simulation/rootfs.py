@@ -16,7 +16,7 @@ from . import accounts, kernel
 from .layout import LOGIN, Cluster
 
 _MADE_HERE = {"proc", "sys", "etc", "tmp", "run", "home", "shared", "lost+found"}
-_RUNTIME_OWNERS = {"munge": "root", "slurm": "root", "mysqld": "mysql", "lock": "root"}
+_RUNTIME_OWNERS = {"munge": "root", "slurm": "root", "mysqld": "slurm", "lock": "root"}
 _HIDDEN_TREES = ("/tmp", "/run", "/home", "/shared", "/dev/shm")
 
 
