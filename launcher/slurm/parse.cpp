@@ -168,7 +168,8 @@ void read_state(std::string_view text, NodeStatus& node) {
 
 std::vector<std::string> words_of(std::string_view text) {
     std::vector<std::string> words;
-    for (const std::string_view word : base::split(without_none(text), ','))
+    const std::string list = without_none(text);
+    for (const std::string_view word : base::split(list, ','))
         if (!word.empty()) words.emplace_back(word);
     return words;
 }

@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -47,6 +47,22 @@ std::string start_time(long process) {
     return fields.size() > 20 ? std::string(fields[20]) : std::string();
 }
 
+bool reservation_is_abandoned(const fs::path& marker) {
+    std::error_code code;
+    const fs::file_time_type written = fs::last_write_time(marker, code);
+    const auto text = base::read_file(marker, 4096);
+    return !code && text && is_abandoned(*text, written);
+}
+
+// A claim holds the text of the marker that it was, so only its age counts: the claimant needs
+// moments, and the rename that made the claim set the time of its last change.
+bool claim_is_abandoned(const fs::path& claimed) {
+    struct stat status {};
+    if (lstat(claimed.c_str(), &status) != 0) return false;
+    const auto changed = std::chrono::system_clock::from_time_t(status.st_ctime);
+    return std::chrono::system_clock::now() - changed > std::chrono::minutes(5);
+}
+
 }  // namespace
 
 std::string marker_name(std::string_view token) {
@@ -84,9 +100,9 @@ base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
     for (const std::string& name : *names) {
         const bool reserved = name.starts_with(reserved_prefix);
         if (!reserved && !name.starts_with(claimed_prefix)) continue;
-        const fs::file_time_type written = fs::last_write_time(directory / name, code);
-        const auto text = base::read_file(directory / name, 4096);
-        if (code || !text || !is_abandoned(*text, written)) return false;
+        if (!(reserved ? reservation_is_abandoned(directory / name)
+                       : claim_is_abandoned(directory / name)))
+            return false;
         const fs::path claimed =
             directory / fmt::format("{}{}", claimed_prefix, base::random_uuid());
         if (std::rename((directory / name).c_str(), claimed.c_str()) != 0) return false;

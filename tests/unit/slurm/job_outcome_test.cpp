@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "slurm/job_outcome.hpp"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace batchai::slurm {
+namespace {
+
+JobEvidence of(JobState state) {
+    JobEvidence evidence;
+    evidence.slurm = JobStatus{};
+    evidence.slurm->state = state;
+    return evidence;
+}
+
+TEST(ExecutionStateTable, EachStateOfSlurmHasItsRow) {
+    const std::vector<std::pair<JobState, ExecutionState>> rows{
+        {JobState::pending, ExecutionState::queued},
+        {JobState::requeued, ExecutionState::queued},
+        {JobState::requeue_hold, ExecutionState::queued},
+        {JobState::requeue_fed, ExecutionState::queued},
+        {JobState::special_exit, ExecutionState::queued},
+        {JobState::reservation_deleted_hold, ExecutionState::queued},
+        {JobState::resizing, ExecutionState::queued},
+        {JobState::configuring, ExecutionState::running},
+        {JobState::running, ExecutionState::running},
+        {JobState::suspended, ExecutionState::running},
+        {JobState::stopped, ExecutionState::running},
+        {JobState::stage_out, ExecutionState::running},
+        {JobState::completing, ExecutionState::running},
+        {JobState::unknown, ExecutionState::running},
+        {JobState::signaling, ExecutionState::terminating},
+        {JobState::completed, ExecutionState::succeeded},
+        {JobState::failed, ExecutionState::failed},
+        {JobState::timeout, ExecutionState::failed},
+        {JobState::node_fail, ExecutionState::failed},
+        {JobState::out_of_memory, ExecutionState::failed},
+        {JobState::boot_fail, ExecutionState::failed},
+        {JobState::deadline, ExecutionState::failed},
+        {JobState::cancelled, ExecutionState::failed},
+        {JobState::preempted, ExecutionState::failed},
+        {JobState::revoked, ExecutionState::failed},
+    };
+    EXPECT_EQ(rows.size(), static_cast<std::size_t>(JobState::unknown) + 1);
+    for (const auto& [state, expected] : rows)
+        EXPECT_EQ(execution_state(of(state)), expected) << to_string(state);
+}
+
+TEST(ExecutionStateOf, APreemptedJobThatIsRequeuedIsQueued) {
+    auto evidence = of(JobState::preempted);
+    evidence.slurm->reason = "BeginTime";
+    EXPECT_EQ(execution_state(evidence), ExecutionState::queued);
+}
+
+TEST(ExecutionStateOf, AJobThatIsBeingStoppedIsTerminating) {
+    for (const JobState state : {JobState::completing, JobState::running, JobState::configuring}) {
+        auto evidence = of(state);
+        evidence.termination_requested = true;
+        EXPECT_EQ(execution_state(evidence), ExecutionState::terminating) << to_string(state);
+    }
+    auto ended = of(JobState::cancelled);
+    ended.termination_requested = true;
+    EXPECT_EQ(execution_state(ended), ExecutionState::failed);
+    EXPECT_EQ(failure_code(ended)->code, "JobTerminated");
+    EXPECT_EQ(exit_code(ended), std::nullopt);
+}
+
+TEST(ExecutionStateOf, OurRecordOfTheEndComesBeforeSlurmsWord) {
+    for (const JobState state : {JobState::running, JobState::completing, JobState::cancelled}) {
+        auto evidence = of(state);
+        evidence.attempt = AttemptView{1, 0};
+        EXPECT_EQ(execution_state(evidence), ExecutionState::succeeded) << to_string(state);
+        evidence.attempt = AttemptView{1, 3};
+        EXPECT_EQ(execution_state(evidence), ExecutionState::failed);
+        EXPECT_EQ(exit_code(evidence), 3);
+    }
+    EXPECT_EQ(execution_state(JobEvidence{{}, AttemptView{1, 0}, false}),
+              ExecutionState::succeeded);
+}
+
+TEST(ExecutionStateOf, TheRecordOfAnEarlierAttemptDoesNotCount) {
+    auto evidence = of(JobState::running);
+    evidence.slurm->restart_count = 1;
+    evidence.attempt = AttemptView{1, 1};
+    EXPECT_EQ(execution_state(evidence), ExecutionState::running);
+    evidence.attempt = AttemptView{2, 0};
+    EXPECT_EQ(execution_state(evidence), ExecutionState::succeeded);
+    auto requeued = of(JobState::requeued);
+    requeued.attempt = AttemptView{1, 1};
+    EXPECT_EQ(execution_state(requeued), ExecutionState::queued);
+}
+
+TEST(ExecutionStateOf, AnAttemptWithoutAnEndLeavesTheWordToSlurm) {
+    auto evidence = of(JobState::node_fail);
+    evidence.attempt = AttemptView{1, {}};
+    EXPECT_EQ(execution_state(evidence), ExecutionState::failed);
+    EXPECT_EQ(failure_code(evidence)->code, "NodeFailed");
+}
+
+TEST(ExecutionStateOf, AJobThatNobodyKnowsHasFailed) {
+    EXPECT_EQ(execution_state({}), ExecutionState::failed);
+    EXPECT_EQ(failure_code({})->code, "JobLost");
+    EXPECT_EQ(exit_code({}), std::nullopt);
+    JobEvidence stopped;
+    stopped.termination_requested = true;
+    EXPECT_EQ(failure_code(stopped)->code, "JobTerminated");
+}
+
+TEST(FailureCodeOf, EachEndThatSlurmMadeHasItsOwn) {
+    const std::vector<std::pair<JobState, std::string>> rows{
+        {JobState::timeout, "JobTimedOut"},
+        {JobState::node_fail, "NodeFailed"},
+        {JobState::out_of_memory, "JobOutOfMemory"},
+        {JobState::boot_fail, "NodeBootFailed"},
+        {JobState::deadline, "JobDeadlineExceeded"},
+        {JobState::preempted, "JobPreempted"},
+        {JobState::cancelled, "JobCancelled"},
+        {JobState::revoked, "JobRevoked"},
+        {JobState::failed, "JobFailed"},
+    };
+    for (const auto& [state, code] : rows)
+        EXPECT_EQ(failure_code(of(state))->code, code);
+    EXPECT_EQ(failure_code(of(JobState::completed)), std::nullopt);
+    EXPECT_EQ(failure_code(of(JobState::running)), std::nullopt);
+}
+
+TEST(ExitCodeOf, ASignalIsSaidAsAShellSaysIt) {
+    auto evidence = of(JobState::failed);
+    evidence.slurm->exit_code = 0;
+    evidence.slurm->signal = 9;
+    EXPECT_EQ(exit_code(evidence), 137);
+    auto cancelled = of(JobState::cancelled);
+    cancelled.slurm->exit_code = 0;
+    EXPECT_EQ(exit_code(cancelled), std::nullopt);
+}
+
+}  // namespace
+}  // namespace batchai::slurm

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "slurm/parse.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+// The texts were recorded from Slurm 22.05.8, unless a test says otherwise.
+namespace batchai::slurm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::string_view queue =
+    "6|CANCELLED|Priority|main|alice|0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+    "2026-11-21T05:12:01|2026-11-21T05:12:01|0||\n"
+    "1|PENDING|BeginTime|main|alice|0|2026-11-21T05:12:01|2026-11-21T05:14:02|"
+    "2026-11-21T05:14:02|2026-11-21T06:14:02|1||\n"
+    "3|PENDING|JobHeldUser|main|alice|0|2026-11-21T05:11:58|N/A|N/A|N/A|0||\n"
+    "2|RUNNING|None|main|alice|0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+    "2026-11-21T05:12:01|2026-11-21T06:12:01|0|h[1-3]|\n"
+    "4|FAILED|NonZeroExitCode|main|alice|1792|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+    "2026-11-21T05:12:02|2026-11-21T05:12:03|0|h1|\n"
+    "5|FAILED|JobLaunchFailure|main|alice|9|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+    "2026-11-21T05:12:02|2026-11-21T05:12:03|0|h1|\n";
+
+TEST(ParseQueue, EachJobIsReadWithItsTimesAndNodes) {
+    const auto jobs = parse_queue(queue);
+    ASSERT_TRUE(jobs) << jobs.error().text();
+    ASSERT_EQ(jobs->size(), 6U);
+    const JobStatus& running = jobs->at("2");
+    EXPECT_EQ(running.state, JobState::running);
+    EXPECT_EQ(running.reason, "");
+    EXPECT_EQ(running.partition, "main");
+    EXPECT_EQ(running.user, "alice");
+    EXPECT_THAT(running.nodes, ElementsAre("h1", "h2", "h3"));
+    EXPECT_EQ(running.start, base::from_iso8601("2026-11-21T05:12:01"));
+    EXPECT_EQ(running.exit_code, std::nullopt);
+    EXPECT_FALSE(running.from_accounting);
+}
+
+TEST(ParseQueue, AHeldJobHasNoExpectedStart) {
+    const JobStatus held = parse_queue(queue)->at("3");
+    EXPECT_EQ(held.reason, "JobHeldUser");
+    EXPECT_EQ(held.start, std::nullopt);
+    EXPECT_TRUE(held.nodes.empty());
+}
+
+TEST(ParseQueue, TheRawWaitStatusBecomesCodeAndSignal) {
+    const auto jobs = parse_queue(queue);
+    EXPECT_EQ(jobs->at("4").exit_code, 7);
+    EXPECT_EQ(jobs->at("4").signal, std::nullopt);
+    EXPECT_EQ(jobs->at("5").signal, 9);
+}
+
+TEST(ParseQueue, ARequeuedJobCountsItsRestarts) {
+    EXPECT_EQ(parse_queue(queue)->at("1").restart_count, 1);
+}
+
+TEST(ParseQueue, ALineThatDoesNotFitIsAnErrorThatQuotesIt) {
+    for (const char* text : {"slurm_load_jobs error", "1|RUNNING|None", "1||None|m|u|0|x|x|x|x|0||",
+                             "1|RUNNING|None|m|u|x|x|x|x|x|0||", "1|RUNNING|None|m|u|0|x|x|x|x|y||",
+                             "1|RUNNING|None|m|u|0|x|x|x|x|0|h[|"}) {
+        const auto jobs = parse_queue(text);
+        ASSERT_FALSE(jobs) << text;
+        EXPECT_THAT(jobs.error().what, HasSubstr(text));
+    }
+    EXPECT_TRUE(parse_queue("\n \n").value().empty());
+}
+
+TEST(ParseAccounting, StatesCodesAndMissingTimesAreRead) {
+    const auto jobs = parse_accounting(
+        "2|COMPLETED|None|main|alice|0:0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+        "2026-11-21T05:12:01|2026-11-21T05:12:02|h[1-3]\n"
+        "3|PENDING|JobHeldUser|main|alice|0:0|2026-11-21T05:11:58|Unknown|Unknown|Unknown|"
+        "None assigned\n"
+        "4|FAILED|None|main|alice|7:0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+        "2026-11-21T05:12:02|2026-11-21T05:12:03|h1\n"
+        "5|FAILED|None|main|alice|0:9|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+        "2026-11-21T05:12:02|2026-11-21T05:12:03|h1\n"
+        "6|CANCELLED by 20001|None|main|alice|0:0|2026-11-21T05:11:58|2026-11-21T05:11:58|None|"
+        "2026-11-21T05:12:01|None assigned\n");
+    ASSERT_TRUE(jobs) << jobs.error().text();
+    EXPECT_EQ(jobs->at("2").exit_code, 0);
+    EXPECT_TRUE(jobs->at("2").from_accounting);
+    EXPECT_EQ(jobs->at("3").exit_code, std::nullopt);
+    EXPECT_TRUE(jobs->at("3").nodes.empty());
+    EXPECT_EQ(jobs->at("4").exit_code, 7);
+    EXPECT_EQ(jobs->at("5").signal, 9);
+    EXPECT_EQ(jobs->at("6").state, JobState::cancelled);
+    EXPECT_EQ(jobs->at("6").start, std::nullopt);
+}
+
+// Composed: two incarnations of one job.
+TEST(ParseAccounting, TheLastIncarnationOfARequeuedJobCounts) {
+    const auto jobs = parse_accounting(
+        "1|PREEMPTED|None|main|alice|0:15|2026-11-21T05:11:58|2026-11-21T05:11:58|"
+        "2026-11-21T05:11:58|2026-11-21T05:12:01|h1\n"
+        "1|COMPLETED|None|main|alice|0:0|2026-11-21T05:12:01|2026-11-21T05:14:02|"
+        "2026-11-21T05:14:02|2026-11-21T05:15:02|h2\n");
+    EXPECT_EQ(jobs->at("1").state, JobState::completed);
+    EXPECT_EQ(jobs->at("1").restart_count, 1);
+}
+
+TEST(ParseNodes, ANodeOfTwoPartitionsIsOneEntry) {
+    const auto nodes = parse_nodes(
+        "h1|idle|4|widget:2|main*|(null)|none|\n"
+        "h1|idle|4|widget:2|debug|(null)|none|\n"
+        "h2|idle+drain|4|widget:2|main*|a,b|a very long reason that has more than twenty | "
+        "characters and a bar|\n"
+        "h3|down|4|(null)|debug|(null)|batchai resize|\n");
+    ASSERT_TRUE(nodes) << nodes.error().text();
+    ASSERT_EQ(nodes->size(), 3U);
+    EXPECT_EQ(nodes->at(0).state, NodeBaseState::idle);
+    EXPECT_THAT(nodes->at(0).partitions, ElementsAre("main", "debug"));
+    EXPECT_EQ(nodes->at(0).cpus, 4);
+    EXPECT_EQ(nodes->at(0).gres, "widget:2");
+    EXPECT_EQ(nodes->at(0).reason, "");
+    EXPECT_TRUE(nodes->at(1).has(NodeFlag::drain));
+    EXPECT_EQ(nodes->at(1).reason,
+              "a very long reason that has more than twenty | characters and a bar");
+    EXPECT_THAT(nodes->at(1).features, ElementsAre("a", "b"));
+    EXPECT_EQ(nodes->at(2).state, NodeBaseState::down);
+    EXPECT_FALSE(parse_nodes("h1|idle"));
+}
+
+// Composed from sinfo(1): flags of cloud nodes.
+TEST(ParseNodes, FlagsAreReadAndUnknownOnesKept) {
+    const auto nodes =
+        parse_nodes("h1|IDLE+CLOUD+POWERING_UP+NOT_RESPONDING|4|(null)|main|(null)|none|");
+    ASSERT_TRUE(nodes);
+    EXPECT_TRUE(nodes->at(0).has(NodeFlag::powering_up));
+    EXPECT_TRUE(nodes->at(0).has(NodeFlag::not_responding));
+    EXPECT_TRUE(nodes->at(0).has(NodeFlag::other));
+}
+
+TEST(ParseSubmitted, TheIdIsTheLastLine) {
+    EXPECT_EQ(parse_submitted("12\n").value(), "12");
+    EXPECT_EQ(parse_submitted("a site's greeting\n12;cluster\n").value(), "12");
+    EXPECT_FALSE(parse_submitted(""));
+    EXPECT_FALSE(parse_submitted("Submitted batch job 12"));
+}
+
+TEST(Refusal, SlurmsWordsAreCleanedAndGetAHint) {
+    const auto error =
+        refusal("sbatch",
+                "sbatch: error: invalid partition specified: nope\n"
+                "sbatch: error: Batch job submission failed: Invalid partition name specified\n");
+    EXPECT_EQ(error.what, "invalid partition specified: nope; Invalid partition name specified");
+    EXPECT_EQ(error.exit_code, base::ExitCode::refused);
+    EXPECT_THAT(error.hint, HasSubstr("sinfo -s"));
+    EXPECT_THAT(refusal("sbatch",
+                        "sbatch: error: Batch job submission failed: Requested node "
+                        "configuration is not available\n")
+                    .hint,
+                HasSubstr("22.05.8"));
+    EXPECT_EQ(refusal("sbatch", "").what, "Slurm refused without a word");
+}
+
+TEST(JobStates, EveryNameIsReadBackAndUnknownOnesAreUnknown) {
+    for (int i = 0; i < static_cast<int>(JobState::unknown); ++i)
+        EXPECT_EQ(job_state(to_string(static_cast<JobState>(i))), static_cast<JobState>(i));
+    EXPECT_EQ(job_state("CANCELLED+"), JobState::cancelled);
+    EXPECT_EQ(job_state("NEW_STATE"), JobState::unknown);
+}
+
+}  // namespace
+}  // namespace batchai::slurm

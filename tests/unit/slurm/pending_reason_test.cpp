@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "slurm/pending_reason.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace batchai::slurm {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(PendingReason, CommonOnesAreSentences) {
+    for (const char* reason :
+         {"Resources", "Priority", "Dependency", "PartitionNodeLimit", "PartitionTimeLimit",
+          "JobHeldUser", "JobHeldAdmin", "BeginTime", "Licenses", "NodeDown", "BadConstraints",
+          "PartitionDown", "InvalidAccount", "Reservation", "launch failed requeued held",
+          "launch_failed_requeued_held", "QOSMaxNodePerUserLimit", "AssocGrpCpuLimit"}) {
+        const auto words = pending_reason_in_words(reason);
+        EXPECT_NE(words.sentence, reason);
+        EXPECT_THAT(words.sentence, HasSubstr(" "));
+    }
+}
+
+TEST(PendingReason, NodesThatAreNotAvailableAreNamed) {
+    EXPECT_THAT(pending_reason_in_words("ReqNodeNotAvail, UnavailableNodes:n[1-2]").sentence,
+                HasSubstr("n[1-2]"));
+    EXPECT_THAT(pending_reason_in_words("ReqNodeNotAvail, Reserved for maintenance").advice,
+                HasSubstr("time limit"));
+}
+
+TEST(PendingReason, ALimitSaysWhoseAndOnWhat) {
+    const auto qos = pending_reason_in_words("QOSMaxNodePerUserLimit");
+    EXPECT_EQ(qos.sentence, "the job exceeds the QOS's limit on nodes (QOSMaxNodePerUserLimit)");
+    EXPECT_THAT(qos.advice, HasSubstr("sacctmgr show qos"));
+    EXPECT_THAT(pending_reason_in_words("AssocGrpGRES").sentence, HasSubstr("GPUs"));
+}
+
+TEST(PendingReason, AnUnknownOneIsPassedOn) {
+    EXPECT_EQ(pending_reason_in_words("SomethingNew").sentence, "SomethingNew");
+    EXPECT_EQ(pending_reason_in_words("SomethingNew").advice, "");
+    EXPECT_EQ(pending_reason_in_words("").sentence, pending_reason_in_words("None").sentence);
+}
+
+}  // namespace
+}  // namespace batchai::slurm

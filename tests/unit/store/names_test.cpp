@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/names.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace batchai::store {
+namespace {
+
+TEST(Names, LettersDigitsDashAndUnderscoreAreAllowed) {
+    EXPECT_TRUE(check_name(Kind::job, "Distributed_training-1"));
+    EXPECT_TRUE(check_name(Kind::job, std::string(64, 'a')));
+    EXPECT_TRUE(check_name(Kind::group, "my.group"));
+}
+
+TEST(Names, OnesThatLeaveTheDirectoryAreRefused) {
+    for (const char* name : {"", ".", "..", "a/b", "../x", "/etc"})
+        for (const Kind kind : {Kind::group, Kind::workspace, Kind::cluster, Kind::job})
+            EXPECT_FALSE(check_name(kind, name)) << name;
+    EXPECT_FALSE(check_name(Kind::job, "a.b"));
+    EXPECT_FALSE(check_name(Kind::job, std::string("a\0b", 3)));
+    EXPECT_FALSE(check_name(Kind::job, "a\nb"));
+    EXPECT_FALSE(check_name(Kind::job, std::string(65, 'a')));
+}
+
+TEST(Names, TheMessageSaysWhichCharacterIsWrong) {
+    const auto checked = check_name(Kind::cluster, "nc6 cluster");
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().exit_code, base::ExitCode::usage);
+    EXPECT_EQ(checked.error().text(),
+              "cluster name: \" \" at character 4 is not allowed\n"
+              "hint: a cluster name has 1 to 64 letters, digits, \"-\" and \"_\"");
+}
+
+}  // namespace
+}  // namespace batchai::store

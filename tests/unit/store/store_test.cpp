@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/store.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "store/serialize.hpp"
+#include "temporary_store.hpp"
+
+namespace batchai::store {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class StoreTest : public TemporaryStore {};
+
+mode_t mode_of(const fs::path& path) {
+    struct stat status {};
+    EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 07777U;
+}
+
+TEST_F(StoreTest, ReadingMakesNothing) {
+    EXPECT_EQ(store_.groups().value().size(), 0U);
+    EXPECT_FALSE(store_.group("g"));
+    EXPECT_FALSE(fs::exists(store_.home()));
+}
+
+TEST_F(StoreTest, TheRootIsPrivateFromTheFirstWrite) {
+    create_parents();
+    EXPECT_EQ(mode_of(store_.home()), 0700U);
+}
+
+TEST_F(StoreTest, WhatWasCreatedIsReadBack) {
+    const Group group{"my.group", "local", Tags{{"a", "b"}}, base::now()};
+    ASSERT_TRUE(store_.create(group));
+    EXPECT_EQ(store_.group("my.group").value(), group);
+    create_parents();
+    const Workspace workspace{{"g", "second"}, "local", Tags{}, base::now()};
+    ASSERT_TRUE(store_.create(workspace));
+    EXPECT_EQ(store_.workspace(workspace.key).value(), workspace);
+    Cluster cluster;
+    cluster.key = {"g", "w", "c"};
+    cluster.vm_size = "standard_nc6";
+    cluster.manual = ManualScale{4, NodeDeallocationOption::wait_for_job_completion};
+    cluster.vm_priority = VmPriority::low_priority;
+    ASSERT_TRUE(store_.create(cluster));
+    EXPECT_EQ(store_.cluster(cluster.key).value(), cluster);
+    cluster.manual.reset();
+    cluster.auto_scale = AutoScale{1, 5, 2};
+    cluster.key.cluster = "automatic";
+    ASSERT_TRUE(store_.create(cluster));
+    EXPECT_EQ(store_.clusters({"g", "w"}).value().at(0), cluster);
+}
+
+TEST_F(StoreTest, ASecondResourceOfTheSameNameIsRefusedAndChangesNothing) {
+    create_parents();
+    const auto again = store_.create(Group{"g", "elsewhere", {}, base::now()});
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().exit_code, base::ExitCode::refused);
+    EXPECT_EQ(store_.group("g").value().location, "local");
+    EXPECT_TRUE(store_.workspace({"g", "w"}));
+    EXPECT_TRUE(fs::is_empty(store_.home() / ".new"));
+}
+
+TEST_F(StoreTest, AMissingResourceNamesTheNearestOne) {
+    create_parents();
+    const auto missing = store_.workspace({"g", "W"});
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().exit_code, base::ExitCode::not_found);
+    EXPECT_EQ(missing.error().hint, "did you mean \"w\"?");
+    EXPECT_THAT(store_.experiment({"g", "w", "training"}).error().text(),
+                HasSubstr("there are: e"));
+}
+
+TEST_F(StoreTest, TheOutermostMissingParentIsNamed) {
+    const auto made = store_.create(Experiment{{"g", "w", "e"}, base::now()});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().exit_code, base::ExitCode::not_found);
+    EXPECT_THAT(made.error().what, HasSubstr("resource group \"g\""));
+    EXPECT_FALSE(fs::exists(store_.home()));
+}
+
+TEST_F(StoreTest, RemovingAParentRemovesItsChildren) {
+    create_parents();
+    ASSERT_TRUE(store_.remove(WorkspaceKey{"g", "w"}));
+    EXPECT_EQ(store_.experiment({"g", "w", "e"}).error().exit_code, base::ExitCode::not_found);
+    ASSERT_TRUE(store_.create(Workspace{{"g", "w"}, "local", {}, base::now()}));
+    EXPECT_TRUE(store_.experiments({"g", "w"}).value().empty());
+    EXPECT_TRUE(fs::is_empty(store_.home() / ".trash"));
+    EXPECT_EQ(store_.remove(ExperimentKey{"g", "w", "e"}).error().exit_code,
+              base::ExitCode::not_found);
+}
+
+TEST_F(StoreTest, ADamagedRecordIsAnErrorThatNamesPathAndPlace) {
+    create_parents();
+    const fs::path path = store_.home() / "groups/g/group.json";
+    write(path, "{\"schema\": \"batchai-group/v1\",\n  \"location\" 7}");
+    EXPECT_EQ(store_.group("g").error().where, path.string() + ":2:14");
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {"", ""},
+        {"[]", "not an object"},
+        {std::string(100000, '['), ""},
+        {R"({"schema": "batchai-group/v2"})", "batchai-group/v2"},
+        {R"({"schema": "batchai-group/v1"})", "\"location\" is missing"},
+        {R"({"schema": "batchai-group/v1", "location": 7})", "\"location\" is not a string"},
+        {R"({"schema": "batchai-group/v1", "location": "l", "tags": [], "creationTime": "x"})",
+         "\"tags\" is not an object"},
+        {R"({"schema": "batchai-group/v1", "location": "l", "tags": null, "creationTime": "x"})",
+         "\"creationTime\" is not a time"},
+    };
+    for (const auto& [text, message] : cases) {
+        write(path, text);
+        const auto group = store_.group("g");
+        ASSERT_FALSE(group) << text.substr(0, 60);
+        EXPECT_THAT(group.error().where, HasSubstr(path.string()));
+        EXPECT_THAT(group.error().text(), HasSubstr(message)) << text.substr(0, 60);
+        EXPECT_FALSE(store_.groups());
+    }
+}
+
+TEST_F(StoreTest, ANamedPipeInARecordsPlaceDoesNotBlock) {
+    create_parents();
+    const fs::path path = store_.home() / "groups/g/group.json";
+    fs::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_THAT(store_.group("g").error().what, HasSubstr("not a regular file"));
+}
+
+TEST_F(StoreTest, EveryCutOfARecordIsAnErrorOrTheWholeRecord) {
+    const std::string text = to_json(job("j"));
+    const auto whole = job_from_json(text, "job.json", {"g", "w", "e", "j"});
+    ASSERT_TRUE(whole);
+    for (std::size_t length = 0; length + 2 < text.size(); ++length)
+        EXPECT_FALSE(job_from_json(text.substr(0, length), "job.json", {})) << length;
+}
+
+TEST_F(StoreTest, AnUpdateKeepsTheRest) {
+    create_parents();
+    Cluster cluster;
+    cluster.key = {"g", "w", "c"};
+    cluster.vm_size = "x";
+    ASSERT_TRUE(store_.create(cluster));
+    ASSERT_TRUE(store_.update(cluster.key, [](Cluster& c) { c.manual->target_node_count = 9; }));
+    cluster.manual->target_node_count = 9;
+    EXPECT_EQ(store_.cluster(cluster.key).value(), cluster);
+    EXPECT_FALSE(store_.update(ClusterKey{"g", "w", "d"}, [](Cluster&) {}));
+}
+
+TEST_F(StoreTest, OfManyCreatorsOfOneNameExactlyOneWins) {
+    create_parents();
+    for (int round = 0; round < 10; ++round) {
+        std::atomic<int> groups = 0;
+        std::atomic<int> clusters = 0;
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 8; ++i) {
+            threads.emplace_back([&, round] {
+                const std::string name = "n" + std::to_string(round);
+                if (store_.create(Group{name, "local", {}, base::now()})) ++groups;
+                Cluster cluster;
+                cluster.key = {"g", "w", name};
+                if (store_.create(cluster)) ++clusters;
+            });
+        }
+        for (std::thread& thread : threads)
+            thread.join();
+        EXPECT_EQ(groups, 1);
+        EXPECT_EQ(clusters, 1);
+    }
+}
+
+TEST_F(StoreTest, AReaderNeverSeesAHalfWrittenRecord) {
+    create_parents();
+    Cluster cluster;
+    cluster.key = {"g", "w", "c"};
+    ASSERT_TRUE(store_.create(cluster));
+    std::atomic<bool> stop = false;
+    std::thread writer([&] {
+        for (int i = 0; i < 50; ++i)
+            static_cast<void>(store_.update(cluster.key, [&](Cluster& c) {
+                c.properties_json.assign(static_cast<std::size_t>(i) * 1000, 'x');
+            }));
+        stop = true;
+    });
+    while (!stop)
+        EXPECT_TRUE(store_.cluster(cluster.key));
+    writer.join();
+}
+
+TEST(StoreHome, ARelativeBatchaiHomeIsRefused) {
+    ASSERT_EQ(setenv("BATCHAI_HOME", "relative/path", 1), 0);
+    const auto refused = Store::open_default();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().exit_code, base::ExitCode::usage);
+    ASSERT_EQ(setenv("BATCHAI_HOME", "/absolute/path", 1), 0);
+    EXPECT_EQ(Store::open_default().value().home(), "/absolute/path");
+    ASSERT_EQ(unsetenv("BATCHAI_HOME"), 0);
+    ASSERT_EQ(setenv("HOME", "/home/someone", 1), 0);
+    EXPECT_EQ(Store::open_default().value().home(), "/home/someone/.batchai");
+}
+
+}  // namespace
+}  // namespace batchai::store
