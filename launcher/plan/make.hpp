@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ struct Submission {
     std::string home;          // absolute
     std::string storage_root;  // host path of the default storage, $BATCHAI_HOME/storage
     bool ignore_container = false;
+    // Further names that paths and the values of environmentVariables may refer to ("PATH" in
+    // "/opt/bin:$PATH"): the submitter's environment, which sbatch hands on to the job. Only what
+    // is referred to gets into the plan.
+    std::map<std::string, std::string> login_environment;
 };
 
 struct Made {
@@ -39,8 +44,12 @@ struct Made {
 
 // JobSpec x site -> Plan. Pure: reads no file and asks no Slurm. Faults are diagnostics at the
 // place in job.json that causes them (position 0:0 where there is none), all of them at once.
+// Placeholders of the storage account are replaced before (job::apply_storage_account).
 [[nodiscard]] Made make(const job::JobSpec& spec, const job::PositionTable& positions,
                         const site::Site& site, const Submission& submission);
+
+// The file that `batchai run` reads: "<job directory>/plan.json".
+[[nodiscard]] std::string plan_path(const Plan& plan);
 
 // The batch script that `sbatch` gets and --dry-run prints: a fixed text that execs
 // `batchai run` with the plan's path and digest as quoted words. `launcher` is the absolute path

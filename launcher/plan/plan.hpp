@@ -43,7 +43,7 @@ struct Allocation {
     std::string gres;        // per node, as --gres takes it
     std::string account;
     std::string qos;
-    int nice = 0;  // schedulingPriority: low 1000, normal 0, high 0 with the others demoted
+    int nice = 0;  // schedulingPriority: low 1000, normal 100, high 0 (users cannot go below)
     std::chrono::minutes time_limit{0};
     std::vector<std::string> extra_options;  // the site's own, one argv word each
 

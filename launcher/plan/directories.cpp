@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "plan/paths.hpp"
+#include "plan/planning.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+// Enough of the UUID to tell a user's jobs apart; the path stays short because Open MPI and UCX
+// put sockets below it, whose names have at most 107 bytes.
+constexpr std::size_t digits_in_paths = 12;
+
+std::string short_id(std::string_view uuid) {
+    std::string digits(uuid);
+    digits.erase(std::remove(digits.begin(), digits.end(), '-'), digits.end());
+    return digits.substr(0, digits_in_paths);
+}
+
+void define(Planning& planning, std::string name, std::string value) {
+    planning.scope.set(name, value);
+    planning.plan.environment.push_back({std::move(name), std::move(value)});
+}
+
+std::string_view mount_target_root(const Planning& planning, const Mount& mount) {
+    const Directories& directories = planning.plan.directories;
+    return mount.scope == MountScope::job ? directories.job_mount_root : directories.mount_root;
+}
+
+std::string mounted_paths(const Planning& planning) {
+    std::vector<std::string> paths;
+    for (const Mount& mount : planning.plan.mounts)
+        paths.push_back(fmt::format("{}/{}",
+                                    mount.scope == MountScope::job ? "$AZ_BATCHAI_JOB_MOUNT_ROOT"
+                                                                   : "$AZ_BATCHAI_MOUNT_ROOT",
+                                    mount.target));
+    if (paths.empty()) return "the job mounts nothing";
+    return fmt::format("the job mounts {}", fmt::join(paths, ", "));
+}
+
+bool below_mount_root(const Planning& planning, std::string_view path) {
+    const Directories& directories = planning.plan.directories;
+    return is_within(path, directories.job_mount_root) || is_within(path, directories.mount_root);
+}
+
+bool on_mount(const Planning& planning, std::string_view path) {
+    const auto& mounts = planning.plan.mounts;
+    return std::any_of(mounts.begin(), mounts.end(), [&](const Mount& mount) {
+        const auto target = fmt::format("{}/{}", mount_target_root(planning, mount), mount.target);
+        return is_within(path, target);
+    });
+}
+
+// A directory that the job writes to; empty after a fault.
+std::string absolute_path(Planning& planning, std::string_view key, std::string_view text,
+                          std::string_view pointer) {
+    const std::string path = normalized(planning.expand(text, pointer));
+    if (!path.starts_with('/')) {
+        planning.findings.add(
+            Finding::bad_path, pointer,
+            fmt::format("\"{}\" must be an absolute path, but \"{}\" stands for \"{}\"", key, text,
+                        path),
+            "start it with a mount, such as $AZ_BATCHAI_JOB_MOUNT_ROOT/myshare");
+        return {};
+    }
+    if (has_parent_component(path)) {
+        planning.findings.add(
+            Finding::bad_path, pointer,
+            fmt::format("\"{}\" must not have \"..\" components: \"{}\"", key, text),
+            "write the directory that is meant");
+        return {};
+    }
+    return path;
+}
+
+void plan_logs(Planning& planning) {
+    constexpr std::string_view pointer = "/properties/stdOutErrPathPrefix";
+    Plan& plan = planning.plan;
+    const std::string& text = planning.spec.std_out_err_path_prefix;
+    const std::string prefix = absolute_path(planning, "stdOutErrPathPrefix", text, pointer);
+    if (prefix.empty()) return;
+    plan.directories.stdouterr =
+        normalized(fmt::format("{}/{}/stdouterr", prefix, plan.identity.path_segment()));
+    plan.directories.stdouterr_host = plan.host_path(plan.directories.stdouterr).value_or("");
+    define(planning, "AZ_BATCHAI_STDOUTERR_DIR", plan.directories.stdouterr);
+    if (below_mount_root(planning, prefix) && !on_mount(planning, prefix)) {
+        planning.findings.add(Finding::nothing_mounted, pointer,
+                              fmt::format("nothing is mounted at \"stdOutErrPathPrefix\" {}", text),
+                              mounted_paths(planning));
+    } else if (plan.directories.stdouterr_host.empty()) {
+        plan.notices.push_back(fmt::format(
+            "the logs stay on the nodes, where {} is: they can be neither listed nor streamed, and "
+            "go when the job ends; set stdOutErrPathPrefix to a mounted directory to keep them",
+            text));
+    }
+}
+
+void plan_input(Planning& planning, std::size_t index) {
+    const job::InputDirectory& input = planning.spec.input_directories[index];
+    const auto pointer = fmt::format("/properties/inputDirectories/{}/path", index);
+    define(planning, "AZ_BATCHAI_INPUT_" + input.id, planning.expand(input.path, pointer));
+}
+
+void plan_output(Planning& planning, std::size_t index) {
+    Plan& plan = planning.plan;
+    const job::OutputDirectory& output = planning.spec.output_directories[index];
+    const auto pointer = fmt::format("/properties/outputDirectories/{}/pathPrefix", index);
+    const std::string prefix = absolute_path(planning, "pathPrefix", output.path_prefix, pointer);
+    if (prefix.empty()) return;
+    std::string path = prefix;
+    if (output.create_new) {
+        const auto suffix_pointer =
+            fmt::format("/properties/outputDirectories/{}/pathSuffix", index);
+        const std::string suffix =
+            normalized(planning.expand(output.path_suffix.value_or(""), suffix_pointer));
+        if (has_parent_component(suffix)) {
+            planning.findings.add(
+                Finding::bad_path, suffix_pointer,
+                fmt::format("\"pathSuffix\" must not have \"..\" components: \"{}\"", suffix),
+                "write a directory below the job's outputs");
+            return;
+        }
+        path = normalized(
+            fmt::format("{}/{}/outputs/{}", prefix, plan.identity.path_segment(), suffix));
+    }
+    if (below_mount_root(planning, prefix) && !on_mount(planning, prefix)) {
+        planning.findings.add(
+            Finding::output_not_mounted, pointer,
+            fmt::format("nothing is mounted at {}: what output \"{}\" gets stays on the nodes and "
+                        "goes when the job ends",
+                        output.path_prefix, output.id),
+            mounted_paths(planning));
+    }
+    define(planning, "AZ_BATCHAI_OUTPUT_" + output.id, path);
+    plan.outputs.push_back({output.id, path, plan.host_path(path).value_or(""), output.create_new});
+}
+
+// Paths may use the user's variables, and those may name inputs, outputs and the log directory. A
+// first pass over the variables, silent, makes known to paths whatever does not wait for them.
+void offer_user_variables(Planning& planning) {
+    for (const job::EnvironmentVariable& variable : planning.spec.environment_variables) {
+        Expanded value = planning.scope.expand(variable.value);
+        if (value.undefined.empty()) planning.scope.set(variable.name, std::move(value.text));
+    }
+}
+
+void plan_user_variables(Planning& planning) {
+    const auto& variables = planning.spec.environment_variables;
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+        const auto pointer = fmt::format("/properties/environmentVariables/{}/value", i);
+        define(planning, variables[i].name, planning.expand(variables[i].value, pointer));
+    }
+}
+
+void plan_secrets(Planning& planning) {
+    const auto& secrets = planning.spec.secrets;
+    for (std::size_t i = 0; i < secrets.size(); ++i) {
+        planning.plan.secret_names.push_back(secrets[i].name);
+        if (secrets[i].value) continue;
+        planning.findings.add(
+            Finding::secret_reference,
+            fmt::format("/properties/secrets/{}/valueSecretReference", i),
+            fmt::format("secret \"{}\" is in a key vault, which is not supported yet",
+                        secrets[i].name),
+            "give its \"value\"");
+    }
+}
+
+}  // namespace
+
+std::string Planning::expand(std::string_view text, std::string_view pointer) {
+    Expanded expanded = scope.expand(text);
+    for (const std::string& name : expanded.undefined)
+        findings.add(Finding::undefined_variable, pointer,
+                     fmt::format("${} is not known when the job is submitted and stands for an "
+                                 "empty text",
+                                 name),
+                     "define it in \"environmentVariables\", or use it in a command line, which "
+                     "the job's shell expands");
+    return std::move(expanded.text);
+}
+
+void plan_directories(Planning& planning) {
+    const Submission& submission = planning.submission;
+    Directories& directories = planning.plan.directories;
+    directories.node_root =
+        normalized(fmt::format("{}/batchai-{}", planning.site.node_directory, submission.user_id));
+    directories.job_temp =
+        fmt::format("{}/{}", directories.node_root, short_id(submission.identity.uuid));
+    directories.mount_root = directories.job_temp + "/cluster-mounts";
+    directories.job_mount_root = directories.job_temp + "/mounts";
+    directories.job_directory = normalized(submission.job_directory);
+    directories.shared_job_temp = directories.job_directory + "/shared";
+
+    for (const auto& [name, value] : submission.login_environment)
+        planning.scope.set(name, value);
+    planning.scope.set("HOME", submission.home);
+    planning.scope.set("USER", submission.user_name);
+    define(planning, "AZ_BATCHAI_MOUNT_ROOT", directories.mount_root);
+    define(planning, "AZ_BATCHAI_JOB_MOUNT_ROOT", directories.job_mount_root);
+    define(planning, "AZ_BATCHAI_JOB_TEMP", directories.job_temp);
+    define(planning, "AZ_BATCHAI_JOB_TEMP_DIR", directories.job_temp);
+    define(planning, "AZ_BATCHAI_SHARED_JOB_TEMP", directories.shared_job_temp);
+    define(planning, "AZ_BATCHAI_MPI_HOST_FILE", directories.job_directory + "/hostfile");
+    define(planning, "AZ_BATCHAI_JOB_NAME", submission.identity.job);
+    if (!submission.identity.cluster.empty())
+        define(planning, "AZ_BATCHAI_CLUSTER_NAME", submission.identity.cluster);
+}
+
+void plan_environment(Planning& planning) {
+    for (const auto& [name, value] : planning.site.environment)
+        planning.scope.set(name, value);
+    Scope without_offers = planning.scope;
+    offer_user_variables(planning);
+    for (std::size_t i = 0; i < planning.spec.input_directories.size(); ++i)
+        plan_input(planning, i);
+    plan_logs(planning);
+    for (std::size_t i = 0; i < planning.spec.output_directories.size(); ++i)
+        plan_output(planning, i);
+    // Else PATH=/opt/bin:$PATH would see itself.
+    for (const Variable& variable : planning.plan.environment)
+        without_offers.set(variable.name, variable.value);
+    planning.scope = std::move(without_offers);
+    for (const auto& [name, value] : planning.site.environment)
+        planning.plan.environment.push_back({name, value});
+    plan_user_variables(planning);
+    plan_secrets(planning);
+}
+
+}  // namespace batchai::plan

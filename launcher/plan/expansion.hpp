@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace batchai::plan {
+
+struct Expanded {
+    std::string text;
+    std::vector<std::string> undefined;  // names that expanded to nothing, each once
+};
+
+// The variables that strings of job.json may refer to as $NAME or ${NAME}. Nothing else of a
+// shell's syntax has a meaning: other text, a "$" before it included, stays as it is.
+class Scope {
+  public:
+    void set(std::string name, std::string value);
+    [[nodiscard]] bool contains(std::string_view name) const { return values_.contains(name); }
+    // One pass: a "$" in a value is not expanded again.
+    [[nodiscard]] Expanded expand(std::string_view text) const;
+
+  private:
+    std::map<std::string, std::string, std::less<>> values_;
+};
+
+}  // namespace batchai::plan

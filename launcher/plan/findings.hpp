@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "job/diagnostic.hpp"
+#include "job/parse.hpp"
+
+namespace batchai::plan {
+
+// What the planner finds wrong. The codes are stable: never renumber, never reuse.
+enum class Finding {
+    toolkit_not_supported,    // E100
+    container_not_supported,  // E101
+    too_few_processes,        // E102
+    bad_path,                 // E103
+    nothing_mounted,          // E104
+    unknown_vm_size,          // E105
+    too_many_nodes,           // E106
+    unknown_file_server,      // E107
+    unknown_mount,            // E108
+    storage_placeholder,      // E109
+    bad_storage_name,         // E110
+    no_storage_directory,     // E111
+    no_command,               // E112
+    secret_reference,         // E113
+    undefined_variable,       // W200
+    output_not_mounted,       // W201
+};
+
+// Collects all faults of one job file; they come out in the order of their places.
+class Findings {
+  public:
+    explicit Findings(const job::PositionTable& positions) : positions_(positions) {}
+
+    // `pointer` is the JSON pointer of the value to blame; empty: none, the place is 0:0.
+    void add(Finding finding, std::string_view pointer, std::string message, std::string hint = {});
+
+    [[nodiscard]] std::vector<job::Diagnostic> take();
+
+  private:
+    const job::PositionTable& positions_;
+    std::vector<job::Diagnostic> diagnostics_;
+};
+
+}  // namespace batchai::plan

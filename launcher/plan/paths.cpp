@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "plan/paths.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "plan/plan.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+// Where every node has a directory of its own, whatever the site says.
+constexpr std::array<std::string_view, 5> always_local = {"/tmp", "/var/tmp", "/dev/shm", "/run",
+                                                          "/proc"};
+
+std::string parent_of(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string_view::npos || slash == 0 ? std::string(path)
+                                                         : std::string(path.substr(0, slash));
+}
+
+std::string_view mount_root_of(const Mount& mount, const Directories& directories) {
+    return mount.scope == MountScope::job ? directories.job_mount_root : directories.mount_root;
+}
+
+}  // namespace
+
+std::string normalized(std::string_view path) {
+    std::string out;
+    const bool absolute = path.starts_with('/');
+    for (const std::string_view component : base::split(path, '/')) {
+        if (component.empty() || component == ".") continue;
+        if (absolute || !out.empty()) out += '/';
+        out += component;
+    }
+    return out.empty() && absolute ? "/" : out;
+}
+
+bool is_within(std::string_view path, std::string_view directory) {
+    if (directory == "/") return path.starts_with('/');
+    if (!path.starts_with(directory)) return false;
+    return path.size() == directory.size() || path[directory.size()] == '/';
+}
+
+bool has_parent_component(std::string_view path) {
+    const auto components = base::split(path, '/');
+    return std::find(components.begin(), components.end(), "..") != components.end();
+}
+
+bool is_component(std::string_view name) {
+    const auto bad = [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return c == '/' || byte < 0x20 || byte == 0x7F;
+    };
+    return !name.empty() && name != "." && name != ".." &&
+           std::none_of(name.begin(), name.end(), bad);
+}
+
+std::string Identity::path_segment() const {
+    return fmt::format("{}/{}/workspaces/{}/experiments/{}/jobs/{}/{}", subscription,
+                       resource_group, workspace, experiment, job, uuid);
+}
+
+std::optional<std::string> Plan::host_path(std::string_view job_path) const {
+    const std::string path = normalized(job_path);
+    if (!path.starts_with('/') || has_parent_component(path)) return std::nullopt;
+    const Mount* best = nullptr;
+    std::string best_target;
+    for (const Mount& mount : mounts) {
+        std::string target =
+            normalized(fmt::format("{}/{}", mount_root_of(mount, directories), mount.target));
+        if (!is_within(path, target) || (best != nullptr && target.size() <= best_target.size()))
+            continue;
+        best = &mount;
+        best_target = std::move(target);
+    }
+    if (best != nullptr) return normalized(best->source + path.substr(best_target.size()));
+    const auto within = [&](std::string_view directory) {
+        return !directory.empty() && is_within(path, normalized(directory));
+    };
+    if (within(directories.node_root)) return std::nullopt;
+    if (within(directories.job_directory)) return path;
+    if (within(parent_of(directories.node_root))) return std::nullopt;
+    if (std::any_of(always_local.begin(), always_local.end(), within)) return std::nullopt;
+    return path;
+}
+
+}  // namespace batchai::plan

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <limits>
+
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+
+#include "plan/json_names.hpp"
+#include "plan/plan.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+using Json = jsoncons::ojson;
+
+// Thrown inside this file only; from_json turns it into a value.
+struct BadPlan {
+    std::string what;
+};
+
+// An object of the plan and its place ("allocation", "steps[1]"), for messages.
+class Reader {
+  public:
+    Reader(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
+        if (!object_.is_object()) throw BadPlan{fmt::format("\"{}\" is not an object", place_)};
+    }
+
+    void only(std::initializer_list<std::string_view> keys) const {
+        for (const auto& member : object_.object_range()) {
+            if (std::find(keys.begin(), keys.end(), std::string_view(member.key())) == keys.end())
+                throw BadPlan{fmt::format("\"{}\" is not known", path(member.key()))};
+        }
+    }
+
+    [[nodiscard]] std::string path(std::string_view key) const {
+        return place_.empty() ? std::string(key) : fmt::format("{}.{}", place_, key);
+    }
+
+    [[nodiscard]] const Json& member(std::string_view key) const {
+        if (!object_.contains(key)) throw BadPlan{fmt::format("\"{}\" is missing", path(key))};
+        return object_.at(key);
+    }
+
+    [[nodiscard]] std::string text(std::string_view key) const {
+        const Json& value = member(key);
+        if (!value.is_string()) throw BadPlan{fmt::format("\"{}\" is not a string", path(key))};
+        return value.as<std::string>();
+    }
+
+    [[nodiscard]] bool flag(std::string_view key) const {
+        const Json& value = member(key);
+        if (!value.is_bool()) throw BadPlan{fmt::format("\"{}\" is not true or false", path(key))};
+        return value.as<bool>();
+    }
+
+    [[nodiscard]] std::int64_t number(std::string_view key, std::int64_t least) const {
+        const Json& value = member(key);
+        if (!value.is_int64() || value.as<std::int64_t>() < least ||
+            value.as<std::int64_t>() > std::numeric_limits<int>::max()) {
+            throw BadPlan{fmt::format("\"{}\" is not an integer from {} on", path(key), least)};
+        }
+        return value.as<std::int64_t>();
+    }
+
+    [[nodiscard]] int count(std::string_view key, int least) const {
+        return static_cast<int>(number(key, least));
+    }
+
+    [[nodiscard]] Reader object(std::string_view key) const { return {member(key), path(key)}; }
+
+    [[nodiscard]] const Json& array(std::string_view key) const {
+        const Json& value = member(key);
+        if (!value.is_array()) throw BadPlan{fmt::format("\"{}\" is not an array", path(key))};
+        return value;
+    }
+
+    [[nodiscard]] std::vector<std::string> texts(std::string_view key) const {
+        std::vector<std::string> out;
+        for (const Json& value : array(key).array_range()) {
+            if (!value.is_string())
+                throw BadPlan{fmt::format("\"{}[{}]\" is not a string", path(key), out.size())};
+            out.push_back(value.as<std::string>());
+        }
+        return out;
+    }
+
+    template <typename Read>
+    [[nodiscard]] auto objects(std::string_view key, Read read) const {
+        std::vector<decltype(read(std::declval<const Reader&>()))> out;
+        for (const Json& value : array(key).array_range())
+            out.push_back(read(Reader(value, fmt::format("{}[{}]", path(key), out.size()))));
+        return out;
+    }
+
+    template <typename Names>
+    [[nodiscard]] auto one_of(const Names& names, std::string_view key) const {
+        const std::string word = text(key);
+        for (const auto& [name, value] : names) {
+            if (name == word) return value;
+        }
+        throw BadPlan{fmt::format("\"{}\" has the unknown value \"{}\"", path(key), word)};
+    }
+
+  private:
+    const Json& object_;
+    std::string place_;
+};
+
+Identity read_identity(const Reader& in) {
+    in.only({"subscription", "resourceGroup", "workspace", "experiment", "job", "cluster", "uuid"});
+    return {in.text("subscription"), in.text("resourceGroup"), in.text("workspace"),
+            in.text("experiment"),   in.text("job"),           in.text("cluster"),
+            in.text("uuid")};
+}
+
+Allocation read_allocation(const Reader& in) {
+    in.only({"nodes", "processes", "processesPerNode", "cpusPerProcess", "exclusive", "partition",
+             "constraint", "gres", "account", "qos", "nice", "timeLimitMinutes", "extraOptions"});
+    Allocation out;
+    out.nodes = in.count("nodes", 1);
+    out.processes = in.count("processes", 1);
+    out.processes_per_node = in.count("processesPerNode", 1);
+    out.cpus_per_process = in.count("cpusPerProcess", 0);
+    out.exclusive = in.flag("exclusive");
+    out.partition = in.text("partition");
+    out.constraint = in.text("constraint");
+    out.gres = in.text("gres");
+    out.account = in.text("account");
+    out.qos = in.text("qos");
+    out.nice = in.count("nice", std::numeric_limits<int>::min());
+    out.time_limit = std::chrono::minutes(in.number("timeLimitMinutes", 0));
+    out.extra_options = in.texts("extraOptions");
+    return out;
+}
+
+Directories read_directories(const Reader& in) {
+    in.only({"nodeRoot", "jobTemp", "mountRoot", "jobMountRoot", "jobDirectory", "sharedJobTemp",
+             "stdouterr", "stdouterrHost"});
+    return {in.text("nodeRoot"),     in.text("jobTemp"),      in.text("mountRoot"),
+            in.text("jobMountRoot"), in.text("jobDirectory"), in.text("sharedJobTemp"),
+            in.text("stdouterr"),    in.text("stdouterrHost")};
+}
+
+Mount read_mount(const Reader& in) {
+    in.only({"kind", "name", "source", "target", "scope", "readOnly", "createSource"});
+    return {in.text("kind"),
+            in.text("name"),
+            in.text("source"),
+            in.text("target"),
+            in.one_of(scope_names, "scope"),
+            in.flag("readOnly"),
+            in.flag("createSource")};
+}
+
+OutputDirectory read_output(const Reader& in) {
+    in.only({"id", "path", "pathHost", "create"});
+    return {in.text("id"), in.text("path"), in.text("pathHost"), in.flag("create")};
+}
+
+Variable read_variable(const Reader& in) {
+    in.only({"name", "value"});
+    return {in.text("name"), in.text("value")};
+}
+
+Step read_step(const Reader& in) {
+    in.only(
+        {"kind", "command", "processes", "processesPerNode", "pmix", "stdoutName", "stderrName"});
+    return {in.one_of(step_names, "kind"),
+            in.text("command"),
+            in.count("processes", 1),
+            in.count("processesPerNode", 1),
+            in.flag("pmix"),
+            in.text("stdoutName"),
+            in.text("stderrName")};
+}
+
+Plan read_plan(const Reader& in) {
+    if (const std::string schema = in.text("schema"); schema != plan_schema)
+        throw BadPlan{fmt::format("\"schema\" is \"{}\", not \"{}\"", schema, plan_schema)};
+    in.only({"schema", "identity", "toolType", "allocation", "directories", "mounts", "outputs",
+             "environment", "secretNames", "steps", "notices"});
+    Plan plan;
+    plan.identity = read_identity(in.object("identity"));
+    plan.tool_type = in.text("toolType");
+    plan.allocation = read_allocation(in.object("allocation"));
+    plan.directories = read_directories(in.object("directories"));
+    plan.mounts = in.objects("mounts", read_mount);
+    plan.outputs = in.objects("outputs", read_output);
+    plan.environment = in.objects("environment", read_variable);
+    plan.secret_names = in.texts("secretNames");
+    plan.steps = in.objects("steps", read_step);
+    plan.notices = in.texts("notices");
+    return plan;
+}
+
+tl::unexpected<base::Error> damaged(std::string what) {
+    return base::fail("this is not a plan of this release: " + std::move(what), {},
+                      "create the job again");
+}
+
+}  // namespace
+
+base::Result<Plan> from_json(std::string_view text) {
+    try {
+        return read_plan(Reader(Json::parse(text), {}));
+    } catch (const BadPlan& fault) {
+        return damaged(fault.what);
+    } catch (const std::exception& fault) {
+        return damaged(fault.what());
+    }
+}
+
+}  // namespace batchai::plan

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "plan/planning.hpp"
+#include "plan/quote.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+Step preparation(const std::string& command, int nodes) {
+    // One file per node as soon as there are several.
+    const std::string_view suffix = nodes > 1 ? "-%N" : "";
+    return {StepKind::preparation,
+            command,
+            nodes,
+            1,
+            false,
+            fmt::format("stdout-job_prep{}.txt", suffix),
+            fmt::format("stderr-job_prep{}.txt", suffix)};
+}
+
+Step ranks(std::string command, const Allocation& allocation) {
+    return {StepKind::ranks,
+            std::move(command),
+            allocation.processes,
+            allocation.processes_per_node,
+            true,
+            "stdout.txt",
+            "stderr.txt"};
+}
+
+std::string python_command(Planning& planning, const job::HorovodSettings& settings) {
+    const std::string interpreter =
+        settings.python_interpreter_path
+            ? planning.expand(*settings.python_interpreter_path,
+                              "/properties/horovodSettings/pythonInterpreterPath")
+            : planning.site.python_interpreter;
+    const std::string script = planning.expand(settings.python_script_file_path,
+                                               "/properties/horovodSettings/pythonScriptFilePath");
+    std::string command =
+        fmt::format("exec {} {}", single_quoted(interpreter), single_quoted(script));
+    const std::string_view arguments = base::trim(settings.command_line_args.value_or(""));
+    return arguments.empty() ? command : fmt::format("{} {}", command, arguments);
+}
+
+// The names of the settings objects, for messages.
+std::string_view settings_key(std::string_view tool_type) {
+    if (tool_type == "pytorch") return "pyTorchSettings";
+    if (tool_type == "tensorflow") return "tensorFlowSettings";
+    if (tool_type == "cntk") return "cntkSettings";
+    if (tool_type == "caffe") return "caffeSettings";
+    if (tool_type == "caffe2") return "caffe2Settings";
+    return "chainerSettings";
+}
+
+struct StepMaker {
+    Planning& planning;
+
+    std::optional<Step> operator()(const job::HorovodSettings& settings) const {
+        return ranks(python_command(planning, settings), planning.plan.allocation);
+    }
+
+    std::optional<Step> operator()(const job::CustomMpiSettings& settings) const {
+        return ranks(settings.command_line, planning.plan.allocation);
+    }
+
+    std::optional<Step> operator()(const job::CustomToolkitSettings& settings) const {
+        if (!settings.command_line) {
+            planning.findings.add(Finding::no_command, "/properties/customToolkitSettings",
+                                  "\"customToolkitSettings\" has no \"commandLine\"",
+                                  "say what to run on the first node");
+            return std::nullopt;
+        }
+        return Step{StepKind::master, *settings.command_line, 1, 1, false, "stdout.txt",
+                    "stderr.txt"};
+    }
+
+    template <typename Settings>
+    std::optional<Step> operator()(const Settings& settings) const {
+        const std::string_view key = settings_key(settings.tool_type);
+        planning.findings.add(Finding::toolkit_not_supported, fmt::format("/properties/{}", key),
+                              fmt::format("{} is not supported yet", key),
+                              "use horovodSettings, customMpiSettings or customToolkitSettings");
+        return std::nullopt;
+    }
+};
+
+}  // namespace
+
+void plan_steps(Planning& planning) {
+    Plan& plan = planning.plan;
+    if (planning.spec.job_preparation)
+        plan.steps.push_back(preparation(*planning.spec.job_preparation, plan.allocation.nodes));
+    if (auto step = std::visit(StepMaker{planning}, planning.spec.toolkit))
+        plan.steps.push_back(std::move(*step));
+}
+
+}  // namespace batchai::plan
