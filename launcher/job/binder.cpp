@@ -92,8 +92,8 @@ void Binder::bind_member(const Object& object, const Member& member, void* owner
                     "remove it");
         return;
     }
-    if (!belongs_to_schema(*field, member)) return;
     if (member.value.type == NodeType::null && !field->required_in(schema_)) return;
+    if (!belongs_to_schema(*field, member)) return;
     given.push_back({field, &member});
     const std::string below = pointer + "/" + std::string(field->name);
     positions_.add(below, member.value.position);

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "job/field_table.hpp"
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "job/checks.hpp"
+#include "job/faults.hpp"
+#include "job/json.hpp"
+
+namespace batchai::job {
+namespace {
+
+template <class Visit>
+void for_each_field(const Object& object, Visit visit) {
+    for (const Field& field : object.fields) {
+        visit(object, field);
+        if (field.object != nullptr) for_each_field(*field.object, visit);
+    }
+}
+
+TEST(FieldTable, DescribesEachFieldWhole) {
+    for_each_field(job_file_object, [](const Object& object, const Field& field) {
+        SCOPED_TRACE(std::string(object.name) + "." + std::string(field.name));
+        EXPECT_FALSE(field.doc.empty());
+        const bool composite = field.kind == Kind::object || field.kind == Kind::list;
+        EXPECT_EQ(field.object != nullptr, composite);
+        EXPECT_EQ(field.access.store != nullptr, !composite && !field.read_only);
+        EXPECT_EQ(field.choices.empty(), field.kind != Kind::choice);
+        EXPECT_LE(field.since, field.until);
+        EXPECT_TRUE(field.needs.empty() || object.find(field.needs) != nullptr);
+        EXPECT_TRUE(field.kind != Kind::integer || field.minimum < field.maximum);
+    });
+}
+
+TEST(FieldTable, NamesEachKeyOfAnObjectOnce) {
+    for_each_field(job_file_object, [](const Object& object, const Field& field) {
+        EXPECT_EQ(object.find(field.name), &field) << field.name;
+    });
+}
+
+TEST(FieldTable, GivesExamplesThatItsOwnChecksAccept) {
+    for_each_field(job_file_object, [](const Object& object, const Field& field) {
+        if (field.object != nullptr) return;
+        SCOPED_TRACE(std::string(object.name) + "." + std::string(field.name));
+        const Json example = Json::parse(field.example);
+        if (field.kind != Kind::text) return;
+        EXPECT_FALSE(check_text(field.check, example.as<std::string>()).has_value());
+    });
+}
+
+TEST(FaultKinds, HaveCodesOfTheirOwn) {
+    std::set<std::string_view> codes;
+    for (const FaultKind& kind : fault_kinds) {
+        EXPECT_TRUE(codes.insert(kind.code).second) << kind.code;
+        EXPECT_FALSE(kind.title.empty()) << kind.code;
+    }
+}
+
+}  // namespace
+}  // namespace batchai::job
