@@ -254,6 +254,7 @@ Result<std::vector<NodeStatus>> parse_nodes(std::string_view text) {
     });
     if (!read) return tl::unexpected<base::Error>(read.error());
     std::vector<NodeStatus> sorted;
+    sorted.reserve(nodes.size());
     for (auto& [name, node] : nodes)
         sorted.push_back(std::move(node));
     return sorted;
