@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/bind_mount.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+std::string source_hint(int code, const plan::Mount& mount) {
+    if (code == ENOENT || code == ENOTDIR)
+        return fmt::format("the site maps it to {}, which is not a directory on this node", mount.source);
+    if (code == EACCES) return "you have no right to enter it; ask its owner or the admin";
+    if (code == ESTALE || code == ENOTCONN || code == EIO)
+        return "the file system behind it does not answer; the admin can remount it";
+    return {};
+}
+
+tl::unexpected<base::Error> mount_error(const plan::Mount& mount, std::string_view what, int code) {
+    return base::fail(fmt::format("cannot mount {} \"{}\" at {}: {}: {}", mount.kind, mount.name,
+                                  mount.target, what, std::strerror(code)),
+                      {}, source_hint(code, mount));
+}
+
+base::Result<base::FileDescriptor> open_source(const plan::Mount& mount) {
+    if (mount.create_source) {
+        if (auto made = base::make_directories(mount.source); !made)
+            return tl::unexpected<base::Error>(made.error());
+    }
+    base::FileDescriptor source(open(mount.source.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!source.valid()) return mount_error(mount, mount.source, errno);
+    // O_PATH asks for no right on the directory itself; a mount that nobody can enter helps nobody.
+    if (faccessat(source.get(), ".", X_OK, AT_EACCESS) != 0)
+        return mount_error(mount, mount.source, errno);
+    return source;
+}
+
+}  // namespace
+
+base::Result<void> bind_mount(const plan::Mount& mount, const Root& root) {
+    if (!mount.source.starts_with('/') || !is_plain_relative(mount.target))
+        return mount_error(mount, "the plan is damaged", EINVAL);
+    auto source = open_source(mount);
+    if (!source) return tl::unexpected<base::Error>(source.error());
+    auto target = make_beneath(root, mount.target);
+    if (!target) return tl::unexpected<base::Error>(target.error());
+
+    const base::FileDescriptor tree(
+        open_tree(source->get(), "",
+                  AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    if (!tree.valid()) return mount_error(mount, "open_tree", errno);
+    mount_attr attributes{};
+    attributes.attr_set = MOUNT_ATTR_RDONLY;
+    if (mount.read_only && mount_setattr(tree.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes,
+                                         sizeof attributes) != 0)
+        return mount_error(mount, "cannot make it read-only", errno);
+    if (move_mount(tree.get(), "", target->get(), "",
+                   MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
+        return mount_error(mount, "move_mount", errno);
+    return {};
+}
+
+}  // namespace batchai::node

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// batchai-node: the part of the plugin that works as the user. Started by batchai.so; its messages
+// go to the reply, or, where there is none, to stderr.
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "node/beneath.hpp"
+#include "node/registry.hpp"
+#include "node/reply.hpp"
+#include "node/sandbox.hpp"
+#include "site/site.hpp"
+#include "spank/protocol.h"
+
+namespace {
+
+using batchai::base::Error;
+using batchai::base::ExitCode;
+
+int report(const Error& error) {
+    fmt::print(stderr, "batchai-node: {}\n", error.text());
+    return static_cast<int>(error.exit_code);
+}
+
+bool write_all(int descriptor, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
+void wait_for_end_of(int descriptor) {
+    char byte = 0;
+    while (true) {
+        const ssize_t count = read(descriptor, &byte, 1);
+        if (count == 0 || (count < 0 && errno != EINTR)) return;
+    }
+}
+
+std::string build_reply(const batchai::node::SandboxRequest& request, bool& ok) {
+    try {
+        const auto environment = batchai::node::make_sandbox(request);
+        ok = environment.has_value();
+        return ok ? batchai::node::success_reply(*environment)
+                  : batchai::node::failure_reply(environment.error());
+    } catch (const std::exception& error) {
+        ok = false;
+        return batchai::node::failure_reply(Error{error.what(), "batchai-node", {}, {}});
+    }
+}
+
+int sandbox(const batchai::node::SandboxRequest& request) {
+    for (const int descriptor : {BATCHAI_CONTROL_DESCRIPTOR, BATCHAI_READY_DESCRIPTOR,
+                                 BATCHAI_REPLY_DESCRIPTOR}) {
+        if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
+            return report({"is started by batchai.so, not by hand", "sandbox", {}, ExitCode::usage});
+    }
+    // Besides the control pipe: slurmstepd may be killed while a task still holds its copy.
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    umask(022);
+    bool ok = false;
+    const std::string reply = build_reply(request, ok);
+    if (!write_all(BATCHAI_REPLY_DESCRIPTOR, reply) || !write_all(BATCHAI_READY_DESCRIPTOR, "r"))
+        return static_cast<int>(ExitCode::failed);
+    close(BATCHAI_READY_DESCRIPTOR);
+    // The namespaces live as long as we do.
+    if (ok) wait_for_end_of(BATCHAI_CONTROL_DESCRIPTOR);
+    return static_cast<int>(ok ? ExitCode::ok : ExitCode::failed);
+}
+
+int clean(const std::string& job_id, std::string node_directory) {
+    if (node_directory.empty()) {
+        const auto site = batchai::site::load_default();
+        if (!site) return report(site.error());
+        node_directory = site->node_directory;
+    }
+    const std::string path = fmt::format("{}/batchai-{}", node_directory, geteuid());
+    // Most jobs are none of ours and leave nothing.
+    if (access(path.c_str(), F_OK) != 0) return 0;
+    const auto root = batchai::node::open_private_root(path);
+    if (!root) return report(root.error());
+    const auto released = batchai::node::release(*root, job_id);
+    return released ? 0 : report(released.error());
+}
+
+int run(int argc, char** argv) {
+    CLI::App app("Works on a compute node for batchai.so, as the job's user", "batchai-node");
+    app.require_subcommand(1);
+    batchai::node::SandboxRequest request;
+    auto* const sandbox_verb = app.add_subcommand("sandbox", "build the sandbox of one step");
+    sandbox_verb->add_option("--plan", request.plan_path)->required();
+    sandbox_verb->add_option("--digest", request.plan_digest)->required();
+    sandbox_verb->add_option("--job-id", request.job_id)->required();
+    std::string job_id;
+    std::string node_directory;
+    auto* const clean_verb = app.add_subcommand("clean", "remove what a Slurm job left here");
+    clean_verb->add_option("--job-id", job_id)->required();
+    clean_verb->add_option("--node-directory", node_directory,
+                           "instead of the node_directory of site.lua");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
+    }
+    return sandbox_verb->parsed() ? sandbox(request) : clean(job_id, node_directory);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "batchai-node: %s\n", error.what());
+        return static_cast<int>(ExitCode::failed);
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/reply.hpp"
+
+#include <fmt/format.h>
+
+#include "spank/protocol.h"
+
+namespace batchai::node {
+
+namespace {
+
+std::string with_header(batchai_status status, const std::string& text,
+                        const std::string& environment) {
+    batchai_reply_header header{};
+    header.magic = BATCHAI_PROTOCOL_MAGIC;
+    header.version = BATCHAI_PROTOCOL_VERSION;
+    header.status = status;
+    header.text_length = static_cast<std::uint32_t>(text.size());
+    header.environment_length = static_cast<std::uint32_t>(environment.size());
+    return std::string(reinterpret_cast<const char*>(&header), sizeof header) + text + environment;
+}
+
+}  // namespace
+
+std::string success_reply(const std::vector<plan::Variable>& environment) {
+    std::string block;
+    for (const plan::Variable& variable : environment)
+        block += variable.name + '=' + variable.value + '\0';
+    return with_header(BATCHAI_STATUS_OK, {}, block);
+}
+
+std::string failure_reply(const base::Error& error) {
+    // Far below the limit, so that a long message cannot make the reply unreadable.
+    return with_header(BATCHAI_STATUS_FAILED, error.text().substr(0, 65536), {});
+}
+
+base::Result<void> check_environment(const std::vector<plan::Variable>& environment) {
+    std::size_t total = sizeof(batchai_reply_header);
+    for (const plan::Variable& variable : environment) {
+        total += variable.name.size() + variable.value.size() + 2;
+        if (variable.name.empty() || variable.name.find('=') != std::string::npos ||
+            variable.name.find('\0') != std::string::npos)
+            return base::fail(fmt::format("\"{}\" cannot be the name of a variable", variable.name));
+        if (variable.value.find('\0') != std::string::npos)
+            return base::fail(
+                fmt::format("the value of the variable {} has a zero byte", variable.name));
+    }
+    if (total <= BATCHAI_REPLY_LIMIT) return {};
+    return base::fail(fmt::format("the job's variables take {} bytes; at most {} can be handed on",
+                                  total, BATCHAI_REPLY_LIMIT),
+                      {}, "put long values into a file on a mounted directory");
+}
+
+}  // namespace batchai::node

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/sandbox.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/digest.hpp"
+#include "base/file.hpp"
+#include "node/beneath.hpp"
+#include "node/bind_mount.hpp"
+#include "node/namespaces.hpp"
+#include "node/registry.hpp"
+#include "node/reply.hpp"
+#include "node/secrets.hpp"
+#include "node/trace.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+constexpr std::size_t plan_limit = 8UL << 20U;
+
+base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
+    const auto text = base::read_file(request.plan_path, plan_limit);
+    if (!text) {
+        base::Error error = text.error();
+        error.hint = "the job's directory must be on a file system that every node sees; "
+                     "BATCHAI_HOME moves it there";
+        return tl::unexpected<base::Error>(std::move(error));
+    }
+    if (base::sha256_hex(*text) != request.plan_digest)
+        return base::fail("has changed since the job was submitted", request.plan_path,
+                          "submit the job again");
+    auto plan = plan::from_json(*text);
+    if (!plan && plan.error().where.empty()) {
+        base::Error error = plan.error();
+        error.where = request.plan_path;
+        return tl::unexpected<base::Error>(std::move(error));
+    }
+    return plan;
+}
+
+// Makes `path`, and notes its first component below the node root as used by the job.
+base::Result<Root> make_directory(const Root& node_root, const std::string& path,
+                                  const std::string& job_id) {
+    const auto relative = relative_to(node_root.path, path);
+    if (!relative) return tl::unexpected<base::Error>(relative.error());
+    const auto claimed = claim(node_root, job_id, relative->substr(0, relative->find('/')));
+    if (!claimed) return tl::unexpected<base::Error>(claimed.error());
+    auto directory = make_beneath(node_root, *relative);
+    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    return Root{std::move(*directory), path};
+}
+
+// Outer mounts before those inside them.
+std::vector<plan::Mount> outer_first(std::vector<plan::Mount> mounts) {
+    const auto depth = [](const plan::Mount& mount) {
+        return std::count(mount.target.begin(), mount.target.end(), '/');
+    };
+    std::stable_sort(mounts.begin(), mounts.end(), [&](const auto& left, const auto& right) {
+        return depth(left) < depth(right);
+    });
+    return mounts;
+}
+
+base::Result<void> make_mounts(const plan::Plan& plan, const std::string& job_id,
+                               const Trace& trace) {
+    const auto& directories = plan.directories;
+    const auto node_root = open_private_root(directories.node_root);
+    if (!node_root) return tl::unexpected<base::Error>(node_root.error());
+    for (const std::string& path :
+         {directories.job_temp, directories.mount_root, directories.job_mount_root}) {
+        const auto made = make_directory(*node_root, path, job_id);
+        if (!made) return tl::unexpected<base::Error>(made.error());
+    }
+    for (const plan::Mount& mount : outer_first(plan.mounts)) {
+        const bool of_job = mount.scope == plan::MountScope::job;
+        const auto root = make_directory(
+            *node_root, of_job ? directories.job_mount_root : directories.mount_root, job_id);
+        if (!root) return tl::unexpected<base::Error>(root.error());
+        if (auto mounted = bind_mount(mount, *root); !mounted) return mounted;
+        trace.line(fmt::format("mounted {} \"{}\" ({}) at {}/{}{}", mount.kind, mount.name,
+                               mount.source, root->path, mount.target,
+                               mount.read_only ? ", read-only" : ""));
+    }
+    return {};
+}
+
+// Programs expect them to be there. Not worth a failure: a job may never write to them.
+void make_output_directories(const plan::Plan& plan, const Trace& trace) {
+    std::vector<std::string> paths{plan.directories.shared_job_temp, plan.directories.stdouterr};
+    for (const plan::OutputDirectory& output : plan.outputs) {
+        if (output.create) paths.push_back(output.path);
+    }
+    for (const std::string& path : paths) {
+        if (path.empty()) continue;
+        if (auto made = base::make_directories(path); !made) trace.line(made.error().text());
+    }
+}
+
+}  // namespace
+
+base::Result<std::vector<plan::Variable>> make_sandbox(const SandboxRequest& request) {
+    const auto plan = read_plan(request);
+    if (!plan) return tl::unexpected<base::Error>(plan.error());
+    auto environment = plan->environment;
+    auto secrets = read_secrets(plan->directories.job_directory, plan->secret_names);
+    if (!secrets) return tl::unexpected<base::Error>(secrets.error());
+    environment.insert(environment.end(), secrets->begin(), secrets->end());
+    if (auto sound = check_environment(environment); !sound)
+        return tl::unexpected<base::Error>(sound.error());
+
+    const Trace trace(plan->directories.job_directory);
+    const auto made = enter_private_namespaces().and_then(
+        [&] { return make_mounts(*plan, request.job_id, trace); });
+    if (!made) {
+        trace.line("the sandbox cannot be made: " + made.error().what);
+        return tl::unexpected<base::Error>(made.error());
+    }
+    make_output_directories(*plan, trace);
+    trace.line(fmt::format("the sandbox of Slurm job {} is ready", request.job_id));
+    return environment;
+}
+
+}  // namespace batchai::node

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/secrets.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+
+#include "base/file.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+constexpr std::size_t file_limit = 1UL << 20U;
+
+base::Result<void> check_mode(const std::string& path) {
+    struct stat status {};
+    if (lstat(path.c_str(), &status) != 0)
+        return base::fail(fmt::format("cannot be read: {}", std::strerror(errno)), path);
+    if (S_ISREG(status.st_mode) && status.st_uid == geteuid() && (status.st_mode & 077U) == 0)
+        return {};
+    return base::fail("must be a file of yours that nobody else can read", path,
+                      fmt::format("chmod 600 {}", path));
+}
+
+}  // namespace
+
+base::Result<std::vector<plan::Variable>> read_secrets(const std::string& job_directory,
+                                                       const std::vector<std::string>& names) {
+    std::vector<plan::Variable> values;
+    if (names.empty()) return values;
+    const std::string path = job_directory + "/secrets.json";
+    if (auto safe = check_mode(path); !safe) return tl::unexpected<base::Error>(safe.error());
+    const auto text = base::read_file(path, file_limit);
+    if (!text) return tl::unexpected<base::Error>(text.error());
+    try {
+        const auto object = jsoncons::json::parse(*text);
+        for (const std::string& name : names) {
+            if (!object.is_object() || !object.contains(name) || !object.at(name).is_string())
+                return base::fail(fmt::format("has no value for the secret variable {}", name),
+                                  path, "submit the job again");
+            values.push_back({name, object.at(name).as<std::string>()});
+        }
+        return values;
+    } catch (const std::exception&) {
+        // The parser's own message could quote what it read.
+        return base::fail("is not a JSON object of strings", path, "submit the job again");
+    }
+}
+
+}  // namespace batchai::node

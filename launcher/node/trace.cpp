@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/trace.hpp"
+
+#include <array>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/timestamp.hpp"
+
+namespace batchai::node {
+
+std::string node_name() {
+    const char* const slurm = std::getenv("SLURMD_NODENAME");
+    const std::string_view name = slurm == nullptr ? "" : slurm;
+    // It becomes a file name.
+    if (!name.empty() && name.find('/') == std::string_view::npos && name != "..")
+        return std::string(name);
+    std::array<char, 256> host{};
+    if (gethostname(host.data(), host.size() - 1) != 0) return "unknown";
+    const std::string full(host.data());
+    return full.substr(0, full.find('.'));
+}
+
+Trace::Trace(const std::string& job_directory) {
+    const std::string directory = job_directory + "/node";
+    if (base::make_directories(directory)) path_ = fmt::format("{}/{}.log", directory, node_name());
+}
+
+void Trace::line(std::string_view text) const {
+    if (path_.empty()) return;
+    const base::FileDescriptor file(
+        open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (!file.valid()) return;
+    // One write, so that lines of steps that run at the same time do not mix.
+    const std::string stamped = fmt::format("{} {}\n", base::to_iso8601(base::now()), text);
+    if (write(file.get(), stamped.data(), stamped.size()) < 0) {
+        // Best effort.
+    }
+}
+
+}  // namespace batchai::node
