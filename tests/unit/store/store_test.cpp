@@ -158,6 +158,7 @@ TEST_F(StoreTest, OfManyCreatorsOfOneNameExactlyOneWins) {
         std::atomic<int> groups = 0;
         std::atomic<int> clusters = 0;
         std::vector<std::thread> threads;
+        threads.reserve(8);
         for (int i = 0; i < 8; ++i) {
             threads.emplace_back([&, round] {
                 const std::string name = "n" + std::to_string(round);
