@@ -103,7 +103,9 @@ def DistributedOptimizer(
         config["name"] = name
     distributed = subclass.from_config(config)
     _attach(distributed, reduce)
-    if optimizer.built:
+    # Keras builds the optimizer of a model read from HDF5 on no variables at all; such a one has
+    # nothing to take over and would refuse the model's variables.
+    if optimizer.built and optimizer._trainable_variables:
         distributed.build(optimizer._trainable_variables)
         for target, source in zip(distributed.variables, optimizer.variables):
             target.assign(source)

@@ -83,6 +83,7 @@ class _DistributedMixin:
     """Comes before the user's optimizer class in the class that DistributedOptimizer makes."""
 
     _reducer: _GradientReducer
+    _wrapped: torch.optim.Optimizer
     _should_synchronize: bool
     _synchronized: bool
 
@@ -134,6 +135,8 @@ class _DistributedMixin:
             self.synchronize()
             result = super().step()
         self._synchronized = False
+        # A learning-rate scheduler made before looks here whether a step was taken.
+        self._wrapped._opt_called = True
         return result
 
     # torch wraps the step() of every class that lacks this mark with its own profiling and hooks;
@@ -225,6 +228,7 @@ def DistributedOptimizer(
         gradient_predivide_factor,
         sparse_as_dense,
     )
+    distributed._wrapped = optimizer
     distributed._should_synchronize = True
     distributed._synchronized = False
     return distributed
