@@ -29,16 +29,14 @@ std::string_view code_of(Finding finding) {
             return "E107";
         case Finding::unknown_mount:
             return "E108";
-        case Finding::storage_placeholder:
-            return "E109";
         case Finding::bad_storage_name:
-            return "E110";
+            return "E109";
         case Finding::no_storage_directory:
-            return "E111";
+            return "E110";
         case Finding::no_command:
-            return "E112";
+            return "E111";
         case Finding::secret_reference:
-            return "E113";
+            return "E112";
         case Finding::undefined_variable:
             return "W200";
         case Finding::output_not_mounted:

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "job/diagnostic.hpp"
@@ -21,11 +22,10 @@ enum class Finding {
     too_many_nodes,           // E106
     unknown_file_server,      // E107
     unknown_mount,            // E108
-    storage_placeholder,      // E109
-    bad_storage_name,         // E110
-    no_storage_directory,     // E111
-    no_command,               // E112
-    secret_reference,         // E113
+    bad_storage_name,         // E109
+    no_storage_directory,     // E110
+    no_command,               // E111
+    secret_reference,         // E112
     undefined_variable,       // W200
     output_not_mounted,       // W201
 };
@@ -37,6 +37,8 @@ class Findings {
 
     // `pointer` is the JSON pointer of the value to blame; empty: none, the place is 0:0.
     void add(Finding finding, std::string_view pointer, std::string message, std::string hint = {});
+
+    void add(job::Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
 
     [[nodiscard]] std::vector<job::Diagnostic> take();
 

@@ -40,14 +40,17 @@ std::string pointer_of(std::string_view kind, std::size_t index, std::string_vie
     return fmt::format("/properties/mountVolumes/{}/{}/{}", kind, index, key);
 }
 
-bool has_placeholder(Planning& planning, std::string_view text, std::string_view pointer) {
-    if (text.find(job::account_placeholder) == std::string_view::npos) return false;
-    planning.findings.add(
-        Finding::storage_placeholder, pointer,
-        fmt::format("{} is not replaced by a storage account", job::account_placeholder),
-        "Please configure Azure Storage account name via AZURE_BATCHAI_STORAGE_ACCOUNT or provide "
-        "storage_account value in batchai section of your az configuration file");
-    return true;
+bool has_placeholder(std::string_view text) {
+    return text.find(job::account_placeholder) != std::string_view::npos;
+}
+
+// Placeholders are replaced before planning; one that is left is the same fault as there, so that
+// a caller who collects both sees equal diagnostics.
+void report_placeholders(Planning& planning) {
+    job::JobSpec spec = planning.spec;
+    for (job::Diagnostic& fault :
+         job::apply_storage_account(spec, std::nullopt, planning.positions))
+        planning.findings.add(std::move(fault));
 }
 
 // Whether each of the directory's components names something below it.
@@ -114,10 +117,7 @@ void add_storage(Planning& planning, const StorageKind& kind, const StoragePlace
 
 void add_file_share(Planning& planning, const job::AzureFileShare& share, std::size_t index) {
     const std::string pointer = pointer_of(file_shares.key, index, "azureFileUrl");
-    if (has_placeholder(planning, share.azure_file_url, pointer)) return;
-    if (share.account_name && has_placeholder(planning, *share.account_name,
-                                              pointer_of(file_shares.key, index, "accountName")))
-        return;
+    if (has_placeholder(share.azure_file_url + share.account_name.value_or(""))) return;
     const auto location = job::azure_file_location(share.azure_file_url);
     if (!location) {
         planning.findings.add(Finding::bad_storage_name, pointer,
@@ -138,8 +138,7 @@ void add_file_share(Planning& planning, const job::AzureFileShare& share, std::s
 }
 
 void add_container(Planning& planning, const job::AzureBlobFileSystem& blob, std::size_t index) {
-    const std::string account_pointer = pointer_of(containers.key, index, "accountName");
-    if (has_placeholder(planning, blob.account_name, account_pointer)) return;
+    if (has_placeholder(blob.account_name)) return;
     const StoragePlace place{blob.account_name, blob.container_name, {}};
     add_storage(planning, containers, place, pointer_of(containers.key, index, "containerName"),
                 {std::string(containers.key),
@@ -209,6 +208,7 @@ void add_unmanaged(Planning& planning, const job::UnmanagedFileSystem& wanted, s
 
 void plan_mounts(Planning& planning) {
     const job::MountVolumes& volumes = planning.spec.mount_volumes;
+    report_placeholders(planning);
     for (std::size_t i = 0; i < volumes.azure_file_shares.size(); ++i)
         add_file_share(planning, volumes.azure_file_shares[i], i);
     for (std::size_t i = 0; i < volumes.azure_blob_file_systems.size(); ++i)

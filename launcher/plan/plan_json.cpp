@@ -123,7 +123,7 @@ std::string to_json(const Plan& plan) {
     // Fixed here, so that another release's defaults don't change a plan's digest.
     const auto layout = jsoncons::json_options{}
                             .indent_size(2)
-                            .spaces_around_comma(jsoncons::spaces_option::space_after)
+                            .spaces_around_comma(jsoncons::spaces_option::no_spaces)
                             .array_array_line_splits(jsoncons::line_split_kind::multi_line)
                             .array_object_line_splits(jsoncons::line_split_kind::multi_line)
                             .object_array_line_splits(jsoncons::line_split_kind::multi_line)

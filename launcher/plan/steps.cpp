@@ -47,7 +47,8 @@ std::string python_command(Planning& planning, const job::HorovodSettings& setti
                                                "/properties/horovodSettings/pythonScriptFilePath");
     std::string command =
         fmt::format("exec {} {}", single_quoted(interpreter), single_quoted(script));
-    const std::string_view arguments = base::trim(settings.command_line_args.value_or(""));
+    const std::string all_arguments = settings.command_line_args.value_or("");
+    const std::string_view arguments = base::trim(all_arguments);
     return arguments.empty() ? command : fmt::format("{} {}", command, arguments);
 }
 

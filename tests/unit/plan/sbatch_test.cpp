@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/process.hpp"
+#include "planned.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::StartsWith;
+
+}  // namespace
+
+TEST(Sbatch, AsksForNothingThatThePlanDoesNotSay) {
+    Plan plan;
+    plan.identity = test_submission().identity;
+    plan.directories.job_directory = "/j/100%";
+    plan.allocation.exclusive = false;
+    EXPECT_THAT(sbatch_options(plan),
+                ElementsAre("--job-name=job",
+                            "--comment=batchai:sub/group/workspaces/space/experiments/exp/jobs/job/"
+                            "0123abcd-4567-89ab-cdef-0123456789ab",
+                            "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--requeue",
+                            "--open-mode=append", "--output=/j/100%%/slurm.log", "--chdir=/j/100%",
+                            "--export=ALL"));
+}
+
+TEST(Sbatch, PutsTheSitesOwnOptionsLast) {
+    Plan plan;
+    plan.allocation = {2,
+                       8,
+                       4,
+                       3,
+                       true,
+                       "gpu",
+                       "k80",
+                       "gpu:1",
+                       "acc",
+                       "q",
+                       1000,
+                       std::chrono::minutes(90),
+                       {"--mem=0", "--licenses=a b"}};
+    const auto options = sbatch_options(plan);
+    for (const char* option :
+         {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3", "--exclusive",
+          "--partition=gpu", "--constraint=k80", "--gres=gpu:1", "--account=acc", "--qos=q",
+          "--time=90", "--nice=1000"})
+        EXPECT_THAT(options, Contains(option));
+    EXPECT_EQ(options[options.size() - 2], "--mem=0");
+    EXPECT_EQ(options.back(), "--licenses=a b");
+}
+
+TEST(Sbatch, ScriptHandsItsWordsToTheLauncherUnharmed) {
+    Plan plan;
+    plan.identity = test_submission().identity;
+    plan.identity.job = "a\n#SBATCH --evil";
+    plan.directories.job_directory = "/j/it's $HOME; false";
+    const std::string script = batch_script(plan, "/usr/bin/printf", "abc");
+    EXPECT_THAT(script, StartsWith("#!/bin/bash\n# Batch AI job a?#SBATCH --evil\n"));
+    EXPECT_EQ(std::count(script.begin(), script.end(), '\n'), 4);
+    EXPECT_NE(script.find("exec '/usr/bin/printf' run --plan "), std::string::npos);
+    // A real shell has to find the same words: "echo" prints what it was given.
+    const auto echoed = base::run({"/bin/bash", "-c", batch_script(plan, "/bin/echo", "abc")});
+    ASSERT_TRUE(echoed) << echoed.error().text();
+    EXPECT_EQ(echoed->standard_output, "run --plan /j/it's $HOME; false/plan.json --digest abc\n");
+}
+
+}  // namespace batchai::plan
