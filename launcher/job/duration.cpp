@@ -85,9 +85,9 @@ std::optional<std::int64_t> seconds_in(std::string_view text) {
     if (!days) return std::nullopt;
     const bool separated = take(text, ".") || take(text, " days, ") || take(text, " day, ");
     if (!separated) return std::nullopt;
-    const auto time = clock_time(text);
-    if (!time || *time >= day) return std::nullopt;
-    return *days * day + *time;
+    const auto within_day = clock_time(text);
+    if (!within_day || *within_day >= day) return std::nullopt;
+    return *days * day + *within_day;
 }
 
 }  // namespace
