@@ -30,7 +30,8 @@ constexpr int first_descriptor = 3;
     const std::array<const char*, 5> parts{what, where, ": ", why == nullptr ? "?" : why, ""};
     batchai_reply_header header{BATCHAI_PROTOCOL_MAGIC, BATCHAI_PROTOCOL_VERSION,
                                 BATCHAI_STATUS_FAILED, 0, 0};
-    for (const char* part : parts) header.text_length += static_cast<uint32_t>(strlen(part));
+    for (const char* part : parts)
+        header.text_length += static_cast<uint32_t>(strlen(part));
     if (reply >= 0 && write(reply, &header, sizeof header) == sizeof header) {
         for (const char* part : parts) {
             if (write(reply, part, strlen(part)) < 0) break;
@@ -92,7 +93,8 @@ bool place_descriptors(const std::array<int, 4>& descriptors, int count, int nul
 std::vector<char*> pointers(const std::vector<std::string>& words) {
     std::vector<char*> out;
     out.reserve(words.size() + 1);
-    for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& word : words)
+        out.push_back(const_cast<char*>(word.c_str()));
     out.push_back(nullptr);
     return out;
 }

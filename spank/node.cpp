@@ -54,9 +54,9 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) job_id = 0;
     Program program;
-    program.arguments = {settings.node_program, "sandbox",  "--plan",
-                         plan,                  "--digest", sandbox().digest,
-                         "--job-id",            std::to_string(job_id)};
+    program.arguments = {
+        settings.node_program, "sandbox", "--plan", plan, "--digest", sandbox().digest, "--job-id",
+        std::to_string(job_id)};
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     const std::string name = job_variable(handle, node_name_variable, node_name_limit);
     if (!name.empty()) program.environment.push_back(std::string(node_name_variable) + '=' + name);
@@ -78,7 +78,8 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     state.reply = memfd_create("batchai-reply", MFD_CLOEXEC);
     if (state.reply < 0 || !make_pipe(control) || !make_pipe(ready)) {
         failed("cannot make a pipe to batchai-node");
-        for (int* descriptor : {&control.read_end, &control.write_end}) close_and_forget(*descriptor);
+        for (int* descriptor : {&control.read_end, &control.write_end})
+            close_and_forget(*descriptor);
         return;
     }
     state.control = control.write_end;
@@ -136,12 +137,12 @@ void start_sandbox(spank_t handle, const Settings& settings) {
     state.tasks_left = tasks;
     const std::string plan = job_variable(handle, BATCHAI_PLAN_VARIABLE, BATCHAI_PATH_LIMIT);
     state.digest = job_variable(handle, BATCHAI_DIGEST_VARIABLE, BATCHAI_DIGEST_LENGTH);
-    const bool digest_ok =
-        state.digest.size() == BATCHAI_DIGEST_LENGTH &&
-        state.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+    const bool digest_ok = state.digest.size() == BATCHAI_DIGEST_LENGTH &&
+                           state.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (!plan.starts_with('/') || !digest_ok) {
-        state.failure = "BATCHAI_PLAN and BATCHAI_PLAN_DIGEST in the job's environment are not "
-                        "what batchai put there";
+        state.failure =
+            "BATCHAI_PLAN and BATCHAI_PLAN_DIGEST in the job's environment are not "
+            "what batchai put there";
         return;
     }
     start_anchor(handle, settings, plan);

@@ -11,9 +11,9 @@ namespace batchai::spank {
 
 // What user_init leaves for task_init and task_exit. The tasks get a copy, by fork.
 struct Sandbox {
-    bool wanted = false;   // the job's environment asks for one
-    std::string failure;   // why there is none, if batchai-node could not say it itself
-    std::string digest;    // of the plan
+    bool wanted = false;  // the job's environment asks for one
+    std::string failure;  // why there is none, if batchai-node could not say it itself
+    std::string digest;   // of the plan
     Child anchor;
     int control = -1;
     int reply = -1;

@@ -36,7 +36,9 @@ extern "C" int option_given(int id, const char* argument, int /*remote*/) noexce
 }
 
 // Slurm's struct has no const, but it copies the strings and changes none.
-char* text(const char* literal) { return const_cast<char*>(literal); }
+char* text(const char* literal) {
+    return const_cast<char*>(literal);
+}
 
 std::array<spank_option, 2> option_table() {
     return {{{text("job-json"), text("FILE"),
@@ -63,10 +65,14 @@ bool apply(std::string_view argument, Settings& settings) {
     const std::string_view value = argument.substr(sign + 1);
     if (key == "timeout") return read_timeout(value, settings.timeout_seconds);
     if (!value.starts_with('/')) return false;
-    if (key == "launcher") settings.launcher = value;
-    else if (key == "node_program") settings.node_program = value;
-    else if (key == "node_directory") settings.node_directory = value;
-    else return false;
+    if (key == "launcher")
+        settings.launcher = value;
+    else if (key == "node_program")
+        settings.node_program = value;
+    else if (key == "node_directory")
+        settings.node_directory = value;
+    else
+        return false;
     return true;
 }
 
@@ -79,7 +85,9 @@ void register_options(spank_t handle) {
     }
 }
 
-const Options& options() { return given(); }
+const Options& options() {
+    return given();
+}
 
 bool job_json_was_given(spank_t handle) {
     spank_option option = option_table()[0];
@@ -91,9 +99,10 @@ Settings read_settings(int argument_count, char* arguments[]) {
     Settings settings{BATCHAI_LAUNCHER, BATCHAI_NODE_PROGRAM, {}, 30};
     for (int i = 0; i < argument_count; ++i) {
         if (!apply(arguments[i], settings))
-            slurm_error("batchai: plugstack.conf: argument \"%s\" is passed over; known are "
-                        "launcher=PATH node_program=PATH node_directory=PATH timeout=SECONDS",
-                        arguments[i]);
+            slurm_error(
+                "batchai: plugstack.conf: argument \"%s\" is passed over; known are "
+                "launcher=PATH node_program=PATH node_directory=PATH timeout=SECONDS",
+                arguments[i]);
     }
     return settings;
 }

@@ -73,8 +73,9 @@ BATCHAI_EXPORT int slurm_spank_user_init(spank_t handle, int ac, char* av[]) {
     if (failed != 0) {
         spank::sandbox().wanted = true;
         guarded("user_init", 0, [] {
-            spank::sandbox().failure = "an internal error kept the sandbox from being made; "
-                                       "slurmd's log on the node has more";
+            spank::sandbox().failure =
+                "an internal error kept the sandbox from being made; "
+                "slurmd's log on the node has more";
             return 0;
         });
     }

@@ -68,14 +68,14 @@ bool run(std::vector<std::string>& arguments, std::string& output, int& status) 
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) return false;
     std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    for (std::string& argument : arguments)
+        pointers.push_back(argument.data());
     pointers.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     pid_t child = -1;
-    const int code =
-        posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+    const int code = posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (code == 0) {
@@ -122,9 +122,10 @@ int hand_over(const Settings& settings, const std::string& file) {
     }
     const std::optional<Marker> marker = read_marker(output);
     if (!marker || !set_marker(*marker, file)) {
-        slurm_error("batchai: %s and batchai.so do not understand each other; install both from "
-                    "one version",
-                    settings.launcher.c_str());
+        slurm_error(
+            "batchai: %s and batchai.so do not understand each other; install both from "
+            "one version",
+            settings.launcher.c_str());
         return -1;
     }
     return 0;
@@ -139,8 +140,7 @@ bool needs_hand_over(const Options& options, const Inherited& inherited,
     if (resolved_job_json == inherited.job_json) return false;
     // A relative name that came with the environment may mean nothing in this directory; given a
     // second time, it came from the command line.
-    const bool only_inherited =
-        options.job_json_count < 2 && options.job_json == inherited.option;
+    const bool only_inherited = options.job_json_count < 2 && options.job_json == inherited.option;
     return !only_inherited;
 }
 
@@ -151,9 +151,8 @@ std::optional<Marker> read_marker(std::string_view output) {
     const auto is_control = [](char letter) { return static_cast<unsigned char>(letter) < 0x20; };
     const bool path_ok = marker.plan.starts_with('/') && marker.plan.size() < BATCHAI_PATH_LIMIT &&
                          std::none_of(marker.plan.begin(), marker.plan.end(), is_control);
-    const bool digest_ok =
-        marker.digest.size() == BATCHAI_DIGEST_LENGTH &&
-        marker.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+    const bool digest_ok = marker.digest.size() == BATCHAI_DIGEST_LENGTH &&
+                           marker.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (!path_ok || !digest_ok || !output.empty()) return std::nullopt;
     return marker;
 }

@@ -123,12 +123,14 @@ void join_sandbox(spank_t handle) {
     if (!state.failure.empty()) refuse(handle, state.failure);
     const std::string bytes = read_reply(state.reply);
     if (bytes.empty())
-        refuse(handle, "batchai-node ended without a word; is it installed on this node in the "
-                       "same version as batchai.so?");
+        refuse(handle,
+               "batchai-node ended without a word; is it installed on this node in the "
+               "same version as batchai.so?");
     const std::optional<Reply> reply = parse_reply(bytes);
     if (!reply)
-        refuse(handle, "batchai-node and batchai.so do not understand each other; install both "
-                       "from one version");
+        refuse(handle,
+               "batchai-node and batchai.so do not understand each other; install both "
+               "from one version");
     if (!reply->ok) refuse(handle, reply->text);
     join(handle, state.anchor.handle);
     set_environment(handle, *reply);

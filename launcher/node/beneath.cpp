@@ -6,12 +6,11 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 
@@ -65,9 +64,9 @@ base::Result<Root> open_private_root(const std::string& path) {
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path,
                           "node_directory of site.lua must name a directory that each node has "
                           "and users may write to");
-    Root root{base::FileDescriptor(
-                  open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
-              path};
+    Root root{
+        base::FileDescriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+        path};
     if (!root.directory.valid())
         return base::fail(fmt::format("cannot be opened as a directory: {}", std::strerror(errno)),
                           path);
@@ -86,9 +85,9 @@ base::Result<base::FileDescriptor> make_beneath(const Root& root, std::string_vi
             return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), walked);
         base::FileDescriptor next = open_beneath(current.get(), name, O_PATH | O_DIRECTORY);
         if (!next.valid())
-            return base::fail(fmt::format("cannot be entered: {}", std::strerror(errno)), walked,
-                              errno == ELOOP ? "it is a symbolic link, which is not followed here"
-                                             : "");
+            return base::fail(
+                fmt::format("cannot be entered: {}", std::strerror(errno)), walked,
+                errno == ELOOP ? "it is a symbolic link, which is not followed here" : "");
         current = std::move(next);
     }
     return current;

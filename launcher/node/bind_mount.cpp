@@ -5,10 +5,9 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mount.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 
@@ -18,7 +17,8 @@ namespace {
 
 std::string source_hint(int code, const plan::Mount& mount) {
     if (code == ENOENT || code == ENOTDIR)
-        return fmt::format("the site maps it to {}, which is not a directory on this node", mount.source);
+        return fmt::format("the site maps it to {}, which is not a directory on this node",
+                           mount.source);
     if (code == EACCES) return "you have no right to enter it; ask its owner or the admin";
     if (code == ESTALE || code == ENOTCONN || code == EIO)
         return "the file system behind it does not answer; the admin can remount it";
@@ -54,9 +54,8 @@ base::Result<void> bind_mount(const plan::Mount& mount, const Root& root) {
     auto target = make_beneath(root, mount.target);
     if (!target) return tl::unexpected<base::Error>(target.error());
 
-    const base::FileDescriptor tree(
-        open_tree(source->get(), "",
-                  AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    const base::FileDescriptor tree(open_tree(
+        source->get(), "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
     if (!tree.valid()) return mount_error(mount, "open_tree", errno);
     mount_attr attributes{};
     attributes.attr_set = MOUNT_ATTR_RDONLY;

@@ -10,13 +10,12 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
@@ -67,10 +66,11 @@ std::string build_reply(const batchai::node::SandboxRequest& request, bool& ok) 
 }
 
 int sandbox(const batchai::node::SandboxRequest& request) {
-    for (const int descriptor : {BATCHAI_CONTROL_DESCRIPTOR, BATCHAI_READY_DESCRIPTOR,
-                                 BATCHAI_REPLY_DESCRIPTOR}) {
+    for (const int descriptor :
+         {BATCHAI_CONTROL_DESCRIPTOR, BATCHAI_READY_DESCRIPTOR, BATCHAI_REPLY_DESCRIPTOR}) {
         if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
-            return report({"is started by batchai.so, not by hand", "sandbox", {}, ExitCode::usage});
+            return report(
+                {"is started by batchai.so, not by hand", "sandbox", {}, ExitCode::usage});
     }
     // Besides the control pipe: slurmstepd may be killed while a task still holds its copy.
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

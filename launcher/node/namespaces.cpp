@@ -6,11 +6,10 @@
 #include <string_view>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 
@@ -39,7 +38,8 @@ base::Result<void> enter_private_namespaces() {
     // Without privileges the group map can be written only after setgroups() is given up.
     const auto mapped =
         write_map("/proc/self/setgroups", "deny")
-            .and_then([&] { return write_map("/proc/self/uid_map", fmt::format("{0} {0} 1", uid)); })
+            .and_then(
+                [&] { return write_map("/proc/self/uid_map", fmt::format("{0} {0} 1", uid)); })
             .and_then(
                 [&] { return write_map("/proc/self/gid_map", fmt::format("{0} {0} 1", gid)); });
     if (!mapped) return mapped;

@@ -9,11 +9,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "node/remove_tree.hpp"
@@ -58,7 +57,8 @@ Names read_names(int directory, const std::string& entry) {
     Names names;
     const base::FileDescriptor file = open_beneath(directory, entry, O_RDONLY | O_NONBLOCK);
     if (!file.valid()) return names;
-    for (const std::string_view line : base::split(read_all(file.get()), '\n')) {
+    const std::string text = read_all(file.get());
+    for (const std::string_view line : base::split(text, '\n')) {
         if (is_claimable(line)) names.emplace(line);
     }
     return names;
@@ -70,8 +70,8 @@ base::Result<void> note_name(int directory, const Root& root, const std::string&
     const base::FileDescriptor file =
         open_beneath(directory, job_id, O_WRONLY | O_APPEND | O_CREAT, 0600);
     const std::string line = name + '\n';
-    if (file.valid() && write(file.get(), line.data(), line.size()) ==
-                            static_cast<ssize_t>(line.size()))
+    if (file.valid() &&
+        write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
         return {};
     return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)),
                       fmt::format("{}/{}/{}", root.path, entries_name, job_id));

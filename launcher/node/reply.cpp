@@ -40,7 +40,8 @@ base::Result<void> check_environment(const std::vector<plan::Variable>& environm
         total += variable.name.size() + variable.value.size() + 2;
         if (variable.name.empty() || variable.name.find('=') != std::string::npos ||
             variable.name.find('\0') != std::string::npos)
-            return base::fail(fmt::format("\"{}\" cannot be the name of a variable", variable.name));
+            return base::fail(
+                fmt::format("\"{}\" cannot be the name of a variable", variable.name));
         if (variable.value.find('\0') != std::string::npos)
             return base::fail(
                 fmt::format("the value of the variable {} has a zero byte", variable.name));

@@ -25,8 +25,9 @@ base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
     const auto text = base::read_file(request.plan_path, plan_limit);
     if (!text) {
         base::Error error = text.error();
-        error.hint = "the job's directory must be on a file system that every node sees; "
-                     "BATCHAI_HOME moves it there";
+        error.hint =
+            "the job's directory must be on a file system that every node sees; "
+            "BATCHAI_HOME moves it there";
         return tl::unexpected<base::Error>(std::move(error));
     }
     if (base::sha256_hex(*text) != request.plan_digest)

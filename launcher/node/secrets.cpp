@@ -4,11 +4,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <jsoncons/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.hpp"
 

@@ -5,9 +5,8 @@
 #include <cstdlib>
 
 #include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/timestamp.hpp"

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tests/spank/fake_slurm.hpp"
+
+#include <array>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+namespace fake {
+
+Slurm& slurm() {
+    static Slurm value;
+    return value;
+}
+
+}  // namespace fake
+
+using fake::slurm;
+
+namespace {
+
+// A number without the enumeration's type in some versions of the header.
+constexpr auto success = static_cast<spank_err_t>(ESPANK_SUCCESS);
+
+}  // namespace
+
+extern "C" {
+
+spank_context_t spank_context(void) {
+    return slurm().context;
+}
+
+spank_err_t spank_option_register(spank_t, spank_option* option) {
+    slurm().registered[option->name] = *option;
+    return success;
+}
+
+spank_err_t spank_option_getopt(spank_t, spank_option* option, char** argument) {
+    const auto found = slurm().given.find(option->name);
+    if (found == slurm().given.end()) return ESPANK_ERROR;
+    if (option->has_arg != 0) *argument = found->second.data();
+    return success;
+}
+
+spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
+    if (slurm().context != S_CTX_REMOTE && slurm().context != S_CTX_JOB_SCRIPT)
+        return ESPANK_NOT_REMOTE;
+    va_list list;
+    va_start(list, item);
+    spank_err_t result = success;
+    if (item == S_JOB_UID) {
+        *va_arg(list, uid_t*) = slurm().uid;
+    } else if (item == S_JOB_GID) {
+        *va_arg(list, gid_t*) = slurm().gid;
+    } else if (item == S_JOB_ID) {
+        *va_arg(list, uint32_t*) = slurm().job_id;
+    } else if (slurm().context == S_CTX_JOB_SCRIPT) {
+        result = ESPANK_BAD_ARG;  // prolog and epilog know no more than these
+    } else if (item == S_JOB_STEPID) {
+        *va_arg(list, uint32_t*) = slurm().step_id;
+    } else if (item == S_JOB_LOCAL_TASK_COUNT) {
+        *va_arg(list, uint32_t*) = slurm().local_tasks;
+    } else if (item == S_JOB_SUPPLEMENTARY_GIDS) {
+        *va_arg(list, gid_t**) = slurm().groups.data();
+        *va_arg(list, int*) = static_cast<int>(slurm().groups.size());
+    } else {
+        result = ESPANK_BAD_ARG;
+    }
+    va_end(list);
+    return result;
+}
+
+spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int length) {
+    if (slurm().context != S_CTX_REMOTE) return ESPANK_NOT_REMOTE;
+    const auto found = slurm().environment.find(name);
+    if (found == slurm().environment.end()) return ESPANK_ENV_NOEXIST;
+    const auto room = static_cast<std::size_t>(length);
+    // As Slurm does: cut off, and say so.
+    std::snprintf(buffer, room, "%s", found->second.c_str());
+    return found->second.size() >= room ? ESPANK_NOSPACE : success;
+}
+
+spank_err_t spank_setenv(spank_t, const char* name, const char* value, int overwrite) {
+    if (slurm().context != S_CTX_REMOTE) return ESPANK_NOT_REMOTE;
+    if (overwrite == 0 && slurm().environment.contains(name)) return ESPANK_ENV_EXISTS;
+    slurm().environment[name] = value;
+    return success;
+}
+
+void slurm_error(const char* format, ...) {
+    std::array<char, 4096> line{};
+    va_list list;
+    va_start(list, format);
+    std::vsnprintf(line.data(), line.size(), format, list);
+    va_end(list);
+    slurm().log.emplace_back(line.data());
+    std::fprintf(stderr, "error: %s\n", line.data());
+}
+
+}  // extern "C"

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "spank/slurm.hpp"
+
+// Slurm's side of the interface, as far as the plugin uses it: the test program defines the spank_*
+// functions, and the real batchai.so, loaded with dlopen, calls them as it would call slurmstepd's.
+namespace fake {
+
+struct Slurm {
+    spank_context_t context = S_CTX_REMOTE;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::vector<gid_t> groups;
+    unsigned int job_id = 4711;
+    unsigned int step_id = 0;
+    unsigned int local_tasks = 1;
+    std::map<std::string, std::string> environment;  // the job's
+    std::map<std::string, std::string> given;        // options that the user gave
+    std::map<std::string, spank_option> registered;
+    std::vector<std::string> log;
+};
+
+// The one that the functions look at.
+Slurm& slurm();
+
+}  // namespace fake

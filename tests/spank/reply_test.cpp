@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "spank/reply.hpp"
+
+#include <cstring>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "node/reply.hpp"
+#include "spank/protocol.h"
+#include "spank/task.hpp"
+
+namespace {
+
+using batchai::spank::parse_reply;
+
+const std::string good = batchai::node::success_reply({{"A", "1"}, {"EMPTY", ""}, {"B", "x=y\nz"}});
+
+TEST(Reply, ArrivesAsItWasSent) {
+    const auto reply = parse_reply(good);
+    ASSERT_TRUE(reply);
+    EXPECT_TRUE(reply->ok);
+    EXPECT_EQ(reply->environment, (std::vector<std::string>{"A=1", "EMPTY=", "B=x=y\nz"}));
+}
+
+TEST(Reply, CarriesTheErrorsText) {
+    const auto reply =
+        parse_reply(batchai::node::failure_reply({"no such share", "/data", "ask", {}}));
+    ASSERT_TRUE(reply);
+    EXPECT_FALSE(reply->ok);
+    EXPECT_EQ(reply->text, "/data: no such share\nhint: ask");
+}
+
+TEST(Reply, IsRefusedWhenCutShortAnywhere) {
+    for (std::size_t length = 0; length < good.size(); ++length)
+        EXPECT_FALSE(parse_reply(std::string_view(good).substr(0, length))) << length;
+}
+
+TEST(Reply, IsRefusedWhenLongerThanItSays) {
+    EXPECT_FALSE(parse_reply(good + "x"));
+}
+
+TEST(Reply, IsRefusedWithLengthsThatOverflow) {
+    std::string bytes = good;
+    const std::uint32_t huge = 0xffffffffU;
+    std::memcpy(bytes.data() + offsetof(batchai_reply_header, text_length), &huge, sizeof huge);
+    EXPECT_FALSE(parse_reply(bytes));
+}
+
+TEST(Reply, OfAnotherVersionIsRefused) {
+    std::string bytes = good;
+    bytes[offsetof(batchai_reply_header, version)] ^= 0x40;
+    EXPECT_FALSE(parse_reply(bytes));
+}
+
+TEST(Reply, WithAVariableWithoutANameIsRefused) {
+    EXPECT_FALSE(parse_reply(batchai::node::success_reply({{"", "value"}})));
+}
+
+TEST(CountDevices, TakesTheNumberBeforeTheList) {
+    using batchai::spank::count_devices;
+    EXPECT_EQ(count_devices("4", "0,1"), 4);
+    EXPECT_EQ(count_devices("", "0,1"), 2);
+    EXPECT_EQ(count_devices("x", "GPU-1"), 1);
+    EXPECT_EQ(count_devices("", ""), 0);
+    EXPECT_EQ(count_devices("", "NoDevFiles"), 0);
+}
+
+}  // namespace

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The node side, with the real batchai-node: what a step gets, and how each failure ends.
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/digest.hpp"
+#include "plan/plan.hpp"
+#include "tests/spank/hooks.hpp"
+
+namespace {
+
+using batchai::plan::Mount;
+using batchai::plan::Plan;
+using fake::Ended;
+using fake::slurm;
+using testing::HasSubstr;
+
+class Step : public testing::Test {
+  protected:
+    Step() {
+        slurm() = fake::Slurm{};
+        fake::become_user_of_job(slurm());
+        slurm().environment = {{"PATH", "/usr/bin:/bin"}, {"SLURMD_NODENAME", "n2"}};
+        // The job's user may not be able to enter the build directory.
+        std::filesystem::copy_file(BATCHAI_NODE, scratch.path() / "batchai-node");
+        data = scratch.directory("data");
+        scratch.file("data/here", "some data\n");
+        plan.directories.node_root = (scratch.path() / "node").string();
+        plan.directories.job_temp = plan.directories.node_root + "/0123";
+        plan.directories.mount_root = plan.directories.job_temp + "/cluster-mounts";
+        plan.directories.job_mount_root = plan.directories.job_temp + "/mounts";
+        plan.directories.job_directory = scratch.directory("job").string();
+        plan.directories.shared_job_temp = plan.directories.job_directory + "/shared";
+        plan.mounts = {data_mount()};
+        plan.environment = {{"AZ_BATCHAI_JOB_MOUNT_ROOT", plan.directories.job_mount_root},
+                            {"GREETING", "two\nlines"}};
+    }
+
+    [[nodiscard]] Mount data_mount() const {
+        Mount mount;
+        mount.kind = "azureFileShares";
+        mount.name = "share";
+        mount.source = data.string();
+        mount.target = "deep/data";
+        return mount;
+    }
+
+    // Puts the plan where a job's environment leads to it.
+    void submit() {
+        const std::string text = to_json(plan);
+        slurm().environment["BATCHAI_PLAN"] = scratch.file("job/plan.json", text).string();
+        slurm().environment["BATCHAI_PLAN_DIGEST"] = batchai::base::sha256_hex(text);
+    }
+
+    Ended run(const std::string& script, std::vector<std::string> arguments = {}) {
+        arguments.push_back("node_program=" + node_program);
+        fake::Plugin plugin(arguments);
+        return fake::run_step(plugin, script);
+    }
+
+    fake::Scratch scratch;
+    std::filesystem::path data;
+    std::string node_program = (scratch.path() / "batchai-node").string();
+    Plan plan;
+};
+
+TEST_F(Step, SeesItsMountsAndNobodyElseDoes) {
+    submit();
+    const Ended ended = run("cat $AZ_BATCHAI_JOB_MOUNT_ROOT/deep/data/here");
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_EQ(ended.output, "some data\n");
+    const std::filesystem::path target = plan.directories.job_mount_root + "/deep/data";
+    EXPECT_TRUE(is_directory(target));
+    EXPECT_TRUE(is_empty(target)) << "the mount can be seen outside";
+}
+
+TEST_F(Step, GetsThePlansEnvironmentOverItsOwn) {
+    submit();
+    slurm().environment["GREETING"] = "inherited";
+    slurm().environment["SLURM_GPUS_ON_NODE"] = "2";
+    const Ended ended =
+        run("printf '%s|' \"$GREETING\" \"$AZ_BATCHAI_NUM_GPUS\" "
+            "\"$AZ_BATCH_NODE_ID\" \"$BATCHAI_SANDBOX\"");
+    EXPECT_EQ(ended.output, "two\nlines|2|n2|" + slurm().environment["BATCHAI_PLAN_DIGEST"] + "|");
+}
+
+TEST_F(Step, RunsAsTheUserAndKeepsTheWorkingDirectory) {
+    submit();
+    const std::filesystem::path here = std::filesystem::current_path();
+    std::filesystem::current_path(scratch.path());
+    const Ended ended = run("echo $(id -u) $(id -g) $(pwd); grep CapEff /proc/self/status");
+    std::filesystem::current_path(here);
+    EXPECT_THAT(ended.output,
+                HasSubstr(std::to_string(slurm().uid) + " " + std::to_string(slurm().gid) + " " +
+                          scratch.path().string() + "\n"));
+    EXPECT_THAT(ended.output, HasSubstr("CapEff:\t0000000000000000"));
+}
+
+TEST_F(Step, CannotWriteToAReadOnlyMount) {
+    plan.mounts[0].read_only = true;
+    submit();
+    const Ended ended = run("cd $AZ_BATCHAI_JOB_MOUNT_ROOT/deep/data && cat here && echo > new");
+    EXPECT_NE(ended.exit_code, 0);
+    EXPECT_EQ(ended.output, "some data\n");
+    EXPECT_THAT(ended.errors, HasSubstr("Read-only file system"));
+    EXPECT_FALSE(exists(data / "new"));
+}
+
+TEST_F(Step, GetsTheSourceMadeOnlyWhereThePlanSaysSo) {
+    plan.mounts[0].source = (scratch.path() / "storage/share").string();
+    plan.mounts[0].create_source = true;
+    submit();
+    EXPECT_EQ(run("echo kept > $AZ_BATCHAI_JOB_MOUNT_ROOT/deep/data/file").exit_code, 0);
+    EXPECT_EQ(scratch.read("storage/share/file"), "kept\n");
+}
+
+TEST_F(Step, IsRefusedWhenASourceIsMissing) {
+    plan.mounts[0].source = "/nonexistent/share";
+    submit();
+    const Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_EQ(ended.output, "") << "the task ran on the bare host";
+    EXPECT_THAT(ended.errors, HasSubstr("batchai: node n2: "));
+    EXPECT_THAT(ended.errors, HasSubstr("/nonexistent/share: No such file or directory"));
+    EXPECT_THAT(ended.errors, HasSubstr("hint: "));
+}
+
+TEST_F(Step, IsRefusedWhenThePlanWasChanged) {
+    submit();
+    scratch.file("job/plan.json", to_json(plan) + " ");
+    const Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_EQ(ended.output, "");
+    EXPECT_THAT(ended.errors, HasSubstr("has changed since the job was submitted"));
+}
+
+TEST_F(Step, IsRefusedWhenATargetLeadsThroughALink) {
+    submit();
+    scratch.directory("node");
+    chmod((scratch.path() / "node").c_str(), 0700);
+    std::filesystem::create_directory_symlink(data, scratch.path() / "node/0123");
+    const Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_THAT(ended.errors, HasSubstr("cannot be entered"));
+    EXPECT_FALSE(exists(data / "mounts"));
+}
+
+TEST_F(Step, IsRefusedWhenTheDigestIsMissingOrOdd) {
+    submit();
+    for (const std::string& odd :
+         {std::string(), std::string(64, 'G'), std::string(63, 'a'), std::string(100000, 'a')}) {
+        slurm().environment["BATCHAI_PLAN_DIGEST"] = odd;
+        const Ended ended = run("echo ran");
+        EXPECT_EQ(ended.exit_code, 1);
+        EXPECT_EQ(ended.output, "");
+    }
+}
+
+TEST_F(Step, IsRefusedWhenThePlansPathIsTooLong) {
+    submit();
+    slurm().environment["BATCHAI_PLAN"] = "/" + std::string(100000, 'x');
+    EXPECT_EQ(run("echo ran").exit_code, 1);
+}
+
+TEST_F(Step, IsRefusedWhenBatchaiNodeIsMissing) {
+    submit();
+    node_program = "/nonexistent/batchai-node";
+    const Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_THAT(ended.errors, HasSubstr("cannot start /nonexistent/batchai-node: No such file"));
+}
+
+TEST_F(Step, IsRefusedWhenBatchaiNodeEndsWithoutAWord) {
+    submit();
+    node_program = scratch.file("silent", "#!/bin/sh\nexit 0\n", true).string();
+    EXPECT_THAT(run("echo ran").errors, HasSubstr("ended without a word"));
+}
+
+TEST_F(Step, IsRefusedWhenBatchaiNodeTalksNonsense) {
+    submit();
+    node_program =
+        scratch.file("mad", "#!/bin/sh\nprintf 'garbage garbage garbage' >&5\necho >&4\n", true)
+            .string();
+    const Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_THAT(ended.errors, HasSubstr("do not understand each other"));
+}
+
+TEST_F(Step, IsRefusedAfterTheDeadlineWhenBatchaiNodeHangs) {
+    submit();
+    node_program = scratch
+                       .file("hanging",
+                             "#!/bin/sh\necho $$ > " + (scratch.path() / "pid").string() +
+                                 "\nexec sleep 600\n",
+                             true)
+                       .string();
+    const Ended ended = run("echo ran", {"timeout=1"});
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_THAT(ended.errors, HasSubstr("not ready after 1 s"));
+    EXPECT_NE(kill(std::stoi(scratch.read("pid")), 0), 0) << "it was left behind";
+}
+
+TEST_F(Step, GivesBatchaiNodeNoRootNoDescriptorsAndNoEnvironment) {
+    submit();
+    slurm().environment["LD_PRELOAD"] = "/evil.so";
+    setenv("SECRET_OF_SLURMSTEPD", "1", 1);
+    node_program = scratch
+                       .file("nosy",
+                             "#!/bin/sh\nexec > " + (scratch.path() / "seen").string() +
+                                 "\ngrep -E 'Uid|Gid|Groups|NoNewPrivs|CapPrm|SigBlk' "
+                                 "/proc/self/status\nls /proc/$$/fd | tr '\\n' ' '\nenv\n"
+                                 "cat /proc/self/oom_score_adj\n",
+                             true)
+                       .string();
+    EXPECT_EQ(run("echo ran").exit_code, 1);
+    unsetenv("SECRET_OF_SLURMSTEPD");
+    const std::string seen = scratch.read("seen");
+    const std::string uid = std::to_string(slurm().uid);
+    const std::string gid = std::to_string(slurm().gid);
+    EXPECT_THAT(seen, HasSubstr("Uid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\n"));
+    EXPECT_THAT(seen, HasSubstr("Gid:\t" + gid + "\t" + gid + "\t" + gid + "\t" + gid + "\n"));
+    EXPECT_THAT(seen, HasSubstr("CapPrm:\t0000000000000000"));
+    EXPECT_THAT(seen, HasSubstr("NoNewPrivs:\t1"));
+    EXPECT_THAT(seen, HasSubstr("SLURMD_NODENAME=n2"));
+    EXPECT_THAT(seen, testing::Not(HasSubstr("evil")));
+    EXPECT_THAT(seen, testing::Not(HasSubstr("SECRET_OF_SLURMSTEPD")));
+    // 0 to 5, and 10, where the shell keeps its script.
+    EXPECT_THAT(seen, HasSubstr("\n0 1 10 2 3 4 5 SLURMD_NODENAME"));
+}
+
+TEST_F(Step, HandsSecretsOnFromAFileThatOnlyTheUserCanRead) {
+    plan.secret_names = {"TOKEN"};
+    submit();
+    const auto file = scratch.file("job/secrets.json", R"({"TOKEN": "hush", "OTHER": "x"})");
+    Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_THAT(ended.errors, HasSubstr("chmod 600"));
+    EXPECT_THAT(ended.errors, testing::Not(HasSubstr("hush")));
+    ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+    ended = run("echo $TOKEN $OTHER");
+    EXPECT_EQ(ended.output, "hush\n");
+}
+
+TEST_F(Step, WithTheOptionButWithoutTheMarkerIsRefused) {
+    slurm().given["job-json"] = "job.json";
+    const Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_EQ(ended.output, "");
+    EXPECT_THAT(ended.errors, HasSubstr("--export"));
+}
+
+TEST_F(Step, WithTheOptionAndTheKillSwitchIsRefused) {
+    submit();
+    slurm().given["job-json"] = "job.json";
+    slurm().environment["BATCHAI_DISABLE"] = "1";
+    const Ended ended = run("echo ran");
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_THAT(ended.errors, HasSubstr("BATCHAI_DISABLE"));
+}
+
+TEST_F(Step, WithTheKillSwitchAloneIsLeftAlone) {
+    submit();
+    slurm().environment["BATCHAI_DISABLE"] = "1";
+    EXPECT_EQ(run("echo ran $BATCHAI_SANDBOX").output, "ran\n");
+}
+
+TEST_F(Step, OfAnotherJobIsLeftAlone) {
+    node_program = "/nonexistent";
+    EXPECT_EQ(run("echo ran $BATCHAI_SANDBOX").output, "ran\n");
+}
+
+TEST_F(Step, ThatIsTheBatchScriptOrTheExternStepIsLeftAlone) {
+    submit();
+    slurm().given["job-json"] = "job.json";
+    for (const unsigned int step : {0xfffffffbU, 0xfffffffcU}) {
+        slurm().step_id = step;
+        EXPECT_EQ(run("echo ran $BATCHAI_SANDBOX").output, "ran\n");
+    }
+}
+
+TEST_F(Step, LeavesATraceForTheExecutionLog) {
+    submit();
+    ASSERT_EQ(run("true").exit_code, 0);
+    const std::string trace = scratch.read("job/node/n2.log");
+    EXPECT_THAT(trace, HasSubstr("mounted azureFileShares \"share\" (" + data.string() + ") at "));
+    EXPECT_THAT(trace, testing::MatchesRegex("[0-9T:.+-]+ mounted(.|\n)*"));
+}
+
+class Epilog : public Step {
+  protected:
+    Ended epilog(std::vector<std::string> arguments) {
+        return fake::in_process([&] {
+            slurm().context = S_CTX_JOB_SCRIPT;
+            fake::Plugin plugin(arguments);
+            return plugin.call("slurm_spank_init") + plugin.call("slurm_spank_job_epilog");
+        });
+    }
+};
+
+TEST_F(Epilog, RemovesWhatTheJobLeftAndNothingElse) {
+    plan.directories.node_root =
+        (scratch.path() / ("batchai-" + std::to_string(slurm().uid))).string();
+    plan.directories.job_temp = plan.directories.node_root + "/0123";
+    plan.directories.mount_root = plan.directories.job_temp + "/cluster-mounts";
+    plan.directories.job_mount_root = plan.directories.job_temp + "/mounts";
+    plan.environment[0].value = plan.directories.job_mount_root;
+    submit();
+    ASSERT_EQ(run("touch " + plan.directories.job_temp + "/left; ln -s " + data.string() + " " +
+                  plan.directories.job_temp + "/link")
+                  .exit_code,
+              0);
+    const std::string other = plan.directories.node_root + "/4567";
+    std::filesystem::create_directory(other);
+    const std::vector<std::string> arguments{"node_program=" + node_program,
+                                             "node_directory=" + scratch.path().string()};
+    slurm().job_id = 4712;
+    EXPECT_EQ(epilog(arguments).exit_code, 0);
+    EXPECT_TRUE(std::filesystem::exists(plan.directories.job_temp)) << "another job's epilog";
+    slurm().job_id = 4711;
+    EXPECT_EQ(epilog(arguments).exit_code, 0);
+    EXPECT_FALSE(std::filesystem::exists(plan.directories.job_temp));
+    EXPECT_TRUE(std::filesystem::exists(other));
+    EXPECT_TRUE(exists(data / "here")) << "a link was followed";
+}
+
+TEST_F(Epilog, NeverFails) {
+    EXPECT_EQ(epilog({"node_program=/nonexistent"}).exit_code, 0);
+    const auto failing = scratch.file("failing", "#!/bin/sh\nexit 1\n", true).string();
+    EXPECT_EQ(epilog({"node_program=" + failing}).exit_code, 0);
+    const auto hanging = scratch.file("hanging", "#!/bin/sh\nexec sleep 600\n", true).string();
+    EXPECT_EQ(epilog({"node_program=" + hanging, "timeout=1"}).exit_code, 0);
+}
+
+}  // namespace

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The submitting side, in the contexts of srun (local) and of sbatch and salloc (allocator).
+#include "spank/submit.hpp"
+
+#include <cstdlib>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/spank/hooks.hpp"
+
+namespace {
+
+using fake::Ended;
+using fake::Plugin;
+
+const std::string digest(64, 'a');
+const std::string good_lines =
+    "BATCHAI_PLAN=/shared/plan.json\nBATCHAI_PLAN_DIGEST=" + digest + "\n";
+
+class Submitting : public testing::TestWithParam<spank_context_t> {
+  protected:
+    // A launcher that notes its arguments, one a line, and prints `lines`.
+    std::string launcher(const std::string& lines, int exit_code = 0) {
+        scratch.file("lines", lines);
+        return "launcher=" +
+               scratch
+                   .file("launcher",
+                         "#!/bin/sh\nfor word; do echo \"$word\"; done >> " +
+                             (scratch.path() / "arguments").string() + "\ncat " +
+                             (scratch.path() / "lines").string() + "\necho said >&2\nexit " +
+                             std::to_string(exit_code) + "\n",
+                         true)
+                   .string();
+    }
+
+    // The command's process: options from the environment first, then the command line.
+    Ended submit(const std::string& plugstack, const std::vector<std::string>& files) {
+        return fake::in_process([&] {
+            fake::slurm().context = GetParam();
+            Plugin plugin({plugstack});
+            plugin.call("slurm_spank_init");
+            for (const std::string& file : files) {
+                if (plugin.give("job-json", file.c_str()) != 0) return 80;
+            }
+            if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+            const char* const plan = getenv("BATCHAI_PLAN");
+            const char* const proof = getenv("BATCHAI_PLAN_DIGEST");
+            std::printf("%s %s\n", plan == nullptr ? "-" : plan, proof == nullptr ? "-" : proof);
+            return 0;
+        });
+    }
+
+    fake::Scratch scratch;
+};
+
+TEST_P(Submitting, HandsTheFileOverAndMarksTheJob) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    const Ended ended = submit(launcher(good_lines), {file});
+    EXPECT_EQ(ended.exit_code, 0);
+    EXPECT_EQ(ended.output, "/shared/plan.json " + digest + "\n");
+    EXPECT_EQ(scratch.read("arguments"), "hand-over\n--job-json\n" + file + "\n");
+    EXPECT_NE(ended.errors.find("said"), std::string::npos) << "stderr is the user's";
+}
+
+TEST_P(Submitting, WithoutTheOptionDoesNothing) {
+    const Ended ended = submit(launcher(good_lines), {});
+    EXPECT_EQ(ended.exit_code, 0);
+    EXPECT_EQ(ended.output, "- -\n");
+    EXPECT_FALSE(exists(scratch.path() / "arguments"));
+}
+
+TEST_P(Submitting, FailsWhenTheFileIsNotAccepted) {
+    const Ended ended = submit(launcher(good_lines, 3), {"job.json"});
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_NE(ended.errors.find("nothing is submitted"), std::string::npos);
+}
+
+TEST_P(Submitting, FailsWhenTheLauncherIsMissing) {
+    const Ended ended = submit("launcher=/nonexistent/batchai", {"job.json"});
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_NE(ended.errors.find("/nonexistent/batchai"), std::string::npos);
+}
+
+TEST_P(Submitting, FailsWhenTheLauncherAnswersSomethingElse) {
+    for (const std::string& lines :
+         {std::string(), std::string("BATCHAI_PLAN=/a\n"), good_lines + "more\n",
+          "BATCHAI_PLAN=relative\nBATCHAI_PLAN_DIGEST=" + digest + "\n",
+          std::string("BATCHAI_PLAN=/a\nBATCHAI_PLAN_DIGEST=abc\n"),
+          "BATCHAI_PLAN=/" + std::string(5000, 'x') + "\nBATCHAI_PLAN_DIGEST=" + digest + "\n",
+          std::string(1U << 20U, 'x')}) {
+        EXPECT_EQ(submit(launcher(lines), {"job.json"}).exit_code, 1) << lines.substr(0, 80);
+    }
+}
+
+TEST_P(Submitting, KeepsThePlanOfTheSameFile) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    const Ended ended = fake::in_process([&] {
+        setenv("BATCHAI_PLAN", "/old/plan.json", 1);
+        setenv("BATCHAI_PLAN_DIGEST", "old", 1);
+        setenv("BATCHAI_JOB_JSON", file.c_str(), 1);
+        const Ended inner = submit(launcher(good_lines), {file});
+        std::printf("%s", inner.output.c_str());
+        return inner.exit_code;
+    });
+    EXPECT_EQ(ended.output, "/old/plan.json old\n");
+}
+
+TEST_P(Submitting, MakesANewPlanForAnotherFile) {
+    const std::string other = scratch.file("other.json", "{}").string();
+    const Ended ended = fake::in_process([&] {
+        setenv("BATCHAI_PLAN", "/old/plan.json", 1);
+        setenv("BATCHAI_JOB_JSON", "/home/someone/job.json", 1);
+        setenv("SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json", "job.json", 1);
+        // Slurm applies the inherited option first, then the command line's.
+        const Ended inner = submit(launcher(good_lines), {"job.json", other});
+        std::printf("%s", inner.output.c_str());
+        return inner.exit_code;
+    });
+    EXPECT_EQ(ended.output, "/shared/plan.json " + digest + "\n");
+}
+
+TEST_P(Submitting, IsSwitchedOffByTheKillSwitch) {
+    const Ended ended = fake::in_process([&] {
+        setenv("BATCHAI_DISABLE", "1", 1);
+        const Ended inner = submit("launcher=/nonexistent", {"job.json"});
+        std::printf("%s", inner.output.c_str());
+        return inner.exit_code;
+    });
+    EXPECT_EQ(ended.exit_code, 0);
+    EXPECT_EQ(ended.output, "- -\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Contexts, Submitting, testing::Values(S_CTX_LOCAL, S_CTX_ALLOCATOR));
+
+TEST(NeedsHandOver, NotForARelativeNameThatCameWithTheEnvironment) {
+    // In another directory than the submission's, "job.json" means nothing.
+    const batchai::spank::Options options{"job.json", 1, false};
+    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json"};
+    EXPECT_FALSE(batchai::spank::needs_hand_over(options, inherited, "job.json"));
+}
+
+TEST(NeedsHandOver, ForTheSameRelativeNameOnTheCommandLineOfAnotherDirectory) {
+    const batchai::spank::Options options{"job.json", 2, false};
+    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json"};
+    EXPECT_TRUE(batchai::spank::needs_hand_over(options, inherited, "/home/b/job.json"));
+}
+
+TEST(Metadata, MatchesTheHeadersOfSlurm) {
+    const Ended ended = fake::in_process([] {
+        const Plugin plugin;
+        const auto* const version = static_cast<unsigned int*>(plugin.symbol("plugin_version"));
+        if (version == nullptr || *version != SLURM_VERSION_NUMBER) return 1;
+        if (plugin.symbol("plugin_name") == nullptr) return 2;
+        if (plugin.symbol("plugin_type") == nullptr) return 3;
+        // Slurm would call these two if they were there.
+        if (plugin.symbol("init") != nullptr || plugin.symbol("fini") != nullptr) return 4;
+        return 0;
+    });
+    EXPECT_EQ(ended.exit_code, 0);
+}
+
+TEST(Options, AreRegisteredWhereverSlurmReadsThem) {
+    for (const auto context : {S_CTX_LOCAL, S_CTX_ALLOCATOR, S_CTX_REMOTE}) {
+        const Ended ended = fake::in_process([&] {
+            fake::slurm().context = context;
+            Plugin plugin({"surprise=1", "timeout=never", "timeout=5"});
+            if (plugin.call("slurm_spank_init") != 0) return 1;
+            for (const auto& [name, option] : fake::slurm().registered) {
+                if (option.usage == nullptr || option.cb == nullptr) return 2;
+            }
+            return static_cast<int>(10 + fake::slurm().registered.size());
+        });
+        EXPECT_EQ(ended.exit_code, 12) << ended.errors;
+    }
+}
+
+TEST(PlugstackArguments, ThatAreUnknownAreLoggedAndPassedOver) {
+    const Ended ended = fake::in_process([] {
+        fake::slurm().context = S_CTX_ALLOCATOR;
+        Plugin plugin({"surprise=1", "timeout=0", "launcher=relative"});
+        plugin.call("slurm_spank_init");
+        return plugin.call("slurm_spank_init_post_opt") == 0
+                   ? static_cast<int>(fake::slurm().log.size())
+                   : 99;
+    });
+    EXPECT_EQ(ended.exit_code, 3) << ended.errors;
+}
+
+}  // namespace
