@@ -28,7 +28,11 @@ class Bootstrap {
     [[nodiscard]] virtual Done publish(const std::string& key, std::span<const std::byte> value,
                                        Deadline deadline) = 0;
 
-    // The value that `rank` published: fetched from its host when asked for.
+    // Returns when every rank has called it. Collective.
+    [[nodiscard]] virtual Done fence(Deadline deadline) = 0;
+
+    // The value that `rank` published: fetched from its host when asked for, so
+    // only while that rank has not left.
     [[nodiscard]] virtual Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
                                                                 Deadline deadline) = 0;
 

@@ -134,10 +134,20 @@ class PmixBootstrap final : public Bootstrap {
         if (status != PMIX_SUCCESS) return pmix_failure("PMIx_Put", status);
         status = PMIx_Commit();
         if (status != PMIX_SUCCESS) return pmix_failure("PMIx_Commit", status);
+        return fence(deadline);
+    }
 
+    [[nodiscard]] Done fence(Deadline deadline) override {
         const auto reply = std::make_shared<PmixReply<bool>>();
         void* ticket = PmixReply<bool>::ticket(reply);
-        status = PMIx_Fence_nb(nullptr, 0, nullptr, 0, fence_done, ticket);
+        // The fence carries the published data. Slurm does not wait for the others at all in a
+        // fence that carries none (mpi.conf: PMIxFenceBarrier is off by default; seen with
+        // 22.05.8), and a value that was not carried must be fetched from a host whose PMIx
+        // server ends with its last rank.
+        bool carry = true;
+        pmix_info_t with_data;
+        PMIX_INFO_LOAD(&with_data, PMIX_COLLECT_DATA, &carry, PMIX_BOOL);
+        auto status = PMIx_Fence_nb(nullptr, 0, &with_data, 1, fence_done, ticket);
         if (status == PMIX_OPERATION_SUCCEEDED || status != PMIX_SUCCESS) {
             PmixReply<bool>::discard(ticket);
             if (status == PMIX_OPERATION_SUCCEEDED) return {};
@@ -147,7 +157,7 @@ class PmixBootstrap final : public Bootstrap {
         if (status != PMIX_SUCCESS) {
             return pmix_failure("rank " + std::to_string(topology_.rank) + ": waiting for all " +
                                     std::to_string(topology_.size) +
-                                    " ranks to call mpib_init (PMIx_Fence)",
+                                    " ranks of the step (PMIx_Fence)",
                                 status);
         }
         return {};
@@ -209,7 +219,7 @@ Outcome<Topology> ask_topology(const pmix_proc_t& self) {
 
 std::string pmix_versions() {
     std::string client = PMIx_Get_version();
-    if (const auto comma = client.find(','); comma != std::string::npos) client.resize(comma);
+    if (const auto end = client.find(" (PMIx"); end != std::string::npos) client.resize(end);
     const char* server = std::getenv("PMIX_VERSION");
     return "PMIx client library: " + client +
            ", server: " + (server == nullptr ? "unknown" : server);

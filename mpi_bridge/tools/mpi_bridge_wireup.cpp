@@ -22,7 +22,6 @@ using mpi_bridge::Deadline;
 
 constexpr mpi_bridge::Seconds patience{30};
 constexpr const char* key = "mpi_bridge.wireup";
-constexpr const char* departure_key = "mpi_bridge.departure";
 constexpr int failed = 1;
 constexpr int usage_error = 2;
 
@@ -91,11 +90,9 @@ std::string meet_neighbour(mpi_bridge::Bootstrap& bootstrap) {
         return "rank " + std::to_string(topology.rank) + " got a wrong value from rank " +
                std::to_string(neighbour) + "; " + mpi_bridge::pmix_versions();
     }
-    // Slurm's PMIx server on a node ends with the node's last rank and then answers no question
-    // any more: nobody leaves before all have asked. Publishing ends with a fence.
-    const auto left =
-        bootstrap.publish(departure_key, value_of(topology.rank), Deadline::in(patience));
-    return left ? std::string() : left.error().text;
+    // A rank that left could not be asked any more.
+    const auto all_asked = bootstrap.fence(Deadline::in(patience));
+    return all_asked ? std::string() : all_asked.error().text;
 }
 
 int check(int expected) {

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
-#include <deque>
+#include <vector>
 
 #include <poll.h>
 #include <sched.h>
@@ -88,9 +88,7 @@ class UcxTransportImplementation final : public UcxTransport {
     void sleep(Deadline deadline);
     void destroy();
 
-    static void on_sent(void* request, ucs_status_t status, void* operation);
-    static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
-                            void* operation);
+    [[nodiscard]] static bool finished(Operation& operation);
 
     int rank_;
     int size_;
@@ -100,7 +98,7 @@ class UcxTransportImplementation final : public UcxTransport {
     int event_descriptor_ = -1;
     std::vector<std::byte> address_;
     std::unique_ptr<UcxPeers> peers_;
-    std::deque<Operation> operations_;  // UCX refers to them, so they keep their place
+    std::vector<Operation> operations_;
     std::vector<Request> unused_;
 };
 
@@ -189,18 +187,17 @@ Request UcxTransportImplementation::posted(Request id, void* request) {
     return id;
 }
 
-void UcxTransportImplementation::on_sent(void* request, ucs_status_t status, void* operation) {
-    auto& sent = *static_cast<Operation*>(operation);
-    sent.status = status;
-    sent.request = nullptr;
-    sent.done = true;
-    ucp_request_free(request);
-}
-
-void UcxTransportImplementation::on_received(void* request, ucs_status_t status,
-                                             const ucp_tag_recv_info_t* info, void* operation) {
-    if (status == UCS_OK) static_cast<Operation*>(operation)->received = *info;
-    on_sent(request, status, operation);
+bool UcxTransportImplementation::finished(Operation& operation) {
+    if (operation.done) return true;
+    const auto status = operation.receives
+                            ? ucp_tag_recv_request_test(operation.request, &operation.received)
+                            : ucp_request_check_status(operation.request);
+    if (status == UCS_INPROGRESS) return false;
+    ucp_request_free(operation.request);
+    operation.request = nullptr;
+    operation.status = status;
+    operation.done = true;
+    return true;
 }
 
 Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
@@ -209,10 +206,7 @@ Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
     if (!peer) return pass_on(std::move(peer));
     const Request id = new_operation(to, false);
     ucp_request_param_t params{};
-    params.op_attr_mask =
-        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    params.cb.send = on_sent;
-    params.user_data = &operations_[id];
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     params.memory_type = UCS_MEMORY_TYPE_HOST;
     return posted(id,
                   ucp_tag_send_nbx(*peer, data.data(), data.size(), encode(rank_, tag), &params));
@@ -228,12 +222,10 @@ Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
     operation.expected_bytes = data.size();
     operation.expected_tag = encode(from, tag);
     ucp_request_param_t params{};
-    params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                          UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_RECV_INFO;
-    params.cb.recv = on_received;
-    params.user_data = &operation;
+    // Always a request, because UCX 1.13 does not tell tag and length of a message that was there
+    // already when the receive is complete at once.
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     params.memory_type = UCS_MEMORY_TYPE_HOST;
-    params.recv_info.tag_info = &operation.received;
     return posted(id, ucp_tag_recv_nbx(worker_, data.data(), data.size(), operation.expected_tag,
                                        ~agreement_mask, &params));
 }
@@ -269,11 +261,11 @@ Done UcxTransportImplementation::result(const Operation& operation) const {
 }
 
 Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
-    const Operation& operation = operations_[request];
+    Operation& operation = operations_[request];
     Patience patience(crowded_);
-    while (!operation.done) {
+    while (!finished(operation)) {
         const bool moved = ucp_worker_progress(worker_) != 0;
-        if (operation.done) break;
+        if (finished(operation)) break;
         if (deadline.passed()) return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
         if (moved) continue;
         if (auto alive = check_alive(operation); !alive) return alive;
@@ -305,17 +297,18 @@ void UcxTransportImplementation::sleep(Deadline deadline) {
 void UcxTransportImplementation::abandon() {
     if (worker_ == nullptr) return;
     const auto deadline = Deadline::in(longest_abandon);
-    for (const Operation& operation : operations_) {
-        if (operation.posted && !operation.done && operation.receives) {
+    for (Operation& operation : operations_) {
+        if (operation.posted && operation.receives && !finished(operation)) {
             ucp_request_cancel(worker_, operation.request);
         }
     }
     peers_->close(true, deadline);
     const auto busy = [this] {
-        for (const Operation& operation : operations_) {
-            if (operation.posted && !operation.done) return true;
+        bool any = false;
+        for (Operation& operation : operations_) {
+            if (operation.posted && !finished(operation)) any = true;
         }
-        return false;
+        return any;
     };
     while (busy() && !deadline.passed())
         ucp_worker_progress(worker_);
