@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Man pages and completion scripts, written by the program itself from its command tree, and the
+# drop-in for the Azure CLI.
+set(pages
+    batchai
+    batchai-group
+    batchai-workspace
+    batchai-experiment
+    batchai-cluster
+    batchai-job
+    batchai-validate
+    batchai-run
+    batchai-version
+    batchai-completion)
+set(generated)
+foreach(page ${pages})
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/man/${page}.1")
+  add_custom_command(
+    OUTPUT "${file}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_CURRENT_BINARY_DIR}/man"
+    COMMAND batchai man ${page} > "${file}"
+    DEPENDS batchai
+    VERBATIM)
+  list(APPEND generated "${file}")
+  install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+endforeach()
+
+# shell;file name;where its users look for it
+foreach(entry "bash|batchai|bash-completion/completions" "zsh|_batchai|zsh/vendor-completions"
+              "fish|batchai.fish|fish/vendor_completions.d")
+  string(REPLACE "|" ";" entry "${entry}")
+  list(GET entry 0 shell)
+  list(GET entry 1 name)
+  list(GET entry 2 directory)
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/completion/${shell}/${name}")
+  add_custom_command(
+    OUTPUT "${file}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_CURRENT_BINARY_DIR}/completion/${shell}"
+    COMMAND batchai completion ${shell} > "${file}"
+    DEPENDS batchai
+    VERBATIM)
+  list(APPEND generated "${file}")
+  install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${directory}")
+endforeach()
+add_custom_target(batchai_generated ALL DEPENDS ${generated})
+
+# Whoever wants `az batchai …` to come here puts this directory at the head of PATH.
+set(drop_in "${CMAKE_CURRENT_BINARY_DIR}/az")
+file(RELATIVE_PATH target "${BATCHAI_LIBEXECDIR}/az-drop-in"
+     "${CMAKE_INSTALL_FULL_BINDIR}/batchai")
+file(CREATE_LINK "${target}" "${drop_in}" SYMBOLIC)
+install(FILES "${drop_in}" DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/batchai/az-drop-in")

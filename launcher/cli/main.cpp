@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/output/query.hpp"
+#include "cli/tree/arguments.hpp"
+#include "cli/tree/builder.hpp"
+
+namespace {
+
+using namespace batchai;
+using namespace batchai::cli;
+
+int complain(const base::Error& error) {
+    fmt::print(stderr, "batchai: error: {}\n", error.text());
+    return static_cast<int>(error.exit_code);
+}
+
+// Help and version are "errors" of CLI11 with exit code 0.
+int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "batchai: error: {}\n", error.what());
+    const auto* command = &app;
+    std::string words = "batchai";
+    while (!command->get_subcommands().empty()) {
+        command = command->get_subcommands().front();
+        words += " " + command->get_name();
+    }
+    fmt::print(stderr, "hint: `{} --help` shows how it is used\n", words);
+    return static_cast<int>(base::ExitCode::usage);
+}
+
+base::Result<OutputOptions> output_options(const GlobalOptions& global) {
+    OutputOptions options;
+    const auto format = output_format(global.output);
+    if (!format) return tl::unexpected(format.error());
+    options.format = *format;
+    options.query = global.query;
+    const auto* no_colour = std::getenv("NO_COLOR");
+    options.terminal = isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
+    // A fault in the query shows before the command acts, not after.
+    if (global.query) {
+        const auto checked = check_query(*global.query);
+        if (!checked) return tl::unexpected(checked.error());
+    }
+    return options;
+}
+
+int print_outcome(const Outcome& outcome, const OutputOptions& options) {
+    if (!outcome.value) return outcome.exit_code;
+    const auto text = render_output(*outcome.value, outcome.columns, options);
+    if (!text) return complain(text.error());
+    fmt::print("{}", *text);
+    return outcome.exit_code;
+}
+
+int command_main(std::vector<std::string> words) {
+    const auto tree = make_tree();
+    auto prepared = prepare_arguments(tree->app, std::move(words));
+    if (!prepared) return complain(prepared.error());
+    try {
+        std::vector<std::string> reversed(prepared->rbegin(), prepared->rend());
+        tree->app.parse(std::move(reversed));
+    } catch (const CLI::ParseError& error) {
+        return parse_failure(tree->app, error);
+    }
+    const auto options = output_options(tree->global);
+    if (!options) return complain(options.error());
+    const auto answer = tree->action();
+    if (!answer) return complain(answer.error());
+    return print_outcome(*answer, *options);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    try {
+        const int code = command_main({words + 1, words + count});
+        // A full disk shows here, not in the calls before.
+        if (std::fflush(stdout) != 0) {
+            return complain({"cannot write to standard output", "", "", base::ExitCode::failed});
+        }
+        return code;
+    } catch (const std::exception& error) {
+        return complain({error.what(), "", "", base::ExitCode::failed});
+    }
+}

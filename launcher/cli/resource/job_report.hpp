@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cli/output/value.hpp"
+#include "run/record.hpp"
+#include "slurm/client.hpp"
+#include "slurm/job_outcome.hpp"
+#include "store/store.hpp"
+
+namespace batchai::cli {
+
+// A job with all that is known of how it fares.
+struct JobReport {
+    store::Job job;
+    std::optional<run::Attempt> attempt;  // the newest
+    slurm::JobEvidence evidence;
+    slurm::ExecutionState state = slurm::ExecutionState::queued;
+
+    [[nodiscard]] bool ended() const {
+        return state == slurm::ExecutionState::succeeded || state == slurm::ExecutionState::failed;
+    }
+    [[nodiscard]] std::optional<int> exit_code() const { return slurm::exit_code(evidence); }
+    [[nodiscard]] std::optional<base::Time> start() const;
+    [[nodiscard]] std::optional<base::Time> end() const;
+};
+
+// Asks Slurm once for all jobs, then reads their records. When Slurm does not answer, jobs whose
+// record says that they ended are still reported; if any other is among them, that is an error.
+[[nodiscard]] base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
+                                                               const slurm::Client& client,
+                                                               std::vector<store::Job> jobs);
+[[nodiscard]] base::Result<JobReport> report_job(const store::Store& store,
+                                                 const slurm::Client& client,
+                                                 const store::JobKey& key);
+
+// The newest attempt only, without Slurm: cheap enough to look at every second.
+[[nodiscard]] base::Result<std::optional<run::Attempt>> latest_attempt(const store::Store& store,
+                                                                       const store::JobKey& key);
+
+// errors of executionInfo: [{code, message, details: [{name, value}]}], or null.
+[[nodiscard]] Value job_errors(const JobReport& report);
+
+// The object that `job show` prints: all keys of Batch AI, slurmJobId, and pendingReason while the
+// job is queued.
+[[nodiscard]] base::Result<Value> to_value(const JobReport& report);
+
+}  // namespace batchai::cli

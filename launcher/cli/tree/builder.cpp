@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/tree/builder.hpp"
+
+#include <fmt/format.h>
+
+namespace batchai::cli {
+
+CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& description) {
+    auto* group = parent.add_subcommand(name, description);
+    group->set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
+    group->require_subcommand(1);
+    return group;
+}
+
+CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
+                   const std::string& description, const std::string& example, Printing printing) {
+    auto* leaf = parent.add_subcommand(name, description);
+    leaf->set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
+    if (printing == Printing::by_engine) {
+        leaf->add_option("--output,-o", tree.global.output,
+                         "Output format: json, jsonc, table, tsv, none")
+            ->type_name("FORMAT")
+            ->group(global_arguments);
+        add_optional(*leaf, "--query", tree.global.query, "JMESPath query on the output")
+            ->type_name("JMESPATH")
+            ->group(global_arguments);
+    }
+    leaf->footer("Example:\n  " + example);
+    return leaf;
+}
+
+void add_group_option(CLI::App& leaf, ParentOptions& parents) {
+    add_optional(leaf, "--resource-group,-g", parents.group,
+                 "Name of the resource group [$BATCHAI_DEFAULTS_GROUP, $AZURE_DEFAULTS_GROUP, "
+                 "default]")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+}
+
+void add_workspace_option(CLI::App& leaf, ParentOptions& parents) {
+    add_group_option(leaf, parents);
+    add_optional(leaf, "--workspace,-w", parents.workspace,
+                 "Name of the workspace [$BATCHAI_DEFAULTS_WORKSPACE, $AZURE_DEFAULTS_WORKSPACE, "
+                 "default]")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+}
+
+void add_experiment_option(CLI::App& leaf, ParentOptions& parents) {
+    add_workspace_option(leaf, parents);
+    add_optional(leaf, "--experiment,-e", parents.experiment,
+                 "Name of the experiment [$BATCHAI_DEFAULTS_EXPERIMENT, "
+                 "$AZURE_DEFAULTS_EXPERIMENT, default]")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+}
+
+void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait) {
+    leaf.add_flag("--yes,-y", yes, "Do not ask for confirmation");
+    leaf.add_flag("--no-wait", no_wait, "Do not wait until Slurm has ended the jobs");
+}
+
+void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
+                     bool flag) {
+    const auto refuse = [names](const std::string& /*value*/) {
+        throw CLI::ValidationError(names.substr(0, names.find(',')), "not supported yet");
+    };
+    const auto text = description + " (not supported yet)";
+    if (flag) {
+        leaf.add_flag_function(
+                names, [refuse](std::int64_t /*count*/) { refuse(""); }, text)
+            ->group("Not Supported Yet");
+    } else {
+        leaf.add_option_function<std::string>(names, refuse, text)
+            ->type_name("TEXT")
+            ->group("Not Supported Yet");
+    }
+}
+
+std::unique_ptr<CommandTree> make_tree() {
+    auto tree = std::make_unique<CommandTree>();
+    auto& app = tree->app;
+    app.set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
+    app.set_version_flag("--version", std::string(BATCHAI_VERSION), "Show the version and exit")
+        ->group(global_arguments);
+    app.footer(
+        "Example:\n  batchai job create --name train --config-file job.json\n  batchai job file "
+        "stream --job train --file-name stdout.txt");
+    app.require_subcommand(1);
+    add_resource_verbs(*tree);
+    add_cluster_verbs(*tree);
+    add_job_verbs(*tree);
+    add_other_verbs(*tree);
+    return tree;
+}
+
+}  // namespace batchai::cli

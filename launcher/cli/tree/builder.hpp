@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "cli/outcome.hpp"
+#include "cli/resource/names.hpp"
+
+// The command line as a tree of CLI11: the one source of parsing, --help, man pages and completion.
+namespace batchai::cli {
+
+struct GlobalOptions {
+    std::string output = "json";
+    std::optional<std::string> query;
+};
+
+struct CommandTree {
+    CLI::App app{"Runs Batch AI jobs on a Slurm cluster", "batchai"};
+    GlobalOptions global;
+    // Of the verb that the command line named; set by parsing.
+    std::function<Answer()> action;
+};
+
+inline constexpr const char* resource_arguments = "Resource Id Arguments";
+inline constexpr const char* global_arguments = "Global Arguments";
+
+// Verbs that print nothing through the output engine have no --output and no --query.
+enum class Printing { by_engine, by_itself };
+
+// A group of verbs: "job", "job file".
+CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& description);
+
+CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
+                   const std::string& description, const std::string& example, Printing printing);
+
+// A verb with options of its own, which live as long as the tree.
+template <typename Options>
+std::pair<CLI::App*, std::shared_ptr<Options>> add_verb(CommandTree& tree, CLI::App& parent,
+                                                        const std::string& name,
+                                                        const std::string& description,
+                                                        const std::string& example,
+                                                        Answer (*verb)(const Options&),
+                                                        Printing printing = Printing::by_engine) {
+    auto options = std::make_shared<Options>();
+    auto* leaf = add_leaf(tree, parent, name, description, example, printing);
+    leaf->callback([&tree, options, verb] { tree.action = [options, verb] { return verb(*options); }; });
+    return {leaf, options};
+}
+
+// An option whose absence is known.
+template <typename T>
+CLI::Option* add_optional(CLI::App& leaf, const std::string& names, std::optional<T>& value,
+                          const std::string& description) {
+    return leaf.add_option_function<T>(
+        names, [&value](const T& given) { value = given; }, description);
+}
+
+void add_group_option(CLI::App& leaf, ParentOptions& parents);
+void add_workspace_option(CLI::App& leaf, ParentOptions& parents);  // with the group's
+void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // with both
+void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
+
+// An option of Batch AI that this program does not have yet: says so.
+void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
+                     bool flag = false);
+
+void add_resource_verbs(CommandTree& tree);  // group, workspace, experiment
+void add_cluster_verbs(CommandTree& tree);
+void add_job_verbs(CommandTree& tree);
+void add_other_verbs(CommandTree& tree);  // validate, run, hand-over, completion, man, version
+
+[[nodiscard]] std::unique_ptr<CommandTree> make_tree();
+
+}  // namespace batchai::cli

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/tree/completion.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/tree/walk.hpp"
+
+namespace batchai::cli {
+namespace {
+
+std::string command_names(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const auto* command : visible_commands(app))
+        names.push_back(command->get_name());
+    return fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string option_names(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const auto* option : visible_options(app, false)) {
+        for (auto& word : option_words(*option))
+            names.push_back(std::move(word));
+    }
+    return fmt::format("{}", fmt::join(names, " "));
+}
+
+bool takes_file(const CLI::Option& option) { return option.get_type_name() == "FILE"; }
+
+bool takes_positional_file(const CLI::App& app) {
+    for (const auto* option : visible_options(app, true)) {
+        if (option->get_name() == "file") return true;
+    }
+    return false;
+}
+
+// A shell pattern of the options that take a file: "--config-file|-f"; empty if none does.
+std::string file_options(const CLI::App& app) {
+    std::vector<std::string> words;
+    for (const auto* option : visible_options(app, false)) {
+        if (!takes_file(*option)) continue;
+        for (auto& word : option_words(*option))
+            words.push_back(std::move(word));
+    }
+    return fmt::format("{}", fmt::join(words, "|"));
+}
+
+// One arm for each command that has commands below it: the words so far decide where we are.
+std::string path_arms(const CLI::App& app) {
+    std::vector<std::string> arms;
+    for (const auto& command : all_commands(app)) {
+        if (!command.path.empty()) arms.push_back("\"" + command.text() + "\"");
+    }
+    return fmt::format("{}", fmt::join(arms, "|"));
+}
+
+std::string word_arms(const CLI::App& app, const char* file_action) {
+    std::string arms;
+    for (const auto& command : all_commands(app)) {
+        const auto files = file_options(*command.app);
+        std::string file_case;
+        if (!files.empty()) {
+            file_case = fmt::format("case \"$previous\" in {}) {}; return;; esac; ", files,
+                                    file_action);
+        }
+        if (takes_positional_file(*command.app)) {
+            file_case += fmt::format("[[ $current != -* ]] && {{ {}; return; }}; ", file_action);
+        }
+        arms += fmt::format("        \"{}\") {}words=\"{}\";;\n", command.text(), file_case,
+                            command_names(*command.app) + " " + option_names(*command.app));
+    }
+    return arms;
+}
+
+std::string bash_script(const CLI::App& app) {
+    return fmt::format(
+        R"(# bash completion of batchai, made by `batchai completion bash`
+_batchai() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+    local at="" word words=""
+    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        [[ -z $at && $word == batchai ]] && continue
+        case "${{at:+$at }}$word" in
+            {}) at="${{at:+$at }}$word";;
+        esac
+    done
+    COMPREPLY=()
+    case "$at" in
+{}    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}}
+complete -o filenames -F _batchai batchai
+)",
+        path_arms(app),
+        word_arms(app, "mapfile -t COMPREPLY < <(compgen -f -- \"$current\")"));
+}
+
+std::string zsh_script(const CLI::App& app) {
+    return fmt::format(
+        R"(#compdef batchai
+# zsh completion of batchai, made by `batchai completion zsh`
+_batchai() {{
+    local current="${{words[CURRENT]}}" previous="${{words[CURRENT-1]}}"
+    local at="" word
+    local -a typed=("${{(@)words[2,CURRENT-1]}}")
+    for word in "${{typed[@]}}"; do
+        [[ -z $at && $word == batchai ]] && continue
+        case "${{at:+$at }}$word" in
+            {}) at="${{at:+$at }}$word";;
+        esac
+    done
+    local words=""
+    case "$at" in
+{}    esac
+    compadd -- ${{=words}}
+}}
+if [[ $funcstack[1] == _batchai ]]; then _batchai "$@"; else compdef _batchai batchai; fi
+)",
+        path_arms(app), word_arms(app, "_files"));
+}
+
+// Inside of single quotes of fish only ' and \ are special.
+std::string fish_quoted(const std::string& text) {
+    std::string out = "'";
+    for (const char c : text) {
+        if (c == '\'' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + "'";
+}
+
+std::string fish_script(const CLI::App& app) {
+    std::string paths;
+    std::string lines;
+    for (const auto& command : all_commands(app)) {
+        if (!command.path.empty()) paths += " " + fish_quoted(command.text());
+        const auto at = fish_quoted("__batchai_at " + fish_quoted(command.text()));
+        for (const auto* child : visible_commands(*command.app)) {
+            lines += fmt::format("complete -c batchai -f -n {} -a {} -d {}\n", at,
+                                 child->get_name(), fish_quoted(child->get_description()));
+        }
+        for (const auto* option : visible_options(*command.app, false)) {
+            lines += fmt::format("complete -c batchai -n {}", at);
+            for (const auto& name : option->get_lnames())
+                lines += " -l " + name;
+            for (const auto& name : option->get_snames())
+                lines += " -s " + name;
+            const bool flag = option->get_items_expected_max() == 0;
+            if (!flag) lines += takes_file(*option) ? " -r -F" : " -x";
+            lines += " -d " + fish_quoted(option->get_description()) + "\n";
+        }
+    }
+    return fmt::format(
+        R"(# fish completion of batchai, made by `batchai completion fish`
+function __batchai_at
+    set -l at ''
+    for word in (commandline -opc)[2..-1]
+        set -l next (string trim -- "$at $word")
+        if contains -- "$next"{}
+            set at $next
+        end
+    end
+    test "$at" = "$argv[1]"
+end
+{})",
+        paths, lines);
+}
+
+}  // namespace
+
+std::string completion_script(const CLI::App& app, const std::string& shell) {
+    if (shell == "zsh") return zsh_script(app);
+    if (shell == "fish") return fish_script(app);
+    return bash_script(app);
+}
+
+}  // namespace batchai::cli

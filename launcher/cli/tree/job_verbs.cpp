@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/tree/builder.hpp"
+#include "cli/verbs/job.hpp"
+#include "cli/verbs/job_file.hpp"
+
+namespace batchai::cli {
+namespace {
+
+void add_name(CLI::App& leaf, JobOptions& options) {
+    leaf.add_option("--name,-n", options.name, "Name of the job")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_experiment_option(leaf, options.parents);
+}
+
+void add_create(CommandTree& tree, CLI::App& group) {
+    auto [leaf, options] =
+        add_verb(tree, group, "create", "Submit a job",
+                 "batchai job create --name train --cluster nc6 --config-file job.json\n"
+                 "  batchai job create --config-file job.json --dry-run",
+                 job_create);
+    add_optional(*leaf, "--name,-n", options->name, "Name of the job [the file's name]")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+    add_experiment_option(*leaf, options->parents);
+    add_optional(*leaf, "--cluster,-c", options->cluster,
+                 "Name or id of the cluster [the file's, else the site's default nodes]")
+        ->type_name("NAME");
+    leaf->add_option("--config-file,-f", options->file.path, "job.json; - is standard input")
+        ->type_name("FILE")
+        ->required();
+    add_optional(*leaf, "--storage-account-name", options->file.storage_account_name,
+                 "Storage account for the file's placeholders [$AZURE_BATCHAI_STORAGE_ACCOUNT]")
+        ->type_name("NAME");
+    add_optional(*leaf, "--storage-account-key", options->file.storage_account_key,
+                 "Its key; better given as $AZURE_BATCHAI_STORAGE_KEY")
+        ->type_name("KEY");
+    leaf->add_flag("--dry-run", options->dry_run,
+                   "Print the plan and the batch script; submit and change nothing");
+    leaf->add_flag("--ignore-container", options->file.ignore_container,
+                   "Run directly on the nodes in spite of containerSettings");
+    add_unsupported(*leaf, "--afs-name", "File share to mount");
+    add_unsupported(*leaf, "--afs-mount-path", "Where to mount it");
+    add_unsupported(*leaf, "--bfs-name", "Blob container to mount");
+    add_unsupported(*leaf, "--bfs-mount-path", "Where to mount it");
+    add_unsupported(*leaf, "--nfs", "File server to mount");
+    add_unsupported(*leaf, "--nfs-mount-path", "Where to mount it");
+}
+
+void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
+    leaf.add_option("--job,-j", options.job, "Name of the job")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_experiment_option(leaf, options.parents);
+    leaf.add_option("--output-directory-id,-d", options.directory_id,
+                    "stdouterr, or the id of an output directory [stdouterr]")
+        ->type_name("ID");
+    leaf.add_option("--path,-p", options.path, "Path below the directory [.]")->type_name("PATH");
+}
+
+void add_file_verbs(CommandTree& tree, CLI::App& job) {
+    auto& group = *add_group(job, "file", "List and follow the files that a job writes");
+    {
+        auto [leaf, options] = add_verb(tree, group, "list", "List a job's files",
+                                        "batchai job file list --job train --output table",
+                                        job_file_list);
+        add_file_options(*leaf, *options);
+        leaf->add_option("--expiry", options->expiry,
+                         "Accepted for the Azure CLI's sake: a file:// URL does not expire")
+            ->type_name("MINUTES");
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "stream", "Show a job's file as it grows, until the job ends",
+                     "batchai job file stream --job train --file-name stdout.txt", job_file_stream,
+                     Printing::by_itself);
+        add_file_options(*leaf, *options);
+        leaf->add_option("--file-name,-f", options->file_name, "Name of the file")
+            ->type_name("NAME")
+            ->required();
+    }
+}
+
+}  // namespace
+
+void add_job_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "job", "Submit and follow jobs");
+    const std::string example = "batchai job ";
+    add_create(tree, group);
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "show", "Show a job",
+                     example + "show --name train --query executionState", job_show);
+        add_name(*leaf, *options);
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "list", "List the jobs of an experiment",
+                                        example + "list --output table", job_list);
+        add_experiment_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "wait", "Wait until a job has ended; exit with its exit code",
+                     example + "wait --name train", job_wait, Printing::by_itself);
+        add_name(*leaf, *options);
+        leaf->add_option("--interval", options->interval,
+                         "Longest pause between two questions to Slurm [15]")
+            ->type_name("SECONDS")
+            ->check(CLI::Range(1, 3600));
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "terminate", "Stop a job; its record stays",
+                                        example + "terminate --name train --yes", job_terminate);
+        add_name(*leaf, *options);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "delete",
+                     "Delete a job, after stopping it if it runs; its output files stay",
+                     example + "delete --name train --yes", job_delete);
+        add_name(*leaf, *options);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+    add_file_verbs(tree, group);
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+namespace batchai::cli {
+
+// The subcommands that users see, in the order in which they were added.
+[[nodiscard]] std::vector<const CLI::App*> visible_commands(const CLI::App& app);
+
+// The options that users see; `positionals` or the named ones.
+[[nodiscard]] std::vector<const CLI::Option*> visible_options(const CLI::App& app,
+                                                              bool positionals);
+
+// A command and its path: {"job", "file", "list"}; the root has an empty path.
+struct Command {
+    const CLI::App* app = nullptr;
+    std::vector<std::string> path;
+
+    [[nodiscard]] std::string text() const;  // "job file list"
+};
+
+// The tree from `app` down, parents before children.
+[[nodiscard]] std::vector<Command> all_commands(const CLI::App& app);
+
+// "--name" and "-n" of an option.
+[[nodiscard]] std::vector<std::string> option_words(const CLI::Option& option);
+
+}  // namespace batchai::cli

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdio>
+
+#include <csignal>
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/uuid.hpp"
+#include "cli/resource/job_report.hpp"
+#include "cli/verbs/job.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "job/to_json.hpp"
+#include "plan/make.hpp"
+#include "store/names.hpp"
+
+namespace batchai::cli {
+namespace {
+
+constexpr const char* no_uuid = "00000000-0000-0000-0000-000000000000";
+
+// Between a submission and its record an interrupt would leave a job that nobody knows: it waits.
+class HeldSignals {
+  public:
+    HeldSignals() {
+        sigset_t held;
+        sigemptyset(&held);
+        for (const int number : {SIGINT, SIGTERM, SIGHUP})
+            sigaddset(&held, number);
+        sigprocmask(SIG_BLOCK, &held, &before_);
+    }
+    ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+    HeldSignals(const HeldSignals&) = delete;
+    HeldSignals& operator=(const HeldSignals&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
+base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const store::Store& store) {
+    const auto parent = experiment_key(options.parents);
+    store::JobKey key{parent.group, parent.workspace, parent.experiment, ""};
+    if (options.name) {
+        key.job = *options.name;
+    } else {
+        const auto stem = job_name_from_file(options.file.path);
+        key.job = stem;
+        // A name that nobody chose must not stand in the way of a second run.
+        for (int number = 2; !options.dry_run && store.job(key); ++number)
+            key.job = fmt::format("{}-{}", stem, number);
+    }
+    for (const auto& [kind, name] :
+         {std::pair(store::Kind::group, key.group), std::pair(store::Kind::workspace, key.workspace),
+          std::pair(store::Kind::experiment, key.experiment),
+          std::pair(store::Kind::job, key.job)}) {
+        const auto checked = store::check_name(kind, name);
+        if (!checked) return tl::unexpected(checked.error());
+    }
+    return key;
+}
+
+base::Arguments quoted(const std::vector<std::string>& words) {
+    base::Arguments out;
+    for (const auto& word : words)
+        out.push_back(base::shell_quote(word));
+    return out;
+}
+
+void print_dry_run(const Planned& planned, const store::JobFiles& files) {
+    fmt::print("{}\n# The batch script, and how it would be submitted:\n# sbatch --parsable",
+               planned.json);
+    for (const auto& word : quoted(plan::sbatch_options(planned.plan)))
+        fmt::print(" {}", word);
+    fmt::print(" {}\n{}", base::shell_quote(files.batch_script().string()),
+               plan::batch_script(planned.plan, launcher_path(), planned.digest));
+}
+
+store::Job record_of(const store::JobKey& key, const Planned& planned, std::string slurm_job_id) {
+    const auto& identity = planned.plan.identity;
+    store::Job job;
+    job.key = key;
+    job.uuid = identity.uuid;
+    job.subscription = identity.subscription;
+    job.cluster = identity.cluster;
+    job.tool_type = planned.plan.tool_type;
+    job.node_count = planned.plan.allocation.nodes;
+    job.properties_json = job::pretty(job::to_json(planned.spec));
+    job.plan_digest = planned.digest;
+    job.slurm_job_id = std::move(slurm_job_id);
+    job.creation_time = base::now();
+    return job;
+}
+
+base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& key,
+                                const Planned& planned) {
+    auto reservation = here.store.reserve(key);
+    if (!reservation) return tl::unexpected(reservation.error());
+    const auto& files = reservation->files();
+    const auto written = write_plan(files.directory().string(), planned);
+    if (!written) return tl::unexpected(written.error());
+    const auto script = base::write_atomically(
+        files.batch_script(), plan::batch_script(planned.plan, launcher_path(), planned.digest),
+        0700);
+    if (!script) return tl::unexpected(script.error());
+
+    const HeldSignals held;
+    auto id = here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string());
+    if (!id) return tl::unexpected(id.error());
+    auto job = record_of(key, planned, *id);
+    const auto committed = reservation->commit(job);
+    if (!committed) {
+        const auto cancelled = here.slurm.cancel(*id);
+        auto error = committed.error();
+        error.hint = cancelled ? fmt::format("Slurm job {} was cancelled", *id)
+                               : fmt::format("cancel Slurm job {} by hand: scancel {}", *id, *id);
+        return tl::unexpected(error);
+    }
+    return job;
+}
+
+// The job as it is right after submission. Slurm may be too busy to say more: then it is queued.
+Answer created(const Surroundings& here, const store::Job& job) {
+    const auto report = report_job(here.store, here.slurm, job.key);
+    if (!report) {
+        say(fmt::format("submitted as Slurm job {}", job.slurm_job_id));
+        return tl::unexpected(report.error());
+    }
+    auto value = to_value(*report);
+    if (!value) return tl::unexpected(value.error());
+    return Outcome{std::move(*value), {}};
+}
+
+}  // namespace
+
+Answer job_create(const JobCreateOptions& options) {
+    const auto here = open_surroundings();
+    if (!here) return tl::unexpected(here.error());
+    const auto key = choose_key(options, here->store);
+    if (!key) return tl::unexpected(key.error());
+    if (!options.dry_run && here->store.job(*key)) {
+        return base::fail(
+            "A job with given name, experiment, workspace and resource group already exists.");
+    }
+    const auto text = read_job_file(options.file.path);
+    if (!text) return tl::unexpected(text.error());
+    const plan::Identity identity{here->site.subscription,
+                                  key->group,
+                                  key->workspace,
+                                  key->experiment,
+                                  key->job,
+                                  "",
+                                  options.dry_run ? no_uuid : base::random_uuid()};
+    const auto files = here->store.job_files(*key);
+    const auto planning =
+        plan_job(here->store, here->site, *text, options.file, {options.cluster, !options.dry_run},
+                 identity, files.directory().string());
+    if (!planning) return tl::unexpected(planning.error());
+    fmt::print(stderr, "{}", planning->report);
+    if (!planning->planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+    if (options.dry_run) {
+        print_dry_run(*planning->planned, files);
+        return Outcome{};
+    }
+    const auto parents = ensure_experiment(here->store, here->site, options.parents);
+    if (!parents) return tl::unexpected(parents.error());
+    const auto job = submit(*here, *key, *planning->planned);
+    if (!job) return tl::unexpected(job.error());
+    return created(*here, *job);
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/outcome.hpp"
+
+namespace batchai::cli {
+
+struct RunVerbOptions {
+    std::optional<std::string> plan;    // none: $BATCHAI_PLAN
+    std::optional<std::string> digest;  // none: $BATCHAI_PLAN_DIGEST
+};
+
+// `batchai run` inside an allocation; its exit code is the job's.
+[[nodiscard]] Answer run_plan(const RunVerbOptions& options);
+
+struct VersionOptions {};
+
+// The version of this program and, if it answers, of Slurm.
+[[nodiscard]] Answer version(const VersionOptions& options);
+
+}  // namespace batchai::cli

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "base/error.hpp"
+#include "site/site.hpp"
+#include "slurm/client.hpp"
+#include "store/store.hpp"
+
+namespace batchai::cli {
+
+// What nearly every verb works with.
+struct Surroundings {
+    store::Store store;
+    site::Site site;
+    slurm::Client slurm;
+};
+
+[[nodiscard]] base::Result<Surroundings> open_surroundings();
+
+}  // namespace batchai::cli
