@@ -51,6 +51,7 @@ const site::VmSize* vm_size_of(Planning& planning) {
     if (const auto found = sizes.find(wanted); found != sizes.end()) return &found->second;
     if (planning.site.any_vm_size) return nullptr;
     std::vector<std::string_view> names;
+    names.reserve(sizes.size());
     for (const auto& [name, size] : sizes)
         names.emplace_back(name);
     const auto guess = base::nearest(wanted, names);

@@ -60,7 +60,7 @@ bool on_mount(const Planning& planning, std::string_view path) {
 // A directory that the job writes to; empty after a fault.
 std::string absolute_path(Planning& planning, std::string_view key, std::string_view text,
                           std::string_view pointer) {
-    const std::string path = normalized(planning.expand(text, pointer));
+    std::string path = normalized(planning.expand(text, pointer));
     if (!path.starts_with('/')) {
         planning.findings.add(
             Finding::bad_path, pointer,

@@ -153,6 +153,7 @@ void add_container(Planning& planning, const job::AzureBlobFileSystem& blob, std
 template <typename Map>
 std::string known_names(const Map& map, std::string_view what, std::string_view site_key) {
     std::vector<std::string_view> names;
+    names.reserve(map.size());
     for (const auto& [name, value] : map)
         names.emplace_back(name);
     if (names.empty())
