@@ -8,6 +8,7 @@ One rank alone works too. What makes it distributed is marked with "Distributed:
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 import os
 import socket
@@ -22,6 +23,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import layers
+
+# The model is wanted in this format; being told so at every checkpoint hides real errors.
+logging.getLogger("absl").addFilter(lambda record: "HDF5 file" not in record.getMessage())
 
 CLASS_COUNT = 10
 MODEL_FILE = "keras_cifar10_trained_model.h5"
