@@ -29,8 +29,8 @@ void read_vm_size(TableReader& entry, VmSize& size) {
 void read_storage(TableReader& table, Site& site) {
     table.each("storage_accounts", [&](const std::string& name, TableReader& entry) {
         StorageAccount& account = site.storage_accounts[name];
-        entry.directory("file_share_directory", account.file_share_directory, true);
-        entry.directory("blob_container_directory", account.blob_container_directory, true);
+        entry.directory_pattern("file_share_directory", account.file_share_directory);
+        entry.directory_pattern("blob_container_directory", account.blob_container_directory);
         entry.flag("read_only", account.read_only);
     });
     table.each("file_servers", [&](const std::string& name, TableReader& entry) {

@@ -97,22 +97,31 @@ void TableReader::words(std::string_view key, std::vector<std::string>& value) {
     lua_pop(state_, 1);
 }
 
-void TableReader::directory(std::string_view key, std::string& value, bool pattern) {
+void TableReader::absolute_path(std::string_view key, std::string& value) {
     std::string path = value;
     text(key, path);
-    if (fault_ || path == value) return;
-    if (!path.starts_with('/'))
+    if (fault_) return;
+    if (!path.empty() && !path.starts_with('/'))
         return fail(key, fmt::format("\"{}\" is not an absolute path", path));
     if (has_dots(path)) return fail(key, fmt::format("\"{}\" has a . or .. component", path));
-    const std::size_t percent = path.find('%');
-    if (percent != std::string::npos) {
-        const bool one_share = pattern && path.compare(percent, 2, "%s") == 0 &&
-                               path.find('%', percent + 1) == std::string::npos;
-        if (!one_share)
-            return fail(key, fmt::format("\"{}\" has a % that is not one %s", path),
-                        pattern ? "%s stands for the share or container" : "use a plain path here");
-    }
     value = std::move(path);
+}
+
+void TableReader::directory(std::string_view key, std::string& value) {
+    absolute_path(key, value);
+    if (value.empty()) return fail(key, "is missing; it must be an absolute path");
+    if (value.find('%') != std::string::npos) fail(key, "holds a %; use a plain path here");
+}
+
+void TableReader::directory_pattern(std::string_view key, std::string& value) {
+    absolute_path(key, value);
+    if (value.empty()) return;
+    const std::size_t percent = value.find('%');
+    const bool one_share = percent != std::string::npos && value.compare(percent, 2, "%s") == 0 &&
+                           value.find('%', percent + 1) == std::string::npos;
+    if (!one_share)
+        fail(key, fmt::format("\"{}\" has not exactly one %s", value),
+             "%s stands for the share or container, so that each has its own directory");
 }
 
 std::vector<std::string> TableReader::keys(int table, std::string_view of) {

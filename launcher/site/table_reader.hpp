@@ -29,8 +29,10 @@ class TableReader {
     void flag(std::string_view key, bool& value);
     void count(std::string_view key, int& value);  // an integer from 0 up
     void words(std::string_view key, std::vector<std::string>& value);
-    // An absolute path without "." and ".." components; "%s" in it only where `pattern` says so.
-    void directory(std::string_view key, std::string& value, bool pattern = false);
+    // An absolute path without "." and ".." components. A plain one must be there; a pattern may be
+    // absent and has one "%s", for the share or container.
+    void directory(std::string_view key, std::string& value);
+    void directory_pattern(std::string_view key, std::string& value);
     // A table of text by text, in the order of its keys.
     void pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& value);
     // A table of tables by name.
@@ -44,6 +46,7 @@ class TableReader {
     // Pushes the value and is true when it is there and of the wanted Lua type.
     bool push(std::string_view key, int type, std::string_view wanted);
     void fail(std::string_view key, std::string what, std::string hint = {});
+    void absolute_path(std::string_view key, std::string& value);
     [[nodiscard]] std::string name_of(std::string_view key) const;
     // The names of the table's keys in order; a key that is no text is a fault.
     std::vector<std::string> keys(int table, std::string_view of);

@@ -83,9 +83,15 @@ TEST_F(SiteTest, RefusesPathsThatAreNotPlain) {
               "node_directory: \"tmp\" is not an absolute path");
     EXPECT_EQ(refusal("return { file_servers = { a = { directory = '/x/../y' } } }"),
               "file_servers.a.directory: \"/x/../y\" has a . or .. component");
-    EXPECT_NE(refusal("return { storage_accounts = { a = { file_share_directory = '/%d' } } }")
-                  .find("% that is not one %s"),
-              std::string::npos);
+    EXPECT_EQ(refusal("return { named_mounts = { a = {} } }"),
+              "named_mounts.a.directory: is missing; it must be an absolute path");
+    for (const char* pattern : {"/%d", "/all", "/%s/%s"})
+        EXPECT_NE(
+            refusal(std::string("return { storage_accounts = { a = { file_share_directory = '") +
+                    pattern + "' } } }")
+                .find("has not exactly one %s"),
+            std::string::npos)
+            << pattern;
 }
 
 TEST_F(SiteTest, GivesTheLineOfASyntaxError) {
