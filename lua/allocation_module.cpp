@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // The Lua module that cli_filter.lua loads into sbatch, srun and salloc: says which allocation a
-// job file asks for. It asks the launcher, in a process of its own, because site.lua is read with
+// job file asks for. It asks batchai-allocation, a process of its own, because site.lua is read with
 // another Lua than Slurm's, and two of them in one process would take each other's functions.
 
 #include <exception>
@@ -24,7 +24,7 @@ void push_failure(lua_State* state, const std::string& text) {
     lua_pushlstring(state, text.data(), text.size());
 }
 
-// Lines "option=value", as `batchai allocation` prints them.
+// Lines "option=value", as batchai-allocation prints them.
 void push_settings(lua_State* state, const std::string& lines) {
     lua_newtable(state);
     for (const std::string_view line : batchai::base::split(lines, '\n')) {
@@ -41,7 +41,7 @@ void push_settings(lua_State* state, const std::string& lines) {
 int allocation(lua_State* state) {
     const char* path = luaL_checkstring(state, 1);
     try {
-        Arguments arguments{BATCHAI_LAUNCHER, "allocation", "--job-json", path};
+        Arguments arguments{BATCHAI_ALLOCATION, "--job-json", path};
         if (lua_toboolean(state, 2) != 0) arguments.emplace_back("--ignore-container");
         const auto done = batchai::base::run(arguments);
         if (done && done->exit_code == 0) {
