@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C API in a process that nobody launched: rank 0 of 1.
+#include <array>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "mpi_bridge.h"
+
+namespace {
+
+class AloneTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        setenv("MPI_BRIDGE_ALONE", "1", 1);
+        ASSERT_EQ(mpib_init(), MPIB_OK) << mpib_last_error();
+    }
+    void TearDown() override { EXPECT_EQ(mpib_finalize(), MPIB_OK); }
+};
+
+TEST(NotInitialised, CallsAreRefusedAndQueriesSayMinusOne) {
+    ASSERT_EQ(mpib_initialized(), 0);
+    EXPECT_EQ(mpib_rank(), -1);
+    EXPECT_EQ(mpib_cross_size(), -1);
+    EXPECT_EQ(mpib_barrier(), MPIB_ERROR_NOT_INITIALIZED);
+    EXPECT_NE(std::string(mpib_last_error()).find("mpib_init"), std::string::npos);
+}
+
+TEST_F(AloneTest, IsRankZeroOfOneAndInitialisesTwice) {
+    EXPECT_EQ(mpib_init(), MPIB_OK);
+    EXPECT_EQ(mpib_rank(), 0);
+    EXPECT_EQ(mpib_size(), 1);
+    EXPECT_EQ(mpib_local_size(), 1);
+    EXPECT_EQ(mpib_is_homogeneous(), 1);
+}
+
+TEST_F(AloneTest, CollectivesCopyTheOwnPart) {
+    const std::array<float, 3> send = {1, -2, 3};
+    std::array<float, 3> recv = {9, 9, 9};
+    const std::size_t count = send.size();
+    const std::size_t bytes = sizeof send;
+    ASSERT_EQ(mpib_allreduce(send.data(), recv.data(), count, MPIB_FLOAT32, MPIB_AVERAGE), MPIB_OK);
+    EXPECT_EQ(recv, send);
+    recv.fill(9);
+    ASSERT_EQ(mpib_reduce_scatter(send.data(), recv.data(), &count, MPIB_FLOAT32, MPIB_SUM),
+              MPIB_OK);
+    EXPECT_EQ(recv, send);
+    recv.fill(9);
+    ASSERT_EQ(mpib_allgather(send.data(), recv.data(), bytes), MPIB_OK);
+    EXPECT_EQ(recv, send);
+    recv.fill(9);
+    ASSERT_EQ(mpib_alltoall(send.data(), recv.data(), bytes), MPIB_OK);
+    EXPECT_EQ(recv, send);
+    EXPECT_EQ(mpib_broadcast(recv.data(), bytes, 0), MPIB_OK);
+    EXPECT_EQ(mpib_barrier(), MPIB_OK);
+    EXPECT_EQ(mpib_allreduce(nullptr, nullptr, 0, MPIB_INT8, MPIB_SUM), MPIB_OK);
+}
+
+TEST_F(AloneTest, WrongArgumentsAreRefusedAndBreakNothing) {
+    std::array<float, 4> data{};
+    EXPECT_EQ(mpib_allreduce(data.data(), nullptr, 4, MPIB_FLOAT32, MPIB_SUM),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_allreduce(data.data(), data.data() + 1, 3, MPIB_FLOAT32, MPIB_SUM),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_allreduce(data.data(), data.data(), std::numeric_limits<size_t>::max(),
+                             MPIB_FLOAT32, MPIB_SUM),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_allreduce(data.data(), data.data(), 4, static_cast<mpib_datatype>(9), MPIB_SUM),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_broadcast(data.data(), 4, 1), MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_set_timeout(0), MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_barrier(), MPIB_OK);
+}
+
+}  // namespace
