@@ -36,7 +36,7 @@ base::Result<void> enter_private_namespaces() {
             "the admin must allow them: user.max_user_namespaces above 0 and, where it exists, "
             "kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0");
     // Without privileges the group map can be written only after setgroups() is given up.
-    const auto mapped =
+    auto mapped =
         write_map("/proc/self/setgroups", "deny")
             .and_then(
                 [&] { return write_map("/proc/self/uid_map", fmt::format("{0} {0} 1", uid)); })

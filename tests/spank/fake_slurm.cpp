@@ -65,7 +65,7 @@ spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
         *va_arg(list, gid_t**) = slurm().groups.data();
         *va_arg(list, int*) = static_cast<int>(slurm().groups.size());
     } else {
-        result = ESPANK_BAD_ARG;
+        result = ESPANK_NOT_AVAIL;  // exists, but the plugin is not known to ask for it
     }
     va_end(list);
     return result;

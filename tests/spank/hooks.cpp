@@ -51,9 +51,11 @@ void become(const Slurm& slurm) {
     become(slurm());
     if (plugin.call("slurm_spank_task_init") < 0) _exit(98);
     std::vector<std::string> entries;
+    entries.reserve(slurm().environment.size());
     for (const auto& [name, value] : slurm().environment)
-        entries.push_back(name + '=' + value);
+        entries.emplace_back(name).append(1, '=').append(value);
     std::vector<char*> environment;
+    environment.reserve(entries.size() + 1);
     for (std::string& entry : entries)
         environment.push_back(entry.data());
     environment.push_back(nullptr);

@@ -3,10 +3,9 @@
 
 #include <filesystem>
 
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <gtest/gtest.h>
 
 #include "tests/unit/node/scratch.hpp"
 

@@ -62,7 +62,9 @@ TEST_F(Registry, LeavesOtherJobsAlone) {
     EXPECT_TRUE(exists("by-job/70"));
 }
 
-TEST_F(Registry, KnowsNothingOfOtherPeoplesJobs) { EXPECT_TRUE(release(root, "12345")); }
+TEST_F(Registry, KnowsNothingOfOtherPeoplesJobs) {
+    EXPECT_TRUE(release(root, "12345"));
+}
 
 TEST_F(Registry, RemovesALinkAndNotWhatItPointsTo) {
     const Scratch elsewhere;

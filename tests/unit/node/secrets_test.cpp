@@ -4,9 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include <sys/stat.h>
-
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "node/reply.hpp"
 #include "spank/protocol.h"
@@ -50,8 +49,8 @@ TEST_F(Secrets, ReachedThroughALinkAreRefused) {
 }
 
 TEST_F(Secrets, AreNeverQuotedInAMessage) {
-    for (const char* text : {R"({"TOKEN": hush})", R"({"TOKEN": ["hush"]})", R"(["hush"])",
-                             R"({"OTHER": "hush"})"}) {
+    for (const char* text :
+         {R"({"TOKEN": hush})", R"({"TOKEN": ["hush"]})", R"(["hush"])", R"({"OTHER": "hush"})"}) {
         write(text);
         const auto secrets = read();
         ASSERT_FALSE(secrets) << text;

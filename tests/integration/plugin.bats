@@ -1,0 +1,203 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The plugin in a real Slurm: --job-json for srun, sbatch and salloc, as an ordinary user.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+share=/shared/plugin-test
+
+setup_file() {
+    as_root_on login install -d -m 1777 "$share" "$share/data"
+    as_user_on login bash -c "echo from-the-share > $share/data/file.txt"
+}
+
+# job NODES [SOURCE]: a job file at $share/job.json that mounts SOURCE and checks nothing else.
+job() {
+    as_user bash -c "cat > $share/job.json" << JSON
+{
+  "properties": {
+    "nodeCount": $1,
+    "stdOutErrPathPrefix": "\$AZ_BATCHAI_JOB_MOUNT_ROOT/data",
+    "mountVolumes": {
+      "unmanagedFileSystems": [
+        {"mountCommand": "${2:-data}", "relativeMountPath": "data"}
+      ]
+    },
+    "environmentVariables": [{"name": "COLOUR", "value": "blue"}],
+    "customToolkitSettings": {"commandLine": "true"}
+  }
+}
+JSON
+    as_user bash -c "cat > $share/site.lua" << LUA
+return {
+  named_mounts = {
+    data = { directory = "$share/data" },
+    gone = { directory = "$share/gone" },
+  },
+}
+LUA
+}
+
+with_site() { as_user env "BATCHAI_SITE=$share/site.lua" "$@"; }
+
+nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
+
+# Something besides the registry below a user's private directory, or nothing of that kind.
+job_directory_on() { as_root_on "$1" sh -c 'ls /tmp/batchai-* | grep -qv by-job'; }
+no_job_directory_on() { ! job_directory_on "$1"; }
+
+no_node_is_drained() {
+    local drained
+    drained=$(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N)
+    if [[ -n $drained ]]; then
+        echo "drained: $drained" >&2
+        return 1
+    fi
+}
+
+# Breaks when the mount, the environment or the identity does not reach a task on some node.
+@test "srun --job-json runs with the mounts and variables of the file on every node" {
+    job 4
+    run with_site srun --job-json="$share/job.json" bash -c \
+        'echo "$(id -un) $COLOUR $AZ_BATCH_NODE_ID $(cat $AZ_BATCHAI_JOB_MOUNT_ROOT/data/file.txt)"'
+    echo "$output"
+    [[ $status -eq 0 ]]
+    for host in h1 h2 h3 h4; do
+        [[ $output == *"alice blue $host from-the-share"* ]]
+    done
+}
+
+# Breaks when mounts are made in the host's namespace, or an anchor outlives its step.
+@test "the mount is visible in the step only, and no anchor is left behind it" {
+    job 1
+    run with_site srun -w h1 --job-json="$share/job.json" bash -c \
+        'grep -c " $AZ_BATCHAI_JOB_MOUNT_ROOT/data " /proc/self/mountinfo'
+    [[ $status -eq 0 && $output == *1* ]]
+    run as_root_on h1 grep -c /mounts/data /proc/self/mountinfo
+    [[ $output == 0 ]]
+    wait_until 10 nothing_is_queued
+    run as_root_on h1 pgrep batchai-node
+    [[ $status -eq 1 ]]
+}
+
+# Breaks when the filter does not set the sizes, or the inner srun does not inherit the plan.
+@test "sbatch --job-json takes four nodes from the file and its srun has the mounts" {
+    job 4
+    run with_site sbatch --wait --output="$share/out.txt" --job-json="$share/job.json" --wrap \
+        'cd /; echo nodes=$SLURM_JOB_NUM_NODES; srun bash -c "cat \$AZ_BATCHAI_JOB_MOUNT_ROOT/data/file.txt"'
+    echo "$output"
+    as_user cat "$share/out.txt"
+    [[ $status -eq 0 ]]
+    run as_user cat "$share/out.txt"
+    [[ $output == *nodes=4* ]]
+    [[ $(grep -c from-the-share <<< "$output") -eq 4 ]]
+}
+
+# Breaks when the plan does not travel through salloc's environment.
+@test "a step inside salloc --job-json has the mounts" {
+    job 2
+    run with_site salloc --job-json="$share/job.json" srun --ntasks=1 --nodes=1 bash -c \
+        'cat $AZ_BATCHAI_JOB_MOUNT_ROOT/data/file.txt; echo $SLURM_JOB_NUM_NODES'
+    echo "$output"
+    [[ $status -eq 0 && $output == *from-the-share* && $output == *2* ]]
+}
+
+# Breaks when a fault is found only after the submission, or shown without its place.
+@test "a bad file is refused with its position and nothing is submitted" {
+    as_user bash -c "echo '{\"properties\": {\"nodeCout\": 1}}' > $share/bad.json"
+    before=$(as_user sacct -n -X -o JobID | wc -l)
+    for command in "sbatch --wrap=true" "srun true" "salloc true"; do
+        # shellcheck disable=SC2086
+        run with_site ${command%% *} --job-json="$share/bad.json" ${command#* }
+        echo "$output"
+        [[ $status -ne 0 ]]
+        [[ $output == *bad.json:1:*nodeCout* ]]
+    done
+    nothing_is_queued
+    [[ $(as_user sacct -n -X -o JobID | wc -l) -eq $before ]]
+}
+
+# Breaks when the filter lets the command line silently win over the file, or the other way round.
+@test "a contradiction between the command line and the file is refused with both values" {
+    job 4
+    run with_site sbatch -N2 --job-json="$share/job.json" --wrap=true
+    echo "$output"
+    [[ $status -ne 0 && $output == *2* && $output == *4* && $output == *nodeCount* ]]
+    nothing_is_queued
+}
+
+# Breaks when an inner srun is resized to the whole file.
+@test "srun inside the allocation keeps the size that the user asks for" {
+    job 2
+    run with_site salloc --job-json="$share/job.json" srun -N1 -n1 --job-json="$share/job.json" hostname
+    echo "$output"
+    [[ $status -eq 0 ]]
+    [[ $(grep -cE '^h[0-9]$' <<< "$output") -eq 1 ]]
+}
+
+# Breaks when the failure does not reach the user, the task runs bare, or a hook drains the node.
+@test "a missing source ends the step with a message and drains no node" {
+    job 2 gone
+    run with_site srun --job-json="$share/job.json" echo ran
+    echo "$output"
+    [[ $status -ne 0 ]]
+    [[ $output == *"batchai: node h"*"$share/gone"* ]]
+    [[ $output != *ran* ]]
+    run with_site sbatch --wait --output="$share/gone.txt" --job-json="$share/job.json" \
+        --wrap='srun echo ran'
+    [[ $status -ne 0 ]]
+    run as_user cat "$share/gone.txt"
+    [[ $output == *"$share/gone"* && $output != *ran* ]]
+    no_node_is_drained
+}
+
+# Breaks when a task whose plan was lost runs on the bare host.
+@test "a step without the plan is refused with the way out" {
+    job 1
+    run with_site srun --export=NONE --job-json="$share/job.json" /bin/echo ran
+    echo "$output"
+    [[ $status -ne 0 && $output == *--export* && $output != *ran* ]]
+    no_node_is_drained
+}
+
+# Breaks when the sandbox hides PMIx's directories or changes the uid that PMIx compares.
+@test "ranks are wired by PMIx inside the sandbox on four hosts" {
+    put "$PMIX_RING" "$share/pmix_ring"
+    job 4
+    run with_site srun --mpi=pmix --job-json="$share/job.json" "$share/pmix_ring"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    lines_are 4 "$(grep -E 'rank' <<< "$output")"
+}
+
+# Breaks when the anchor is not part of what Slurm ends, or the epilog does not clean.
+@test "scancel leaves no process and no directory of the job on the node" {
+    job 1
+    id=$(with_site sbatch --parsable -w h2 --output=/dev/null --job-json="$share/job.json" \
+        --wrap='srun sleep 600')
+    wait_until 20 as_root_on h2 pgrep -x batchai-node
+    wait_until 5 job_directory_on h2
+    as_user scancel "$id"
+    wait_until 20 nothing_is_queued
+    run as_root_on h2 pgrep batchai-node
+    [[ $status -eq 1 ]]
+    wait_until 10 no_job_directory_on h2
+    no_node_is_drained
+}
+
+# Breaks when the kill switch lets a job run without what it asked for, or touches other jobs.
+@test "the kill switch refuses steps with the option and leaves others alone" {
+    job 1
+    run as_user env BATCHAI_DISABLE=1 srun --job-json="$share/job.json" echo ran
+    echo "$output"
+    [[ $status -ne 0 && $output == *BATCHAI_DISABLE* && $output != *ran* ]]
+    run as_user env BATCHAI_DISABLE=1 srun echo ran
+    [[ $status -eq 0 && $output == ran ]]
+}
+
+# Breaks when the plugin touches jobs that never asked for it.
+@test "a job without the option is left alone" {
+    run as_user srun -N2 bash -c 'echo "x$BATCHAI_SANDBOX$AZ_BATCH_NODE_ID"'
+    [[ $status -eq 0 && $output == $'x\nx' ]]
+}
