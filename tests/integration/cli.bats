@@ -1,0 +1,280 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The batchai command as a user on the login host sees it, against a real Slurm.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup() {
+    # Records of each test in a directory of their own, on what all hosts see.
+    HOME_DIR="/home/alice/cli-$BATS_TEST_NUMBER-$$"
+    as_user mkdir -p "$HOME_DIR"
+    write_job job.json 'echo hello from $(hostname)'
+}
+
+teardown() {
+    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    as_user rm -rf "$HOME_DIR"
+}
+
+# batchai WORDS…: in the test's own home; standard input passes through.
+batchai() {
+    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
+        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
+}
+
+# write_job FILE COMMAND [NODES]: a job that runs COMMAND once and logs on shared storage.
+write_job() {
+    jq -n --arg command "$2" --argjson nodes "${3:-1}" '{properties: {
+        nodeCount: $nodes,
+        stdOutErrPathPrefix: "$AZ_BATCHAI_JOB_MOUNT_ROOT/logs",
+        mountVolumes: {azureFileShares: [{
+            azureFileUrl: "https://site.file.core.windows.net/logs",
+            relativeMountPath: "logs"}]},
+        outputDirectories: [{id: "MODEL", pathPrefix: "$AZ_BATCHAI_JOB_MOUNT_ROOT/logs",
+                             pathSuffix: "model"}],
+        customToolkitSettings: {commandLine: $command}}}' |
+        as_user bash -c "cat > '$HOME_DIR/$1'"
+}
+
+create() { batchai job create --name "$1" --config-file "${2:-job.json}" --output none; }
+state() { batchai job show --name "$1" --query executionState --output tsv; }
+state_is() { [[ $(state "$1") == "$2" ]]; }
+no_records() { ! as_user test -e "$HOME_DIR/records"; }
+
+# Breaks when a parent's existence is not checked, a record is not written, or delete leaves children.
+@test "groups, workspaces and experiments are made, shown, listed and deleted" {
+    run -5 batchai workspace create --workspace dev --resource-group team
+    [[ $output == *team* ]]
+    batchai group create --name team --location here
+    batchai workspace create --workspace dev --resource-group team
+    batchai experiment create --name cifar --workspace dev --resource-group team
+    run -0 batchai experiment show -n cifar -w dev -g team --query id -o tsv
+    [[ $output == */resourceGroups/team/providers/Microsoft.BatchAI/workspaces/dev/experiments/cifar ]]
+    run -0 batchai workspace list -g team -o table
+    [[ ${lines[2]} =~ ^dev\ +team\ +here\ +succeeded$ ]]
+    run -2 batchai group delete --name team
+    [[ $output == *--yes* ]]
+    batchai group delete --name team --yes
+    run -0 batchai group list
+    [[ $output == "[]" ]]
+}
+
+# Breaks when the cluster's counts do not come from Slurm, or resize does not reach the record.
+@test "a cluster shows Slurm's nodes and follows a resize" {
+    run -0 --separate-stderr batchai cluster create --name nc6 --vm-size standard_nc6 --target 3 \
+        --generate-ssh-keys --query vmSize
+    [[ $output == '"STANDARD_NC6"' ]]
+    [[ $stderr == *"--generate-ssh-keys has no effect"* ]]
+    wait_until 20 nodes_idle 4
+    run -0 batchai cluster show --name nc6 --output table
+    [[ ${lines[2]} =~ ^nc6\ .*\ steady\ +3\ +0\ +0\ +0\ +0$ ]]
+    batchai cluster resize --name nc6 --target 0
+    run -0 batchai cluster show -n nc6 --query '[currentNodeCount, scaleSettings.manual.targetNodeCount]' -o tsv
+    [[ $output == $'0\n0' ]]
+    run -2 batchai cluster create --name other --vm-size x --min 1
+    [[ $output == *"You need to either provide both min and max"* ]]
+    run -5 batchai job create -n j -c nosuch -f job.json
+    [[ $output == *"The specified cluster nosuch is not found"* ]]
+    batchai cluster delete --name nc6 --yes
+    run -5 batchai cluster show --name nc6
+}
+
+# Breaks when the dry run asks Slurm, writes a record, or prints anything that changes between runs.
+@test "a dry run needs no Slurm, leaves nothing and is the same twice" {
+    local command="unset SLURM_CONF; PATH=/nowhere BATCHAI_HOME=$HOME_DIR/records \
+        $PREFIX/bin/batchai job create --dry-run -c nosuch -e none -f $HOME_DIR/job.json"
+    run -0 as_user /bin/bash -c "$command"
+    [[ $output == *'"schema": "batchai-plan/v1"'* && $output == *"# sbatch --parsable"* ]]
+    [[ $output == *"exec '$PREFIX/bin/batchai' run --plan "* ]]
+    local first=$output
+    run -0 as_user /bin/bash -c "$command"
+    [[ $output == "$first" ]]
+    no_records
+}
+
+# Breaks when a fault in the file is missed, is told without its place, or leaves a record.
+@test "a bad file is refused with all its faults and changes nothing" {
+    as_user bash -c "echo '{\"properties\": {\"nodeCout\": 2, \"customToolkitSettings\": 7}}' > $HOME_DIR/bad.json"
+    run -3 batchai job create --name bad --config-file bad.json
+    [[ $output == *'bad.json:1:17: error: unknown key "nodeCout"'*'did you mean "nodeCount"'* ]]
+    [[ $output == *customToolkitSettings* ]]
+    no_records
+    run -3 batchai validate --format json bad.json
+    jq -e 'length >= 2 and all(.[]; .line >= 1 and .file == "bad.json")' <<< "$output"
+    run -2 batchai job list --query '[?name=='
+    [[ $output == *"not a JMESPath expression"*"[?name=="*^* ]]
+}
+
+# Breaks when the reservation stays after sbatch said no, or the refusal has the wrong exit code.
+@test "a rejected submission leaves no record" {
+    as_user bash -c "echo 'return {default_partition = \"nosuch\"}' > $HOME_DIR/site.lua"
+    run -4 as_user bash -c "cd $HOME_DIR; BATCHAI_SITE=$HOME_DIR/site.lua \
+        BATCHAI_HOME=$HOME_DIR/records '$PREFIX/bin/batchai' job create --name no -f job.json"
+    [[ $output == *[Ii]nvalid\ partition* ]]
+    run -5 batchai job show --name no
+    run -0 batchai job list --query 'length(@)'
+    [[ $output == 0 ]]
+    run as_user bash -c "find $HOME_DIR/records -path '*jobs/*'"
+    [[ -z $output ]]
+    # The name is free again.
+    create no
+}
+
+# Breaks when the job's exit code is lost on its way, or the failure does not name host and line.
+@test "wait exits with the job's code and show names the failure" {
+    write_job fail.json 'echo it went wrong >&2; exit 42'
+    create fail fail.json
+    run -42 --separate-stderr batchai job wait --name fail
+    [[ -z $output ]]
+    [[ $stderr == *"Job submitted at "*"Job state: failed"*"Job failed with exit code 42 at "* ]]
+    run -0 batchai job show --name fail --query executionInfo
+    jq -e '.exitCode == 42 and .errors[0].code == "JobFailed"
+           and any(.errors[0].details[]; .name == "Node" and (.value | startswith("h")))
+           and any(.errors[0].details[]; .name == "FirstErrorLine" and .value == "it went wrong")' \
+        <<< "$output"
+    run -0 batchai job list --output table
+    [[ ${lines[2]} =~ failed\ +42$ ]]
+    run -1 batchai job create --name fail --config-file job.json
+    [[ $output == *"A job with given name, experiment, workspace and resource group already exists."* ]]
+}
+
+# Breaks when polling is so slow that a short job's end is seen late.
+@test "wait sees the end of a short job within two seconds" {
+    write_job short.json 'sleep 3; date +%s.%N > $AZ_BATCHAI_OUTPUT_MODEL/end'
+    create short short.json
+    batchai job wait --name short
+    local now end
+    now=$(date +%s.%N)
+    end=$(as_user bash -c "find $HOME_DIR/records/storage -name end -exec cat {} +")
+    awk -v now="$now" -v end="$end" 'BEGIN { exit !(now - end < 2.5) }'
+}
+
+# Breaks when the last bytes before the job's end are not read, or any are read twice.
+@test "stream loses no byte of a file that is written until the very end" {
+    write_job writer.json 'for i in $(seq 1 60000); do echo "line $i of the output"; done; sleep 1
+        for i in $(seq 60001 120000); do echo "line $i of the output"; done; printf "no newline"'
+    create writer writer.json
+    batchai job file stream --job writer --file-name stdout.txt > "$BATS_TEST_TMPDIR/seen"
+    { seq -f 'line %.0f of the output' 1 120000; printf 'no newline'; } > "$BATS_TEST_TMPDIR/wanted"
+    cmp "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/seen"
+    run -0 --separate-stderr batchai job file stream --job writer --file-name nosuch.txt
+    [[ $stderr == *'The file "nosuch.txt" not found for the completed job.'* ]]
+}
+
+# Breaks when Ctrl-C ends the stream with an error or takes the job along.
+@test "an interrupt ends the stream and leaves the job running" {
+    write_job long.json 'echo started; sleep 300'
+    create long long.json
+    wait_until 30 state_is long running
+    run -0 as_user bash -c "BATCHAI_HOME=$HOME_DIR/records timeout --preserve-status -s INT 3 \
+        $PREFIX/bin/batchai job file stream -j long -f stdout.txt 2>/dev/null"
+    [[ $output == started ]]
+    state_is long running
+}
+
+# Breaks when terminate does not reach Slurm, or the end is told as the ranks' failure.
+@test "a terminated job has failed, was terminated by the user and has no exit code" {
+    write_job long.json 'sleep 300'
+    create long long.json
+    wait_until 30 state_is long running
+    batchai job terminate --name long --yes
+    run -0 batchai job show --name long --query '[executionState, executionInfo.errors[0].code, executionInfo.exitCode]' -o tsv
+    [[ $output == $'failed\nJobTerminated\nNone' ]]
+    run -255 batchai job wait --name long
+    # A job that has ended is left alone.
+    batchai job terminate --name long --yes
+}
+
+# Breaks when a waiting job is not explained, or its termination leaves no times.
+@test "a queued job says why it waits" {
+    write_job all.json 'sleep 300' 4
+    create first all.json
+    create second all.json
+    wait_until 30 state_is first running
+    # Slurm names its reason only at its next look at the queue.
+    reason() { [[ $(batchai job show -n second --query pendingReason.reason -o tsv) == @(Resources|Priority) ]]; }
+    wait_until 60 reason
+    run -0 batchai job show --name second --query pendingReason.message -o tsv
+    [[ ${#output} -gt 20 && $output != Resources ]]
+    batchai job terminate --name second --yes
+    run -0 batchai job show -n second --query 'executionInfo.[startTime, endTime, errors[0].code]' -o tsv
+    [[ $output != *None* && $output == *JobTerminated ]]
+}
+
+# Breaks when delete leaves the Slurm job running, or the record behind.
+@test "deleting a running job cancels it and removes its record" {
+    write_job long.json 'sleep 300'
+    create long long.json
+    wait_until 30 state_is long running
+    local id
+    id=$(batchai job show --name long --query slurmJobId -o tsv)
+    batchai job delete --name long --yes
+    run -5 batchai job show --name long
+    run as_user squeue -h -j "$id" -o %T
+    [[ $output != RUNNING ]]
+}
+
+# Breaks when a listing leaves its directory, shows the wrong shape, or lists node-local storage.
+@test "files are listed with their sizes, and only below the job's directories" {
+    write_job files.json 'echo 12345; echo model > $AZ_BATCHAI_OUTPUT_MODEL/weights.h5
+        mkdir $AZ_BATCHAI_OUTPUT_MODEL/sub'
+    create files files.json
+    batchai job wait --name files
+    run -0 batchai job file list --job files
+    jq -e 'any(.[]; .name == "stdout.txt" and .contentLength == 6 and .fileType == "file"
+                    and (.downloadUrl | startswith("file:///")))
+           and (map(.name) == (map(.name) | sort))' <<< "$output"
+    run -0 batchai job file list --job files -d MODEL --output table
+    [[ ${lines[0]} =~ ^Name\ +Type\ +Size\ +Modified$ ]]
+    [[ ${lines[2]} =~ ^sub\ +directory\ +20 && ${lines[3]} =~ ^weights.h5\ +file\ +6\ +20 ]]
+    run -2 batchai job file list --job files --path ../..
+    [[ $output == *"leaves the job's output directory"* ]]
+    jq '.properties.stdOutErrPathPrefix = "$AZ_BATCHAI_JOB_TEMP_DIR"' \
+        < <(as_user cat "$HOME_DIR/job.json") | as_user bash -c "cat > $HOME_DIR/local.json"
+    create local local.json
+    run -1 batchai job file list --job local
+    [[ $output == *"The specified outputDirectoryId stdouterr is not present on a mount root"* ]]
+}
+
+# Breaks when a secret's value reaches anything but the 0600 file.
+@test "a secret's value is only in a file that nobody else may read" {
+    jq '.properties.secrets = [{name: "TOKEN", value: "hunter2-value"}]' \
+        < <(as_user cat "$HOME_DIR/job.json") | as_user bash -c "cat > $HOME_DIR/secret.json"
+    create secret secret.json
+    batchai job wait --name secret
+    run -0 as_user grep -rl hunter2-value "$HOME_DIR/records"
+    [[ $output == */jobs/secret/secrets.json ]]
+    run -0 as_user stat -c %a "$output"
+    [[ $output == 600 ]]
+    run -0 batchai job show --name secret
+    [[ $output == *TOKEN* && $output != *hunter2* ]]
+}
+
+# Breaks when the drop-in does not skip the first word, or a misspelt word is not guessed.
+@test "the command answers to az and guesses what was meant" {
+    run -0 as_user bash -c "BATCHAI_HOME=$HOME_DIR/records PATH=$PREFIX/libexec/batchai/az-drop-in:\$PATH; \
+        export BATCHAI_HOME; az group create --name team --location eastus -o none && \
+        az batchai workspace create --resource-group team --workspace dev --query name"
+    [[ $output == '"dev"' ]]
+    run -2 batchai jop list
+    [[ $output == *'did you mean "job"'* ]]
+    run -0 as_user bash -c "'$PREFIX/bin/batchai' job create --help | grep -A1 Example"
+    run -0 as_user bash -c "source <('$PREFIX/bin/batchai' completion bash); COMP_WORDS=(batchai job cr); \
+        COMP_CWORD=2; _batchai; echo \${COMPREPLY[*]}"
+    [[ $output == create ]]
+}
+
+# Breaks when hand-over prints anything else, plans differently twice, or leaves files readable.
+@test "hand-over freezes a plan and prints where it is" {
+    run -0 --separate-stderr batchai hand-over --job-json job.json
+    lines_are 2 "$output"
+    [[ ${lines[0]} == BATCHAI_PLAN=$HOME_DIR/records/hand-over/*/plan.json ]]
+    local plan=${lines[0]#*=}
+    [[ ${lines[1]} == "BATCHAI_PLAN_DIGEST=$(as_user sha256sum "$plan" | cut -d' ' -f1)" ]]
+    run -0 as_user stat -c %a "$(dirname "$plan")"
+    [[ $output == 700 ]]
+    as_user bash -c "echo '{}' > $HOME_DIR/empty.json"
+    run -3 --separate-stderr batchai hand-over --job-json empty.json
+    [[ -z $output && $stderr == *empty.json* ]]
+}
