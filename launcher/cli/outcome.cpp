@@ -7,7 +7,11 @@
 
 namespace batchai::cli {
 
-void say(std::string_view line) { fmt::print(stderr, "batchai: {}\n", line); }
-void warn(std::string_view line) { fmt::print(stderr, "batchai: warning: {}\n", line); }
+void say(std::string_view line) {
+    fmt::print(stderr, "batchai: {}\n", line);
+}
+void warn(std::string_view line) {
+    fmt::print(stderr, "batchai: warning: {}\n", line);
+}
 
 }  // namespace batchai::cli

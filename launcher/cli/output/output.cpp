@@ -35,14 +35,17 @@ base::Result<std::string> render_output(const Value& value, const Columns& colum
         result = std::move(*answer);
     }
     switch (options.format) {
-        case OutputFormat::json: return format_json(result);
+        case OutputFormat::json:
+            return format_json(result);
         case OutputFormat::jsonc:
             return format_json(result, options.terminal ? Colour::on : Colour::off);
         case OutputFormat::table:
             return format_table(!queried && columns ? columns(result)
                                                     : generic_table(result, queried));
-        case OutputFormat::tsv: return format_tsv(result, queried);
-        case OutputFormat::none: break;
+        case OutputFormat::tsv:
+            return format_tsv(result, queried);
+        case OutputFormat::none:
+            break;
     }
     return "";
 }

@@ -110,8 +110,8 @@ class Reader {
             fault("scaleSettings must hold either manual or autoScale");
             return;
         }
-        file.scale = manual.is_null() ? Scale{{}, auto_scale(automatic)}
-                                      : Scale{manual_scale(manual), {}};
+        file.scale =
+            manual.is_null() ? Scale{{}, auto_scale(automatic)} : Scale{manual_scale(manual), {}};
     }
 
     store::ManualScale manual_scale(const Value& manual) {
@@ -124,8 +124,7 @@ class Reader {
             if (option) {
                 scale.node_deallocation_option = *option;
             } else {
-                fault(
-                    "nodeDeallocationOption must be requeue, terminate or waitforjobcompletion");
+                fault("nodeDeallocationOption must be requeue, terminate or waitforjobcompletion");
             }
         }
         return scale;

@@ -53,9 +53,9 @@ Value scale_settings(const store::Cluster& cluster) {
     Value manual;
     Value automatic;
     if (cluster.manual) {
-        manual = Value::Object{{"nodeDeallocationOption",
-                                to_string(cluster.manual->node_deallocation_option)},
-                               {"targetNodeCount", cluster.manual->target_node_count}};
+        manual = Value::Object{
+            {"nodeDeallocationOption", to_string(cluster.manual->node_deallocation_option)},
+            {"targetNodeCount", cluster.manual->target_node_count}};
     }
     if (cluster.auto_scale) {
         automatic = Value::Object{{"initialNodeCount", cluster.auto_scale->initial_node_count},

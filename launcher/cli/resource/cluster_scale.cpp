@@ -7,7 +7,8 @@ base::Result<std::optional<Scale>> scale_from_flags(const ScaleFlags& flags) {
     const auto& [target, minimum, maximum] = flags;
     const auto usage = base::ExitCode::usage;
     for (const auto& number : {target, minimum, maximum}) {
-        if (number && *number < 0) return base::fail("A node count cannot be negative", "", "", usage);
+        if (number && *number < 0)
+            return base::fail("A node count cannot be negative", "", "", usage);
     }
     if (minimum.has_value() != maximum.has_value()) {
         return base::fail(

@@ -10,7 +10,9 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 struct sigaction before;  // NOLINT: read back by the destructor of the only instance
 
-void note(int /*number*/) { interrupted = 1; }
+void note(int /*number*/) {
+    interrupted = 1;
+}
 
 }  // namespace
 
@@ -22,9 +24,13 @@ Interruption::Interruption() {
     sigaction(SIGINT, &action, &before);
 }
 
-Interruption::~Interruption() { sigaction(SIGINT, &before, nullptr); }
+Interruption::~Interruption() {
+    sigaction(SIGINT, &before, nullptr);
+}
 
-bool Interruption::requested() { return interrupted != 0; }
+bool Interruption::requested() {
+    return interrupted != 0;
+}
 
 void Interruption::sleep(std::chrono::milliseconds time) {
     if (interrupted != 0) return;

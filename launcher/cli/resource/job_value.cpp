@@ -26,7 +26,8 @@ Value failure_details(const run::Failure& failure) {
     if (!failure.node.empty()) details.push_back(detail("Node", failure.node));
     if (failure.rank) details.push_back(detail("Rank", std::to_string(*failure.rank)));
     if (failure.signal) details.push_back(detail("Signal", std::to_string(*failure.signal)));
-    if (failure.exit_code) details.push_back(detail("ExitCode", std::to_string(*failure.exit_code)));
+    if (failure.exit_code)
+        details.push_back(detail("ExitCode", std::to_string(*failure.exit_code)));
     if (!failure.first_error_line.empty()) {
         details.push_back(detail("FirstErrorLine", failure.first_error_line));
     }
@@ -34,8 +35,8 @@ Value failure_details(const run::Failure& failure) {
 }
 
 Value error_value(const std::string& code, const std::string& message, Value details) {
-    return Value::Array{Value::Object{
-        {"code", code}, {"details", std::move(details)}, {"message", message}}};
+    return Value::Array{
+        Value::Object{{"code", code}, {"details", std::move(details)}, {"message", message}}};
 }
 
 Value execution_info(const JobReport& report) {

@@ -57,8 +57,7 @@ base::Result<void> ensure_workspace(const store::Store& store, const site::Site&
     const auto key = workspace_key(options);
     const auto found = store.workspace(key);
     if (found) return {};
-    if (!workspace_name(options).fallback ||
-        found.error().exit_code != base::ExitCode::not_found) {
+    if (!workspace_name(options).fallback || found.error().exit_code != base::ExitCode::not_found) {
         return tl::unexpected(found.error());
     }
     return unless_there(store.create(store::Workspace{key, site.location, {}, base::now()}));

@@ -34,8 +34,7 @@ struct ParentName {
 [[nodiscard]] store::ExperimentKey experiment_key(const ParentOptions& options);
 
 // Makes the parents that nobody named; those with a name of their own must exist.
-[[nodiscard]] base::Result<void> ensure_workspace(const store::Store& store,
-                                                  const site::Site& site,
+[[nodiscard]] base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
                                                   const ParentOptions& options);
 [[nodiscard]] base::Result<void> ensure_experiment(const store::Store& store,
                                                    const site::Site& site,

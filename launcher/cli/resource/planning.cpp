@@ -79,7 +79,8 @@ plan::Submission submission_of(const store::Store& store, const JobFileOptions& 
         submission.user_name = entry->pw_name;
         submission.home = entry->pw_dir;
     }
-    // Slurm gives the batch script the home of the password file unless the user's shell says other.
+    // Slurm gives the batch script the home of the password file unless the user's shell says
+    // other.
     if (const auto home = variable("HOME"); home && home->starts_with('/')) submission.home = *home;
     submission.storage_root = store.storage_root().string();
     submission.ignore_container = options.ignore_container;
@@ -166,8 +167,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         if (made.plan && !job::has_error(planning.diagnostics)) {
             auto json = plan::to_json(*made.plan);
             auto digest = base::sha256_hex(json);
-            planning.planned = Planned{std::move(spec), std::move(*made.plan), std::move(json),
-                                       std::move(digest)};
+            planning.planned =
+                Planned{std::move(spec), std::move(*made.plan), std::move(json), std::move(digest)};
         }
     }
     finish(planning, text);

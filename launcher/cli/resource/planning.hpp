@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "cli/resource/names.hpp"
-#include "job/model.hpp"
 #include "job/diagnostic.hpp"
+#include "job/model.hpp"
 #include "plan/plan.hpp"
 #include "site/site.hpp"
 #include "store/store.hpp"

@@ -20,7 +20,9 @@ using std::chrono::steady_clock;
 constexpr auto longest_wait = std::chrono::minutes(2);
 
 // Slurm's own word counts here: a record that says "ended" comes before the last process is gone.
-bool gone(const slurm::JobStatus& status) { return slurm::is_final(status.state); }
+bool gone(const slurm::JobStatus& status) {
+    return slurm::is_final(status.state);
+}
 
 base::Result<void> wait_until_gone(const slurm::Client& client,
                                    const std::vector<std::string>& ids) {

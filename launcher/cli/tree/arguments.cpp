@@ -39,10 +39,10 @@ base::Error unknown_command(const Command& at, const std::string& word) {
     const bool azure = at.path.empty() && std::find(azure_commands.begin(), azure_commands.end(),
                                                     word) != azure_commands.end();
     if (azure) {
-        return {fmt::format("the command \"{}\" of the Azure CLI is not supported yet", word), "",
-                word == "storage" ? "storage accounts are directories here; copy files with cp"
-                                  : "",
-                usage};
+        return {
+            fmt::format("the command \"{}\" of the Azure CLI is not supported yet", word), "",
+            word == "storage" ? "storage accounts are directories here; copy files with cp" : "",
+            usage};
     }
     return {fmt::format("unknown command \"{}\"{}", word, guess_text(word, known)), full,
             fmt::format("`{} --help` lists the commands", full), usage};

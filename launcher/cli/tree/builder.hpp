@@ -50,7 +50,8 @@ std::pair<CLI::App*, std::shared_ptr<Options>> add_verb(CommandTree& tree, CLI::
                                                         Printing printing = Printing::by_engine) {
     auto options = std::make_shared<Options>();
     auto* leaf = add_leaf(tree, parent, name, description, example, printing);
-    leaf->callback([&tree, options, verb] { tree.action = [options, verb] { return verb(*options); }; });
+    leaf->callback(
+        [&tree, options, verb] { tree.action = [options, verb] { return verb(*options); }; });
     return {leaf, options};
 }
 
@@ -63,7 +64,7 @@ CLI::Option* add_optional(CLI::App& leaf, const std::string& names, std::optiona
 }
 
 void add_group_option(CLI::App& leaf, ParentOptions& parents);
-void add_workspace_option(CLI::App& leaf, ParentOptions& parents);  // with the group's
+void add_workspace_option(CLI::App& leaf, ParentOptions& parents);   // with the group's
 void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // with both
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 

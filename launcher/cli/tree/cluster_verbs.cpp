@@ -57,11 +57,11 @@ void add_unsupported_options(CLI::App& leaf) {
 }
 
 void add_create(CommandTree& tree, CLI::App& group) {
-    auto [leaf, options] = add_verb(
-        tree, group, "create", "Make a cluster: a named view of some of Slurm's nodes",
-        "batchai cluster create --name nc6 --vm-size STANDARD_NC6 --target 4" +
-            std::string(parents_example),
-        cluster_create);
+    auto [leaf, options] =
+        add_verb(tree, group, "create", "Make a cluster: a named view of some of Slurm's nodes",
+                 "batchai cluster create --name nc6 --vm-size STANDARD_NC6 --target 4" +
+                     std::string(parents_example),
+                 cluster_create);
     add_name(*leaf, *options);
     add_optional(*leaf, "--config-file,-f", options->config_file,
                  "cluster.json; options on the command line come before it")
@@ -83,32 +83,31 @@ void add_cluster_verbs(CommandTree& tree) {
     const std::string example = "batchai cluster ";
     add_create(tree, group);
     {
-        auto [leaf, options] =
-            add_verb(tree, group, "show", "Show a cluster and the states of its nodes",
-                     example + "show --name nc6" + parents_example + " --output table",
-                     cluster_show);
+        auto [leaf, options] = add_verb(
+            tree, group, "show", "Show a cluster and the states of its nodes",
+            example + "show --name nc6" + parents_example + " --output table", cluster_show);
         add_name(*leaf, *options);
     }
     {
-        auto [leaf, options] = add_verb(tree, group, "list", "List the clusters of a workspace",
-                                        example + "list" + parents_example + " --output table",
-                                        cluster_list);
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List the clusters of a workspace",
+                     example + "list" + parents_example + " --output table", cluster_list);
         add_workspace_option(*leaf, options->parents);
     }
     {
-        auto [leaf, options] = add_verb(tree, group, "resize", "Set the number of nodes",
-                                        example + "resize --name nc6 --target 0" + parents_example,
-                                        cluster_resize);
+        auto [leaf, options] =
+            add_verb(tree, group, "resize", "Set the number of nodes",
+                     example + "resize --name nc6 --target 0" + parents_example, cluster_resize);
         add_name(*leaf, *options);
         add_optional(*leaf, "--target,-t", options->target, "Number of nodes")
             ->type_name("NODES")
             ->required();
     }
     {
-        auto [leaf, options] = add_verb(
-            tree, group, "auto-scale", "Let the number of nodes follow the jobs",
-            example + "auto-scale --name nc6 --min 0 --max 4" + parents_example,
-            cluster_auto_scale);
+        auto [leaf, options] =
+            add_verb(tree, group, "auto-scale", "Let the number of nodes follow the jobs",
+                     example + "auto-scale --name nc6 --min 0 --max 4" + parents_example,
+                     cluster_auto_scale);
         add_name(*leaf, *options);
         add_bounds(*leaf, *options, true);
     }

@@ -25,7 +25,9 @@ std::string option_names(const CLI::App& app) {
     return fmt::format("{}", fmt::join(names, " "));
 }
 
-bool takes_file(const CLI::Option& option) { return option.get_type_name() == "FILE"; }
+bool takes_file(const CLI::Option& option) {
+    return option.get_type_name() == "FILE";
+}
 
 bool takes_positional_file(const CLI::App& app) {
     for (const auto* option : visible_options(app, true)) {
@@ -60,8 +62,8 @@ std::string word_arms(const CLI::App& app, const char* file_action) {
         const auto files = file_options(*command.app);
         std::string file_case;
         if (!files.empty()) {
-            file_case = fmt::format("case \"$previous\" in {}) {}; return;; esac; ", files,
-                                    file_action);
+            file_case =
+                fmt::format("case \"$previous\" in {}) {}; return;; esac; ", files, file_action);
         }
         if (takes_positional_file(*command.app)) {
             file_case += fmt::format("[[ $current != -* ]] && {{ {}; return; }}; ", file_action);
@@ -91,8 +93,7 @@ _batchai() {{
 }}
 complete -o filenames -F _batchai batchai
 )",
-        path_arms(app),
-        word_arms(app, "mapfile -t COMPREPLY < <(compgen -f -- \"$current\")"));
+        path_arms(app), word_arms(app, "mapfile -t COMPREPLY < <(compgen -f -- \"$current\")"));
 }
 
 std::string zsh_script(const CLI::App& app) {

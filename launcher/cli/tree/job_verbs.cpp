@@ -63,9 +63,9 @@ void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
 void add_file_verbs(CommandTree& tree, CLI::App& job) {
     auto& group = *add_group(job, "file", "List and follow the files that a job writes");
     {
-        auto [leaf, options] = add_verb(tree, group, "list", "List a job's files",
-                                        "batchai job file list --job train --output table",
-                                        job_file_list);
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List a job's files",
+                     "batchai job file list --job train --output table", job_file_list);
         add_file_options(*leaf, *options);
         leaf->add_option("--expiry", options->expiry,
                          "Accepted for the Azure CLI's sake: a file:// URL does not expire")

@@ -129,18 +129,19 @@ The plans of job files that were given to sbatch, srun or salloc.
 
 std::string title(const std::string& page, const std::string& version,
                   const std::string& description) {
-    return fmt::format(
-        ".TH {} 1 \"\" \"batchai {}\" \"Batch AI for Slurm\"\n.SH NAME\n{} \\- {}\n",
-        roff(base::upper(page)), version, roff(page), roff(description));
+    return fmt::format(".TH {} 1 \"\" \"batchai {}\" \"Batch AI for Slurm\"\n.SH NAME\n{} \\- {}\n",
+                       roff(base::upper(page)), version, roff(page), roff(description));
 }
 
 std::string root_page(const CLI::App& app, const std::string& version) {
     auto out = title("batchai", version, app.get_description());
-    out += ".SH SYNOPSIS\n\\fBbatchai\\fR \\fIcommand\\fR [\\fIsubcommand\\fR] "
-           "[\\fIoptions\\fR]\n";
-    out += ".SH DESCRIPTION\nTakes the commands, options and job files of Batch AI and runs the "
-           "jobs on Slurm.\nStarted under the name \\fBaz\\fR, or with \\fBbatchai\\fR as its "
-           "first word, it takes the command lines of the Azure CLI.\n";
+    out +=
+        ".SH SYNOPSIS\n\\fBbatchai\\fR \\fIcommand\\fR [\\fIsubcommand\\fR] "
+        "[\\fIoptions\\fR]\n";
+    out +=
+        ".SH DESCRIPTION\nTakes the commands, options and job files of Batch AI and runs the "
+        "jobs on Slurm.\nStarted under the name \\fBaz\\fR, or with \\fBbatchai\\fR as its "
+        "first word, it takes the command lines of the Azure CLI.\n";
     out += ".SH COMMANDS\n" + commands_of(app, "batchai");
     out += ".SH OPTIONS\n" + options_of(app);
     out += exit_status;
@@ -162,12 +163,12 @@ std::string verb_page(const CLI::App& app, const std::string& page, const std::s
     std::string body;
     for (const auto& command : all_commands(app)) {
         if (!visible_commands(*command.app).empty()) continue;
-        const auto words = "batchai " + app.get_name() +
-                           (command.path.empty() ? "" : " " + command.text());
+        const auto words =
+            "batchai " + app.get_name() + (command.path.empty() ? "" : " " + command.text());
         synopsis += fmt::format(".br\n\\fB{}\\fR [\\fIoptions\\fR]\n", roff(words));
-        body += fmt::format(".SS \"{}\"\n{}.\n{}{}", roff(words),
-                            roff(command.app->get_description()), options_of(*command.app),
-                            example_of(*command.app));
+        body +=
+            fmt::format(".SS \"{}\"\n{}.\n{}{}", roff(words), roff(command.app->get_description()),
+                        options_of(*command.app), example_of(*command.app));
     }
     out += ".SH SYNOPSIS\n" + synopsis + ".SH COMMANDS\n" + body;
     out += exit_status;

@@ -84,9 +84,9 @@ void add_other_verbs(CommandTree& tree) {
             ->type_name("HEX");
     }
     {
-        auto [leaf, options] = add_verb(
-            tree, tree.app, "hand-over", "Freeze the plan of a job file for batchai.so",
-            "batchai hand-over --job-json job.json", hand_over, Printing::by_itself);
+        auto [leaf, options] =
+            add_verb(tree, tree.app, "hand-over", "Freeze the plan of a job file for batchai.so",
+                     "batchai hand-over --job-json job.json", hand_over, Printing::by_itself);
         leaf->add_option("--job-json", options->file.path, "job.json")
             ->type_name("FILE")
             ->required();

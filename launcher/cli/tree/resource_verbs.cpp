@@ -22,9 +22,9 @@ void add_group_verbs(CommandTree& tree) {
     auto& group = *add_group(tree.app, "group", "Manage resource groups");
     const std::string example = "batchai group ";
     {
-        auto [leaf, options] = add_verb(tree, group, "create", "Make a resource group",
-                                        example + "create --name team --location here",
-                                        group_create);
+        auto [leaf, options] =
+            add_verb(tree, group, "create", "Make a resource group",
+                     example + "create --name team --location here", group_create);
         add_own_name(*leaf, "--name,-n,--resource-group,-g", *options);
         add_location(*leaf, *options);
     }
@@ -50,9 +50,9 @@ void add_workspace_verbs(CommandTree& tree) {
     // The long form is --workspace, the short one -n: so it is in the Azure CLI.
     const std::string names = "--workspace,-n,--name,-w";
     {
-        auto [leaf, options] = add_verb(tree, group, "create", "Make a workspace",
-                                        example + "create --workspace dev --resource-group team",
-                                        workspace_create);
+        auto [leaf, options] =
+            add_verb(tree, group, "create", "Make a workspace",
+                     example + "create --workspace dev --resource-group team", workspace_create);
         add_own_name(*leaf, names, *options);
         add_group_option(*leaf, options->parents);
         add_location(*leaf, *options);
@@ -70,10 +70,9 @@ void add_workspace_verbs(CommandTree& tree) {
         add_group_option(*leaf, options->parents);
     }
     {
-        auto [leaf, options] =
-            add_verb(tree, group, "delete", "Delete a workspace and all that is in it",
-                     example + "delete --workspace dev --resource-group team --yes",
-                     workspace_delete);
+        auto [leaf, options] = add_verb(
+            tree, group, "delete", "Delete a workspace and all that is in it",
+            example + "delete --workspace dev --resource-group team --yes", workspace_delete);
         add_own_name(*leaf, names, *options);
         add_group_option(*leaf, options->parents);
         add_yes_options(*leaf, options->yes, options->no_wait);
@@ -98,9 +97,9 @@ void add_experiment_verbs(CommandTree& tree) {
         add_workspace_option(*leaf, options->parents);
     }
     {
-        auto [leaf, options] = add_verb(tree, group, "list", "List the experiments of a workspace",
-                                        example + "list" + parents + " --output table",
-                                        experiment_list);
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List the experiments of a workspace",
+                     example + "list" + parents + " --output table", experiment_list);
         add_workspace_option(*leaf, options->parents);
     }
     {

@@ -37,7 +37,9 @@ std::vector<const CLI::Option*> visible_options(const CLI::App& app, bool positi
     return options;
 }
 
-std::string Command::text() const { return fmt::format("{}", fmt::join(path, " ")); }
+std::string Command::text() const {
+    return fmt::format("{}", fmt::join(path, " "));
+}
 
 std::vector<Command> all_commands(const CLI::App& app) {
     std::vector<Command> commands;

@@ -122,9 +122,9 @@ Answer cluster_create(const ClusterOptions& options) {
     if (!here) return tl::unexpected(here.error());
     const auto key = own_key(options);
     if (here->store.cluster(key)) {
-        return base::fail(fmt::format(
-            "\"{}\" already exists in \"{}\" resource group under {} resource group.", key.cluster,
-            key.group, key.workspace));
+        return base::fail(
+            fmt::format("\"{}\" already exists in \"{}\" resource group under {} resource group.",
+                        key.cluster, key.group, key.workspace));
     }
     const auto file = read_config(options);
     if (!file) return tl::unexpected(file.error());

@@ -44,9 +44,13 @@ void prune(const fs::path& root) {
 
 plan::Identity identity_of(const HandOverOptions& options, const site::Site& site) {
     const auto parent = experiment_key({});
-    return {site.subscription, parent.group,      parent.workspace,
-            parent.experiment, job_name_from_file(options.file.path),
-            "",                base::random_uuid()};
+    return {site.subscription,
+            parent.group,
+            parent.workspace,
+            parent.experiment,
+            job_name_from_file(options.file.path),
+            "",
+            base::random_uuid()};
 }
 
 base::Result<void> freeze(const fs::path& directory, const Planned& planned) {
@@ -93,13 +97,12 @@ Answer validate(const ValidateOptions& options) {
                                   job_name_from_file(options.file.path),
                                   "",
                                   "00000000-0000-0000-0000-000000000000"};
-    const auto directory = here->store.job_files({parent.group, parent.workspace,
-                                                  parent.experiment, identity.job});
+    const auto directory =
+        here->store.job_files({parent.group, parent.workspace, parent.experiment, identity.job});
     const auto planning = plan_job(here->store, here->site, *text, options.file, {{}, false},
                                    identity, directory.directory().string());
     if (!planning) return tl::unexpected(planning.error());
-    const int code =
-        planning->planned ? 0 : static_cast<int>(base::ExitCode::bad_job_file);
+    const int code = planning->planned ? 0 : static_cast<int>(base::ExitCode::bad_job_file);
     if (options.format == "json") {
         fmt::print("{}", job::diagnostics_json(planning->diagnostics, text->name));
     } else {

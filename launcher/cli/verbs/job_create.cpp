@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <csignal>
 #include <cstdio>
 
-#include <csignal>
 #include <fmt/format.h>
 
 #include "base/file.hpp"
@@ -49,10 +49,10 @@ base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const st
         for (int number = 2; !options.dry_run && store.job(key); ++number)
             key.job = fmt::format("{}-{}", stem, number);
     }
-    for (const auto& [kind, name] :
-         {std::pair(store::Kind::group, key.group), std::pair(store::Kind::workspace, key.workspace),
-          std::pair(store::Kind::experiment, key.experiment),
-          std::pair(store::Kind::job, key.job)}) {
+    for (const auto& [kind, name] : {std::pair(store::Kind::group, key.group),
+                                     std::pair(store::Kind::workspace, key.workspace),
+                                     std::pair(store::Kind::experiment, key.experiment),
+                                     std::pair(store::Kind::job, key.job)}) {
         const auto checked = store::check_name(kind, name);
         if (!checked) return tl::unexpected(checked.error());
     }

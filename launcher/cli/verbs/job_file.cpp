@@ -66,8 +66,8 @@ class Messages {
             fmt::print(stderr, "The file \"{}\" not found for the completed job.\n", name_);
         } else if (!waiting_) {
             waiting_ = true;
-            fmt::print(stderr,
-                       "The file \"{}\" not found. Waiting for the job to generate it.\n", name_);
+            fmt::print(stderr, "The file \"{}\" not found. Waiting for the job to generate it.\n",
+                       name_);
         }
     }
     void restarted() {

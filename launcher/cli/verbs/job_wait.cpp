@@ -89,8 +89,7 @@ Answer job_wait(const JobOptions& options) {
         if (report->ended()) return Outcome{{}, {}, say_end(*report)};
         Interruption::sleep(std::chrono::milliseconds(500));
         if (Interruption::requested()) {
-            say(fmt::format("interrupted; the job goes on ({})",
-                            slurm::to_string(report->state)));
+            say(fmt::format("interrupted; the job goes on ({})", slurm::to_string(report->state)));
             return Outcome{{}, {}, interrupted_exit_code};
         }
     }

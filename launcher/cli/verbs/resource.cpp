@@ -18,8 +18,7 @@ std::optional<store::Tags> tags_of(const std::vector<std::string>& words) {
     store::Tags tags;
     for (const auto& word : words) {
         const auto equals = word.find('=');
-        tags[word.substr(0, equals)] =
-            equals == std::string::npos ? "" : word.substr(equals + 1);
+        tags[word.substr(0, equals)] = equals == std::string::npos ? "" : word.substr(equals + 1);
     }
     return tags;
 }
@@ -150,7 +149,8 @@ Answer workspace_list(const ResourceOptions& options) {
     const auto here = open_surroundings();
     if (!here) return tl::unexpected(here.error());
     const auto group = group_name(options.parents);
-    if (!group.fallback) return listed(here->store.workspaces(group.value), *here, workspace_columns);
+    if (!group.fallback)
+        return listed(here->store.workspaces(group.value), *here, workspace_columns);
     const auto groups = here->store.groups();
     if (!groups) return tl::unexpected(groups.error());
     Value::Array all;

@@ -10,7 +10,8 @@
 
 namespace batchai::cli {
 
-// Options of group, workspace and experiment; `name` is the resource itself, `parents` what it is in.
+// Options of group, workspace and experiment; `name` is the resource itself, `parents` what it is
+// in.
 struct ResourceOptions {
     std::string name;
     ParentOptions parents;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/output/output.hpp"
+
 #include <gtest/gtest.h>
 
 #include "cli/output/json.hpp"
-#include "cli/output/output.hpp"
 #include "cli/output/query.hpp"
 #include "cli/output/table.hpp"
 #include "cli/output/tsv.hpp"
@@ -122,8 +123,7 @@ TEST(GenericTable, AQueryKeepsItsOwnOrder) {
 }
 
 TEST(GenericTable, NamesScalarsResultAndInnerListsByNumber) {
-    EXPECT_EQ(rendered(parsed(R"(["x","y"])"), OutputFormat::table),
-              "Result\n--------\nx\ny\n");
+    EXPECT_EQ(rendered(parsed(R"(["x","y"])"), OutputFormat::table), "Result\n--------\nx\ny\n");
     EXPECT_EQ(rendered(parsed(R"([["a",1],["b",2]])"), OutputFormat::table),
               "Column1      Column2\n---------  ---------\na                  1\nb           "
               "       2\n");

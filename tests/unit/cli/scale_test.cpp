@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <gtest/gtest.h>
+
+#include "cli/resource/cluster_file.hpp"
+#include "cli/resource/cluster_scale.hpp"
+
+namespace batchai::cli {
+namespace {
+
+Scale manual(int nodes) {
+    return {store::ManualScale{nodes}, {}};
+}
+
+TEST(ScaleFlags, FollowTheTableOfTheAzureCli) {
+    EXPECT_EQ(scale_from_flags({4, {}, {}}).value(), manual(4));
+    EXPECT_EQ(scale_from_flags({0, {}, {}}).value(), manual(0));
+    EXPECT_EQ(scale_from_flags({{}, 3, 3}).value(), manual(3));
+    EXPECT_EQ(scale_from_flags({3, 3, 3}).value(), manual(3));
+    EXPECT_EQ(scale_from_flags({2, 1, 5}).value(), (Scale{{}, store::AutoScale{1, 5, 2}}));
+    EXPECT_EQ(scale_from_flags({{}, 1, 5}).value(), (Scale{{}, store::AutoScale{1, 5, 0}}));
+    EXPECT_EQ(scale_from_flags({}).value(), std::nullopt);
+}
+
+TEST(ScaleFlags, AreRefusedInTheWordsOfTheAzureCli) {
+    const auto half = scale_from_flags({{}, 1, {}});
+    ASSERT_FALSE(half);
+    EXPECT_EQ(half.error().what,
+              "You need to either provide both min and max node counts or not provide any of them");
+    const auto upside_down = scale_from_flags({{}, 5, 1});
+    ASSERT_FALSE(upside_down);
+    EXPECT_EQ(upside_down.error().what,
+              "Maximum nodes count must be greater or equal to minimum nodes count");
+    EXPECT_FALSE(scale_from_flags({-1, {}, {}}));
+}
+
+TEST(ClusterFile, IsReadIntoValues) {
+    const auto file = parse_cluster_file(
+        R"({"$schema": "x", "properties": {"vmSize": "STANDARD_NC6", "vmPriority": "lowpriority",
+            "scaleSettings": {"manual": {"targetNodeCount": 2,
+                                         "nodeDeallocationOption": "terminate"}},
+            "userAccountSettings": {"adminUserName": "ann"},
+            "virtualMachineConfiguration": {}}})",
+        "cluster.json");
+    ASSERT_TRUE(file) << file.error().text();
+    EXPECT_EQ(file->vm_size, "STANDARD_NC6");
+    EXPECT_EQ(file->vm_priority, store::VmPriority::low_priority);
+    EXPECT_EQ(file->scale,
+              (Scale{store::ManualScale{2, store::NodeDeallocationOption::terminate}, {}}));
+    EXPECT_EQ(file->admin_user_name, "ann");
+    EXPECT_EQ(file->without_effect, std::vector<std::string>{"virtualMachineConfiguration"});
+}
+
+TEST(ClusterFile, TellsAllFaultsAtOnce) {
+    const auto file = parse_cluster_file(
+        R"({"properties": {"vmSise": "x", "scaleSettings": {"manual": {"targetNodeCount": -1}},
+            "nodeSetup": {}}})",
+        "cluster.json");
+    ASSERT_FALSE(file);
+    EXPECT_EQ(file.error().exit_code, base::ExitCode::bad_job_file);
+    const auto text = file.error().text();
+    EXPECT_NE(text.find("did you mean \"vmSize\"?"), std::string::npos) << text;
+    EXPECT_NE(text.find("targetNodeCount must be"), std::string::npos) << text;
+    EXPECT_NE(text.find("nodeSetup is not supported yet"), std::string::npos) << text;
+}
+
+TEST(ClusterFile, ThatIsNoJsonNamesThePlace) {
+    const auto file = parse_cluster_file("{\n  oops", "cluster.json");
+    ASSERT_FALSE(file);
+    EXPECT_EQ(file.error().where, "cluster.json");
+    EXPECT_EQ(file.error().exit_code, base::ExitCode::bad_job_file);
+}
+
+}  // namespace
+}  // namespace batchai::cli

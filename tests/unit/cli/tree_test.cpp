@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/tree/arguments.hpp"
+#include "cli/tree/builder.hpp"
+#include "cli/tree/completion.hpp"
+#include "cli/tree/manual.hpp"
+#include "cli/tree/walk.hpp"
+
+namespace batchai::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+base::Result<Words> prepared(Words words) {
+    static const auto tree = make_tree();
+    return prepare_arguments(tree->app, std::move(words));
+}
+
+TEST(Arguments, DropTheAzureCliModulesName) {
+    EXPECT_THAT(prepared({"batchai", "job", "list"}).value(), ElementsAre("job", "list"));
+}
+
+TEST(Arguments, CompleteUniqueBeginningsOfLongOptions) {
+    EXPECT_THAT(prepared({"job", "create", "--config", "f", "--clus=c"}).value(),
+                ElementsAre("job", "create", "--config-file", "f", "--cluster=c"));
+    // Two options begin so.
+    EXPECT_FALSE(prepared({"job", "create", "--storage-account", "x"}));
+}
+
+TEST(Arguments, AValueIsNeverTakenForACommandOrAnOption) {
+    EXPECT_THAT(prepared({"job", "show", "--name", "--odd"}).value(),
+                ElementsAre("job", "show", "--name", "--odd"));
+}
+
+TEST(Arguments, GuessWhatWasMeant) {
+    const auto verb = prepared({"job", "craete"});
+    ASSERT_FALSE(verb);
+    EXPECT_THAT(verb.error().what, HasSubstr("did you mean \"create\"?"));
+    EXPECT_EQ(verb.error().exit_code, base::ExitCode::usage);
+    const auto option = prepared({"job", "create", "--dry-rnu"});
+    ASSERT_FALSE(option);
+    EXPECT_THAT(option.error().what, HasSubstr("did you mean \"--dry-run\"?"));
+}
+
+TEST(Arguments, AnAzureCommandThatIsMissingHereIsCalledSo) {
+    const auto storage = prepared({"storage", "share", "create"});
+    ASSERT_FALSE(storage);
+    EXPECT_THAT(storage.error().what, HasSubstr("not supported yet"));
+}
+
+TEST(Tree, TakesEveryCommandOfTheTutorialThatIsNotAboutStorage) {
+    const std::string resource = "--resource-group batchai.horovod";
+    const std::string parents = " --workspace batchaidev " + resource;
+    for (const std::string& line : {
+             std::string("group create --name batchai.horovod --location eastus"),
+             "batchai workspace create " + resource + " --workspace batchaidev",
+             "batchai experiment create --name cifar" + parents,
+             "batchai cluster create --name nc6cluster --vm-priority dedicated --vm-size "
+             "Standard_NC6 --target 4 --generate-ssh-keys" +
+                 parents,
+             "batchai cluster show --name nc6cluster --output table" + parents,
+             "batchai job create --cluster nc6cluster --name cifar_distributed --experiment cifar "
+             "--config-file job.json --storage-account-name mystorageaccount" +
+                 parents,
+             "batchai job show --name cifar_distributed --experiment cifar --query executionState" +
+                 parents,
+             "batchai job file list --job cifar_distributed --experiment cifar --output table" +
+                 parents,
+             "batchai job file stream --job cifar_distributed --file-name stdout.txt --experiment "
+             "cifar" +
+                 parents,
+             "batchai cluster resize --name nc6cluster --target 0" + parents,
+             std::string("group delete --name batchai.horovod"),
+         }) {
+        const auto tree = make_tree();
+        Words words;
+        std::istringstream stream(line);
+        for (std::string word; stream >> word;)
+            words.push_back(word);
+        auto ready = prepare_arguments(tree->app, words);
+        ASSERT_TRUE(ready) << line << ": " << ready.error().text();
+        std::reverse(ready->begin(), ready->end());
+        EXPECT_NO_THROW(tree->app.parse(*ready)) << line;
+        EXPECT_TRUE(tree->action) << line;
+    }
+}
+
+TEST(Tree, EveryVerbHasADescriptionAndAnExample) {
+    const auto tree = make_tree();
+    for (const auto& command : all_commands(tree->app)) {
+        EXPECT_FALSE(command.app->get_description().empty()) << command.text();
+        if (visible_commands(*command.app).empty()) {
+            EXPECT_THAT(command.app->get_footer(), HasSubstr("batchai ")) << command.text();
+        }
+    }
+}
+
+TEST(Tree, AnUnsupportedOptionSaysSo) {
+    const auto tree = make_tree();
+    Words words{"x", "--image", "c", "--name", "create", "cluster"};
+    try {
+        tree->app.parse(words);
+        FAIL() << "was accepted";
+    } catch (const CLI::ParseError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("not supported yet"));
+    }
+}
+
+TEST(ManualPages, ExistForEveryVisibleCommandAndHideTheOthers) {
+    const auto tree = make_tree();
+    for (const auto& page : manual_pages(tree->app)) {
+        const auto text = manual_page(tree->app, page, "1");
+        ASSERT_TRUE(text);
+        EXPECT_THAT(*text, HasSubstr(".SH NAME"));
+        EXPECT_THAT(*text, Not(HasSubstr("hand-over ")));
+    }
+    const auto job = manual_page(tree->app, "batchai-job", "1").value();
+    EXPECT_THAT(job, HasSubstr("\\-\\-config\\-file"));
+    EXPECT_THAT(job, HasSubstr(".SH EXIT STATUS"));
+    EXPECT_FALSE(manual_page(tree->app, "batchai-nothing", "1"));
+}
+
+TEST(Completion, KnowsCommandsAndOptionsInEachShell) {
+    const auto tree = make_tree();
+    for (const auto* shell : {"bash", "zsh", "fish"}) {
+        const auto script = completion_script(tree->app, shell);
+        EXPECT_THAT(script, HasSubstr("job file stream")) << shell;
+        EXPECT_THAT(script, HasSubstr("ignore-container")) << shell;
+        EXPECT_THAT(script, Not(HasSubstr("hand-over"))) << shell;
+    }
+}
+
+}  // namespace
+}  // namespace batchai::cli
