@@ -50,6 +50,7 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
                                                  std::vector<store::Job> jobs) {
     if (jobs.empty()) return std::vector<JobReport>();
     std::vector<std::string> ids;
+    ids.reserve(jobs.size());
     for (const auto& job : jobs)
         ids.push_back(job.slurm_job_id);
     // Slurm first: a record that is read after it is never older than Slurm's word.

@@ -50,7 +50,7 @@ base::Result<void> ensure_workspace(const store::Store& store, const site::Site&
                                     const ParentOptions& options) {
     const auto group = group_name(options);
     if (group.fallback && !store.group(group.value)) {
-        const auto made =
+        auto made =
             unless_there(store.create(store::Group{group.value, site.location, {}, base::now()}));
         if (!made) return made;
     }
@@ -65,7 +65,7 @@ base::Result<void> ensure_workspace(const store::Store& store, const site::Site&
 
 base::Result<void> ensure_experiment(const store::Store& store, const site::Site& site,
                                      const ParentOptions& options) {
-    const auto made = ensure_workspace(store, site, options);
+    auto made = ensure_workspace(store, site, options);
     if (!made) return made;
     const auto key = experiment_key(options);
     const auto found = store.experiment(key);

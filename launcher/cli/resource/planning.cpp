@@ -177,7 +177,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
 
 base::Result<void> write_plan(const std::string& job_directory, const Planned& planned) {
     const store::JobFiles files(job_directory);
-    const auto written = base::write_atomically(files.plan(), planned.json, 0600);
+    auto written = base::write_atomically(files.plan(), planned.json, 0600);
     if (!written) return written;
     Value::Object secrets;
     for (const auto& secret : planned.spec.secrets) {

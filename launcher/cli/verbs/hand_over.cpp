@@ -55,7 +55,7 @@ plan::Identity identity_of(const HandOverOptions& options, const site::Site& sit
 
 base::Result<void> freeze(const fs::path& directory, const Planned& planned) {
     for (const auto& path : {directory, directory / "attempts", directory / "shared"}) {
-        const auto made = base::make_directories(path, 0700);
+        auto made = base::make_directories(path, 0700);
         if (!made) return made;
     }
     return write_plan(directory.string(), planned);
