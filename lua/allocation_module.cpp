@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // The Lua module that cli_filter.lua loads into sbatch, srun and salloc: says which allocation a
-// job file asks for. It asks batchai-allocation, a process of its own, because site.lua is read with
-// another Lua than Slurm's, and two of them in one process would take each other's functions.
+// job file asks for. It asks batchai-allocation, a process of its own, because site.lua is read
+// with another Lua than Slurm's, and two of them in one process would take each other's functions.
 
 #include <exception>
 #include <string>

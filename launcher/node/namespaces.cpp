@@ -36,12 +36,13 @@ base::Result<void> enter_private_namespaces() {
             "the admin must allow them: user.max_user_namespaces above 0 and, where it exists, "
             "kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0");
     // Without privileges the group map can be written only after setgroups() is given up.
-    auto mapped =
-        write_map("/proc/self/setgroups", "deny")
-            .and_then(
-                [&] { return write_map("/proc/self/uid_map", fmt::format("{0} {0} 1", uid)); })
-            .and_then(
-                [&] { return write_map("/proc/self/gid_map", fmt::format("{0} {0} 1", gid)); });
+    auto mapped = write_map("/proc/self/setgroups", "deny")
+                      .and_then([&] {
+                          return write_map("/proc/self/uid_map", fmt::format("{0} {0} 1", uid));
+                      })
+                      .and_then([&] {
+                          return write_map("/proc/self/gid_map", fmt::format("{0} {0} 1", gid));
+                      });
     if (!mapped) return mapped;
     if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
         return base::fail(fmt::format("cannot make mounts private: {}", std::strerror(errno)));
