@@ -37,6 +37,8 @@ int main(void) {
     check(PMIx_Get(&next, "ring.host", NULL, 0, &value), "PMIx_Get of the neighbour's host");
     printf("rank %u of %u on %s, next on %s\n", self.rank, size, host, value->data.string);
     PMIX_VALUE_RELEASE(value);
+    // A fence without data: the Get asks the neighbour's host, whose server goes with its rank.
+    check(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence at the end");
     check(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
     return 0;
 }
