@@ -90,15 +90,9 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     if (!started) failed("cannot start batchai-node");
     close_and_forget(control.read_end);
     close_and_forget(ready.write_end);
-    // A byte or the end: what it means is in the reply, which only the user's own process reads.
-    if (started && !wait_readable(ready.read_end, settings.timeout_seconds)) {
-        state.failure = "the sandbox was not ready after " +
-                        std::to_string(settings.timeout_seconds) +
-                        " s (does a file system hang? the admin can raise timeout= in "
-                        "plugstack.conf)";
-        end_sandbox();
-    }
-    close_and_forget(ready.read_end);
+    // The tasks wait for it; a byte or the end: what it means is in the reply, which only they read.
+    state.ready = ready.read_end;
+    state.timeout_seconds = settings.timeout_seconds;
 }
 
 }  // namespace
@@ -156,6 +150,7 @@ void task_ended() {
 void end_sandbox() {
     Sandbox& state = sandbox();
     close_and_forget(state.control);
+    close_and_forget(state.ready);
     end_child(state.anchor, farewell_seconds);
 }
 

@@ -16,7 +16,9 @@ struct Sandbox {
     std::string digest;   // of the plan
     Child anchor;
     int control = -1;
+    int ready = -1;  // readable, or at its end, once the reply is complete
     int reply = -1;
+    int timeout_seconds = 0;  // for `ready`
     unsigned int tasks_left = 0;
 };
 
@@ -29,6 +31,9 @@ struct Sandbox {
 [[nodiscard]] std::string job_variable(spank_t handle, const char* name, std::size_t limit);
 
 // user_init: never fails, because a failure here would drain the node; it is kept for task_init.
+// Waits for nothing either: slurmstepd has the user's effective id while user_init runs, and its
+// PMIx server refuses the connections of other nodes during that time ("Munge decode failed:
+// Unauthorized credential", seen with 22.05.8), after which a fence hangs.
 void start_sandbox(spank_t handle, const Settings& settings);
 
 // task_exit: the last task of this node ends the sandbox. exit: ends it in any case.

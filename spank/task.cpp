@@ -121,6 +121,10 @@ void join_sandbox(spank_t handle) {
         return;
     }
     if (!state.failure.empty()) refuse(handle, state.failure);
+    if (!wait_readable(state.ready, state.timeout_seconds))
+        refuse(handle, "the sandbox was not ready after " + std::to_string(state.timeout_seconds) +
+                           " s (does a file system hang? the admin can raise timeout= in "
+                           "plugstack.conf)");
     const std::string bytes = read_reply(state.reply);
     if (bytes.empty())
         refuse(handle,
