@@ -9,8 +9,8 @@
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           stays, as the anchor of its namespaces, until CONTROL ends
- *   batchai.so, user_init:  waits for the byte or the end of READY; reads nothing else
- *   batchai.so, task_init:  as the user: reads the reply, joins the namespaces
+ *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
+ *                           joins the namespaces
  *   batchai.so, task_exit:  closes its end of CONTROL
  */
 

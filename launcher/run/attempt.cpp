@@ -20,6 +20,8 @@ namespace batchai::run {
 namespace {
 
 constexpr std::chrono::seconds wire_up_deadline{60};
+constexpr int wire_up_attempts = 3;
+constexpr int wire_up_unanswered = 75;  // exit code of mpi_bridge_wireup
 constexpr std::string_view job_failed = "Job failed with non-zero exit code";
 constexpr std::string_view preparation_failed =
     "Job preparation task failed with non-zero exit code";
@@ -50,6 +52,15 @@ std::optional<std::pair<TaskEnd, std::string>> culprit(
         best = {end, std::move(line)};
     }
     return best;
+}
+
+// Slurm 22.05's PMIx server loses a connection now and then (slurmstepd has the user's effective id
+// while it starts the tasks, and refuses other nodes meanwhile). Only that is tried again.
+bool worth_another_try(const base::Result<StepResult>& result) {
+    if (!result || result->exit_code == 0 || result->stopped_by) return false;
+    const auto ends = bad_ends(result->messages);
+    return std::any_of(ends.begin(), ends.end(),
+                       [](const TaskEnd& end) { return end.exit_code == wire_up_unanswered; });
 }
 
 int exit_code_of(const TaskEnd& end, int otherwise) {
@@ -170,8 +181,15 @@ bool AttemptRunner::prepare(const plan::Step& step) {
 bool AttemptRunner::wire_up(const plan::Step& ranks) {
     begin_phase("wire-up");
     const auto arguments = wire_up_arguments(plan_, ranks, mpi_, wire_up_program());
-    const auto result = run_step(arguments, srun_environment(step_environment()), signals_,
-                                 wire_up_deadline, [] {});
+    const auto check = [&] {
+        return run_step(arguments, srun_environment(step_environment()), signals_, wire_up_deadline,
+                        [] {});
+    };
+    auto result = check();
+    for (int attempt = 1; attempt < wire_up_attempts && worth_another_try(result); ++attempt) {
+        log_.master("PMIx did not answer in time; the wire-up check is made again");
+        result = check();
+    }
     log_.collect_traces();
     if (result && result->exit_code == 0) {
         end_phase(0);

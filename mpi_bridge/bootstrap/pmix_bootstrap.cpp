@@ -111,10 +111,6 @@ void value_came(pmix_status_t status, pmix_value_t* value, void* ticket) {
     PmixReply<std::vector<std::byte>>::deliver(ticket, status, std::move(bytes));
 }
 
-// In small steps the fence brings all values along: some servers lose requests for a single value
-// that are made while a step starts (Slurm 22.05 does), and its cost only shows in large ones.
-constexpr int most_ranks_collected = 512;
-
 class PmixBootstrap final : public Bootstrap {
   public:
     PmixBootstrap(const pmix_proc_t& self, const Topology& topology)
@@ -138,16 +134,10 @@ class PmixBootstrap final : public Bootstrap {
         if (status != PMIX_SUCCESS) return pmix_failure("PMIx_Put", status);
         status = PMIx_Commit();
         if (status != PMIX_SUCCESS) return pmix_failure("PMIx_Commit", status);
-        return fence(deadline, topology_.size <= most_ranks_collected);
+        return fence(deadline);
     }
 
-    [[nodiscard]] Done fence(Deadline deadline) override { return fence(deadline, false); }
-
-    // collect: the fence itself carries the published values to every host.
-    [[nodiscard]] Done fence(Deadline deadline, bool collect) {
-        pmix_info_t option;
-        PMIX_INFO_CONSTRUCT(&option);
-        PMIX_INFO_LOAD(&option, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    [[nodiscard]] Done fence(Deadline deadline) override {
         const auto reply = std::make_shared<PmixReply<bool>>();
         void* ticket = PmixReply<bool>::ticket(reply);
         // The fence carries the published data. Slurm does not wait for the others at all in a
@@ -157,7 +147,7 @@ class PmixBootstrap final : public Bootstrap {
         bool carry = true;
         pmix_info_t with_data;
         PMIX_INFO_LOAD(&with_data, PMIX_COLLECT_DATA, &carry, PMIX_BOOL);
-        auto status = PMIx_Fence_nb(nullptr, 0, &option, 1, fence_done, ticket);
+        auto status = PMIx_Fence_nb(nullptr, 0, &with_data, 1, fence_done, ticket);
         if (status == PMIX_OPERATION_SUCCEEDED || status != PMIX_SUCCESS) {
             PmixReply<bool>::discard(ticket);
             if (status == PMIX_OPERATION_SUCCEEDED) return {};

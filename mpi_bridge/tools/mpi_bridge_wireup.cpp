@@ -20,9 +20,10 @@ namespace {
 
 using mpi_bridge::Deadline;
 
-constexpr mpi_bridge::Seconds patience{30};
+constexpr mpi_bridge::Seconds patience{5};
 constexpr const char* key = "mpi_bridge.wireup";
 constexpr int failed = 1;
+constexpr int no_answer = 75;  // EX_TEMPFAIL: trying again may help
 constexpr int usage_error = 2;
 
 constexpr const char* help =
@@ -34,7 +35,8 @@ constexpr const char* help =
     "  --help      this text\n"
     "\n"
     "Prints nothing and exits with 0 when all is well; else rank 0 says what is wrong and\n"
-    "every rank that notices exits with 1. A wrong command line is 2.\n";
+    "every rank that notices exits with 1. A wrong command line is 2. 75 says that the others\n"
+    "did not answer within 5 s, which may pass: try again.\n";
 
 std::optional<int> expected_ranks(int argc, char** argv) {
     if (argc != 3 || std::strcmp(argv[1], "--expect") != 0) return std::nullopt;
@@ -90,9 +92,7 @@ std::string meet_neighbour(mpi_bridge::Bootstrap& bootstrap) {
         return "rank " + std::to_string(topology.rank) + " got a wrong value from rank " +
                std::to_string(neighbour) + "; " + mpi_bridge::pmix_versions();
     }
-    // A rank that left could not be asked any more.
-    const auto all_asked = bootstrap.fence(Deadline::in(patience));
-    return all_asked ? std::string() : all_asked.error().text;
+    return {};
 }
 
 int check(int expected) {
@@ -114,7 +114,7 @@ int check(int expected) {
     }
     if (const auto fault = meet_neighbour(**bootstrap); !fault.empty()) {
         say(fault);
-        return failed;
+        return no_answer;
     }
     return 0;
 }
