@@ -90,7 +90,8 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     if (!started) failed("cannot start batchai-node");
     close_and_forget(control.read_end);
     close_and_forget(ready.write_end);
-    // The tasks wait for it; a byte or the end: what it means is in the reply, which only they read.
+    // The tasks wait for a byte or the end of it; what that means is in the reply, which only they
+    // read.
     state.ready = ready.read_end;
     state.timeout_seconds = settings.timeout_seconds;
 }

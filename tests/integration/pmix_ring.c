@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void check(pmix_status_t status, const char *what) {
+static void check(pmix_status_t status, const char* what) {
     if (status != PMIX_SUCCESS) {
         fprintf(stderr, "pmix_ring: %s: %s\n", what, PMIx_Error_string(status));
         exit(1);
@@ -20,7 +20,7 @@ int main(void) {
 
     pmix_proc_t job;
     PMIX_LOAD_PROCID(&job, self.nspace, PMIX_RANK_WILDCARD);
-    pmix_value_t *value = NULL;
+    pmix_value_t* value = NULL;
     check(PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &value), "PMIx_Get of the job's size");
     const unsigned size = value->data.uint32;
     PMIX_VALUE_RELEASE(value);
