@@ -67,8 +67,8 @@ typedef enum mpib_datatype {
  * Integer sums and products wrap around modulo 2^bits, as unsigned arithmetic does.
  *
  * MPIB_AVERAGE of integers is the exact sum (it never wraps) divided by the number of ranks,
- * truncated toward zero, for every width but 64 bits; the sum of 64-bit integers must fit in 64
- * bits. MPIB_AVERAGE of floating-point numbers is the sum divided by the number of ranks.
+ * truncated toward zero. MPIB_AVERAGE of floating-point numbers is the sum divided by the number of
+ * ranks.
  *
  * FLOAT16 and BFLOAT16 are accumulated in 32-bit floats; each result that crosses the network is
  * rounded to nearest even. MPIB_MIN and MPIB_MAX of floating-point numbers return NaN when any
