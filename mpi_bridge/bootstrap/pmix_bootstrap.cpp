@@ -7,6 +7,7 @@
 
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/pmix_call.hpp"
+#include "bootstrap/settle.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -134,6 +135,7 @@ class PmixBootstrap final : public Bootstrap {
         if (status != PMIX_SUCCESS) return pmix_failure("PMIx_Put", status);
         status = PMIx_Commit();
         if (status != PMIX_SUCCESS) return pmix_failure("PMIx_Commit", status);
+        let_slurm_settle();
         return fence(deadline);
     }
 
