@@ -1,0 +1,276 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What `batchai run` does in an allocation of four hosts: preparation, wire-up, ranks, their files,
+# their variables, their failures and their end.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+site_file=/etc/batchai/site.lua
+
+# One job serves the tests that only look at what it left behind.
+setup_file() {
+    export HOME_DIR="/home/alice/job-$$"
+    as_user mkdir -p "$HOME_DIR"
+    good_job | write_job good.json
+    create good
+    batchai job wait --name good
+}
+
+teardown_file() { as_user rm -rf "$HOME_DIR"; }
+
+teardown() {
+    as_root_on login rm -f "$site_file"
+    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+}
+
+# batchai WORDS…: in the suite's own home; standard input passes through.
+batchai() {
+    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
+        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
+}
+
+create() { batchai job create --name "$1" --config-file "$1.json" --output none; }
+state_is() { [[ $(batchai job show --name "$1" --query executionState -o tsv) == "$2" ]]; }
+write_job() { as_user bash -c "cat > '$HOME_DIR/$1'"; }
+
+# job TOOLKIT COMMAND [NODES [PREPARATION]]: a job file with logs and output SEEN on shared storage.
+job() {
+    jq -n --arg toolkit "$1" --arg command "$2" --argjson nodes "${3:-4}" --arg prepare "${4:-}" '
+        {properties: ({
+            nodeCount: $nodes,
+            stdOutErrPathPrefix: "$AZ_BATCHAI_JOB_MOUNT_ROOT/share",
+            mountVolumes: {azureFileShares: [{
+                azureFileUrl: "https://site.file.core.windows.net/share",
+                relativeMountPath: "share"}]},
+            inputDirectories: [{id: "DATA", path: "$AZ_BATCHAI_JOB_MOUNT_ROOT/share/data"}],
+            outputDirectories: [{id: "SEEN", pathPrefix: "$AZ_BATCHAI_JOB_MOUNT_ROOT/share",
+                                 pathSuffix: "seen"}],
+            environmentVariables: [{name: "COLOUR", value: "blue of $AZ_BATCHAI_JOB_NAME"}],
+            ($toolkit): {commandLine: $command}}
+          + if $prepare == "" then {} else {jobPreparation: {commandLine: $prepare}} end)}'
+}
+
+good_job() {
+    local note='date +%s%N > $AZ_BATCHAI_OUTPUT_SEEN'
+    job customMpiSettings "$note/started-\$SLURM_PROCID
+        env | grep -E '^(AZ_BATCH|COLOUR=)' | sort > \$AZ_BATCHAI_OUTPUT_SEEN/rank-\$SLURM_PROCID
+        echo rank \$SLURM_PROCID of \$SLURM_NTASKS on \$(hostname)
+        echo complaint of rank \$SLURM_PROCID >&2" \
+        4 "env | grep -E '^(AZ_BATCH|COLOUR=)' | sort > \$AZ_BATCHAI_OUTPUT_SEEN/node-\$(hostname)
+        echo prepared \$(hostname); sleep 1; $note/prepared-\$(hostname)-\$\$" |
+        jq '.properties.customMpiSettings.processCount = 8'
+}
+
+# logs_of JOB, seen_by JOB: directories, as the login host sees them.
+directory_of() {
+    as_user find "$HOME_DIR/records/storage" -type d -path "*/jobs/$1/*/$2" | grep .
+}
+logs_of() { directory_of "$1" stdouterr; }
+seen_by() { directory_of "$1" outputs/seen; }
+
+# failure_of JOB: its first error as {code, message, Node, Rank, …}.
+failure_of() {
+    batchai job show --name "$1" --query executionInfo |
+        jq '.errors[0] as $error | {exitCode, code: $error.code, message: $error.message}
+            + ([$error.details[]? | {(.name): .value}] | add // {})'
+}
+
+nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
+# No process of the user and no directory of a job on any node.
+nodes_are_clean() {
+    local host
+    for host in h1 h2 h3 h4; do
+        if as_root_on "$host" pgrep -u alice > /dev/null; then return 1; fi
+        if as_root_on "$host" sh -c 'ls /tmp/batchai-* 2> /dev/null | grep -qv by-job'; then
+            return 1
+        fi
+    done
+}
+
+# Breaks when a file is misnamed, missing or superfluous: users' scripts look for these names.
+@test "a job on four nodes leaves exactly Batch AI's files" {
+    run as_user ls "$(logs_of good)"
+    local expected=()
+    for host in h1 h2 h3 h4; do expected+=("execution-$host.log"); done
+    for stream in stderr stdout; do
+        for host in h1 h2 h3 h4; do expected+=("$stream-job_prep-$host.txt"); done
+    done
+    expected+=(stderr.txt stdout.txt)
+    [[ $(sort <<< "$output") == "$(printf '%s\n' "${expected[@]}" | sort)" ]]
+}
+
+# Breaks when ranks share nodes unevenly, a rank's output is lost, or streams are mixed up.
+@test "eight processes on four nodes are two ranks a node, in order" {
+    run as_user bash -c "sort '$(logs_of good)/stdout.txt'"
+    local expected="" rank
+    for rank in {0..7}; do expected+="rank $rank of 8 on h$((rank / 2 + 1))"$'\n'; done
+    [[ $output == "${expected%$'\n'}" ]]
+    run as_user grep -c '^complaint of rank [0-7]$' "$(logs_of good)/stderr.txt"
+    [[ $output == 8 ]]
+}
+
+# Breaks when a variable is missing on some rank, or has another value there.
+@test "every rank on every node has all variables of Batch AI" {
+    local seen own name rank
+    seen=$(seen_by good)
+    for name in AZ_BATCHAI_{MOUNT_ROOT,JOB_MOUNT_ROOT,JOB_TEMP,JOB_TEMP_DIR,SHARED_JOB_TEMP} \
+        AZ_BATCHAI_{STDOUTERR_DIR,MPI_HOST_FILE,INPUT_DATA,OUTPUT_SEEN,JOB_NAME}; do
+        run as_user bash -c "grep -lE '^$name=/|^$name=good$' '$seen'/rank-*"
+        lines_are 8 "$output"
+    done
+    run as_user bash -c "sed '/^AZ_BATCH_NODE_ID=/d' -s '$seen'/rank-* | sort | uniq -c"
+    # Each line eight times: all ranks agree about everything but their node.
+    run grep -vE '^ +8 ' <<< "$output"
+    [[ -z $output ]]
+    for rank in {0..7}; do
+        own=$(as_user cat "$seen/rank-$rank")
+        [[ $own == *"AZ_BATCH_NODE_ID=h$((rank / 2 + 1))"* ]]
+        [[ $own == *"AZ_BATCHAI_NUM_GPUS=0"* && $own == *"COLOUR=blue of good"* ]]
+        [[ $own == *"AZ_BATCH_HOST_LIST=10.77.0.1,10.77.0.2,10.77.0.3,10.77.0.4"* ]]
+        [[ $own =~ AZ_BATCH_MASTER_NODE=10\.77\.0\.1:[0-9]+ ]]
+        [[ $own =~ AZ_BATCHAI_OUTPUT_SEEN=/tmp/[^[:space:]]*/mounts/share/[^[:space:]]*/outputs/seen ]]
+    done
+}
+
+# Breaks when the preparation gets another environment than the ranks.
+@test "the preparation has the variables of the ranks" {
+    local seen
+    seen=$(seen_by good)
+    for rank in 0 2 4 6; do
+        as_user diff "$seen/node-h$((rank / 2 + 1))" "$seen/rank-$rank"
+    done
+}
+
+# Breaks when preparation runs per rank, skips a node, or does not hold the ranks back.
+@test "preparation ran once on each node and before any rank" {
+    local seen last_prepared first_started
+    seen=$(seen_by good)
+    run as_user bash -c "cd '$seen'; ls prepared-* | sed 's/-[0-9]*$//'"
+    [[ $output == $'prepared-h1\nprepared-h2\nprepared-h3\nprepared-h4' ]]
+    for host in h1 h2 h3 h4; do
+        run as_user cat "$(logs_of good)/stdout-job_prep-$host.txt"
+        [[ $output == "prepared $host" ]]
+    done
+    last_prepared=$(as_user bash -c "sort -n '$seen'/prepared-* | tail -n 1")
+    first_started=$(as_user bash -c "sort -n '$seen'/started-* | head -n 1")
+    ((last_prepared < first_started))
+}
+
+# Breaks when the survivors are waited for, or the blame falls on one of them.
+@test "a rank that is killed ends the job within seconds and is named with its signal" {
+    job customMpiSettings 'if [ $SLURM_PROCID = 2 ]; then
+        date +%s > $AZ_BATCHAI_OUTPUT_SEEN/killed; kill -9 $$; fi; sleep 300' | write_job killed.json
+    create killed
+    run -137 batchai job wait --name killed
+    local now killed
+    now=$(date +%s)
+    killed=$(as_user cat "$(seen_by killed)/killed")
+    ((now - killed < 10))
+    run failure_of killed
+    jq -e '.code == "JobFailed" and .Node == "h3" and .Rank == "2" and .Signal == "9"
+           and .exitCode == 137' <<< "$output"
+}
+
+# Breaks when the victims' noise hides the first failure, or the code is replaced by srun's.
+@test "a rank that fails with a traceback is named with its code and the exception" {
+    job customMpiSettings 'python3 -c "
+import os, sys, time
+if os.environ[\"SLURM_PROCID\"] != \"1\":
+    time.sleep(300)
+try:
+    {}[\"learning_rate\"]
+except KeyError:
+    import traceback
+    traceback.print_exc()
+    sys.exit(7)
+"' | write_job traceback.json
+    create traceback
+    run -7 batchai job wait --name traceback
+    run failure_of traceback
+    jq -e '.code == "JobFailed" and .exitCode == 7 and .Node == "h2" and .Rank == "1"
+           and .FirstErrorLine == "KeyError: '"'learning_rate'"'"' <<< "$output"
+}
+
+# Breaks when ranks start although a node is not ready, or the wrong node is blamed.
+@test "a preparation that fails on one node fails the job before any rank" {
+    job customMpiSettings 'touch $AZ_BATCHAI_OUTPUT_SEEN/ran' 4 \
+        'if [ $(hostname) = h3 ]; then echo no disk >&2; exit 5; fi' | write_job unready.json
+    create unready
+    run -5 batchai job wait --name unready
+    run failure_of unready
+    jq -e '.code == "JobPreparationFailed" and .exitCode == 5 and .Node == "h3"
+           and .FirstErrorLine == "no disk"' <<< "$output"
+    run as_user ls "$(seen_by unready)"
+    [[ -z $output ]]
+    run as_user ls "$(logs_of unready)"
+    [[ $output != *stdout.txt* ]]
+}
+
+# Breaks when four singletons, each believing it is alone, train four models.
+@test "ranks that PMIx does not wire are refused before they run" {
+    as_root_on login sh -c "echo 'return {mpi = \"none\"}' > $site_file"
+    job customMpiSettings 'touch $AZ_BATCHAI_OUTPUT_SEEN/ran' | write_job alone.json
+    create alone
+    run -1 batchai job wait --name alone
+    run failure_of alone
+    jq -e '.code == "WireUpFailed" and .Phase == "wire-up" and .exitCode == 1' <<< "$output"
+    run as_user cat "$(logs_of alone)/stderr.txt"
+    [[ $output == *"--mpi=pmix"* ]]
+    run as_user ls "$(seen_by alone)"
+    [[ -z $output ]]
+}
+
+# Breaks when a rank, an anchor or the sandbox's directory outlives the job on some node.
+@test "terminating a running job leaves nothing of it on the nodes" {
+    job customMpiSettings 'trap "" TERM; touch $AZ_BATCHAI_OUTPUT_SEEN/$SLURM_PROCID
+        sleep 300 & wait; sleep 300' | write_job endless.json
+    create endless
+    all_ranks_run() { lines_are 4 "$(as_user ls "$(seen_by endless)")" 2> /dev/null; }
+    wait_until 20 all_ranks_run
+    run nodes_are_clean
+    [[ $status -ne 0 ]]
+    batchai job terminate --name endless --yes
+    run failure_of endless
+    jq -e '.code == "JobTerminated" and .exitCode == null' <<< "$output"
+    wait_until 60 nothing_is_queued
+    wait_until 15 nodes_are_clean
+}
+
+# Breaks when the command runs on every node, or the user's launcher does not find the hosts.
+@test "a custom toolkit's command runs once on the master and can start tasks on all hosts" {
+    job customToolkitSettings 'echo master is $(hostname); cat $AZ_BATCHAI_MPI_HOST_FILE
+        srun --overlap --ntasks-per-node=1 -N4 -n4 hostname' | write_job custom.json
+    create custom
+    batchai job wait --name custom
+    run as_user cat "$(logs_of custom)/stdout.txt"
+    lines_are 9 "$output"
+    [[ ${lines[0]} == "master is h1" ]]
+    for number in 1 2 3 4; do
+        [[ ${lines[number]} == "10.77.0.$number slots=1 max_slots=1" ]]
+        [[ $output == *$'\n'"h$number"* ]]
+    done
+}
+
+# Breaks when the plan does not reach a script of the user's own.
+@test "a script submitted with --job-json can call batchai run" {
+    job horovodSettings '' | jq 'del(.properties.horovodSettings.commandLine)
+        | .properties.horovodSettings.pythonScriptFilePath = "$AZ_BATCHAI_JOB_MOUNT_ROOT/share/who.py"' |
+        write_job own.json
+    as_user bash -c "cat > '$HOME_DIR/records/storage/site/file-shares/share/who.py'" << 'PYTHON'
+import os
+import socket
+
+print("python on", socket.gethostname(), "rank", os.environ["PMIX_RANK"])
+PYTHON
+    as_user bash -c "printf '#!/bin/bash\necho before\nbatchai run\necho after: \$?\n' > $HOME_DIR/own.sh"
+    run as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records PATH=$PREFIX/bin:\$PATH \
+        sbatch --wait --output=own.txt --job-json=own.json own.sh"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run as_user cat "$HOME_DIR/own.txt"
+    echo "$output"
+    [[ $output == before*"4 ranks start"*"after: 0" ]]
+    run as_user bash -c "cat \$(find $HOME_DIR/records/storage -name stdout.txt -newer $HOME_DIR/own.sh) | sort"
+    [[ $output == $'python on h1 rank 0\npython on h2 rank 1\npython on h3 rank 2\npython on h4 rank 3' ]]
+}
