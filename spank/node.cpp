@@ -16,9 +16,6 @@ namespace batchai::spank {
 
 namespace {
 
-// Given to batchai-node out of the job's environment. All else stays out.
-constexpr const char* node_name_variable = "SLURMD_NODENAME";
-constexpr std::size_t node_name_limit = 256;
 constexpr int farewell_seconds = 2;
 
 struct Pipe {
@@ -57,9 +54,9 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
     program.arguments = {
         settings.node_program, "sandbox", "--plan", plan, "--digest", sandbox().digest, "--job-id",
         std::to_string(job_id)};
+    // Nothing of the job's own environment: in user_init even its SLURMD_NODENAME is that of the
+    // node which the step was started from.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
-    const std::string name = job_variable(handle, node_name_variable, node_name_limit);
-    if (!name.empty()) program.environment.push_back(std::string(node_name_variable) + '=' + name);
     return program;
 }
 

@@ -2,7 +2,6 @@
 #include "node/trace.hpp"
 
 #include <array>
-#include <cstdlib>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,11 +13,6 @@
 namespace batchai::node {
 
 std::string node_name() {
-    const char* const slurm = std::getenv("SLURMD_NODENAME");
-    const std::string_view name = slurm == nullptr ? "" : slurm;
-    // It becomes a file name.
-    if (!name.empty() && name.find('/') == std::string_view::npos && name != "..")
-        return std::string(name);
     std::array<char, 256> host{};
     if (gethostname(host.data(), host.size() - 1) != 0) return "unknown";
     const std::string full(host.data());

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include <fcntl.h>
@@ -71,6 +72,14 @@ bool drain(int descriptor, std::string& into) {
     return count > 0;
 }
 
+// srun says this to everyone who wants no binding at a site that has none.
+void drop_noise(std::string& messages) {
+    constexpr std::string_view noise =
+        "srun: cluster configuration lacks support for cpu binding\n";
+    const std::size_t at = messages.find(noise);
+    if (at != std::string::npos) messages.erase(at, noise.size());
+}
+
 }  // namespace
 
 SignalWatch::SignalWatch() {
@@ -129,6 +138,7 @@ base::Result<StepResult> run_step(const base::Arguments& arguments,
     pollfd rest{read_end.get(), POLLIN, 0};
     while (stream_open && ::poll(&rest, 1, 1000) > 0)
         stream_open = drain(read_end.get(), result.messages);
+    drop_noise(result.messages);
     result.exit_code = base::shell_exit_code(status);
     if (!overdue) return result;
     return base::fail(fmt::format("did not end within {} s and was stopped", deadline.count()),

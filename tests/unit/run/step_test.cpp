@@ -20,6 +20,16 @@ TEST(RunStep, GivesTheExitCodeAndWhatWasSaid) {
     EXPECT_GE(ticks, 2);
 }
 
+TEST(RunStep, LeavesOutWhatSrunSaysWithoutNeed) {
+    const SignalWatch signals;
+    const auto result = run_step({"sh", "-c",
+                                  "echo first >&2; echo 'srun: cluster configuration lacks support "
+                                  "for cpu binding' >&2; echo last >&2"},
+                                 base::environment_without({}), signals, {}, [] {});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->messages, "first\nlast\n");
+}
+
 TEST(RunStep, ForwardsTermAndSaysSo) {
     const SignalWatch signals;
     const auto result =
