@@ -106,10 +106,10 @@ def alltoall():
 
     outgoing = [length(RANK, r) for r in range(SIZE)]
     incoming = [length(r, RANK) for r in range(SIZE)]
-    mine = np.concatenate([np.full(n, RANK * 100 + r, "u1") for r, n in enumerate(outgoing)])
+    mine = np.concatenate([np.full(n, RANK * 16 + r, "u1") for r, n in enumerate(outgoing)])
     result = np.full(sum(incoming), POISON, "u1")
     mpi_bridge.alltoallv(mine, outgoing, result, incoming)
-    parts = [np.full(n, r * 100 + RANK, "u1") for r, n in enumerate(incoming)]
+    parts = [np.full(n, r * 16 + RANK, "u1") for r, n in enumerate(incoming)]
     check.equal("alltoallv", result, np.concatenate(parts))
 
 
