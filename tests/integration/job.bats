@@ -103,9 +103,9 @@ nodes_are_clean() {
 # Breaks when ranks share nodes unevenly, a rank's output is lost, or streams are mixed up.
 @test "eight processes on four nodes are two ranks a node, in order" {
     run as_user bash -c "sort '$(logs_of good)/stdout.txt'"
-    local expected="" rank
-    for rank in {0..7}; do expected+="rank $rank of 8 on h$((rank / 2 + 1))"$'\n'; done
-    [[ $output == "${expected%$'\n'}" ]]
+    local every="" rank
+    for rank in {0..7}; do every+="rank $rank of 8 on h$((rank / 2 + 1))"$'\n'; done
+    [[ $output == "${every%$'\n'}" ]]
     run as_user grep -c '^complaint of rank [0-7]$' "$(logs_of good)/stderr.txt"
     [[ $output == 8 ]]
 }

@@ -1,0 +1,138 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# libmpi_bridge and its Python packages between hosts: ranks started by srun, wired by PMIx, talking
+# over TCP. MPI_BRIDGE_CHECK and MPI_BRIDGE_FAULTS are programs of this build; the library and the
+# packages are the installed ones.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+share=/shared/core-test
+
+setup_file() {
+    as_root_on login install -d -m 755 "$share"
+    put "$MPI_BRIDGE_CHECK" "$share/check"
+    put "$MPI_BRIDGE_FAULTS" "$share/faults"
+    local file
+    for file in "$SOURCE"/mpi_bridge/python/tests/ranks/*.py; do
+        put "$file" "$share/$(basename "$file")"
+    done
+}
+
+teardown_file() { as_root_on login rm -rf "$share"; }
+
+# ranks COUNT CMD…: as so many ranks on four hosts, ended after two minutes at the latest.
+ranks() {
+    as_user env LD_LIBRARY_PATH="$PREFIX/lib" PYTHONPATH="$PREFIX/lib/batchai/python" \
+        UCX_TLS=tcp,self OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
+        TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=1 \
+        srun --nodes="$((${1} < 4 ? ${1} : 4))" --ntasks="$1" --mpi=pmix --kill-on-bad-exit=1 \
+        --time=2 "${@:2}"
+}
+
+# received_by HOST: bytes that came in over the host's interface, all but loopback.
+received_by() {
+    as_root_on "$1" sh -c 'cat /sys/class/net/[!l]*/statistics/rx_bytes' |
+        awk '{ sum += $1 } END { print sum }'
+}
+
+# Breaks when a collective is wrong between hosts for any type, operation or length, writes too
+# little or too much, or when the data takes a way that real hosts do not have.
+@test "all collectives are right on four hosts and go over the network" {
+    local host before=() after
+    for host in 1 2 3 4; do before[host]=$(received_by "h$host"); done
+    run ranks 4 "$share/check"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    lines_are 1 "$output"
+    [[ $output == *" 4 ranks"* ]]
+    for host in 1 2 3 4; do
+        after=$(received_by "h$host")
+        echo "h$host received $((after - before[host])) bytes"
+        ((after - before[host] > 50000000))
+    done
+}
+
+# Breaks when the algorithms count on a power of two, or on one rank a host.
+@test "all collectives are right with six ranks on four hosts" {
+    run ranks 6 "$share/check" 0 1 5 4097
+    echo "$output"
+    [[ $status -eq 0 && $output == *" 6 ranks"* ]]
+}
+
+# Breaks when a finished peer is waited for without end, or the message names nobody.
+@test "a rank that leaves makes the others fail with its name" {
+    run ranks 4 "$share/faults" leaves
+    echo "$output"
+    [[ $status -eq 0 && $output == *PEER_LOST*"rank "* ]]
+}
+
+# Breaks when a stuck peer hangs the others for ever.
+@test "a rank that is late makes the others time out with its name" {
+    run ranks 4 "$share/faults" late
+    echo "$output"
+    [[ $status -eq 0 && $output == *mpi_bridge_faults:*"rank "* ]]
+}
+
+# Breaks when ranks that disagree about a length get a wrong sum instead of an error.
+@test "ranks that disagree about the length get an error" {
+    run ranks 4 "$share/faults" mismatch
+    echo "$output"
+    [[ $status -eq 0 && $output == *mpi_bridge_faults:*"rank "* ]]
+}
+
+# Breaks when the death of a rank in the middle of a collective hangs the others: here Slurm does not
+# end them, they must notice by themselves.
+@test "a rank killed in a collective makes all others fail soon with the name of a rank" {
+    as_root_on login sh -c "cat > $share/killed.py" << 'PYTHON'
+import os
+import signal
+import time
+
+import numpy as np
+
+import mpi_bridge
+
+mpi_bridge.init()
+data = np.ones(1 << 20, "f4")
+mpi_bridge.allreduce(data, data)
+if mpi_bridge.rank() == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+start = time.monotonic()
+try:
+    while True:
+        mpi_bridge.allreduce(data, data, mpi_bridge.Op.MAX)
+except mpi_bridge.PeerLostError as error:
+    print(f"noticed after {int(time.monotonic() - start)} s: {error}", flush=True)
+    # Neither finalize nor an abort: the others have to see for themselves too.
+    os._exit(3)
+PYTHON
+    run ranks 4 --kill-on-bad-exit=0 env MPI_BRIDGE_TIMEOUT_SECONDS=20 "$PYTHON" "$share/killed.py"
+    echo "$output"
+    [[ $status -eq 137 ]]
+    local noticed
+    noticed=$(grep -E '^noticed after [0-9] s: .*, rank [013] of 4: lost rank [0-3] ' <<< "$output")
+    lines_are 3 "$noticed"
+    [[ $noticed == *"lost rank 2 "* ]]
+}
+
+# Breaks when the wrapper passes wrong pointers, types or lengths to the library.
+@test "the Python package's collectives are right on four ranks" {
+    run ranks 4 "$PYTHON" "$share/collectives.py"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"passed on 4 ranks"* ]]
+}
+
+# Breaks when gradients are not averaged over hosts: training differs from one big batch.
+@test "PyTorch on four ranks trains like one process on all data" {
+    run ranks 4 "$PYTHON" "$share/torch_training.py"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"passed on 4 ranks"* ]]
+}
+
+# Breaks likewise in Keras on TensorFlow, and when broadcast or saved model are wrong.
+@test "Keras on two ranks trains like one process on all data" {
+    run ranks 2 "$PYTHON" "$share/keras_training.py"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"passed on 2 ranks"* ]]
+}
