@@ -58,8 +58,11 @@ void FileDescriptor::reset(int descriptor) {
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file.valid()) return system_error("read", path);
+    // O_NONBLOCK: opening a FIFO that nobody writes to would wait for a writer.
+    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    if (!file.valid() || fstat(file.get(), &status) != 0) return system_error("read", path);
+    if (!S_ISREG(status.st_mode)) return fail("is not a regular file", path.string());
     std::string bytes;
     std::string chunk(64UL << 10U, '\0');
     while (true) {

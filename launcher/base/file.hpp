@@ -36,7 +36,8 @@ class FileDescriptor {
     int descriptor_ = -1;
 };
 
-// The whole file, refused above `limit` bytes. `where` of the error is the path.
+// The whole file, refused above `limit` bytes and when it is a directory, FIFO or device. `where`
+// of the error is the path.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 64UL << 20U);
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -94,6 +95,31 @@ Result<void> collect(const Pipes& pipes, const RunOptions& options, Clock::time_
     return {};
 }
 
+// How the child ended. A program may close its outputs and keep running, so this wait ends too; it
+// polls, because pidfd_open(2) is younger than kernels that Slurm runs on.
+Result<int> wait_until(pid_t child, Clock::time_point end) {
+    constexpr std::chrono::microseconds longest_pause{20000};
+    std::chrono::microseconds pause{100};
+    while (true) {
+        int status = 0;
+        const pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child) return status;
+        if (ended < 0 && errno != EINTR)
+            return fail(fmt::format("cannot wait for its end: {}", std::strerror(errno)));
+        if (Clock::now() >= end) return fail("deadline", {}, {}, ExitCode::timed_out);
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, longest_pause);
+    }
+}
+
+// Kills and reaps the child, if it is there: another process may have its number otherwise.
+void stop(pid_t child) {
+    if (waitpid(child, nullptr, WNOHANG) != 0) return;
+    kill(child, SIGKILL);
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+}
+
 }  // namespace
 
 int shell_exit_code(int wait_status) {
@@ -131,17 +157,15 @@ Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
     pipes.input.write_end.reset(-1);
 
     Completed completed;
-    auto collected = collect(pipes, options, end, completed);
-    if (!collected) kill(*child, SIGKILL);
-    int status = 0;
-    while (waitpid(*child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (collected) {
-        completed.exit_code = shell_exit_code(status);
+    const auto status =
+        collect(pipes, options, end, completed).and_then([&] { return wait_until(*child, end); });
+    if (status) {
+        completed.exit_code = shell_exit_code(*status);
         return completed;
     }
-    if (collected.error().exit_code != ExitCode::timed_out)
-        return fail(collected.error().what, arguments.front());
+    stop(*child);
+    if (status.error().exit_code != ExitCode::timed_out)
+        return fail(status.error().what, arguments.front());
     return fail(fmt::format("did not end within {} ms and was killed", options.deadline.count()),
                 arguments.front(), {}, ExitCode::timed_out);
 }

@@ -126,7 +126,11 @@ base::Result<JobText> read_job_file(const std::string& path) {
                           base::ExitCode::bad_job_file);
     }
     auto text = base::read_file(path, read_limit);
-    if (!text) return tl::unexpected(text.error());
+    if (!text) {
+        auto error = text.error();
+        if (std::filesystem::is_fifo(path, code)) error.hint = "give \"-\" to read a pipe on stdin";
+        return tl::unexpected(std::move(error));
+    }
     return JobText{path, std::move(*text)};
 }
 

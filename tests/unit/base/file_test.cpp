@@ -50,6 +50,17 @@ TEST_F(FileTest, ReadFileNamesThePathAndTheLimit) {
     EXPECT_EQ(read_file(directory_ / "none").error().exit_code, ExitCode::not_found);
 }
 
+TEST_F(FileTest, ReadFileRefusesWhatIsNoRegularFileAndNeverWaitsForIt) {
+    const auto fifo = directory_ / "fifo";
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    for (const auto& path : {fifo, directory_, std::filesystem::path("/dev/null")}) {
+        const auto bytes = read_file(path);
+        ASSERT_FALSE(bytes) << path;
+        EXPECT_EQ(bytes.error().where, path.string());
+        EXPECT_EQ(bytes.error().what, "is not a regular file");
+    }
+}
+
 TEST_F(FileTest, MakeDirectoriesRefusesAFileInTheWay) {
     ASSERT_TRUE(write_atomically(directory_ / "file", ""));
     EXPECT_FALSE(make_directories(directory_ / "file" / "below"));

@@ -29,6 +29,16 @@ TEST(Run, KillsAtTheDeadline) {
     EXPECT_EQ(done.error().exit_code, ExitCode::timed_out);
 }
 
+TEST(Run, KillsAtTheDeadlineAProgramThatClosedItsOutputs) {
+    RunOptions options;
+    options.deadline = std::chrono::milliseconds(200);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto done = run({"sh", "-c", "exec sleep 30 >&- 2>&-"}, options);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().exit_code, ExitCode::timed_out);
+}
+
 TEST(Run, SaysASignalAsAShellDoes) {
     EXPECT_EQ(run({"sh", "-c", "kill -9 $$"})->exit_code, 137);
 }
