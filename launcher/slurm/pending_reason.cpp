@@ -17,7 +17,7 @@ struct Entry {
     std::string_view advice;
 };
 
-constexpr std::array<Entry, 36> entries{{
+constexpr std::array<Entry, 37> entries{{
     {"Resources", "the nodes that the job asks for are busy",
      "fewer nodes, or a shorter time limit, may start sooner"},
     {"Priority", "jobs of higher priority are ahead in the queue",
@@ -35,6 +35,10 @@ constexpr std::array<Entry, 36> entries{{
     {"PartitionNodeLimit",
      "the job asks for more nodes than the partition allows, or needed nodes are down or drained",
      "lower nodeCount to MaxNodes of \"scontrol show partition\", or choose another vmSize"},
+    {"PartitionConfig",
+     "the job asks for more nodes than the partition has, or for what none of its nodes has: it "
+     "does not start as things are",
+     "lower nodeCount to the nodes that \"sinfo\" counts, or choose another vmSize"},
     {"PartitionTimeLimit", "the job's time limit is above the partition's",
      "lower constraints.maxWallClockTime to MaxTime of \"scontrol show partition\""},
     {"PartitionDown", "the partition is down", "ask the administrator, or choose another vmSize"},

@@ -21,6 +21,12 @@ TEST(PendingReason, CommonOnesAreSentences) {
     }
 }
 
+TEST(PendingReason, AJobLargerThanItsPartitionIsToldToShrink) {
+    const auto words = pending_reason_in_words("PartitionConfig");
+    EXPECT_THAT(words.sentence, HasSubstr("more nodes than the partition has"));
+    EXPECT_THAT(words.advice, HasSubstr("nodeCount"));
+}
+
 TEST(PendingReason, NodesThatAreNotAvailableAreNamed) {
     EXPECT_THAT(pending_reason_in_words("ReqNodeNotAvail, UnavailableNodes:n[1-2]").sentence,
                 HasSubstr("n[1-2]"));
