@@ -19,7 +19,7 @@ class JobFiles {
     // Values of secret variables; always mode 0600.
     [[nodiscard]] std::filesystem::path secrets() const { return directory_ / "secrets.json"; }
     // Output of the batch script itself (sbatch --output).
-    [[nodiscard]] std::filesystem::path batch_log() const { return directory_ / "batch.log"; }
+    [[nodiscard]] std::filesystem::path slurm_log() const { return directory_ / "slurm.log"; }
     [[nodiscard]] std::filesystem::path attempts() const { return directory_ / "attempts"; }
     // AZ_BATCHAI_SHARED_JOB_TEMP.
     [[nodiscard]] std::filesystem::path shared() const { return directory_ / "shared"; }

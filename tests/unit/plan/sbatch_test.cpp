@@ -6,6 +6,7 @@
 
 #include "base/process.hpp"
 #include "planned.hpp"
+#include "store/job_files.hpp"
 
 namespace batchai::plan {
 
@@ -29,6 +30,13 @@ TEST(Sbatch, AsksForNothingThatThePlanDoesNotSay) {
                             "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--requeue",
                             "--open-mode=append", "--output=/j/100%%/slurm.log", "--chdir=/j/100%",
                             "--export=ALL"));
+}
+
+TEST(Sbatch, WritesTheLogWhereTheStoreLooksForIt) {
+    Plan plan;
+    plan.directories.job_directory = "/j/100";
+    const store::JobFiles files(plan.directories.job_directory);
+    EXPECT_THAT(sbatch_options(plan), Contains("--output=" + files.slurm_log().string()));
 }
 
 TEST(Sbatch, PutsTheSitesOwnOptionsLast) {
