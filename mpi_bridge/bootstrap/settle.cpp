@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds settled_age{100};
+constexpr milliseconds settled_age{60};
 
 // From field 22 of /proc/self/stat (proc(5)): clock ticks after boot.
 std::optional<milliseconds> process_age() {

@@ -3,7 +3,7 @@
 
 namespace mpi_bridge {
 
-// Under Slurm, returns when this process is at least 100 ms old; at once anywhere else.
+// Under Slurm, returns when this process is at least 60 ms old; at once anywhere else.
 //
 // While slurmstepd starts the tasks of its node it has the user's effective id, and its PMIx server
 // then refuses the connections that other nodes make for a fence ("Munge decode failed:
