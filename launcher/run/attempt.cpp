@@ -36,16 +36,22 @@ std::string traces_directory(const plan::Plan& plan) {
 }
 
 // The end of the task that is to blame: a signal comes before an exit code, a cause before a
-// report of somebody else's death, the earlier before the later.
+// report of somebody else's death, the earlier before the later. A victim is to blame only if it
+// ended the step itself; how it was killed then says nothing.
 std::optional<std::pair<TaskEnd, std::string>> culprit(
     const std::vector<TaskEnd>& ends, const std::vector<std::string>& error_files) {
     std::optional<std::pair<TaskEnd, std::string>> best;
     int best_weight = 0;
-    for (const TaskEnd& end : ends) {
-        std::string line;
+    for (TaskEnd end : ends) {
+        std::string said;
         if (end.task >= 0 && static_cast<std::size_t>(end.task) < error_files.size())
-            line = first_error_line(
-                base::read_file(error_files[static_cast<std::size_t>(end.task)]).value_or(""));
+            said = base::read_file(error_files[static_cast<std::size_t>(end.task)]).value_or("");
+        if (end.victim) {
+            if (!aborted_the_step(said)) continue;
+            end.signal.reset();
+            end.exit_code.reset();
+        }
+        std::string line = first_error_line(said);
         const int weight = end.signal ? 3 : (blames_a_peer(line) ? 1 : 2);
         if (weight <= best_weight) continue;
         best_weight = weight;

@@ -58,6 +58,11 @@ void read_reason(std::string_view reason, TaskEnd& end) {
     }
 }
 
+bool killed(const TaskEnd& end) {
+    const int code = end.signal ? 128 + *end.signal : end.exit_code.value_or(0);
+    return code == 128 + SIGKILL || code == 128 + SIGTERM;
+}
+
 void read_line(std::string_view line, std::vector<TaskEnd>& ends) {
     constexpr std::string_view prefix = "srun: error: ";
     if (!line.starts_with(prefix)) return;
@@ -111,13 +116,20 @@ std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_
 
 std::vector<TaskEnd> bad_ends(std::string_view srun_messages) {
     std::vector<TaskEnd> ends;
+    bool cancelled = false;
     for (const std::string_view line : split(srun_messages, '\n')) {
         const bool ended_by_srun = line.find("Job step aborted") != std::string_view::npos ||
                                    line.find("Terminating StepId") != std::string_view::npos ||
                                    line.find("Terminating job step") != std::string_view::npos;
-        // Before any bad end the notice says that the whole job is being ended from outside.
-        if (ended_by_srun && !ends.empty()) break;
+        if (ended_by_srun &&
+            std::any_of(ends.begin(), ends.end(), [](const TaskEnd& end) { return !end.victim; }))
+            break;
+        // Before any bad end the notice says that a rank or somebody outside ended the whole step.
+        cancelled = cancelled || ended_by_srun || line.find("CANCELLED AT") != line.npos;
+        const std::size_t known = ends.size();
         read_line(line, ends);
+        for (std::size_t i = known; i < ends.size(); ++i)
+            ends[i].victim = cancelled && killed(ends[i]);
     }
     return ends;
 }
@@ -139,9 +151,17 @@ std::string first_error_line(std::string_view standard_error) {
     return last_text < lines.size() ? presentable(lines[last_text]) : std::string();
 }
 
+bool aborted_the_step(std::string_view standard_error) {
+    const auto lines = split(standard_error, '\n');
+    return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+        return line.starts_with("mpi_bridge: rank ") && line.find(" aborted: ") != line.npos;
+    });
+}
+
 bool blames_a_peer(std::string_view error_line) {
     const std::string low = base::lower(error_line);
-    return low.find("lost peer") != std::string::npos ||
+    return low.find("lost rank ") != std::string::npos ||
+           low.find("lost peer") != std::string::npos ||
            low.find("peer lost") != std::string::npos ||
            low.find("connection reset") != std::string::npos ||
            low.find("lost connection") != std::string::npos;

@@ -192,6 +192,25 @@ except KeyError:
            and .FirstErrorLine == "KeyError: '"'learning_rate'"'"' <<< "$output"
 }
 
+# Breaks when a rank that the library's abort killed is blamed in place of the one that raised.
+@test "an exception in a training script is told with its rank although all ranks are killed" {
+    job customMpiSettings "PYTHONPATH=$PREFIX/lib/batchai/python exec $PYTHON -c '
+import mpi_bridge
+mpi_bridge.init()
+mpi_bridge.barrier()
+if mpi_bridge.rank() == 3:
+    raise ValueError(\"the images have no labels\")
+mpi_bridge.barrier()
+'" | write_job raised.json
+    create raised
+    run batchai job wait --name raised
+    [[ $status -ne 0 && $status -ne 255 ]]
+    run failure_of raised
+    echo "$output"
+    jq -e '.code == "JobFailed" and .Node == "h4" and .Rank == "3" and .Signal == null
+           and .FirstErrorLine == "ValueError: the images have no labels"' <<< "$output"
+}
+
 # Breaks when ranks start although a node is not ready, or the wrong node is blamed.
 @test "a preparation that fails on one node fails the job before any rank" {
     job customMpiSettings 'touch $AZ_BATCHAI_OUTPUT_SEEN/ran' 4 \

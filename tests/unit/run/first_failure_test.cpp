@@ -35,6 +35,20 @@ TEST(BadEnds, LeavesOutTheVictimsOfTheAbort) {
     EXPECT_EQ(ends[0].task, 1);
 }
 
+TEST(BadEnds, MarksWhatWasKilledAfterARankAbortedTheStep) {
+    const auto ends = bad_ends(
+        "slurmstepd-h1: error: *** STEP 27.2 ON h1 CANCELLED AT 2026-11-21T06:21:08 ***\n"
+        "srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"
+        "srun: error: h2: task 1: Killed\n"
+        "srun: launch/slurm: _step_signal: Terminating StepId=27.2\n"
+        "srun: error: h1: task 0: Exited with exit code 1\n"
+        "srun: error: h3: task 2: Exited with exit code 143\n");
+    ASSERT_EQ(ends.size(), 3U);
+    EXPECT_EQ(ends[0], (TaskEnd{"h2", 1, SIGKILL, std::nullopt, true}));
+    EXPECT_EQ(ends[1], (TaskEnd{"h1", 0, std::nullopt, 1, false}));
+    EXPECT_TRUE(ends[2].victim);
+}
+
 TEST(BadEnds, KnowsNothingFromOtherLines) {
     EXPECT_TRUE(bad_ends("srun: error: Unable to create step: oops\nhello\n").empty());
     EXPECT_TRUE(bad_ends("srun: error: n1: task x: Exited with exit code 1\n").empty());
@@ -67,7 +81,14 @@ TEST(FirstErrorLine, CarriesNoControlCharacters) {
 
 TEST(BlamesAPeer, TellsAReportFromACause) {
     EXPECT_TRUE(blames_a_peer("mpi_bridge: lost peer 2 in allreduce"));
+    EXPECT_TRUE(
+        blames_a_peer("mpib_allreduce (ring), rank 1 of 4: lost rank 2 while sending to it"));
     EXPECT_FALSE(blames_a_peer("ZeroDivisionError: division by zero"));
+}
+
+TEST(AbortedTheStep, KnowsTheLineOfTheRankThatDid) {
+    EXPECT_TRUE(aborted_the_step("Traceback\nmpi_bridge: rank 3 of 4 aborted: rank 3: oops\n"));
+    EXPECT_FALSE(aborted_the_step("the job aborted: no mpi_bridge: rank 3\n"));
 }
 
 }  // namespace batchai::run
