@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The examples as their README files tell to run them: files into the share, `batchai job create`.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup_file() {
+    export HOME_DIR="/home/alice/examples-$$"
+    as_user mkdir -p "$HOME_DIR/myshare/digits" "$HOME_DIR/myshare/cifar"
+    as_user bash -c "cat > '$HOME_DIR/site.lua'" << LUA
+return {
+  python_interpreter = "$PYTHON",
+  environment = { PYTHONPATH = "$PREFIX/lib/batchai/python" },
+  storage_accounts = {
+    mystorageaccount = { file_share_directory = "$HOME_DIR/%s" },
+  },
+}
+LUA
+}
+
+teardown_file() { as_user rm -rf "$HOME_DIR"; }
+teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+
+# batchai WORDS…: in the suite's own home and site; standard input passes through.
+batchai() {
+    as_user bash -c 'export BATCHAI_HOME=$1/records BATCHAI_SITE=$1/site.lua; cd "$1"; shift; exec "$@"' \
+        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
+}
+
+# copy EXAMPLE FILE DIRECTORY: a file of an example to a directory of HOME_DIR.
+copy() { as_user bash -c "cat > '$HOME_DIR/$3/$2'" < "$SOURCE/examples/$1/$2"; }
+
+# submit NAME EXAMPLE FILE [FILTER]: the example's job file, its interpreter in the preparation
+# being the one that has the packages.
+submit() {
+    jq --arg python "$PYTHON" ".properties.jobPreparation.commandLine |= sub(\"^python3 \"; \$python + \" \")
+        | ${4:-.}" "$SOURCE/examples/$2/$3" | as_user bash -c "cat > '$HOME_DIR/$1.json'"
+    batchai job create --name "$1" --config-file "$1.json" \
+        --storage-account-name mystorageaccount --output none
+}
+
+output_of() { batchai job file stream --job "$1" --file-name stdout.txt; }
+
+# Breaks when gradients, the broadcast or the shards of the data are wrong: one rank's share of the
+# data does not reach this accuracy, and the script itself fails below it.
+@test "the digits example reaches 95 % test accuracy on four ranks" {
+    copy digits-torch digits_distributed.py myshare/digits
+    submit digits digits-torch job.json
+    run batchai job wait --name digits
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of digits
+    echo "$output"
+    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on h$((rank + 1))"* ]]; done
+    local accuracy
+    accuracy=$(sed -n 's/^Test accuracy: \([0-9.]*\).*/\1/p' <<< "$output")
+    awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy >= 0.95 && accuracy <= 1) }'
+}
+
+# Breaks when the check of the accuracy is for show: the same job with an accuracy out of reach.
+@test "the digits example fails when the accuracy is not reached" {
+    copy digits-torch digits_distributed.py myshare/digits
+    submit unreachable digits-torch job.json \
+        '.properties.horovodSettings.commandLineArgs = "--epochs=1 --require-accuracy=0.999"'
+    run batchai job wait --name unreachable
+    echo "$output"
+    [[ $status -eq 1 ]]
+    run batchai job show --name unreachable --query 'executionInfo.errors[0]'
+    echo "$output"
+    jq -e '.code == "JobFailed" and any(.details[]; .name == "Rank" and .value == "0")
+           and any(.details[]; .value == "the test accuracy is below 0.999")' <<< "$output"
+}
+
+# Breaks when the model is not saved where the tutorial says, cannot be loaded again, or generated
+# images pass for CIFAR-10.
+@test "the CIFAR-10 example trains on generated images and leaves the tutorial's model" {
+    copy cifar10-keras cifar10_files.py myshare/cifar
+    copy cifar10-keras cifar_cnn_distributed.py myshare/cifar
+    copy cifar10-keras make_synthetic_cifar10.py myshare/cifar
+    as_user "$PYTHON" -B "$HOME_DIR/myshare/cifar/make_synthetic_cifar10.py" \
+        "$HOME_DIR/myshare/cifar/synthetic" --train 500 --test 100
+    submit cifar cifar10-keras job-demo.json \
+        '.properties.horovodSettings.commandLineArgs |= sub("--epochs=8 --steps-per-epoch=30";
+                                                            "--epochs=4 --steps-per-epoch=4")'
+    run batchai job wait --name cifar
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of cifar
+    echo "$output"
+    [[ $output == *"SYNTHETIC CIFAR-10-format images"* ]]
+    [[ $output == *"Test loss:"* && $output == *"Test accuracy:"* ]]
+    run as_user env TF_CPP_MIN_LOG_LEVEL=3 "$PYTHON" -c '
+import sys, keras
+model = keras.models.load_model(sys.argv[1], compile=False)
+print("shapes", model.input_shape, model.output_shape)' \
+        "$HOME_DIR/myshare/cifar/saved_models/keras_cifar10_trained_model.h5"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"shapes (None, 32, 32, 3) (None, 10)"* ]]
+}
