@@ -89,8 +89,7 @@ Done Library::join_step() {
     sequence_ = 0;
     broken_.reset();
     launcher_ = bootstrap_.get();
-    // Kept for good: a thread may read it while another finalises. A few bytes per initialisation.
-    topology_ = new Topology(bootstrap_->topology());
+    topology_ = &topologies_.emplace_back(bootstrap_->topology());
     return {};
 }
 

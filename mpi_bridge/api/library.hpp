@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -65,6 +66,8 @@ class Library {
     bool exit_handler_set_ = false;
     pid_t owner_ = 0;  // the process that initialised; a forked child must not speak for it
     std::atomic<double> timeout_override_{0};
+    // Of every initialisation, kept for good: a thread may read one while another finalises.
+    std::deque<Topology> topologies_;
     std::atomic<const Topology*> topology_{nullptr};
     std::atomic<Bootstrap*> launcher_{nullptr};
 };
