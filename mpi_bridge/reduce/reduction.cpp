@@ -3,6 +3,10 @@
 
 #include "reduce/table.hpp"
 
+#ifdef MPI_BRIDGE_AVX2
+#include <cpuid.h>
+#endif
+
 namespace mpi_bridge {
 namespace {
 
@@ -10,7 +14,13 @@ bool has_avx2() {
 #ifdef MPI_BRIDGE_AVX2
     static const bool present = [] {
         __builtin_cpu_init();
-        return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
+        // Not every compiler's __builtin_cpu_supports knows F16C.
+        unsigned eax = 0;
+        unsigned ebx = 0;
+        unsigned ecx = 0;
+        unsigned edx = 0;
+        const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+        return f16c && __builtin_cpu_supports("avx2") != 0;
     }();
     return present;
 #else

@@ -38,7 +38,7 @@ std::string_view name_of(AllreduceAlgorithm algorithm) {
 }
 
 AllreduceTable::AllreduceTable()
-    : ranges_{{16 * 1024, AllreduceAlgorithm::recursive_doubling},
+    : ranges_{{16UL * 1024, AllreduceAlgorithm::recursive_doubling},
               {unlimited, AllreduceAlgorithm::ring}} {}
 
 Outcome<AllreduceTable> AllreduceTable::parse(std::string_view text) {

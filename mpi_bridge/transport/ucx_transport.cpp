@@ -56,7 +56,7 @@ struct Operation {
 
 class UcxTransportImplementation final : public UcxTransport {
   public:
-    explicit UcxTransportImplementation(Options options)
+    explicit UcxTransportImplementation(const Options& options)
         : rank_(options.rank),
           size_(options.size),
           crowded_(ranks_exceed_processors(options.local_size)) {}
