@@ -13,9 +13,9 @@ namespace mpi_bridge {
 
 // What the environment says; read once, in mpib_init().
 struct Settings {
-    Seconds timeout{300};                    // MPI_BRIDGE_TIMEOUT_SECONDS
+    Seconds timeout{300};                      // MPI_BRIDGE_TIMEOUT_SECONDS
     std::size_t segment_bytes = 256UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
-    std::string allreduce;                   // MPI_BRIDGE_ALLREDUCE; "" means the built-in table
+    std::string allreduce;                     // MPI_BRIDGE_ALLREDUCE; "" means the built-in table
 };
 
 // A positive, finite number of seconds, at most a hundred years.
