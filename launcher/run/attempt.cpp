@@ -336,6 +336,7 @@ base::Environment AttemptRunner::step_environment() const {
 
 std::vector<std::string> AttemptRunner::rank_error_files(const plan::Step& step) const {
     std::vector<std::string> files;
+    files.reserve(static_cast<std::size_t>(step.processes));
     for (int rank = 0; rank < step.processes; ++rank)
         files.push_back(rank_error_file(plan_, record_.number, rank));
     return files;
