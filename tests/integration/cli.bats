@@ -65,6 +65,7 @@ no_records() { ! as_user test -e "$HOME_DIR/records"; }
     run -0 --separate-stderr batchai cluster create --name nc6 --vm-size standard_nc6 --target 3 \
         --generate-ssh-keys --query vmSize
     [[ $output == '"STANDARD_NC6"' ]]
+    # shellcheck disable=SC2154 # bats' run --separate-stderr sets it
     [[ $stderr == *"--generate-ssh-keys has no effect"* ]]
     wait_until 20 nodes_idle 4
     run -0 batchai cluster show --name nc6 --output table
