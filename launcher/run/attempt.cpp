@@ -187,9 +187,12 @@ bool AttemptRunner::prepare(const plan::Step& step) {
 bool AttemptRunner::wire_up(const plan::Step& ranks) {
     begin_phase("wire-up");
     const auto arguments = wire_up_arguments(plan_, ranks, mpi_, wire_up_program());
+    // Needs none of the job's mounts: without the plan in its environment no sandbox is built.
+    base::Environment environment = srun_environment({});
+    std::erase_if(environment,
+                  [](const std::string& entry) { return entry.starts_with("BATCHAI_PLAN"); });
     const auto check = [&] {
-        return run_step(arguments, srun_environment(step_environment()), signals_, wire_up_deadline,
-                        [] {});
+        return run_step(arguments, environment, signals_, wire_up_deadline, [] {});
     };
     auto result = check();
     for (int attempt = 1; attempt < wire_up_attempts && worth_another_try(result); ++attempt) {

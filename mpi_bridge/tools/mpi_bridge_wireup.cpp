@@ -5,12 +5,14 @@
 // value, and compares the number of ranks with the one expected. Uses nothing but PMIx, so that it
 // ends within a fraction of a second.
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "bootstrap/bootstrap.hpp"
@@ -74,6 +76,12 @@ int complain_about_size(int expected, int seen) {
     return failed;
 }
 
+// The first rank that fails makes srun end the others: leave rank 0 the time to say why.
+int fail_silently() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return failed;
+}
+
 std::vector<std::byte> value_of(int rank) {
     std::vector<std::byte> value(sizeof rank);
     std::memcpy(value.data(), &rank, sizeof rank);
@@ -99,7 +107,7 @@ int check(int expected) {
     const auto launch = mpi_bridge::detect_launch(mpi_bridge::process_environment);
     const bool alone = !launch || *launch == mpi_bridge::Launch::alone;
     if (alone && expected == 1 && launch) return 0;
-    if (alone) return speaks_for_all() ? complain_about_size(expected, 1) : failed;
+    if (alone) return speaks_for_all() ? complain_about_size(expected, 1) : fail_silently();
 
     auto bootstrap = mpi_bridge::connect_pmix();
     if (!bootstrap) {
@@ -109,8 +117,9 @@ int check(int expected) {
     const auto& topology = (*bootstrap)->topology();
     if (topology.size != expected) {
         const bool speaks = topology.rank == 0 && speaks_for_all();
+        const int seen = topology.size;
         (*bootstrap)->close();
-        return speaks ? complain_about_size(expected, topology.size) : failed;
+        return speaks ? complain_about_size(expected, seen) : fail_silently();
     }
     if (const auto fault = meet_neighbour(**bootstrap); !fault.empty()) {
         say(fault);
