@@ -69,6 +69,13 @@ bool worth_another_try(const base::Result<StepResult>& result) {
                        [](const TaskEnd& end) { return end.exit_code == wire_up_unanswered; });
 }
 
+// What mpi_bridge_wireup itself said; srun's words around it only follow from that.
+std::string wire_up_complaint(const std::string& said) {
+    const std::size_t at = said.find("mpi_bridge_wireup: ");
+    if (at == std::string::npos) return first_error_line(said);
+    return said.substr(at, said.find('\n', at) - at);
+}
+
 int exit_code_of(const TaskEnd& end, int otherwise) {
     if (end.exit_code) return *end.exit_code;
     if (end.signal) return 128 + *end.signal;
@@ -210,15 +217,18 @@ bool AttemptRunner::wire_up(const plan::Step& ranks) {
     std::ofstream(output_path(ranks.stderr_name), std::ios::app) << said;
     std::fputs(said.c_str(), stderr);
     if (result && stopped(*result, "wire-up")) return false;
+    int exit_code = result ? result->exit_code : 1;
+    if (const auto ends = bad_ends(said); !ends.empty())
+        exit_code = exit_code_of(ends.front(), exit_code);
     fail({"WireUpFailed",
           "The ranks could not be wired together by PMIx",
           "wire-up",
           {},
           {},
           {},
-          result ? result->exit_code : 1,
-          first_error_line(said)},
-         result ? result->exit_code : 1);
+          exit_code,
+          wire_up_complaint(said)},
+         exit_code);
     return false;
 }
 
