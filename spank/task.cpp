@@ -76,7 +76,7 @@ void join(spank_t handle, int anchor) {
         refuse(handle, std::string("cannot join the job's ") + which +
                            " namespace: " + strerror(errno) +
                            "\nhint: the sandbox may have been killed, or user namespaces are not "
-                           "allowed here; batchai admin check tells");
+                           "allowed here (sysctl user.max_user_namespaces)");
     }
     if (known) return_to(handle, directory.data());
 }
