@@ -194,10 +194,13 @@ bool AttemptRunner::prepare(const plan::Step& step) {
 bool AttemptRunner::wire_up(const plan::Step& ranks) {
     begin_phase("wire-up");
     const auto arguments = wire_up_arguments(plan_, ranks, mpi_, wire_up_program());
-    // Needs none of the job's mounts: without the plan in its environment no sandbox is built.
+    // Needs none of the job's mounts: with neither the plan nor sbatch's --job-json in its
+    // environment no sandbox is built.
     base::Environment environment = srun_environment({});
-    std::erase_if(environment,
-                  [](const std::string& entry) { return entry.starts_with("BATCHAI_PLAN"); });
+    std::erase_if(environment, [](const std::string& entry) {
+        return entry.starts_with("BATCHAI_PLAN") ||
+               entry.find("_SLURM_SPANK_OPTION_batchai_") < entry.find('=');
+    });
     const auto check = [&] {
         return run_step(arguments, environment, signals_, wire_up_deadline, [] {});
     };

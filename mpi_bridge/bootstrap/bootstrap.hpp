@@ -24,15 +24,14 @@ class Bootstrap {
     [[nodiscard]] virtual const Topology& topology() const = 0;
 
     // Makes this rank's value known under `key` and returns when every rank has published its own.
-    // Collective, once. No data is exchanged until somebody asks.
+    // Collective, once. Every host then has all values.
     [[nodiscard]] virtual Done publish(const std::string& key, std::span<const std::byte> value,
                                        Deadline deadline) = 0;
 
     // Returns when every rank has called it. Collective.
     [[nodiscard]] virtual Done fence(Deadline deadline) = 0;
 
-    // The value that `rank` published: fetched from its host when asked for, so
-    // only while that rank has not left.
+    // The value that `rank` published; nothing is looked up before it is asked for.
     [[nodiscard]] virtual Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
                                                                 Deadline deadline) = 0;
 
