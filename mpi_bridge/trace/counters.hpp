@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "core/failure.hpp"
+#include "mpi_bridge_engine.h"
+
+namespace mpi_bridge {
+
+// What this rank has done; see mpib_counters for what each number means. Any thread may call any
+// function at any time; adding costs a few uncontended atomic additions and never waits. The
+// numbers read are each correct but not of one instant.
+//
+// Kinds out of range are not counted.
+class Counters {
+  public:
+    using Nanoseconds = std::chrono::nanoseconds;
+
+    // An operation of a caller has ended; bytes of its send buffer.
+    void add_operation(mpib_kind kind, std::uint64_t bytes, bool ok) noexcept;
+    // A collective has been run: one call, or one bucket of operations. See bus_bytes().
+    void add_collective(mpib_kind kind, std::uint64_t bus_bytes, Nanoseconds transfer) noexcept;
+
+    // A control round in which the ranks agreed.
+    void add_negotiation(Nanoseconds time) noexcept;
+    // An operation has been found submitted on all ranks; time since its submission here.
+    void add_queued(Nanoseconds time) noexcept;
+    void add_pack(Nanoseconds time) noexcept;
+    void add_unpack(Nanoseconds time) noexcept;
+    void add_planned_bucket() noexcept;
+    void add_plan_made() noexcept;
+    void add_plan_broken() noexcept;
+
+    // Fills the caller's struct as far as its struct_bytes say: a caller compiled with an older,
+    // shorter struct gets what it knows, one with a longer struct gets zeros for what this library
+    // does not count. MPIB_ERROR_INVALID_ARGUMENT when not even struct_bytes fits.
+    [[nodiscard]] Done read(mpib_counters& into) const;
+
+    // Back to zero. What other threads add meanwhile may be lost or kept.
+    void reset() noexcept;
+
+  private:
+    using Number = std::atomic<std::uint64_t>;
+    static constexpr std::size_t cache_line = 64;
+
+    // A kind's numbers change together, those of two kinds often on different threads.
+    struct alignas(cache_line) OfKind {
+        Number operations{0};
+        Number failures{0};
+        Number bytes{0};
+        Number collectives{0};
+        Number bus_bytes{0};
+        Number transfer_nanoseconds{0};
+    };
+    struct alignas(cache_line) OfEngine {
+        Number queued_nanoseconds{0};
+        Number negotiation_nanoseconds{0};
+        Number pack_nanoseconds{0};
+        Number unpack_nanoseconds{0};
+        Number negotiation_rounds{0};
+        Number planned_buckets{0};
+        Number plans_made{0};
+        Number plans_broken{0};
+    };
+
+    [[nodiscard]] OfKind* of(mpib_kind kind) noexcept;
+
+    std::array<OfKind, MPIB_KIND_COUNT> kinds_;
+    OfEngine engine_;
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "core/deadline.hpp"
+#include "core/failure.hpp"
+#include "trace/activity.hpp"
+
+namespace mpi_bridge {
+
+// What is shown of an activity beside its name and time; what is negative is left out.
+struct Details {
+    std::int64_t bytes = -1;
+    int datatype = -1;         // mpib_datatype
+    std::int64_t bucket = -1;  // the same number for tensors that share one
+    std::int64_t epoch = -1;   // of the plan
+};
+
+// The timeline of one rank: a file PATH.RANK.json in Chrome's trace format, a row per tensor.
+//
+// Any thread may call any function. While no timeline is written an event costs one relaxed load.
+// While one is, an event costs a time stamp and a copy under a lock that is never held across a
+// system call; a writer thread formats and writes, at least five times a second. One lock for all
+// threads, not a ring for each, gives the events one order, so that the file needs no sorting and
+// an activity may begin on one thread and end on another.
+//
+// Events that come faster than they are written for long are dropped; the file and, once, standard
+// error say how many. A dropped beginning or end never breaks the nesting of a row.
+//
+// The file is complete JSON after each write; a process killed in the middle of one leaves a torn
+// last line, which viewers and mpi_bridge_timeline pass over. A killed process loses what it
+// recorded in its last fifth of a second.
+class Timeline {
+  public:
+    Timeline();
+    ~Timeline();  // stops; failures are lost
+    Timeline(const Timeline&) = delete;
+    Timeline& operator=(const Timeline&) = delete;
+
+    // MPIB_ERROR_INVALID_ARGUMENT when a timeline is being written or the file cannot be created;
+    // the text names the file and the system's reason. An existing file is overwritten.
+    [[nodiscard]] Done start(std::string_view path, int rank, int size);
+
+    // Writes what has been recorded and completes the file. Success when none is being written.
+    // MPIB_ERROR_INTERNAL when the file could not be written, then or earlier; what was written
+    // before is complete. In a child made by fork() it only forgets the timeline.
+    [[nodiscard]] Done stop();
+
+    // For callers that would do work of their own for an event.
+    [[nodiscard]] bool on() const noexcept { return on_.load(std::memory_order_relaxed); }
+
+    // Activities of a row nest: what began last ends first. What is still open below an activity
+    // that ends, ends with it; an end without beginning is ignored. Phase::negotiate and
+    // Phase::operation are outermost: to begin one ends what the row has open.
+    void begin(const Activity& activity, const Details& details = {}) noexcept {
+        if (on()) record_begin(activity, details);
+    }
+    void end(const Activity& activity, bool ok = true) noexcept {
+        if (on()) record_end(activity, ok);
+    }
+    // Inside Phase::negotiate: rank (a global one) has reported this tensor.
+    void tick(const Activity& activity, int rank) noexcept {
+        if (on()) record_tick(activity, rank);
+    }
+    // Something that happened to the engine as a whole, such as "plan made". Any bytes.
+    void mark(std::string_view text, const Details& details = {}) noexcept {
+        if (on()) record_mark(text, details);
+    }
+    // An activity measured elsewhere, such as on a GPU, told after the fact: with times of Clock,
+    // on a row of its own beside the tensor's, "... (device)". Those of one row must not overlap.
+    void device(const Activity& activity, Clock::time_point start,
+                std::chrono::nanoseconds duration, const Details& details = {}) noexcept {
+        if (on()) record_device(activity, start, duration, details);
+    }
+
+    // Events dropped since start().
+    [[nodiscard]] std::uint64_t dropped() const noexcept;
+
+  private:
+    class Writer;
+
+    void record_begin(const Activity& activity, const Details& details) noexcept;
+    void record_end(const Activity& activity, bool ok) noexcept;
+    void record_tick(const Activity& activity, int rank) noexcept;
+    void record_mark(std::string_view text, const Details& details) noexcept;
+    void record_device(const Activity& activity, Clock::time_point start,
+                       std::chrono::nanoseconds duration, const Details& details) noexcept;
+
+    std::atomic<bool> on_{false};
+    std::mutex control_;  // start() and stop(), one at a time
+    std::unique_ptr<Writer> writer_;
+};
+
+}  // namespace mpi_bridge
