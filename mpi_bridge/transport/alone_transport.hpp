@@ -23,6 +23,13 @@ class AloneTransport final : public Transport {
     [[nodiscard]] Done wait(Request /*request*/, Deadline /*deadline*/) override {
         return fail(MPIB_ERROR_INTERNAL, "a rank without peers awaited a message");
     }
+    [[nodiscard]] Outcome<Arrival> await_message(std::uint32_t /*channel*/,
+                                                 std::uint32_t /*sequence*/,
+                                                 const std::function<bool()>& /*stop*/,
+                                                 Deadline /*deadline*/) override {
+        return fail(MPIB_ERROR_INTERNAL, "a rank without peers awaited a message");
+    }
+    void wake() override {}
     void abandon() override {}
     void close(Deadline /*deadline*/) override {}
 };

@@ -1,35 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ucx_transport.hpp"
 
-#include <cerrno>
+#include <atomic>
 #include <cstring>
+#include <deque>
 #include <vector>
 
-#include <poll.h>
 #include <sched.h>
 #include <ucp/api/ucp.h>
 
-#include "transport/patience.hpp"
 #include "transport/ucx_peers.hpp"
+#include "transport/watch.hpp"
 
 namespace mpi_bridge {
 namespace {
 
 // A broken connection fails receives only after this long; see UcxPeers::lost_since().
 constexpr std::chrono::milliseconds grace{500};
-// While blocked, look this often for peers that were lost without a wake-up.
-constexpr int longest_sleep_milliseconds = 100;
 constexpr Seconds longest_abandon{5};
 
-// From the lowest bit: agreement, step, sequence, sender.
+// From the lowest bit: agreement, step, sequence, channel, sender.
 constexpr unsigned step_shift = Tag::agreement_bits;
 constexpr unsigned sequence_shift = step_shift + Tag::step_bits;
-constexpr unsigned sender_shift = sequence_shift + Tag::sequence_bits;
+constexpr unsigned channel_shift = sequence_shift + Tag::sequence_bits;
+constexpr unsigned sender_shift = channel_shift + Tag::channel_bits;
 constexpr ucp_tag_t agreement_mask = (ucp_tag_t{1} << Tag::agreement_bits) - 1;
+// Channel and sequence, whatever the sender and the step.
+constexpr ucp_tag_t call_mask =
+    ((ucp_tag_t{1} << sender_shift) - 1) & ~((ucp_tag_t{1} << sequence_shift) - 1);
 constexpr int most_ranks = 1 << (64 - sender_shift);
 
 ucp_tag_t encode(int sender, Tag tag) {
     return static_cast<ucp_tag_t>(sender) << sender_shift |
+           static_cast<ucp_tag_t>(Tag::low(tag.channel, Tag::channel_bits)) << channel_shift |
            static_cast<ucp_tag_t>(Tag::low(tag.sequence, Tag::sequence_bits)) << sequence_shift |
            static_cast<ucp_tag_t>(Tag::low(tag.step, Tag::step_bits)) << step_shift |
            static_cast<ucp_tag_t>(Tag::low(tag.agreement, Tag::agreement_bits));
@@ -74,8 +77,12 @@ class UcxTransportImplementation final : public UcxTransport {
                                              std::span<const std::byte> data) override;
     [[nodiscard]] Outcome<Request> post_receive(int from, Tag tag,
                                                 std::span<std::byte> data) override;
-    bool progress() override { return worker_ != nullptr && ucp_worker_progress(worker_) != 0; }
+    bool progress() override;
     [[nodiscard]] Done wait(Request request, Deadline deadline) override;
+    [[nodiscard]] Outcome<Arrival> await_message(std::uint32_t channel, std::uint32_t sequence,
+                                                 const std::function<bool()>& stop,
+                                                 Deadline deadline) override;
+    void wake() override;
     void abandon() override;
     void close(Deadline deadline) override;
 
@@ -85,7 +92,6 @@ class UcxTransportImplementation final : public UcxTransport {
     [[nodiscard]] Request posted(Request id, void* request);
     [[nodiscard]] Done check_alive(const Operation& operation) const;
     [[nodiscard]] Done result(const Operation& operation) const;
-    void sleep(Deadline deadline);
     void destroy();
 
     [[nodiscard]] static bool finished(Operation& operation);
@@ -95,11 +101,14 @@ class UcxTransportImplementation final : public UcxTransport {
     bool crowded_;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
-    int event_descriptor_ = -1;
     std::vector<std::byte> address_;
     std::unique_ptr<UcxPeers> peers_;
-    std::vector<Operation> operations_;
+    // A deque, because an operation must keep its place while others are added.
+    std::deque<Operation> operations_;
     std::vector<Request> unused_;
+    std::unique_ptr<Watch> watch_;  // its mutex guards all of the above
+    std::atomic<int> awaiting_{0};  // threads in await_message()
+    std::atomic<unsigned> wakes_{0};
 };
 
 tl::unexpected<Failure> ucx_failure(const char* call, ucs_status_t status) {
@@ -140,8 +149,14 @@ Done UcxTransportImplementation::start(Options options) {
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     auto status = ucp_worker_create(context_, &params, &worker_);
     if (status != UCS_OK) return ucx_failure("ucp_worker_create", status);
-    status = ucp_worker_get_efd(worker_, &event_descriptor_);
+    int descriptor = -1;
+    status = ucp_worker_get_efd(worker_, &descriptor);
     if (status != UCS_OK) return ucx_failure("ucp_worker_get_efd", status);
+    const auto progress = [this] {
+        return worker_ != nullptr && ucp_worker_progress(worker_) != 0;
+    };
+    const auto arm = [this] { return worker_ != nullptr && ucp_worker_arm(worker_) == UCS_OK; };
+    watch_ = std::make_unique<Watch>(Watch::Source{progress, arm, descriptor}, crowded_);
 
     ucp_address_t* address = nullptr;
     std::size_t length = 0;
@@ -202,6 +217,7 @@ bool UcxTransportImplementation::finished(Operation& operation) {
 
 Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
                                                        std::span<const std::byte> data) {
+    const std::lock_guard lock(watch_->mutex());
     auto peer = endpoint(to);
     if (!peer) return pass_on(std::move(peer));
     const Request id = new_operation(to, false);
@@ -214,6 +230,7 @@ Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
 
 Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
                                                           std::span<std::byte> data) {
+    const std::lock_guard lock(watch_->mutex());
     // A receive needs no endpoint, but without one nobody would tell that the sender is gone.
     auto peer = endpoint(from);
     if (!peer) return pass_on(std::move(peer));
@@ -261,40 +278,65 @@ Done UcxTransportImplementation::result(const Operation& operation) const {
 }
 
 Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
+    std::unique_lock lock(watch_->mutex());
     Operation& operation = operations_[request];
-    Patience patience(crowded_);
-    while (!finished(operation)) {
-        const bool moved = ucp_worker_progress(worker_) != 0;
-        if (finished(operation)) break;
-        if (deadline.passed()) return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
-        if (moved) continue;
-        if (auto alive = check_alive(operation); !alive) return alive;
-        switch (patience.next()) {
-            case Patience::Next::spin:
-                break;  // looking at UCX's queues is pause enough
-            case Patience::Next::yield:
-                sched_yield();
-                break;
-            case Patience::Next::block:
-                sleep(deadline);
-                break;
-        }
+    Done alive;
+    const auto happened = [&] {
+        if (finished(operation)) return true;
+        alive = check_alive(operation);
+        return !alive;
+    };
+    if (!watch_->wait(lock, happened, deadline)) {
+        return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
     }
+    if (!alive) return alive;
     Done outcome = result(operation);
-    operations_[request].posted = false;
+    operation.posted = false;
     unused_.push_back(request);
     return outcome;
 }
 
-void UcxTransportImplementation::sleep(Deadline deadline) {
-    // Arming fails when something arrived since the last look: then look again instead.
-    if (ucp_worker_arm(worker_) != UCS_OK) return;
-    pollfd events{event_descriptor_, POLLIN, 0};
-    // Interrupted or timed out, the caller looks again either way.
-    (void)poll(&events, 1, deadline.left_milliseconds(longest_sleep_milliseconds));
+Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
+    std::uint32_t channel, std::uint32_t sequence, const std::function<bool()>& stop,
+    Deadline deadline) {
+    const ucp_tag_t call = encode(0, {channel, sequence, 0, 0}) & call_mask;
+    ++awaiting_;
+    if (stop()) {
+        --awaiting_;
+        return Arrival::stopped;
+    }
+    std::unique_lock lock(watch_->mutex());
+    Arrival arrival = Arrival::late;
+    unsigned seen = wakes_ - 1;  // asks once more: a wake() may have come before the lock
+    const auto happened = [&] {
+        ucp_tag_recv_info_t info{};
+        if (worker_ == nullptr) return true;
+        if (ucp_tag_probe_nb(worker_, call, call_mask, 0, &info) != nullptr) {
+            arrival = Arrival::message;
+        } else if (const unsigned now = wakes_; now != seen) {
+            seen = now;
+            if (stop()) arrival = Arrival::stopped;
+        }
+        return arrival != Arrival::late;
+    };
+    (void)watch_->wait(lock, happened, deadline);
+    --awaiting_;
+    if (worker_ == nullptr) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
+    return arrival;
+}
+
+void UcxTransportImplementation::wake() {
+    ++wakes_;
+    if (awaiting_ != 0) watch_->rouse_all();
+}
+
+bool UcxTransportImplementation::progress() {
+    const std::lock_guard lock(watch_->mutex());
+    return watch_->look();
 }
 
 void UcxTransportImplementation::abandon() {
+    const std::lock_guard lock(watch_->mutex());
     if (worker_ == nullptr) return;
     const auto deadline = Deadline::in(longest_abandon);
     for (Operation& operation : operations_) {
@@ -313,10 +355,16 @@ void UcxTransportImplementation::abandon() {
     while (busy() && !deadline.passed())
         ucp_worker_progress(worker_);
     // The worker's end is also the end of any operation that would not be cancelled.
+    for (Operation& operation : operations_) {
+        if (finished(operation)) continue;
+        operation.done = true;
+        operation.status = UCS_ERR_CANCELED;
+    }
     destroy();
 }
 
 void UcxTransportImplementation::close(Deadline deadline) {
+    const std::lock_guard lock(watch_->mutex());
     if (worker_ == nullptr) return;
     peers_->close(false, deadline);
     destroy();

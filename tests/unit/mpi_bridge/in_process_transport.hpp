@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -22,7 +23,8 @@ class Post {
         std::uint32_t agreement;
         std::vector<std::byte> data;
     };
-    using Address = std::tuple<int, int, std::uint32_t, std::uint32_t>;  // from, to, sequence, step
+    // From, to, channel, sequence, step.
+    using Address = std::tuple<int, int, std::uint32_t, std::uint32_t, std::uint32_t>;
 
     void put(const Address& address, Letter letter) {
         const std::lock_guard lock(mutex_);
@@ -38,6 +40,35 @@ class Post {
         out = std::move(box.front());
         box.pop_front();
         return true;
+    }
+
+    // True when a message of that call is in the mailbox of `to`; false at the deadline, or when
+    // `stop` says so after a wake().
+    bool await(int to, std::uint32_t channel, std::uint32_t sequence,
+               const std::function<bool()>& stop, mpi_bridge::Deadline deadline, bool& stopped) {
+        std::unique_lock lock(mutex_);
+        const auto arrived = [&] {
+            for (const auto& [address, box] : boxes_) {
+                if (!box.empty() && std::get<1>(address) == to && std::get<2>(address) == channel &&
+                    std::get<3>(address) == sequence) {
+                    return true;
+                }
+            }
+            return false;
+        };
+        while (!arrived()) {
+            stopped = stop();
+            if (stopped) return false;
+            if (changed_.wait_until(lock, deadline.when()) == std::cv_status::timeout) {
+                return arrived();
+            }
+        }
+        return true;
+    }
+
+    void wake() {
+        const std::lock_guard lock(mutex_);
+        changed_.notify_all();
     }
 
     // Messages nobody received.
@@ -66,7 +97,8 @@ class InProcessTransport final : public mpi_bridge::Transport {
 
     [[nodiscard]] mpi_bridge::Outcome<mpi_bridge::Request> post_send(int to, mpi_bridge::Tag tag,
                                                                      ConstBytes data) override {
-        post_.put({rank_, to, tag.sequence, tag.step}, {tag.agreement, {data.begin(), data.end()}});
+        post_.put({rank_, to, tag.channel, tag.sequence, tag.step},
+                  {tag.agreement, {data.begin(), data.end()}});
         return add({false, 0, tag, {}});
     }
 
@@ -94,6 +126,14 @@ class InProcessTransport final : public mpi_bridge::Transport {
         return {};
     }
 
+    [[nodiscard]] mpi_bridge::Outcome<Arrival> await_message(
+        std::uint32_t channel, std::uint32_t sequence, const std::function<bool()>& stop,
+        mpi_bridge::Deadline deadline) override {
+        bool stopped = false;
+        if (post_.await(rank_, channel, sequence, stop, deadline, stopped)) return Arrival::message;
+        return stopped ? Arrival::stopped : Arrival::late;
+    }
+    void wake() override { post_.wake(); }
     void abandon() override {}
     void close(mpi_bridge::Deadline /*deadline*/) override {}
 
@@ -107,7 +147,8 @@ class InProcessTransport final : public mpi_bridge::Transport {
     mpi_bridge::Done take(const Operation& operation, mpi_bridge::Deadline deadline) {
         const auto& tag = operation.tag;
         Post::Letter letter;
-        if (!post_.take({operation.from, rank_, tag.sequence, tag.step}, deadline, letter)) {
+        const Post::Address address{operation.from, rank_, tag.channel, tag.sequence, tag.step};
+        if (!post_.take(address, deadline, letter)) {
             return mpi_bridge::fail(MPIB_ERROR_TIMEOUT, "nothing came");
         }
         if (letter.agreement != tag.agreement || letter.data.size() != operation.data.size()) {

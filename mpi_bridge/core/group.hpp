@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+namespace mpi_bridge {
+
+// The ranks that take part in a collective call: all of the job, or a process set. Members are
+// numbered from 0 in the order of their global ranks; collectives know only these numbers.
+struct Group {
+    std::vector<int> ranks;  // global ranks, ascending
+    int own = 0;             // this process's index in `ranks`
+    // Of each member, the number of its host among the group's hosts, which are numbered by their
+    // lowest member.
+    std::vector<int> hosts;
+
+    [[nodiscard]] int size() const { return static_cast<int>(ranks.size()); }
+};
+
+// A stream of collective calls of its own: calls of one channel are matched by order, calls of
+// different channels do not touch each other, and may run at the same time on different threads.
+struct Channel {
+    static constexpr unsigned lane_bits = 2;
+    static constexpr unsigned group_bits = 8;
+
+    enum class Lane : unsigned {
+        direct = 0,      // the blocking functions of mpi_bridge.h
+        planned = 1,     // what the engine runs by plan
+        negotiated = 2,  // what the engine runs by agreement
+        control = 3,     // how the engine agrees
+    };
+
+    Lane lane = Lane::direct;
+    unsigned group = 0;  // id of the process set, below 2^group_bits
+
+    [[nodiscard]] constexpr unsigned number() const {
+        return group << lane_bits | static_cast<unsigned>(lane);
+    }
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/watch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "transport/patience.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// While blocked, look this often for what comes without an event, such as a passed deadline.
+constexpr std::chrono::milliseconds longest_sleep{100};
+// A thread that has looked so recently is taken to go on doing so.
+constexpr std::chrono::milliseconds lease{1};
+
+}  // namespace
+
+Watch::Watch(Source source, bool crowded)
+    : source_(std::move(source)),
+      crowded_(crowded),
+      interrupt_descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Watch::~Watch() {
+    if (interrupt_descriptor_ >= 0) ::close(interrupt_descriptor_);
+}
+
+bool Watch::look() {
+    const bool moved = source_.progress();
+    if (moved && !sleepers_.empty()) rouse_those_whose_condition_happened();
+    return moved;
+}
+
+void Watch::rouse_those_whose_condition_happened() {
+    for (Sleeper* sleeper : sleepers_) {
+        if (!(*sleeper->happened)()) continue;
+        sleeper->roused.notify_one();
+        // The poller is one of the sleepers, but which is not known; a needless look is cheap.
+        if (polled_) interrupt_poller();
+    }
+}
+
+void Watch::interrupt_poller() const {
+    const std::uint64_t one = 1;
+    // A full counter is readable, which is all that is wanted.
+    [[maybe_unused]] const auto written = write(interrupt_descriptor_, &one, sizeof one);
+}
+
+void Watch::rouse_all() {
+    const std::lock_guard lock(mutex_);
+    for (Sleeper* sleeper : sleepers_)
+        sleeper->roused.notify_one();
+    if (polled_) interrupt_poller();
+}
+
+bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, Deadline deadline) {
+    ++waiting_;
+    Patience patience(crowded_);
+    bool sleeps = false;
+    bool in_time = true;
+    while (!happened()) {
+        const bool moved = look();
+        if (happened()) break;
+        if (deadline.passed()) {
+            in_time = false;
+            break;
+        }
+        if (!sleeps) {
+            last_looker_ = std::this_thread::get_id();
+            last_look_ = Clock::now();
+        }
+        if (moved) continue;
+        switch (patience.next()) {
+            case Patience::Next::spin:
+                // Looking at the source is pause enough; the others want to look and post as well.
+                if (waiting_ > 1) {
+                    lock.unlock();
+                    lock.lock();
+                }
+                break;
+            case Patience::Next::yield:
+                lock.unlock();
+                sched_yield();
+                lock.lock();
+                break;
+            case Patience::Next::block:
+                sleeps = true;
+                sleep(lock, happened, deadline);
+                break;
+        }
+    }
+    --waiting_;
+    return in_time;
+}
+
+bool Watch::another_thread_looks() const {
+    return last_looker_ != std::this_thread::get_id() && Clock::now() < last_look_ + lease;
+}
+
+void Watch::sleep(std::unique_lock<std::mutex>& lock, const Condition& happened,
+                  Deadline deadline) {
+    Sleeper self{&happened, {}};
+    sleepers_.push_back(&self);
+    if (polled_ || another_thread_looks()) {
+        // The poller hands over when it leaves; a thread that looks does not, so ask again soon.
+        const auto longest = polled_ ? longest_sleep : lease;
+        self.roused.wait_until(lock, std::min(deadline.when(), Clock::now() + longest));
+    } else {
+        poll_descriptor(lock, deadline);
+    }
+    std::erase(sleepers_, &self);
+}
+
+void Watch::poll_descriptor(std::unique_lock<std::mutex>& lock, Deadline deadline) {
+    if (!source_.arm()) return;
+    polled_ = true;
+    lock.unlock();
+    std::array<pollfd, 2> events{
+        {{source_.descriptor, POLLIN, 0}, {interrupt_descriptor_, POLLIN, 0}}};
+    // Interrupted or timed out, the caller looks again either way.
+    (void)poll(events.data(), events.size(),
+               deadline.left_milliseconds(static_cast<int>(longest_sleep.count())));
+    lock.lock();
+    polled_ = false;
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = read(interrupt_descriptor_, &count, sizeof count);
+    // This thread may be about to leave: somebody else takes over.
+    for (Sleeper* sleeper : sleepers_)
+        sleeper->roused.notify_one();
+}
+
+}  // namespace mpi_bridge
