@@ -13,6 +13,8 @@ namespace mpi_bridge {
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 UnsignedWide;
 
+constexpr std::size_t vector_bytes = 32;
+
 #include "reduce/kernels.inl"
 
 const Table& avx2_table() {

@@ -10,6 +10,8 @@ namespace mpi_bridge {
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 UnsignedWide;
 
+constexpr std::size_t vector_bytes = 16;
+
 #include "reduce/kernels.inl"
 
 const Table& portable_table() {

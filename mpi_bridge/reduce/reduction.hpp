@@ -16,8 +16,8 @@ namespace mpi_bridge {
 //   integers under AVERAGE  the exact sum: 64 bits, or 128 bits for INT64
 //   all others              the element type itself
 //
-// All functions work on `count` items; no alignment beyond the type's own is needed. Accumulators
-// and elements must not overlap, except that `first` and `second` of merge may be `result`.
+// All functions work on `count` items, anywhere in memory: no alignment is needed. Accumulators and
+// elements must not overlap, except where it says so. One pass over memory each.
 struct Reduction {
     std::size_t element_bytes = 0;
     std::size_t accumulator_bytes = 0;
@@ -26,10 +26,25 @@ struct Reduction {
     void (*load)(void* accumulators, const void* elements, std::size_t count) = nullptr;
     // accumulators = accumulators op elements
     void (*add)(void* accumulators, const void* elements, std::size_t count) = nullptr;
-    // result = first op second; the order matters to the bits of NaN and of signed zero
+    // result = first op second, all accumulators; either may be `result`. The order matters to the
+    // bits of NaN and of signed zero.
     void (*merge)(void* result, const void* first, const void* second, std::size_t count) = nullptr;
     // elements = accumulators, divided by `ranks` when the operation is AVERAGE
     void (*store)(void* elements, const void* accumulators, std::size_t count, int ranks) = nullptr;
+    // elements = sources[0] op sources[1] op ..., in that order, finished as store() does. The same
+    // bits as load(), add() of each further source, and store(). sources_count is at least 1;
+    // `elements` may be exactly one of the sources, but not overlap one partly.
+    void (*combine)(void* elements, const void* const* sources, std::size_t sources_count,
+                    std::size_t count, int ranks) = nullptr;
+    // accumulators = sources[0] op sources[1] op ...; the same bits as load() and add()s.
+    void (*combine_partial)(void* accumulators, const void* const* sources,
+                            std::size_t sources_count, std::size_t count) = nullptr;
+    // elements = elements * factor, in place; the same for every operation of the datatype. A
+    // factor of 1 changes nothing. FLOAT16, BFLOAT16 and FLOAT32 meet the factor as a 32-bit float
+    // and are rounded once, to nearest even; FLOAT64 as a double. Integers are multiplied as
+    // doubles (INT64 above 2^53 loses its low bits) and truncated toward zero; what does not fit
+    // becomes the nearest number that does, and NaN becomes 0.
+    void (*scale)(void* elements, std::size_t count, double factor) = nullptr;
 };
 
 // The fastest implementation this processor can run; nullptr for an unknown pair. All
