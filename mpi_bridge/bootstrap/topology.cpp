@@ -62,6 +62,11 @@ Outcome<Topology> make_topology(int rank, std::vector<std::vector<int>> hosts) {
     topology.homogeneous = std::all_of(hosts.begin(), hosts.end(), [&hosts](const auto& ranks) {
         return ranks.size() == hosts.front().size();
     });
+    topology.host_of_rank.resize(size);
+    for (std::size_t host = 0; host < hosts.size(); ++host) {
+        for (const int member : hosts[host])
+            topology.host_of_rank[static_cast<std::size_t>(member)] = static_cast<int>(host);
+    }
     return topology;
 }
 

@@ -16,6 +16,7 @@ struct Topology {
     int cross_rank = 0;
     int cross_size = 1;
     bool homogeneous = true;
+    std::vector<int> host_of_rank{0};  // hosts are numbered by their lowest rank
 };
 
 // `hosts` lists the ranks of each host. Every rank from 0 to the last must occur exactly once;

@@ -6,16 +6,16 @@
 namespace mpi_bridge {
 
 Outcome<Conversation::Pending> Conversation::send(int to, std::uint32_t step, ConstBytes data) {
-    Pending pending{0, to, step, false, true};
-    auto request = transport_.post_send(to, tag(step), data);
+    Pending pending{0, global(to), step, false, true};
+    auto request = transport_.post_send(pending.peer, tag(step), data);
     if (!request) return explain(std::move(request).error(), pending);
     pending.request = *request;
     return pending;
 }
 
 Outcome<Conversation::Pending> Conversation::receive(int from, std::uint32_t step, Bytes data) {
-    Pending pending{0, from, step, true, true};
-    auto request = transport_.post_receive(from, tag(step), data);
+    Pending pending{0, global(from), step, true, true};
+    auto request = transport_.post_receive(pending.peer, tag(step), data);
     if (!request) return explain(std::move(request).error(), pending);
     pending.request = *request;
     return pending;
@@ -46,8 +46,9 @@ Done Conversation::exchange(int to, ConstBytes out, int from, Bytes in, std::uin
 }
 
 tl::unexpected<Failure> Conversation::explain(Failure failure, const Pending& pending) const {
-    const auto where = fmt::format("{} (call {} of this process), step {}, rank {} of {}",
-                                   call_.name, call_.sequence, pending.step, rank(), size());
+    const auto where =
+        fmt::format("{} (call {} of this process), step {}, rank {} of {}", call_.name,
+                    call_.sequence, pending.step, transport_.rank(), transport_.size());
     const char* direction = pending.receives ? "receiving from" : "sending to";
     std::string text;
     if (failure.status == MPIB_ERROR_TIMEOUT) {

@@ -9,6 +9,7 @@
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
+#include "core/group.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {
@@ -37,7 +38,8 @@ struct Tuning {
 };
 
 // One collective call in flight: sends and awaits the messages of this call, and puts into every
-// failure which rank waited for which in which step.
+// failure which rank waited for which in which step. Ranks are the group's numbers, but for the
+// texts, which name global ranks. Transport, scratch and group must outlive it.
 class Conversation {
   public:
     struct Call {
@@ -46,12 +48,14 @@ class Conversation {
         std::uint32_t agreement = 0;  // digest of what all ranks must agree in
         Seconds patience{300};        // how long to wait for one message
         Tuning tuning;
+        std::uint32_t channel = 0;     // Channel::number()
+        const Group* group = nullptr;  // who takes part; nullptr: all ranks of the transport
     };
 
     // A message under way. Awaited at most once; a default-made one is complete already.
     struct Pending {
         Request request = 0;
-        int peer = 0;
+        int peer = 0;  // global rank
         std::uint32_t step = 0;
         bool receives = false;
         bool posted = false;
@@ -60,8 +64,12 @@ class Conversation {
     Conversation(Transport& transport, Scratch& scratch, Call call)
         : transport_(transport), scratch_(scratch), call_(call) {}
 
-    [[nodiscard]] int rank() const { return transport_.rank(); }
-    [[nodiscard]] int size() const { return transport_.size(); }
+    [[nodiscard]] int rank() const {
+        return call_.group == nullptr ? transport_.rank() : call_.group->own;
+    }
+    [[nodiscard]] int size() const {
+        return call_.group == nullptr ? transport_.size() : call_.group->size();
+    }
     [[nodiscard]] Scratch& scratch() { return scratch_; }
     [[nodiscard]] std::size_t segment_bytes() const { return call_.tuning.segment_bytes; }
 
@@ -77,7 +85,11 @@ class Conversation {
 
   private:
     [[nodiscard]] Tag tag(std::uint32_t step) const {
-        return {call_.sequence, step, call_.agreement};
+        return {call_.channel, call_.sequence, step, call_.agreement};
+    }
+    [[nodiscard]] int global(int member) const {
+        return call_.group == nullptr ? member
+                                      : call_.group->ranks[static_cast<std::size_t>(member)];
     }
     [[nodiscard]] tl::unexpected<Failure> explain(Failure failure, const Pending& pending) const;
 
