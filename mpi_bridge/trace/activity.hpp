@@ -40,6 +40,14 @@ struct Activity {
     int process_set = MPIB_WORLD;
 };
 
+// What is shown of an activity beside its name and time; what is negative is left out.
+struct Details {
+    std::int64_t bytes = -1;
+    int datatype = -1;         // mpib_datatype
+    std::int64_t bucket = -1;  // the same number for tensors that share one
+    std::int64_t epoch = -1;   // of the plan
+};
+
 // "allreduce"; "operation" for a kind out of range.
 [[nodiscard]] std::string_view kind_name(mpib_kind kind);
 

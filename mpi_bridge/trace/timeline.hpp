@@ -8,19 +8,14 @@
 #include <mutex>
 #include <string_view>
 
+#include <sys/types.h>
+
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
 #include "trace/activity.hpp"
+#include "trace/event_queue.hpp"
 
 namespace mpi_bridge {
-
-// What is shown of an activity beside its name and time; what is negative is left out.
-struct Details {
-    std::int64_t bytes = -1;
-    int datatype = -1;         // mpib_datatype
-    std::int64_t bucket = -1;  // the same number for tensors that share one
-    std::int64_t epoch = -1;   // of the plan
-};
 
 // The timeline of one rank: a file PATH.RANK.json in Chrome's trace format, a row per tensor.
 //
@@ -79,9 +74,6 @@ class Timeline {
         if (on()) record_device(activity, start, duration, details);
     }
 
-    // Events dropped since start().
-    [[nodiscard]] std::uint64_t dropped() const noexcept;
-
   private:
     class Writer;
 
@@ -93,8 +85,10 @@ class Timeline {
                        std::chrono::nanoseconds duration, const Details& details) noexcept;
 
     std::atomic<bool> on_{false};
-    std::mutex control_;  // start() and stop(), one at a time
-    std::unique_ptr<Writer> writer_;
+    EventQueue queue_;
+    std::mutex control_;              // start() and stop(), one at a time
+    std::unique_ptr<Writer> writer_;  // while one is written
+    std::atomic<pid_t> owner_{0};     // the process whose thread writes
 };
 
 }  // namespace mpi_bridge

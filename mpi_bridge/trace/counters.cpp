@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/counters.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/core.h>
+
+namespace mpi_bridge {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+void add(std::atomic<std::uint64_t>& number, std::uint64_t value) noexcept {
+    number.fetch_add(value, relaxed);
+}
+
+void add(std::atomic<std::uint64_t>& number, std::chrono::nanoseconds time) noexcept {
+    // Of a steady clock; but the difference of two threads' stamps may be below zero.
+    add(number, static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
+}
+
+}  // namespace
+
+Counters::OfKind* Counters::of(mpib_kind kind) noexcept {
+    const auto index = static_cast<std::size_t>(kind);
+    return index < kinds_.size() ? &kinds_[index] : nullptr;
+}
+
+void Counters::add_operation(mpib_kind kind, std::uint64_t bytes, bool ok) noexcept {
+    OfKind* const numbers = of(kind);
+    if (numbers == nullptr) return;
+    if (!ok) {
+        add(numbers->failures, 1);
+        return;
+    }
+    add(numbers->operations, 1);
+    add(numbers->bytes, bytes);
+}
+
+void Counters::add_collective(mpib_kind kind, std::uint64_t bus_bytes,
+                              Nanoseconds transfer) noexcept {
+    OfKind* const numbers = of(kind);
+    if (numbers == nullptr) return;
+    add(numbers->collectives, 1);
+    add(numbers->bus_bytes, bus_bytes);
+    add(numbers->transfer_nanoseconds, transfer);
+}
+
+void Counters::add_negotiation(Nanoseconds time) noexcept {
+    add(engine_.negotiation_rounds, 1);
+    add(engine_.negotiation_nanoseconds, time);
+}
+
+void Counters::add_queued(Nanoseconds time) noexcept {
+    add(engine_.queued_nanoseconds, time);
+}
+void Counters::add_pack(Nanoseconds time) noexcept {
+    add(engine_.pack_nanoseconds, time);
+}
+void Counters::add_unpack(Nanoseconds time) noexcept {
+    add(engine_.unpack_nanoseconds, time);
+}
+void Counters::add_planned_bucket() noexcept {
+    add(engine_.planned_buckets, 1);
+}
+void Counters::add_plan_made() noexcept {
+    add(engine_.plans_made, 1);
+}
+void Counters::add_plan_broken() noexcept {
+    add(engine_.plans_broken, 1);
+}
+
+Done Counters::read(mpib_counters& into) const {
+    const std::size_t room = into.struct_bytes;
+    if (room < sizeof into.struct_bytes) {
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    fmt::format("mpib_read_counters: struct_bytes is {}; set it to "
+                                "sizeof(mpib_counters)",
+                                room));
+    }
+    mpib_counters now{};
+    now.struct_bytes = room;
+    for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+        const OfKind& numbers = kinds_[kind];
+        now.operations[kind] = numbers.operations.load(relaxed);
+        now.failures[kind] = numbers.failures.load(relaxed);
+        now.bytes[kind] = numbers.bytes.load(relaxed);
+        now.collectives[kind] = numbers.collectives.load(relaxed);
+        now.bus_bytes[kind] = numbers.bus_bytes.load(relaxed);
+        now.transfer_nanoseconds[kind] = numbers.transfer_nanoseconds.load(relaxed);
+    }
+    now.queued_nanoseconds = engine_.queued_nanoseconds.load(relaxed);
+    now.negotiation_nanoseconds = engine_.negotiation_nanoseconds.load(relaxed);
+    now.pack_nanoseconds = engine_.pack_nanoseconds.load(relaxed);
+    now.unpack_nanoseconds = engine_.unpack_nanoseconds.load(relaxed);
+    now.negotiation_rounds = engine_.negotiation_rounds.load(relaxed);
+    now.planned_buckets = engine_.planned_buckets.load(relaxed);
+    now.plans_made = engine_.plans_made.load(relaxed);
+    now.plans_broken = engine_.plans_broken.load(relaxed);
+
+    auto* const memory = static_cast<std::byte*>(static_cast<void*>(&into));
+    std::memcpy(memory, &now, std::min(room, sizeof now));
+    if (room > sizeof now) std::memset(memory + sizeof now, 0, room - sizeof now);
+    return {};
+}
+
+void Counters::reset() noexcept {
+    for (OfKind& numbers : kinds_) {
+        for (auto* number :
+             {&numbers.operations, &numbers.failures, &numbers.bytes, &numbers.collectives,
+              &numbers.bus_bytes, &numbers.transfer_nanoseconds}) {
+            number->store(0, relaxed);
+        }
+    }
+    for (auto* number :
+         {&engine_.queued_nanoseconds, &engine_.negotiation_nanoseconds, &engine_.pack_nanoseconds,
+          &engine_.unpack_nanoseconds, &engine_.negotiation_rounds, &engine_.planned_buckets,
+          &engine_.plans_made, &engine_.plans_broken}) {
+        number->store(0, relaxed);
+    }
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/stall.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trace/activity.hpp"
+#include "trace/utf8.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+constexpr std::size_t word_bits = 64;
+constexpr std::size_t shortest_report = 256;
+
+std::size_t set_bits(std::span<const std::uint64_t> bits) {
+    std::size_t count = 0;
+    for (const std::uint64_t word : bits)
+        count += static_cast<std::size_t>(std::popcount(word));
+    return count;
+}
+
+// From `from` on, the first index whose bit is `value`; the number of bits when there is none.
+std::size_t find_bit(std::span<const std::uint64_t> bits, std::size_t from, bool value) {
+    while (from < bits.size() * word_bits) {
+        const std::uint64_t word = value ? bits[from / word_bits] : ~bits[from / word_bits];
+        const std::uint64_t rest = word >> (from % word_bits);
+        if (rest != 0) return from + static_cast<std::size_t>(std::countr_zero(rest));
+        from += word_bits - from % word_bits;
+    }
+    return bits.size() * word_bits;
+}
+
+// "4.0 MiB", "12 bytes".
+std::string size_text(std::uint64_t bytes) {
+    constexpr std::array<std::string_view, 6> units{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) return fmt::format("{} bytes", bytes);
+    double value = static_cast<double>(bytes) / 1024;
+    std::size_t unit = 0;
+    while (value >= 1024 && unit + 1 < units.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string missing_text(std::span<const std::uint64_t> missing) {
+    const std::size_t count = set_bits(missing);
+    if (count == 0) return "not yet on all ranks";
+    return fmt::format("missing on rank{} {}", count == 1 ? "" : "s", rank_ranges(missing));
+}
+
+std::string entry_text(const Pending& pending) {
+    std::string what = quoted_for_people(pending.name);
+    what += fmt::format(" ({}, {}", kind_name(pending.kind), size_text(pending.bytes));
+    if (pending.process_set != MPIB_WORLD) {
+        what += fmt::format(", process set {}", pending.process_set);
+    }
+    return what + "): " + missing_text(pending.missing);
+}
+
+}  // namespace
+
+std::string rank_ranges(std::span<const std::uint64_t> bits, std::size_t longest) {
+    const std::size_t end = bits.size() * word_bits;
+    std::string text;
+    std::size_t left = set_bits(bits);
+    for (std::size_t first = find_bit(bits, 0, true); first < end;) {
+        const std::size_t after = find_bit(bits, first, false);
+        const std::size_t last = after - 1;
+        const std::string range =
+            first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
+        if (!text.empty() && text.size() + range.size() > longest) {
+            return fmt::format("{} and {} more", text, left);
+        }
+        text += (text.empty() ? "" : ", ") + range;
+        left -= after - first;
+        first = find_bit(bits, after, true);
+    }
+    return text;
+}
+
+std::string stall_report(int rank, std::span<const Pending> pending, std::size_t longest) {
+    if (pending.empty()) return "";
+    std::vector<const Pending*> oldest_first;
+    oldest_first.reserve(pending.size());
+    for (const Pending& one : pending)
+        oldest_first.push_back(&one);
+    std::stable_sort(oldest_first.begin(), oldest_first.end(),
+                     [](const Pending* a, const Pending* b) { return a->age > b->age; });
+
+    const bool one = pending.size() == 1;
+    std::string text =
+        fmt::format("mpi_bridge: rank {}: {} {} since {:.0f} s: ", rank,
+                    one ? "1 operation" : fmt::format("{} operations", pending.size()),
+                    one ? "waits" : "wait", oldest_first.front()->age.count());
+
+    // For "; and 4294967295 more".
+    constexpr std::size_t room_for_rest = 24;
+    const std::size_t limit = std::max(longest, shortest_report) - room_for_rest;
+    std::size_t told = 0;
+    for (const Pending* operation : oldest_first) {
+        const std::string entry = entry_text(*operation);
+        const std::string_view between = told == 0 ? "" : "; ";
+        if (text.size() + between.size() + entry.size() > limit) {
+            // The oldest is told in any case, as far as there is room.
+            if (told == 0) {
+                text += std::string_view(entry).substr(0, limit - text.size());
+                ++told;
+            }
+            break;
+        }
+        text += between;
+        text += entry;
+        ++told;
+    }
+    if (told < pending.size()) text += fmt::format("; and {} more", pending.size() - told);
+    return text;
+}
+
+StallWatch::Verdict StallWatch::look(Seconds oldest, Clock::time_point now) {
+    if (settings_.shut_down.count() > 0 && oldest >= settings_.shut_down) return Verdict::shut_down;
+    if (settings_.report.count() <= 0 || oldest < settings_.report) return Verdict::quiet;
+    if (reported_ && now - *reported_ < settings_.report) return Verdict::quiet;
+    reported_ = now;
+    return Verdict::report;
+}
+
+std::optional<Seconds> StallWatch::next_look(Seconds oldest, Clock::time_point now) const {
+    std::optional<Seconds> next;
+    const auto consider = [&next](Seconds in) {
+        const Seconds wait = std::max(in, Seconds(0));
+        next = next ? std::min(*next, wait) : wait;
+    };
+    if (settings_.shut_down.count() > 0) consider(settings_.shut_down - oldest);
+    if (settings_.report.count() > 0) {
+        const Seconds quiet = reported_ ? settings_.report - Seconds(now - *reported_) : Seconds(0);
+        consider(std::max(settings_.report - oldest, quiet));
+    }
+    return next;
+}
+
+}  // namespace mpi_bridge
