@@ -1,27 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ring allgather: in step k every rank passes the part it received in step k-1, at first its own,
-// to the rank above it. After n-1 steps everybody has every part. Parts may differ in length and
-// travel from and to their final place. See collectives/ring.hpp for segments and rounds.
+// Ring allgather, for long parts: every rank passes the part it received last, at first its own, to
+// the rank above it. After n-1 steps everybody has every part. Parts may differ in length and
+// travel from and to their final place. See collectives/ring.hpp: these are the steps from n-1 on.
 #include "collectives/collectives.hpp"
 #include "collectives/ring.hpp"
 
 namespace mpi_bridge {
+namespace {
+
+class Parts final : public ring::Cargo {
+  public:
+    explicit Parts(std::span<const Bytes> parts) : parts_(parts) {}
+    [[nodiscard]] ConstBytes outgoing(const ring::Passage& passage) override {
+        return incoming(passage);
+    }
+    [[nodiscard]] Bytes incoming(const ring::Passage& passage) override {
+        return parts_[static_cast<std::size_t>(passage.chunk)].subspan(passage.slice.offset,
+                                                                       passage.slice.length);
+    }
+    void arrived(const ring::Passage& /*passage*/) override {}
+
+  private:
+    std::span<const Bytes> parts_;
+};
+
+}  // namespace
 
 Done allgather_ring(Conversation& talk, std::span<const Bytes> parts) {
-    if (talk.size() == 1) return {};
-    std::vector<ring::Slice> chunks;
+    const int size = talk.size();
+    if (size == 1) return {};
+    std::vector<Slice> chunks;  // of a part each, so that every one starts at 0
     for (const Bytes part : parts)
         chunks.push_back({0, part.size()});
-    const ring::Cut cut(std::move(chunks), talk.segment_bytes());
-    const auto locate = [&](int chunk, ring::Slice slice) {
-        return parts[static_cast<std::size_t>(chunk)].subspan(slice.offset, slice.length);
-    };
-    for (std::size_t round = 0; round < cut.rounds(); ++round) {
-        auto gathered = ring::allgather_round(talk, cut, round, 0, locate);
-        if (!gathered) return gathered;
-    }
-    return {};
+    const auto cut = ring::cut_for(std::move(chunks), 1, talk.segment_bytes());
+    Parts cargo(parts);
+    return ring::flow(talk, cut, {size - 1, 2 * size - 3}, cargo);
 }
 
 }  // namespace mpi_bridge

@@ -3,18 +3,20 @@
 // Ring allreduce, for long vectors: every rank sends and receives 2(n-1)/n of the vector, which is
 // the least possible, over two connections.
 //
-// The vector is cut into n chunks of equal length (the first ones may be one element longer) and
-// worked off in rounds. A round is a reduce-scatter, after which rank r has the finished results of
-// its slice of chunk r, followed by an allgather, which hands the finished slices around. Finished
-// results are stored in recv at once and travel from there, so a round needs no memory but that of
-// the partial results.
+// The vector is cut into n chunks of equal length (the first ones may be one element longer). A
+// chunk goes around the ring twice: the first time every rank adds its values, so that chunk r
+// comes to rank r reduced (reduce-scatter); the second time the result is handed around
+// (allgather). Results are stored in recv at once and travel from and to there, so that no memory
+// is needed but for the partial results that are under way. See collectives/ring.hpp.
+//
+// Every result is computed once, by adding the values of ranks c+1, c+2, … c of chunk c in this
+// order: the same bits on all ranks and in every run.
 //
 // Partial results travel as accumulators and finished ones as elements: FLOAT16 and BFLOAT16 take
 // 1.5 times the bytes of a plain 16-bit ring and are rounded once instead of n-1 times.
 //
 // In place: elements of recv are overwritten by finished results only, and a result is finished
 // only after every rank, this one included, has added its own elements to it.
-#include <algorithm>
 #include <cstring>
 
 #include "collectives/collectives.hpp"
@@ -22,31 +24,17 @@
 
 namespace mpi_bridge {
 
-Done allreduce_ring(Conversation& talk, const Reduction& reduction, const std::byte* send,
+Done allreduce_ring(Conversation& talk, const Reducer& reducer, const std::byte* send,
                     std::byte* recv, std::size_t count) {
     const int size = talk.size();
-    const std::size_t element_bytes = reduction.element_bytes;
     if (size == 1) {
-        if (count != 0) std::memmove(recv, send, count * element_bytes);
+        if (count != 0) std::memmove(recv, send, count * reducer.value_bytes());
         return {};
     }
-    const std::size_t segment =
-        std::max<std::size_t>(1, talk.segment_bytes() / reduction.accumulator_bytes);
-    const ring::Cut cut(ring::even_chunks(count, size), segment);
-    const auto store = [&](const std::byte* accumulators, ring::Slice slice) {
-        reduction.store(recv + slice.offset * element_bytes, accumulators, slice.length, size);
-    };
-    const auto locate = [&](int /*chunk*/, ring::Slice slice) {
-        return Bytes(recv + slice.offset * element_bytes, slice.length * element_bytes);
-    };
-    const auto steps = static_cast<std::uint32_t>(size - 1);
-    for (std::size_t round = 0; round < cut.rounds(); ++round) {
-        auto reduced = ring::reduce_scatter_round(talk, reduction, send, cut, round, 0, store);
-        if (!reduced) return reduced;
-        auto gathered = ring::allgather_round(talk, cut, round, steps, locate);
-        if (!gathered) return gathered;
-    }
-    return {};
+    const auto cut =
+        ring::cut_for(even_chunks(count, size), reducer.accumulator_bytes(), talk.segment_bytes());
+    ring::Reducing cargo(talk, reducer, cut, send, recv, 0);
+    return ring::flow(talk, cut, {0, 2 * size - 3}, cargo);
 }
 
 }  // namespace mpi_bridge

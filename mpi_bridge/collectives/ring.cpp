@@ -8,209 +8,201 @@ namespace mpi_bridge::ring {
 namespace {
 
 using Pending = Conversation::Pending;
-using StepMessages = std::array<Pending, segments_per_round>;
 
-int wrapped(int value, int size) {
-    return ((value % size) + size) % size;
+// Below this a message costs more than what its overlap with others gains.
+constexpr std::size_t least_segment_bytes = 32UL * 1024;
+
+std::size_t quotient_up(std::size_t value, std::size_t divisor) {
+    return value / divisor + (value % divisor == 0 ? 0 : 1);
+}
+
+std::size_t longest_of(const std::vector<Slice>& chunks) {
+    std::size_t longest = 0;
+    for (const Slice& chunk : chunks)
+        longest = std::max(longest, chunk.length);
+    return longest;
 }
 
 }  // namespace
 
 Cut::Cut(std::vector<Slice> chunks, std::size_t segment)
     : chunks_(std::move(chunks)), segment_(segment) {
-    std::size_t longest = 0;
-    for (const Slice& chunk : chunks_)
-        longest = std::max(longest, chunk.length);
-    const std::size_t per_round = segment_ * segments_per_round;
-    rounds_ = longest / per_round + (longest % per_round == 0 ? 0 : 1);
+    const std::size_t chunk = longest_of(chunks_);
+    longest_ = std::min(chunk, segment_);
+    rounds_ = quotient_up(quotient_up(chunk, segment_), tracks);
 }
 
-Slice Cut::segment(std::size_t round, int chunk, std::size_t index) const {
+Slice Cut::segment(std::size_t round, int chunk, std::size_t track) const {
     const Slice& whole = chunks_[static_cast<std::size_t>(chunk)];
-    const std::size_t at = (round * segments_per_round + index) * segment_;
+    const std::size_t at = (round * tracks + track) * segment_;
     if (at >= whole.length) return {whole.offset + whole.length, 0};
     return {whole.offset + at, std::min(segment_, whole.length - at)};
 }
 
-std::vector<Slice> even_chunks(std::size_t count, int parts) {
-    const auto divisor = static_cast<std::size_t>(parts);
-    std::vector<Slice> chunks;
-    std::size_t offset = 0;
-    for (std::size_t part = 0; part < divisor; ++part) {
-        const std::size_t length = count / divisor + (part < count % divisor ? 1 : 0);
-        chunks.push_back({offset, length});
-        offset += length;
-    }
-    return chunks;
+Cut cut_for(std::vector<Slice> chunks, std::size_t item_bytes,
+            std::size_t configured_segment_bytes) {
+    const std::size_t most = std::max<std::size_t>(1, configured_segment_bytes / item_bytes);
+    const std::size_t least = std::max<std::size_t>(1, least_segment_bytes / item_bytes);
+    const std::size_t share = quotient_up(longest_of(chunks), tracks);
+    return {std::move(chunks), std::min(most, std::max(least, share))};
 }
 
 namespace {
 
-// The state of one reduce-scatter round. Partial results live in three sets of segment-sized
-// slots, used in turn: while one set receives step k, the set of step k-1 is being sent, and the
-// set of step k-2 has a whole step to finish sending before it receives step k+1.
-class ReduceScatterRound {
+class Flow {
   public:
-    ReduceScatterRound(Conversation& talk, const Reduction& reduction, const std::byte* send,
-                       const Cut& cut, std::size_t round, std::uint32_t first_step)
+    Flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo)
         : talk_(talk),
-          reduction_(reduction),
-          send_(send),
           cut_(cut),
-          round_(round),
-          first_step_(first_step),
-          last_step_(talk.size() - 2) {
-        for (int chunk = 0; chunk < talk.size(); ++chunk) {
-            slot_items_ = std::max(slot_items_, cut.segment(round, chunk, 0).length);
-        }
-        memory_ = talk.scratch().take(sets * segments_per_round * slot_items_ *
-                                      reduction.accumulator_bytes);
-    }
+          steps_(steps),
+          cargo_(cargo),
+          steps_per_round_(static_cast<std::size_t>(steps.last - steps.first + 1)),
+          turns_(cut.rounds() * steps_per_round_),
+          left_(wrapped(talk.rank() - 1, talk.size())),
+          right_(wrapped(talk.rank() + 1, talk.size())) {}
 
-    [[nodiscard]] Done run(const Finish& finish) {
-        if (auto done = post_receives(0); !done) return done;
-        for (std::size_t index = 0; index < segments_per_round; ++index) {
-            const Slice slice = cut_.segment(round_, sent_chunk(0), index);
-            reduction_.load(slot(-1, index, slice).data(), elements(slice), slice.length);
-            if (auto done = post_send(0, index); !done) return done;
+    [[nodiscard]] Done run() {
+        for (std::size_t track = 0; track < tracks; ++track) {
+            if (auto done = post_receive(0, track); !done) return done;
         }
-        for (int step = 0; step <= last_step_; ++step) {
-            if (auto done = finish_sends(step - 1); !done) return done;
-            if (step < last_step_) {
-                if (auto done = post_receives(step + 1); !done) return done;
-            }
-            for (std::size_t index = 0; index < segments_per_round; ++index) {
-                if (auto done = take_in(step, index, finish); !done) return done;
+        for (std::size_t track = 0; track < tracks; ++track) {
+            if (auto done = post_send(0, track); !done) return done;
+        }
+        for (std::size_t turn = 0; turn < turns_; ++turn) {
+            for (std::size_t track = 0; track < tracks; ++track) {
+                if (auto done = advance(turn, track); !done) return done;
             }
         }
-        return finish_sends(last_step_);
+        for (auto& sends : sends_) {
+            if (auto done = talk_.wait_all(sends); !done) return done;
+        }
+        return {};
     }
 
   private:
-    static constexpr std::size_t sets = 3;
+    // Two turns are under way per track.
+    static std::size_t parity(std::size_t turn) { return turn % 2; }
 
-    // Chunk c is sent first by rank c+1, in step 0, and received by rank c in the last step.
-    [[nodiscard]] int sent_chunk(int step) const {
-        return wrapped(talk_.rank() - 1 - step, talk_.size());
-    }
-    [[nodiscard]] int received_chunk(int step) const { return sent_chunk(step + 1); }
-
-    [[nodiscard]] static std::size_t set_of(int step) {
-        return static_cast<std::size_t>(step + 1) % sets;
-    }
-    // Where the segment received in `step` is kept, and sent from in the next one; what is sent in
-    // step 0 counts as received in step -1.
-    [[nodiscard]] Bytes slot(int step, std::size_t index, Slice slice) const {
-        const std::size_t number = set_of(step) * segments_per_round + index;
-        return memory_.subspan(number * slot_items_ * reduction_.accumulator_bytes,
-                               slice.length * reduction_.accumulator_bytes);
-    }
-    [[nodiscard]] const std::byte* elements(Slice slice) const {
-        return send_ + slice.offset * reduction_.element_bytes;
-    }
-    [[nodiscard]] std::uint32_t message_step(int step) const {
-        return first_step_ + static_cast<std::uint32_t>(step);
+    Done advance(std::size_t turn, std::size_t track) {
+        // What was sent in the turn before makes way for what comes in the next one.
+        if (auto done = talk_.wait(sends_[parity(turn + 1)][track]); !done) return done;
+        if (auto done = post_receive(turn + 1, track); !done) return done;
+        if (auto done = talk_.wait(receives_[parity(turn)][track]); !done) return done;
+        const Passage passage = received_in(turn, track);
+        if (passage.slice.length != 0) cargo_.arrived(passage);
+        return post_send(turn + 1, track);
     }
 
-    Done post_receives(int step) {
-        for (std::size_t index = 0; index < segments_per_round; ++index) {
-            const Slice slice = cut_.segment(round_, received_chunk(step), index);
-            if (slice.length == 0) continue;
-            auto pending = talk_.receive(wrapped(talk_.rank() - 1, talk_.size()),
-                                         message_step(step), slot(step, index, slice));
-            if (!pending) return pass_on(std::move(pending));
-            receives_[set_of(step)][index] = *pending;
-        }
-        return {};
+    [[nodiscard]] Passage passage(std::size_t turn, std::size_t track, int ahead) const {
+        Passage passage;
+        passage.turn = turn;
+        passage.step = steps_.first + static_cast<int>(turn % steps_per_round_);
+        passage.track = track;
+        passage.chunk = wrapped(talk_.rank() - 1 - passage.step - ahead, talk_.size());
+        passage.slice = cut_.segment(turn / steps_per_round_, passage.chunk, track);
+        return passage;
+    }
+    [[nodiscard]] Passage sent_in(std::size_t turn, std::size_t track) const {
+        return passage(turn, track, 0);
+    }
+    [[nodiscard]] Passage received_in(std::size_t turn, std::size_t track) const {
+        return passage(turn, track, 1);
     }
 
-    Done post_send(int step, std::size_t index) {
-        const Slice slice = cut_.segment(round_, sent_chunk(step), index);
-        if (slice.length == 0) return {};
-        auto pending = talk_.send(wrapped(talk_.rank() + 1, talk_.size()), message_step(step),
-                                  slot(step - 1, index, slice));
+    Done post_receive(std::size_t turn, std::size_t track) {
+        if (turn == turns_) return {};
+        const Passage passage = received_in(turn, track);
+        if (passage.slice.length == 0) return {};
+        auto pending = talk_.receive(left_, static_cast<std::uint32_t>(passage.step),
+                                     cargo_.incoming(passage));
         if (!pending) return pass_on(std::move(pending));
-        sends_[set_of(step)][index] = *pending;
+        receives_[parity(turn)][track] = *pending;
         return {};
     }
 
-    Done finish_sends(int step) { return talk_.wait_all(sends_[set_of(step)]); }
-
-    Done take_in(int step, std::size_t index, const Finish& finish) {
-        const Slice slice = cut_.segment(round_, received_chunk(step), index);
-        if (slice.length == 0) return {};
-        if (auto done = talk_.wait(receives_[set_of(step)][index]); !done) return done;
-        const Bytes partial = slot(step, index, slice);
-        reduction_.add(partial.data(), elements(slice), slice.length);
-        if (step < last_step_) return post_send(step + 1, index);
-        finish(partial.data(), slice);
+    Done post_send(std::size_t turn, std::size_t track) {
+        if (turn == turns_) return {};
+        const Passage passage = sent_in(turn, track);
+        if (passage.slice.length == 0) return {};
+        auto pending =
+            talk_.send(right_, static_cast<std::uint32_t>(passage.step), cargo_.outgoing(passage));
+        if (!pending) return pass_on(std::move(pending));
+        sends_[parity(turn)][track] = *pending;
         return {};
     }
 
     Conversation& talk_;
-    const Reduction& reduction_;
-    const std::byte* send_;
     const Cut& cut_;
-    std::size_t round_;
-    std::uint32_t first_step_;
-    int last_step_;
-    std::size_t slot_items_ = 0;
-    Bytes memory_;
-    std::array<StepMessages, sets> receives_{};
-    std::array<StepMessages, sets> sends_{};
+    Steps steps_;
+    Cargo& cargo_;
+    std::size_t steps_per_round_;
+    std::size_t turns_;
+    int left_;
+    int right_;
+    std::array<std::array<Pending, tracks>, 2> receives_{};
+    std::array<std::array<Pending, tracks>, 2> sends_{};
 };
 
 }  // namespace
 
-Done reduce_scatter_round(Conversation& talk, const Reduction& reduction, const std::byte* send,
-                          const Cut& cut, std::size_t round, std::uint32_t first_step,
-                          const Finish& finish) {
-    return ReduceScatterRound(talk, reduction, send, cut, round, first_step).run(finish);
+Done flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo) {
+    if (cut.rounds() == 0) return {};
+    return Flow(talk, cut, steps, cargo).run();
 }
 
-Done allgather_round(Conversation& talk, const Cut& cut, std::size_t round,
-                     std::uint32_t first_step, const Locate& locate) {
-    const int size = talk.size();
-    const int left = wrapped(talk.rank() - 1, size);
-    const int right = wrapped(talk.rank() + 1, size);
-    const auto sent_chunk = [&](int step) { return wrapped(talk.rank() - step, size); };
+Reducing::Reducing(Conversation& talk, const Reducer& reducer, const Cut& cut,
+                   const std::byte* send, std::byte* recv, std::size_t recv_offset)
+    : reducer_(reducer),
+      size_(talk.size()),
+      send_(send),
+      recv_(recv),
+      recv_offset_(recv_offset),
+      // Of two ranks, each receives the result of a chunk while it may still be sending its values
+      // of that chunk; with more, that has ended steps ago.
+      send_values_directly_(reducer.values_are_accumulators() && (send != recv || size_ > 2)),
+      slot_bytes_(cut.longest() * reducer.accumulator_bytes()),
+      memory_(talk.scratch().take(slots * tracks * slot_bytes_)) {}
 
-    std::array<StepMessages, 2> receives{};
-    std::array<StepMessages, 2> sends{};
-    const auto post = [&](bool receiving, int step, std::size_t index) -> Done {
-        const int chunk = sent_chunk(receiving ? step + 1 : step);
-        const Slice slice = cut.segment(round, chunk, index);
-        if (slice.length == 0) return {};
-        const auto number = first_step + static_cast<std::uint32_t>(step);
-        const Bytes memory = locate(chunk, slice);
-        auto pending =
-            receiving ? talk.receive(left, number, memory) : talk.send(right, number, memory);
-        if (!pending) return pass_on(std::move(pending));
-        auto& messages = receiving ? receives : sends;
-        messages[static_cast<std::size_t>(step % 2)][index] = *pending;
-        return {};
-    };
+Bytes Reducing::slot(std::size_t turn, const Passage& passage) const {
+    const std::size_t number = turn % slots * tracks + passage.track;
+    return memory_.subspan(number * slot_bytes_,
+                           passage.slice.length * reducer_.accumulator_bytes());
+}
 
-    for (std::size_t index = 0; index < segments_per_round; ++index) {
-        if (auto done = post(true, 0, index); !done) return done;
-        if (auto done = post(false, 0, index); !done) return done;
+Bytes Reducing::result(Slice slice) const {
+    const std::size_t bytes = reducer_.value_bytes();
+    return {recv_ + (slice.offset - recv_offset_) * bytes, slice.length * bytes};
+}
+
+const std::byte* Reducing::values(Slice slice) const {
+    return send_ + slice.offset * reducer_.value_bytes();
+}
+
+ConstBytes Reducing::outgoing(const Passage& passage) {
+    if (passage.step >= size_ - 1) return result(passage.slice);
+    // What came in the turn before; in step 0, where nothing did, this rank's own values.
+    const Bytes partial = slot(passage.turn + slots - 1, passage);
+    if (passage.step > 0) return partial;
+    if (send_values_directly_) return {values(passage.slice), partial.size()};
+    reducer_.load(partial.data(), values(passage.slice), passage.slice.length);
+    return partial;
+}
+
+Bytes Reducing::incoming(const Passage& passage) {
+    return passage.step >= size_ - 1 ? result(passage.slice) : slot(passage.turn, passage);
+}
+
+void Reducing::arrived(const Passage& passage) {
+    const int last_reduction = size_ - 2;
+    if (passage.step > last_reduction) return;
+    std::byte* partial = slot(passage.turn, passage).data();
+    const std::byte* own = values(passage.slice);
+    if (passage.step < last_reduction) {
+        reducer_.add(partial, own, passage.slice.length);
+    } else {
+        reducer_.add_and_store(result(passage.slice).data(), partial, own, passage.slice.length,
+                               size_);
     }
-    for (int step = 0; step <= size - 2; ++step) {
-        const auto parity = static_cast<std::size_t>(step % 2);
-        const bool last = step == size - 2;
-        for (std::size_t index = 0; !last && index < segments_per_round; ++index) {
-            if (auto done = post(true, step + 1, index); !done) return done;
-        }
-        // The sends of the step before made way for those of the next one.
-        if (auto done = talk.wait_all(sends[1 - parity]); !done) return done;
-        for (std::size_t index = 0; index < segments_per_round; ++index) {
-            if (auto done = talk.wait(receives[parity][index]); !done) return done;
-            if (last) continue;
-            if (auto done = post(false, step + 1, index); !done) return done;
-        }
-    }
-    if (auto done = talk.wait_all(sends[0]); !done) return done;
-    return talk.wait_all(sends[1]);
 }
 
 }  // namespace mpi_bridge::ring

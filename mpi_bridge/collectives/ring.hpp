@@ -3,62 +3,114 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <vector>
 
+#include "collectives/chunks.hpp"
 #include "collectives/conversation.hpp"
-#include "reduce/reduction.hpp"
+#include "collectives/reducer.hpp"
 
-// The two halves of ring algorithms, shared by allreduce, reduce-scatter and allgather.
+// What ring algorithms have in common.
 //
 // The ranks form a ring: each sends to the rank above it ("right") and receives from the one below
 // it ("left"). The data is cut into one "chunk" per rank, a chunk into "segments". One message is
-// one segment of one chunk. Long data is worked off in "rounds": each takes at most
-// `segments_per_round` segments of every chunk, which bounds the scratch memory.
+// one segment of one chunk.
+//
+// Every chunk goes around the ring. In step s rank r sends chunk r-1-s and receives chunk r-2-s,
+// which it sends in step s+1. Chunk c, sent first by rank c+1, is back at rank c after step n-2,
+// the end of a reduce-scatter; from there, steps n-1 to 2n-3 hand the result around once more, the
+// allgather. An algorithm uses the first half, the second, or both.
+//
+// Segments flow in `tracks`. Track t works off the segments t, t+tracks, t+2*tracks, … of all
+// chunks, each in its own "round" of all steps, and starts the next round as soon as it has ended
+// one. So there is always a segment under way on every track, and a rank reduces one segment while
+// others are on the wire; nothing waits for a step or a round to be complete.
 namespace mpi_bridge::ring {
 
-constexpr std::size_t segments_per_round = 4;
+constexpr std::size_t tracks = 4;
 
-// The part of a chunk that one round works on, in items (elements or bytes).
-struct Slice {
-    std::size_t offset = 0;
-    std::size_t length = 0;
-};
-
-// Cuts chunks, given as slices of the whole, into rounds and segments of at most `segment` items.
+// Cuts chunks into segments of at most `segment` items.
 class Cut {
   public:
     Cut(std::vector<Slice> chunks, std::size_t segment);
 
     [[nodiscard]] std::size_t rounds() const { return rounds_; }
+    // No longer than this is any segment.
+    [[nodiscard]] std::size_t longest() const { return longest_; }
     // A length of 0 means that there is no such segment, and so no message.
-    [[nodiscard]] Slice segment(std::size_t round, int chunk, std::size_t index) const;
+    [[nodiscard]] Slice segment(std::size_t round, int chunk, std::size_t track) const;
 
   private:
     std::vector<Slice> chunks_;
     std::size_t segment_;
+    std::size_t longest_ = 0;
     std::size_t rounds_ = 0;
 };
 
-// `count` items in `parts` chunks whose lengths differ by one at most, the longer ones first.
-[[nodiscard]] std::vector<Slice> even_chunks(std::size_t count, int parts);
+// Segments that suit chunks of items of that many bytes: short enough that every chunk gives all
+// tracks something to do, but no shorter than pays for a message, nor longer than is configured.
+[[nodiscard]] Cut cut_for(std::vector<Slice> chunks, std::size_t item_bytes,
+                          std::size_t configured_segment_bytes);
 
-// What becomes of a finished segment of the own chunk: `accumulators` holds slice.length results.
-using Finish = std::function<void(const std::byte* accumulators, Slice slice)>;
+// One message.
+struct Passage {
+    std::size_t turn = 0;  // counts the steps of all rounds
+    int step = 0;
+    std::size_t track = 0;
+    int chunk = 0;
+    Slice slice;  // never empty
+};
 
-// Reduces one round; this rank ends with its own chunk. Step k (0 .. n-2): chunk c starts its way
-// at rank c+1 and comes to rank c last, each rank on the way adding its own elements, so every
-// result is computed once and in the same order from run to run.
-// Uses steps first_step .. first_step+n-2.
-[[nodiscard]] Done reduce_scatter_round(Conversation& talk, const Reduction& reduction,
-                                        const std::byte* send, const Cut& cut, std::size_t round,
-                                        std::uint32_t first_step, const Finish& finish);
+// What travels, and what is done with it. A segment that came in one turn is sent in the next.
+class Cargo {
+  public:
+    virtual ~Cargo() = default;
+    Cargo() = default;
+    Cargo(const Cargo&) = delete;
+    Cargo& operator=(const Cargo&) = delete;
 
-// Hands every rank's own chunk around; `locate` gives the memory of a slice of a chunk. In step k
-// each rank passes on the chunk it received in step k-1. Uses steps first_step .. first_step+n-2.
-using Locate = std::function<Bytes(int chunk, Slice slice)>;
-[[nodiscard]] Done allgather_round(Conversation& talk, const Cut& cut, std::size_t round,
-                                   std::uint32_t first_step, const Locate& locate);
+    // What to send. Is left alone until the receive of turn + 2 is posted.
+    [[nodiscard]] virtual ConstBytes outgoing(const Passage& passage) = 0;
+    // Where to receive. Is asked for one turn ahead.
+    [[nodiscard]] virtual Bytes incoming(const Passage& passage) = 0;
+    // The message is in incoming().
+    virtual void arrived(const Passage& passage) = 0;
+};
+
+// Runs steps `first` to `last` for all segments.
+struct Steps {
+    int first = 0;
+    int last = 0;
+};
+[[nodiscard]] Done flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo);
+
+// The cargo of reductions. Partial results are kept in three slots per track, used in turn: while
+// one receives, the segment of the turn before is being sent from another. Results are stored in
+// `recv`, where the values from `recv_offset` on belong, and steps from n-1 on hand them around
+// from there. recv may be send.
+class Reducing final : public Cargo {
+  public:
+    Reducing(Conversation& talk, const Reducer& reducer, const Cut& cut, const std::byte* send,
+             std::byte* recv, std::size_t recv_offset);
+
+    [[nodiscard]] ConstBytes outgoing(const Passage& passage) override;
+    [[nodiscard]] Bytes incoming(const Passage& passage) override;
+    void arrived(const Passage& passage) override;
+
+  private:
+    static constexpr std::size_t slots = 3;
+
+    [[nodiscard]] Bytes slot(std::size_t turn, const Passage& passage) const;
+    [[nodiscard]] Bytes result(Slice slice) const;
+    [[nodiscard]] const std::byte* values(Slice slice) const;
+
+    Reducer reducer_;
+    int size_;
+    const std::byte* send_;
+    std::byte* recv_;
+    std::size_t recv_offset_;
+    bool send_values_directly_;
+    std::size_t slot_bytes_;
+    Bytes memory_;
+};
 
 }  // namespace mpi_bridge::ring

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/circulant.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "collectives/transfer.hpp"
+
+namespace mpi_bridge::circulant {
+namespace {
+
+// The partial results of the window of one rank, block after block from its own.
+class PartialResults {
+  public:
+    PartialResults(Conversation& talk, const Reducer& reducer, const Scattering& what)
+        : talk_(talk),
+          reducer_(reducer),
+          what_(what),
+          own_(wrapped(talk.rank() - what.first_owner, talk.size())) {
+        for (int block = 0; block < talk.size(); ++block) {
+            starts_.push_back(total_);
+            const int number = wrapped(own_ - talk.size() + block, talk.size());
+            total_ += what.blocks[static_cast<std::size_t>(number)].length;
+        }
+        starts_.push_back(total_);
+    }
+
+    [[nodiscard]] Outcome<Scattered> reduce() {
+        const auto width = widths(talk_.size());
+        const Bytes spare = take_memory(width);
+        for (std::size_t step = 0; step + 1 < width.size(); ++step) {
+            const auto number = static_cast<std::uint32_t>(step);
+            auto done = step == 0 ? first_step(width[0], width[1])
+                                  : next_step(width[step], width[step + 1], number);
+            if (!done) return pass_on(std::move(done));
+        }
+        return Scattered{partial_.data(), spare};
+    }
+
+  private:
+    // Where a block of the window starts, in items.
+    [[nodiscard]] std::size_t start(int block) const {
+        return starts_[static_cast<std::size_t>(block)];
+    }
+    [[nodiscard]] std::size_t bytes(std::size_t items) const {
+        return items * reducer_.accumulator_bytes();
+    }
+    [[nodiscard]] Bytes partial(int first, int end) const {
+        return partial_.subspan(bytes(start(first)), bytes(start(end) - start(first)));
+    }
+
+    // Three parts: partial results, from the second width on; what comes in from the second step
+    // on; and the values sent in the first step, unless they can be sent as they are. Returns what
+    // the caller asked for.
+    Bytes take_memory(std::span<const int> width) {
+        const std::size_t kept = bytes(start(width[1]));
+        const std::size_t coming = width.size() > 2 ? bytes(start(width[1] - width[2])) : 0;
+        const std::size_t loaded =
+            reducer_.values_are_accumulators() ? 0 : bytes(total_ - start(width[1]));
+        // Whatever follows accumulators is aligned as they are.
+        const Bytes memory = talk_.scratch().take(kept + coming + loaded + what_.spare_bytes);
+        partial_ = memory.first(kept);
+        incoming_ = memory.subspan(kept, coming);
+        loaded_ = memory.subspan(kept + coming, loaded);
+        return memory.last(what_.spare_bytes);
+    }
+
+    // The runs that a window of the vector is sent in; loads the values where that is needed.
+    [[nodiscard]] std::array<ConstBytes, 2> values_to_send(Runs runs) const {
+        const std::size_t first = bytes(runs.first.length);
+        const std::size_t second = bytes(runs.second.length);
+        if (reducer_.values_are_accumulators()) {
+            return {ConstBytes(values(runs.first), first), ConstBytes(values(runs.second), second)};
+        }
+        reducer_.load(loaded_.data(), values(runs.first), runs.first.length);
+        reducer_.load(loaded_.data() + first, values(runs.second), runs.second.length);
+        return {ConstBytes(loaded_.first(first)), ConstBytes(loaded_.subspan(first))};
+    }
+    [[nodiscard]] const std::byte* values(Slice slice) const {
+        return what_.send + slice.offset * reducer_.value_bytes();
+    }
+
+    // Sends values; what comes in, values too, is where partial results begin.
+    Done first_step(int width, int next) {
+        const int got = width - next;
+        const auto sent = values_to_send(
+            window(what_.blocks, wrapped(own_ - talk_.size() + next, talk_.size()), got));
+        const Runs own = window(what_.blocks, own_, next);
+        const Runs received = window(what_.blocks, own_, got);
+        const Bytes memory = partial(0, got);
+        const std::size_t first_bytes = bytes(received.first.length);
+        const std::array<Bytes, 2> landing = {memory.first(first_bytes),
+                                              memory.subspan(first_bytes)};
+        // The middle block of an odd number starts with this rank's values alone.
+        load_own(own, received.first.length + received.second.length);
+
+        Transfer both;
+        both.to = above(next);
+        both.out = sent;
+        both.from = above(-next);
+        both.in = landing;
+        both.item_bytes = reducer_.accumulator_bytes();
+        return transfer(talk_, both, [&](std::size_t run, std::size_t offset, Bytes segment) {
+            const Slice& slice = run == 0 ? received.first : received.second;
+            const std::size_t at = offset / reducer_.accumulator_bytes();
+            const std::size_t count = segment.size() / reducer_.accumulator_bytes();
+            reducer_.add(segment.data(), values({slice.offset + at, count}), count);
+        });
+    }
+
+    // Loads the values of the window `own` from its item `from` on.
+    void load_own(const Runs& own, std::size_t from) {
+        const std::size_t in_first = std::min(from, own.first.length);
+        const Slice first{own.first.offset + in_first, own.first.length - in_first};
+        const std::size_t in_second = from - in_first;
+        const Slice second{own.second.offset + in_second, own.second.length - in_second};
+        std::byte* target = partial_.data() + bytes(from);
+        reducer_.load(target, values(first), first.length);
+        reducer_.load(target + bytes(first.length), values(second), second.length);
+    }
+
+    Done next_step(int width, int next, std::uint32_t step) {
+        const ConstBytes sent = partial(next, width);
+        const Bytes kept = partial(0, width - next);
+        const Bytes landing = incoming_.first(kept.size());
+        Transfer both;
+        both.to = above(next);
+        both.out = {&sent, 1};
+        both.from = above(-next);
+        both.in = {&landing, 1};
+        both.step = step;
+        both.item_bytes = reducer_.accumulator_bytes();
+        return transfer(talk_, both, [&](std::size_t /*run*/, std::size_t offset, Bytes segment) {
+            std::byte* result = kept.data() + offset;
+            reducer_.merge(result, result, segment.data(),
+                           segment.size() / reducer_.accumulator_bytes());
+        });
+    }
+
+    // The rank that far above this one, or below it.
+    [[nodiscard]] int above(int distance) const {
+        return wrapped(talk_.rank() - talk_.size() + distance, talk_.size());
+    }
+
+    Conversation& talk_;
+    const Reducer& reducer_;
+    const Scattering& what_;
+    int own_;  // block
+    std::vector<std::size_t> starts_;
+    std::size_t total_ = 0;
+    Bytes partial_;
+    Bytes incoming_;
+    Bytes loaded_;
+};
+
+}  // namespace
+
+std::vector<int> widths(int ranks) {
+    std::vector<int> widths{ranks};
+    while (widths.back() > 1)
+        widths.push_back(widths.back() - widths.back() / 2);
+    return widths;
+}
+
+Runs window(std::span<const Slice> blocks, int first_block, int width) {
+    const auto run = [&](int first, int end) -> Slice {
+        if (first >= end) return {};
+        const Slice& start = blocks[static_cast<std::size_t>(first)];
+        const Slice& last = blocks[static_cast<std::size_t>(end - 1)];
+        return {start.offset, last.offset + last.length - start.offset};
+    };
+    const auto count = static_cast<int>(blocks.size());
+    const int end = width - (count - first_block);  // of the run that starts over, if positive
+    if (end <= 0) return {run(first_block, first_block + width), {}};
+    return {run(first_block, count), run(0, end)};
+}
+
+Outcome<Scattered> reduce_scatter(Conversation& talk, const Reducer& reducer,
+                                  const Scattering& what) {
+    return PartialResults(talk, reducer, what).reduce();
+}
+
+Done allgather(Conversation& talk, const Gathering& what) {
+    const int size = talk.size();
+    const int own = wrapped(talk.rank() - what.first_owner, size);
+    const auto memory = [&](Slice slice) {
+        return Bytes(what.data + slice.offset * what.item_bytes, slice.length * what.item_bytes);
+    };
+    const auto width = widths(size);
+    std::uint32_t step = what.first_step;
+    for (std::size_t index = width.size() - 1; index > 0; --index) {
+        const int had = width[index];
+        const int got = width[index - 1] - had;
+        const Runs sent = window(what.blocks, own, got);
+        const Runs received = window(what.blocks, wrapped(own - size + had, size), got);
+        const std::array<ConstBytes, 2> out = {memory(sent.first), memory(sent.second)};
+        const std::array<Bytes, 2> in = {memory(received.first), memory(received.second)};
+        Transfer both;
+        both.to = wrapped(talk.rank() - had, size);
+        both.out = out;
+        both.from = wrapped(talk.rank() - size + had, size);
+        both.in = in;
+        both.step = step++;
+        if (auto done = transfer(talk, both, {}); !done) return done;
+    }
+    return {};
+}
+
+}  // namespace mpi_bridge::circulant

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reduce-scatter by halving, for short and medium vectors: ceil(log2 n) steps instead of the ring's
+// n-1, with as few bytes when the parts are of equal length. Works for any number of ranks; with
+// parts of very different lengths the ring may move less. See collectives/circulant.hpp.
+#include <cstring>
+
+#include "collectives/circulant.hpp"
+#include "collectives/collectives.hpp"
+
+namespace mpi_bridge {
+
+Done reduce_scatter_halving(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                            std::byte* recv, std::span<const std::size_t> counts) {
+    const std::size_t own = counts[static_cast<std::size_t>(talk.rank())];
+    if (talk.size() == 1) {
+        if (own != 0) std::memcpy(recv, send, own * reducer.value_bytes());
+        return {};
+    }
+    const auto blocks = chunks_of(counts);
+    circulant::Scattering whole;
+    whole.send = send;
+    whole.blocks = blocks;
+    auto reduced = circulant::reduce_scatter(talk, reducer, whole);
+    if (!reduced) return pass_on(std::move(reduced));
+    reducer.store(recv, reduced->accumulators, own, talk.size());
+    return {};
+}
+
+}  // namespace mpi_bridge
