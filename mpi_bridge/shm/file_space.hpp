@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/failure.hpp"
+
+namespace mpi_bridge {
+
+// Backs [offset, offset + bytes) of a memory file with memory now, so that its lack is an error
+// here and not a SIGBUS at the first touch. `purpose` is for the message. Any thread.
+[[nodiscard]] Done reserve_space(int file, std::uint64_t offset, std::uint64_t bytes,
+                                 std::string_view purpose);
+
+// The longest file this process may make (RLIMIT_FSIZE): going beyond it raises SIGXFSZ.
+[[nodiscard]] std::uint64_t longest_file();
+
+}  // namespace mpi_bridge

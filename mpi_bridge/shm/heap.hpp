@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/failure.hpp"
+#include "shm/descriptor.hpp"
+#include "shm/nonce.hpp"
+
+namespace mpi_bridge {
+
+// Memory of this process that other processes of its node can map: what is allocated here can be
+// read and written by the other ranks' collectives without a copy.
+//
+// One sparse memory file (memfd) that takes address space but no memory until something is
+// allocated. It has no name, so nothing can be left behind, and it does not count against the size
+// of /dev/shm, which containers like to make small. Others open it through /proc/<pid>/fd, which
+// the kernel allows to processes of the same user that could debug this one; the nonce in the
+// file's label proves that they got the right file.
+//
+// Any thread may call any function. The heap must outlive its allocations' use; peers that have
+// mapped it keep the memory until they unmap it.
+class SharedHeap {
+  public:
+    // What others need in order to map the heap. Trivially copyable, to be sent as it is.
+    struct Ticket {
+        Nonce nonce;
+        std::int64_t process;  // 0: there is no heap
+        std::int64_t file;
+        std::uint64_t bytes;
+    };
+
+    static constexpr std::uint64_t default_capacity = 64UL << 30;
+
+    // Takes less address space than `capacity` where the process's limits ask for it, down to
+    // 64 MiB, and fails with MPIB_ERROR_INTERNAL below that.
+    [[nodiscard]] static Outcome<std::unique_ptr<SharedHeap>> create(
+        std::uint64_t capacity = default_capacity);
+
+    SharedHeap(const SharedHeap&) = delete;
+    SharedHeap& operator=(const SharedHeap&) = delete;
+    ~SharedHeap();
+
+    // At least `bytes` zero bytes from a page boundary, backed by memory. A lack of memory is
+    // MPIB_ERROR_INTERNAL. The caller frees it, or the heap's destructor does.
+    [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
+
+    // Gives the memory back to the system. False, and no harm done, for an address that allocate()
+    // did not return. nullptr is fine.
+    bool free(void* memory);
+
+    // Where [memory, memory + bytes) is in the file, if all of it is in the heap. Takes no lock.
+    [[nodiscard]] std::optional<std::uint64_t> find(const void* memory, std::size_t bytes) const {
+        const auto at = reinterpret_cast<std::uintptr_t>(memory);
+        const auto first = reinterpret_cast<std::uintptr_t>(base_);
+        if (at < first || at - first > capacity_ || bytes > capacity_ - (at - first)) return {};
+        return at - first;
+    }
+
+    [[nodiscard]] Ticket ticket() const;
+    [[nodiscard]] std::byte* base() const { return base_; }
+    [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+
+  private:
+    SharedHeap(Descriptor file, std::byte* base, std::uint64_t capacity, const Nonce& nonce);
+
+    using Places = std::map<std::uint64_t, std::uint64_t>;  // offset to length, in bytes
+    void give_back(std::uint64_t offset, std::uint64_t bytes);
+
+    Descriptor file_;
+    std::byte* base_;
+    std::uint64_t capacity_;
+    Nonce nonce_;
+    std::mutex mutex_;
+    Places free_;
+    Places live_;
+};
+
+// Another process's heap, or this one's own, as seen from here.
+class PeerHeap {
+  public:
+    // Fails with MPIB_ERROR_INTERNAL where the peer cannot be looked into: its files belong to
+    // another user, or it lives in another process namespace.
+    [[nodiscard]] static Outcome<PeerHeap> map(const SharedHeap::Ticket& ticket);
+
+    // A heap that is mapped already and stays so for longer than this object lives.
+    explicit PeerHeap(const SharedHeap& own) : base_(own.base()), bytes_(own.capacity()) {}
+
+    PeerHeap(PeerHeap&& other) noexcept;
+    PeerHeap& operator=(PeerHeap&&) = delete;
+    ~PeerHeap();
+
+    [[nodiscard]] std::byte* at(std::uint64_t offset) const { return base_ + offset; }
+
+  private:
+    PeerHeap(std::byte* base, std::uint64_t bytes) : base_(base), bytes_(bytes), mapped_(true) {}
+
+    std::byte* base_;
+    std::uint64_t bytes_;
+    bool mapped_ = false;  // by this object, which unmaps it
+};
+
+}  // namespace mpi_bridge

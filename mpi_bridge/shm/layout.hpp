@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "shm/heap.hpp"
+#include "shm/segment.hpp"
+#include "shm/usable_cpus.hpp"
+
+// What is where in the segment of a node's ranks.
+//
+//     Segment's header | Common | Desk of rank 0, 1, … | Bench of rank 0, 1, …
+//
+// A desk holds what the ranks tell each other, a bench the data under way. Rank 0 reserves
+// everything up to the benches; each rank reserves its own bench, so that it is in the memory next
+// to the rank's processor. Nobody touches another rank's bench before that rank says so by a flag.
+//
+// Each flag has one writer. Flags of different writers are two cache lines apart, because
+// processors fetch lines in pairs. Flags are 32 bits wide, since a futex is, and may wrap around.
+namespace mpi_bridge::shm {
+
+// What limits the number of ranks is that each reads a line of every other in each call.
+constexpr int most_ranks = 256;
+constexpr std::size_t line_pair = 128;
+
+using Flag = std::atomic<std::uint32_t>;
+static_assert(Flag::is_always_lock_free && sizeof(Flag) == 4);
+
+// What a rank says at the start of a call. Two per rank, used in turns.
+struct alignas(line_pair) Entry {
+    // Written last and by the desk's rank: the number of the call. Read by all ranks.
+    Flag call;
+    std::uint64_t agreement;  // digest of what all ranks must agree in
+    // The data itself if that fits, else a Whereabouts.
+    std::byte payload[112];
+};
+static_assert(sizeof(Entry) == line_pair);
+constexpr std::size_t inline_bytes = sizeof Entry::payload;
+
+// Where a rank's buffers are: offsets in its shared heap, or `in_private`.
+struct Whereabouts {
+    static constexpr std::uint64_t in_private = ~std::uint64_t{0};
+    std::uint64_t source = in_private;
+    std::uint64_t target = in_private;
+
+    [[nodiscard]] bool source_is_shared() const { return source != in_private; }
+    [[nodiscard]] bool all_shared() const { return source_is_shared() && target != in_private; }
+};
+
+// Who a rank is. Written by the desk's rank before its first entry, read by all after it.
+struct Identity {
+    std::int64_t process;
+    SharedHeap::Ticket heap;
+    CpuSet cpus;
+};
+
+enum class Presence : std::uint32_t { awaited, attached, departed };
+
+struct Desk {
+    Entry entries[2];
+    // Steps that the rank has done since the segment was made. Written by the desk's rank, read by
+    // all ranks.
+    alignas(line_pair) Flag progress;
+    // How many ranks sleep until a flag of this desk changes. Written by the sleepers, and read by
+    // the desk's rank, which has to wake them.
+    alignas(line_pair) Flag sleepers;
+    // A Presence, and who it is. Written by the desk's rank, read by ranks that miss it.
+    alignas(line_pair) Flag presence;
+    Identity identity;
+};
+
+// The first failure, which ends the use of the segment for all.
+struct Breakage {
+    enum State : std::uint32_t { none, being_described, described };
+    // Raised by the first rank that fails, by exchange. Read by all ranks when they wait.
+    alignas(line_pair) Flag state;
+    std::int32_t rank;
+    std::int32_t status;
+    char text[496];
+};
+
+// Lengths of the parts of a bench, chosen by rank 0.
+struct Measures {
+    std::uint32_t ranks;
+    std::uint32_t flat_bytes;   // of one flat area; a bench has two, used in turns
+    std::uint32_t piece_bytes;  // of one piece of a staged transfer
+
+    // One half of the stage: a piece from this rank to each, and a piece of results.
+    [[nodiscard]] std::size_t half_bytes() const {
+        return (static_cast<std::size_t>(ranks) + 1) * piece_bytes;
+    }
+    // A whole number of pages.
+    [[nodiscard]] std::size_t bench_bytes() const {
+        return (2 * (flat_bytes + half_bytes()) + page - 1) / page * page;
+    }
+    static constexpr std::size_t page = 4096;
+};
+
+struct Common {
+    Measures measures;  // written by rank 0 before the others attach
+    Breakage breakage;
+};
+
+// Finds things in a mapped segment.
+class Layout {
+  public:
+    Layout(std::byte* memory, const Measures& measures) : memory_(memory), measures_(measures) {}
+
+    [[nodiscard]] const Measures& measures() const { return measures_; }
+    [[nodiscard]] Common& common() const { return common_of(memory_); }
+    [[nodiscard]] Desk& desk(int rank) const {
+        return *reinterpret_cast<Desk*>(memory_ + desks_at +
+                                        static_cast<std::size_t>(rank) * sizeof(Desk));
+    }
+    // The area of a call, by the call's number.
+    [[nodiscard]] std::byte* flat_area(int rank, std::uint32_t call) const {
+        return memory_ + bench_at(measures_, rank) + (call % 2) * measures_.flat_bytes;
+    }
+    // The half of the stage of a step, by the step's number.
+    [[nodiscard]] std::byte* half(int rank, std::uint32_t step) const {
+        return memory_ + bench_at(measures_, rank) + 2UL * measures_.flat_bytes +
+               (step % 2) * measures_.half_bytes();
+    }
+    // In a half: the piece that rank `from` has for rank `to`, and the piece of its results.
+    [[nodiscard]] std::byte* piece(int from, int to, std::uint32_t step) const {
+        return half(from, step) + static_cast<std::size_t>(to) * measures_.piece_bytes;
+    }
+    [[nodiscard]] std::byte* results(int rank, std::uint32_t step) const {
+        return half(rank, step) + measures_.half_bytes() - measures_.piece_bytes;
+    }
+
+    [[nodiscard]] static Common& common_of(std::byte* memory) {
+        return *reinterpret_cast<Common*>(memory + Segment::header_bytes);
+    }
+    [[nodiscard]] static std::size_t bench_at(const Measures& measures, int rank) {
+        const std::size_t desks_end = desks_at + measures.ranks * sizeof(Desk);
+        return (desks_end + Measures::page - 1) / Measures::page * Measures::page +
+               static_cast<std::size_t>(rank) * measures.bench_bytes();
+    }
+    [[nodiscard]] static std::size_t bytes(const Measures& measures) {
+        return bench_at(measures, static_cast<int>(measures.ranks));
+    }
+
+  private:
+    static constexpr std::size_t desks_at = Segment::header_bytes + sizeof(Common);
+    static_assert(desks_at % line_pair == 0);
+
+    std::byte* memory_;
+    Measures measures_;
+};
+
+}  // namespace mpi_bridge::shm

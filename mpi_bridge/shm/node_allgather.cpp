@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allgather among the ranks of a node, and the barrier.
+//
+// Short parts are shown in entries or flat areas. Parts that are all in shared heaps are copied
+// from there. Any others go over the benches in pieces: in a round every rank takes one piece from
+// each bench and puts the next piece of its own part on its own.
+#include <algorithm>
+#include <cstring>
+
+#include "shm/node_stage.hpp"
+
+namespace mpi_bridge {
+
+Done NodeStage::allgather(const Turn& turn, std::span<const std::span<std::byte>> parts) {
+    if (auto begun = begin(turn); !begun) return begun;
+    const std::span<std::byte> mine = parts[static_cast<std::size_t>(rank())];
+    std::size_t longest = 0;
+    std::uint64_t agreement = digest(turn, Kind::allgather, parts.size());
+    for (const auto part : parts) {
+        longest = std::max(longest, part.size());
+        agreement = digest({{}, agreement, {}}, Kind::allgather, part.size());
+    }
+    const auto take_all = [&](auto source, std::size_t offset, std::size_t most) {
+        for (int peer = 0; peer < size(); ++peer) {
+            const auto part = parts[static_cast<std::size_t>(peer)];
+            if (peer == rank() || part.size() <= offset) continue;
+            std::memcpy(part.data() + offset, source(peer), std::min(most, part.size() - offset));
+        }
+    };
+    const auto shown = [&](int peer) { return shown_[static_cast<std::size_t>(peer)]; };
+    bool direct = false;
+    if (is_flat(longest)) {
+        auto done = show(agreement, mine, longest, {}, direct);
+        if (done) take_all(shown, 0, longest);
+        return done;
+    }
+    const std::size_t most = std::min<std::size_t>(
+        meeting_.layout().measures().piece_bytes * static_cast<std::size_t>(size()), 256UL << 10);
+    const auto put = [&](std::size_t round) {
+        const std::size_t offset = std::min(mine.size(), round * most);
+        const std::size_t length = std::min(most, mine.size() - offset);
+        if (length == 0) return;
+        std::memcpy(meeting_.layout().half(rank(), meeting_.steps()), mine.data() + offset, length);
+    };
+    const auto own = locate(mine.data(), mine.size(), mine.data(), mine.size());
+    if (auto met = meet(
+            agreement, own, [&] { put(0); }, direct);
+        !met)
+        return met;
+    if (direct) {
+        take_all(shown, 0, longest);
+        meeting_.advance();
+        return meeting_.await_all();
+    }
+    const std::size_t rounds = (longest + most - 1) / most;
+    for (std::size_t round = 0; round < rounds; ++round) {
+        const std::uint32_t step = meeting_.steps() - 1;  // in which the round's pieces were put
+        take_all([&](int peer) { return meeting_.layout().half(peer, step); }, round * most, most);
+        if (round + 1 == rounds) break;
+        put(round + 1);
+        meeting_.advance();
+        if (auto all = meeting_.await_all(); !all) return all;
+    }
+    return {};
+}
+
+Done NodeStage::barrier(const Turn& turn) {
+    if (auto begun = begin(turn); !begun) return begun;
+    return meeting_.meet(digest(turn, Kind::barrier, 0), {});
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allreduce among the ranks of a node.
+//
+// Flat: every rank shows its vector, every rank reduces all vectors.
+//
+// Direct: the vector is cut into one slice per rank. Rank r reduces slice r of all ranks' buffers
+// in blocks that stay in its cache, and writes each block to all ranks' results. A closing step
+// keeps a rank from returning while others still work on its buffers.
+//
+// Staged: slices are worked off in rounds, one piece of each slice per round. In round i, which
+// begins when every rank has done step i, rank r
+//     takes from all benches the results of round i-1, and puts them where they belong;
+//     reduces its own piece of round i from the pieces that the others have put on their benches
+//     for it (its own part comes from `send`), and puts the result on its bench;
+//     puts its part of all pieces of round i+1 on its bench, for their ranks;
+//     and so has done step i+1.
+// One exchange of flags per round, since filling for the next round needs none of its own.
+//
+// In place: a round writes to recv only where all ranks have put their parts on their benches
+// before; but for the rank's own piece, which it alone reads from send, before it writes it.
+#include <algorithm>
+#include <cstring>
+
+#include "shm/node_stage.hpp"
+#include "shm/stage_cut.hpp"
+
+namespace mpi_bridge {
+
+using shm::StageCut;
+
+namespace {
+
+constexpr std::size_t line = 64;
+
+// Long enough that calls do not count, short enough that a block of each rank's source and result
+// is still in the second-level cache when it is copied.
+constexpr std::size_t block_bytes = 16UL << 10;
+
+}  // namespace
+
+Done NodeStage::allreduce(const Turn& turn, const Reduction& reduction, const std::byte* send,
+                          std::byte* recv, std::size_t count) {
+    if (auto begun = begin(turn); !begun) return begun;
+    const std::size_t item = reduction.element_bytes;
+    const std::size_t bytes = count * item;
+    const auto agreement = digest(turn, Kind::allreduce, bytes, item);
+    const auto own = locate(send, bytes, recv, bytes);
+    bool direct = false;
+    if (is_flat(bytes)) {
+        auto shown = show(agreement, {send, bytes}, bytes, own, direct);
+        if (!shown) return shown;
+        if (!direct) {
+            find_block(0);
+            reduction.combine(recv, block_.data(), block_.size(), count, size());
+            return {};
+        }
+    } else {
+        const StageCut cut(count, size(), line / item,
+                           meeting_.layout().measures().piece_bytes / item);
+        auto met = meet(
+            agreement, own, [&] { put_pieces(cut, 0, send, item); }, direct);
+        if (!met) return met;
+        if (!direct) return allreduce_staged(reduction, cut, send, recv);
+    }
+    return allreduce_direct(reduction, count);
+}
+
+Done NodeStage::allreduce_direct(const Reduction& reduction, std::size_t count) {
+    const std::size_t item = reduction.element_bytes;
+    const Slice slice = StageCut(count, size(), line / item, count).slice_of(rank());
+    const std::size_t block = block_bytes / item;
+    const auto target_of = [&](int peer) {
+        return heaps_[static_cast<std::size_t>(peer)].at(whereabouts(peer).target);
+    };
+    std::byte* const own = target_of(rank());
+    for (std::size_t done = 0; done < slice.length; done += block) {
+        const std::size_t offset = (slice.offset + done) * item;
+        const std::size_t length = std::min(block, slice.length - done);
+        find_block(offset);
+        reduction.combine(own + offset, block_.data(), block_.size(), length, size());
+        for (int peer = 0; peer < size(); ++peer) {
+            if (peer != rank()) {
+                std::memcpy(target_of(peer) + offset, own + offset, length * item);
+            }
+        }
+    }
+    meeting_.advance();
+    return meeting_.await_all();
+}
+
+Done NodeStage::allreduce_staged(const Reduction& reduction, const StageCut& cut,
+                                 const std::byte* send, std::byte* recv) {
+    const shm::Layout& layout = meeting_.layout();
+    const std::size_t item = reduction.element_bytes;
+    const auto take_results = [&](std::size_t round, std::uint32_t step) {
+        for (int peer = 0; peer < size(); ++peer) {
+            const Slice piece = cut.piece(peer, round);
+            if (peer == rank() || piece.length == 0) continue;
+            std::memcpy(recv + piece.offset * item, layout.results(peer, step),
+                        piece.length * item);
+        }
+    };
+    for (std::size_t round = 0; round < cut.rounds(); ++round) {
+        const std::uint32_t step = meeting_.steps() - 1;  // in which the round's pieces were put
+        if (round != 0) take_results(round - 1, step - 1);
+        const Slice piece = find_pieces(cut, round, step, send, item);
+        if (piece.length != 0) {
+            std::byte* const results = layout.results(rank(), step);
+            reduction.combine(results, block_.data(), block_.size(), piece.length, size());
+            std::memcpy(recv + piece.offset * item, results, piece.length * item);
+        }
+        if (round + 1 != cut.rounds()) put_pieces(cut, round + 1, send, item);
+        meeting_.advance();
+        if (auto all = meeting_.await_all(); !all) return all;
+    }
+    take_results(cut.rounds() - 1, meeting_.steps() - 2);
+    return {};
+}
+
+}  // namespace mpi_bridge

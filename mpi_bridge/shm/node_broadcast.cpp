@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Broadcast among the ranks of a node.
+//
+// Short data is in the root's entry or flat area. Long data that is in the root's shared heap is
+// copied from there by everyone. Any other data goes through the root's bench in pieces, two under
+// way: while the others take one, the root puts the next. The root runs ahead of the others by one
+// piece at most, since it puts piece i when all ranks have done step i, and so have taken piece
+// i-2. The others wait for nobody but the root.
+#include <algorithm>
+#include <cstring>
+
+#include "shm/node_stage.hpp"
+
+namespace mpi_bridge {
+
+Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root) {
+    if (auto begun = begin(turn); !begun) return begun;
+    const bool gives = rank() == root;
+    const auto agreement =
+        digest(turn, Kind::broadcast, data.size(), static_cast<std::uint64_t>(root));
+    if (data.size() <= shm::inline_bytes) {
+        auto met = meeting_.meet(agreement, gives ? data : std::span<std::byte>());
+        if (!met || gives || data.empty()) return met;
+        std::memcpy(data.data(), meeting_.entry(root).payload, data.size());
+        return {};
+    }
+    if (is_flat(data.size())) {
+        if (gives) std::memcpy(meeting_.flat_area(root), data.data(), data.size());
+        auto met = meeting_.meet(agreement, {});
+        if (!met || gives) return met;
+        std::memcpy(data.data(), meeting_.flat_area(root), data.size());
+        return {};
+    }
+    shm::Whereabouts own;
+    if (gives) own = locate(data.data(), data.size(), data.data(), data.size());
+    const std::size_t most = std::min<std::size_t>(
+        meeting_.layout().measures().piece_bytes * static_cast<std::size_t>(size()), 256UL << 10);
+    const auto piece = [&](std::size_t round) {
+        const std::size_t offset = std::min(data.size(), round * most);
+        return data.subspan(offset, std::min(most, data.size() - offset));
+    };
+    const auto put = [&](std::size_t round) {
+        const auto part = piece(round);
+        std::memcpy(meeting_.layout().half(root, meeting_.steps()), part.data(), part.size());
+    };
+    const auto take = [&](std::size_t round, std::uint32_t step) {
+        const auto part = piece(round);
+        std::memcpy(part.data(), meeting_.layout().half(root, step), part.size());
+    };
+    if (gives && !own.all_shared()) put(0);
+    if (auto met = meeting_.meet(agreement, std::as_bytes(std::span(&own, 1))); !met) return met;
+
+    const auto where = whereabouts(root);
+    if (where.all_shared()) {
+        if (!gives) {
+            std::memcpy(data.data(), heaps_[static_cast<std::size_t>(root)].at(where.source),
+                        data.size());
+        }
+        meeting_.advance();
+        if (gives) return meeting_.await_all();
+        meeting_.wake();
+        return {};
+    }
+    meeting_.count_meeting();
+    const std::size_t rounds = (data.size() + most - 1) / most;
+    for (std::size_t round = 0; round < rounds; ++round) {
+        const bool last = round + 1 == rounds;
+        if (!gives) {
+            take(round, meeting_.steps() - 1);
+        } else if (!last) {
+            if (auto all = meeting_.await_all(); !all) return all;
+            put(round + 1);
+        }
+        if (last) break;
+        meeting_.advance();
+        if (gives) continue;
+        if (auto ready = meeting_.await_rank(root); !ready) return ready;
+    }
+    meeting_.wake();
+    return {};
+}
+
+}  // namespace mpi_bridge

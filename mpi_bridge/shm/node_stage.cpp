@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shm/node_stage.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include <fmt/core.h>
+
+namespace mpi_bridge {
+namespace {
+
+using shm::Common;
+using shm::Desk;
+using shm::Layout;
+using shm::Measures;
+using shm::StageCut;
+using shm::Whereabouts;
+
+constexpr std::size_t line = 64;
+// A line's worth of items in the widest accumulators, 16 bytes each; see reduce().
+constexpr std::size_t least_piece = 1024;
+
+std::size_t round_up(std::size_t value, std::size_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+// Measured for f32 sums; see the benchmark. Flat is the faster the fewer ranks read each other's
+// data; pieces should be long, but all ranks' halves together stay in the shared cache.
+Measures measures_for(const NodeStage::Options& options) {
+    const auto ranks = static_cast<std::size_t>(options.size);
+    std::size_t flat = options.flat_bytes;
+    std::size_t piece = options.piece_bytes;
+    if (flat == 0) flat = std::max<std::size_t>(2UL << 10, (32UL << 10) / ranks);
+    if (piece == 0) piece = std::clamp<std::size_t>((256UL << 10) / ranks, 4UL << 10, 128UL << 10);
+    return {static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(round_up(flat, line)),
+            static_cast<std::uint32_t>(round_up(piece, least_piece))};
+}
+
+Done check(const NodeStage::Options& options) {
+    if (options.size >= 1 && options.size <= NodeStage::most_ranks && options.rank >= 0 &&
+        options.rank < options.size && options.piece_bytes <= (64UL << 20) &&
+        options.flat_bytes <= (64UL << 20)) {
+        return {};
+    }
+    return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                fmt::format("shared memory: local rank {} of {}: at most {} ranks of a node can "
+                            "work together, with pieces of at most 64 MiB",
+                            options.rank, options.size, NodeStage::most_ranks));
+}
+
+std::uint64_t mix(std::uint64_t seed, std::uint64_t value) {
+    // The finaliser of SplitMix64: every bit of the input changes half of the output's.
+    std::uint64_t mixed = seed * 0x9e3779b97f4a7c15U + value;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+    return mixed ^ (mixed >> 31);
+}
+
+}  // namespace
+
+NodeStage::NodeStage(std::shared_ptr<Segment> segment, const Layout& layout, const Options& options)
+    : segment_(std::move(segment)),
+      meeting_(segment_, layout, options.rank, options.size),
+      heap_(options.heap),
+      patience_(options.patience),
+      shown_(static_cast<std::size_t>(options.size)),
+      block_(static_cast<std::size_t>(options.size)) {}
+
+Outcome<std::unique_ptr<NodeStage>> NodeStage::create(Options options) {
+    if (auto fine = check(options); !fine) return pass_on(std::move(fine));
+    const Measures measures = measures_for(options);
+    auto segment = Segment::create(Layout::bytes(measures));
+    if (!segment) return pass_on(std::move(segment));
+    const std::size_t desks_end = Layout::bench_at(measures, 0);
+    auto reserved = (*segment)->reserve(0, desks_end, "the ranks' flags");
+    if (!reserved) return pass_on(std::move(reserved));
+
+    std::byte* memory = (*segment)->memory();
+    const Layout layout(memory, measures);
+    new (&layout.common()) Common{};
+    layout.common().measures = measures;
+    for (int rank = 0; rank < options.size; ++rank)
+        new (&layout.desk(rank)) Desk{};
+    return attach(options, std::shared_ptr<Segment>(std::move(*segment)));
+}
+
+Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(Options options,
+                                                      std::span<const std::byte> ticket) {
+    if (auto fine = check(options); !fine) return pass_on(std::move(fine));
+    Segment::Ticket where{};
+    if (ticket.size() != sizeof where) {
+        return fail(MPIB_ERROR_INTERNAL,
+                    fmt::format("shared memory: a ticket of {} bytes where {} were expected; do "
+                                "all ranks use the same version of the library?",
+                                ticket.size(), sizeof where));
+    }
+    std::memcpy(&where, ticket.data(), sizeof where);
+    auto segment = Segment::attach(where);
+    if (!segment) return pass_on(std::move(segment));
+    return attach(options, std::shared_ptr<Segment>(std::move(*segment)));
+}
+
+Outcome<std::unique_ptr<NodeStage>> NodeStage::join(Options options, const NodeStage& creator) {
+    if (auto fine = check(options); !fine) return pass_on(std::move(fine));
+    return attach(options, creator.segment_);
+}
+
+Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
+                                                      std::shared_ptr<Segment> segment) {
+    const Measures measures = Layout::common_of(segment->memory()).measures;
+    if (measures.ranks != static_cast<std::uint32_t>(options.size)) {
+        return fail(MPIB_ERROR_MISMATCH,
+                    fmt::format("shared memory: local rank {} counts {} ranks on this node, local "
+                                "rank 0 counts {}",
+                                options.rank, options.size, measures.ranks));
+    }
+    std::unique_ptr<NodeStage> stage(
+        new NodeStage(segment, Layout(segment->memory(), measures), options));
+    if (auto done = stage->move_in(); !done) return pass_on(std::move(done));
+    return stage;
+}
+
+Done NodeStage::move_in() {
+    const Measures& measures = meeting_.layout().measures();
+    auto reserved = segment_->reserve(Layout::bench_at(measures, rank()), measures.bench_bytes(),
+                                      "a rank's transfers");
+    if (!reserved) return reserved;
+    return meeting_.attach(heap_ != nullptr ? heap_->ticket() : SharedHeap::Ticket{});
+}
+
+std::vector<std::byte> NodeStage::ticket() const {
+    const auto bytes = std::as_bytes(std::span(&segment_->ticket(), 1));
+    return {bytes.begin(), bytes.end()};
+}
+
+void NodeStage::abandon(std::string_view reason) {
+    // The failure is this rank's own; it is reported where it happened.
+    static_cast<void>(
+        meeting_.break_off({MPIB_ERROR_PEER_LOST, fmt::format("it gave up: {}", reason)}));
+}
+
+std::uint64_t NodeStage::digest(const Turn& turn, Kind kind, std::uint64_t length,
+                                std::uint64_t detail) {
+    return mix(mix(turn.agreement, length), detail << 8 | static_cast<std::uint64_t>(kind));
+}
+
+Done NodeStage::begin(const Turn& turn) {
+    if (!introduced_) {
+        if (auto done = introduce(); !done) return done;
+    }
+    return meeting_.begin(turn);
+}
+
+// What has to wait until all ranks have attached.
+Done NodeStage::introduce() {
+    const Turn turn{"introduction of the node's ranks", 0, patience_};
+    if (auto begun = meeting_.begin(turn); !begun) return begun;
+    if (auto met = meeting_.meet(digest(turn, Kind::introduction, 0), {}); !met) return met;
+    segment_->unlink();
+
+    std::vector<CpuSet> cpus;
+    for (int peer = 0; peer < size(); ++peer) {
+        cpus.push_back(meeting_.layout().desk(peer).identity.cpus);
+    }
+    meeting_.set_crowded(is_crowded(cpus[static_cast<std::size_t>(rank())], cpus, cpu_quota()));
+
+    // The direct way is open only if it is for everyone.
+    auto mapped = map_heaps();
+    if (!mapped) why_not_direct_ = mapped.error().text;
+    const auto vote = static_cast<std::byte>(mapped ? 1 : 0);
+    if (auto begun = meeting_.begin(turn); !begun) return begun;
+    if (auto met = meeting_.meet(digest(turn, Kind::introduction, 1), {&vote, 1}); !met) return met;
+    direct_is_open_ = true;
+    for (int peer = 0; peer < size(); ++peer) {
+        if (meeting_.entry(peer).payload[0] != std::byte{0}) continue;
+        direct_is_open_ = false;
+        if (why_not_direct_.empty()) {
+            why_not_direct_ = fmt::format("local rank {} cannot use the others' heaps", peer);
+        }
+    }
+    if (!direct_is_open_) heaps_.clear();
+    introduced_ = true;
+    return {};
+}
+
+Done NodeStage::map_heaps() {
+    heaps_.reserve(static_cast<std::size_t>(size()));
+    for (int peer = 0; peer < size(); ++peer) {
+        const SharedHeap::Ticket& theirs = meeting_.layout().desk(peer).identity.heap;
+        if (theirs.process == 0) {
+            return fail(MPIB_ERROR_INTERNAL, fmt::format("local rank {} has no shared heap", peer));
+        }
+        if (heap_ != nullptr && heap_->ticket().nonce == theirs.nonce) {
+            heaps_.emplace_back(*heap_);
+            continue;
+        }
+        auto heap = PeerHeap::map(theirs);
+        if (!heap) return pass_on(std::move(heap));
+        heaps_.push_back(std::move(*heap));
+    }
+    return {};
+}
+
+Whereabouts NodeStage::locate(const void* source, std::size_t source_bytes, const void* target,
+                              std::size_t target_bytes) const {
+    if (!direct_is_open_) return {};
+    // Nothing is wherever it is wanted.
+    const auto from = source_bytes == 0 ? 0 : heap_->find(source, source_bytes);
+    const auto to = target_bytes == 0 ? 0 : heap_->find(target, target_bytes);
+    if (!from || !to) return {};
+    return {*from, *to};
+}
+
+Whereabouts NodeStage::whereabouts(int rank) const {
+    Whereabouts where;
+    std::memcpy(&where, meeting_.entry(rank).payload, sizeof where);
+    return where;
+}
+
+Done NodeStage::show(std::uint64_t agreement, std::span<const std::byte> data, std::size_t longest,
+                     const Whereabouts& own, bool& direct) {
+    if (longest <= shm::inline_bytes) {
+        auto met = meeting_.meet(agreement, data);
+        if (!met) return met;
+        direct = false;
+        for (int peer = 0; peer < size(); ++peer) {
+            shown_[static_cast<std::size_t>(peer)] = meeting_.entry(peer).payload;
+        }
+        return {};
+    }
+    const auto fill = [&] {
+        if (!data.empty()) std::memcpy(meeting_.flat_area(rank()), data.data(), data.size());
+    };
+    auto met = meet(agreement, own, fill, direct);
+    if (!met || direct) return met;
+    for (int peer = 0; peer < size(); ++peer) {
+        shown_[static_cast<std::size_t>(peer)] = meeting_.flat_area(peer);
+    }
+    return {};
+}
+
+void NodeStage::put_pieces(const StageCut& cut, std::size_t round, const std::byte* data,
+                           std::size_t element_bytes) {
+    for (int peer = 0; peer < size(); ++peer) {
+        const Slice piece = cut.piece(peer, round);
+        // One's own part is taken from where it is.
+        if (peer == rank() || piece.length == 0) continue;
+        std::memcpy(meeting_.layout().piece(rank(), peer, meeting_.steps()),
+                    data + piece.offset * element_bytes, piece.length * element_bytes);
+    }
+}
+
+Slice NodeStage::find_pieces(const StageCut& cut, std::size_t round, std::uint32_t step,
+                             const std::byte* data, std::size_t element_bytes) {
+    const Slice piece = cut.piece(rank(), round);
+    for (int peer = 0; peer < size(); ++peer) {
+        block_[static_cast<std::size_t>(peer)] = peer == rank()
+                                                     ? data + piece.offset * element_bytes
+                                                     : meeting_.layout().piece(peer, rank(), step);
+    }
+    return piece;
+}
+
+void NodeStage::find_block(std::size_t offset_bytes) {
+    for (std::size_t peer = 0; peer < block_.size(); ++peer) {
+        block_[peer] = shown_[peer] + offset_bytes;
+    }
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <sys/types.h>
+
+#include "core/failure.hpp"
+#include "shm/descriptor.hpp"
+#include "shm/nonce.hpp"
+
+namespace mpi_bridge {
+
+// A POSIX shared memory object, mapped, that several processes of one user on one node work in.
+//
+// Attaching it by name and nonce proves that two processes share memory, whatever their host
+// names, containers or kernels are called. The object lives in /dev/shm only until unlink(), which
+// the creator calls as soon as everyone has attached, and else its destructor; memory stays until
+// the last process has unmapped it. One object of this class per process and shared memory object:
+// closing a second one would drop the locks of the first.
+class Segment {
+  public:
+    // What others need in order to attach. Trivially copyable, to be sent as it is.
+    struct Ticket {
+        char name[64];
+        Nonce nonce;
+        std::uint64_t bytes;
+    };
+
+    // A new segment of `bytes` zero bytes, mode 0600. Its memory is not reserved yet.
+    [[nodiscard]] static Outcome<std::unique_ptr<Segment>> create(std::uint64_t bytes);
+
+    // Fails with MPIB_ERROR_INTERNAL where there is no such object (another node, or another
+    // /dev/shm) or where it is not the one that the ticket was made for.
+    [[nodiscard]] static Outcome<std::unique_ptr<Segment>> attach(const Ticket& ticket);
+
+    Segment(const Segment&) = delete;
+    Segment& operator=(const Segment&) = delete;
+    ~Segment();
+
+    [[nodiscard]] const Ticket& ticket() const { return ticket_; }
+
+    // All of it, from a page boundary; the first `header_bytes` belong to this class. Memory that
+    // is touched must have been reserved by some process.
+    [[nodiscard]] std::byte* memory() const { return memory_; }
+    static constexpr std::size_t header_bytes = 128;
+
+    // Backs a part of the memory; the pages come from the calling process's NUMA node.
+    [[nodiscard]] Done reserve(std::uint64_t offset, std::uint64_t bytes, std::string_view purpose);
+
+    // A process marks itself as living by a lock on its own byte of the file, which the kernel
+    // takes away when the process ends, however it ends. A classic record lock, because a child
+    // made by fork() must not keep it. Processes only see the locks of other processes.
+    [[nodiscard]] Done lock(int byte);
+    [[nodiscard]] bool is_locked_by_another(int byte) const;
+
+    // Removes the name. Idempotent; does nothing in a process that did not create.
+    void unlink();
+
+  private:
+    Segment(Descriptor file, std::byte* memory, const Ticket& ticket, pid_t creator)
+        : file_(std::move(file)), memory_(memory), ticket_(ticket), creator_(creator) {}
+
+    Descriptor file_;
+    std::byte* memory_;
+    Ticket ticket_;
+    pid_t creator_;  // the process that has to unlink; 0 when there is nothing to unlink
+};
+
+}  // namespace mpi_bridge
