@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints the nanoseconds that a cache line takes from one processor to another, one way: two
+// threads on the first two processors pass a counter to and fro. A virtual machine's processors may
+// be neighbours at one time and far apart at another; results of different such times do not
+// compare.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "processors.hpp"
+
+namespace {
+
+constexpr int windows = 400;
+constexpr int turns_in_a_window = 2000;
+
+// Odd values are set by one thread, even ones by the other.
+struct alignas(128) Ball {
+    std::atomic<int> turn{0};
+};
+
+void wait_for(const Ball& ball, int turn) {
+    // Yields now and then: with one busy processor a spinning thread would wait for itself.
+    for (int spins = 1; ball.turn.load(std::memory_order_acquire) != turn; ++spins)
+        if (spins % 20000 == 0) std::this_thread::yield();
+}
+
+}  // namespace
+
+int main() {
+    const auto found = bench::allowed_processors();
+    if (found.size() < 2) {
+        std::fputs("pingpong: two processors are needed, this process may use one\n", stderr);
+        return EXIT_FAILURE;
+    }
+    Ball ball;
+    std::thread partner([&] {
+        bench::stay_on(found[1]);
+        for (int turn = 0; turn < windows * turns_in_a_window; ++turn) {
+            wait_for(ball, 2 * turn + 1);
+            ball.turn.store(2 * turn + 2, std::memory_order_release);
+        }
+    });
+    bench::stay_on(found[0]);
+    // The best window: other work on the machine only ever adds to it.
+    double best = 1e9;
+    for (int window = 0; window < windows; ++window) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < turns_in_a_window; ++i) {
+            const int turn = window * turns_in_a_window + i;
+            ball.turn.store(2 * turn + 1, std::memory_order_release);
+            wait_for(ball, 2 * turn + 2);
+        }
+        const std::chrono::duration<double, std::nano> time =
+            std::chrono::steady_clock::now() - start;
+        best = std::min(best, time.count() / (2.0 * turns_in_a_window));
+    }
+    partner.join();
+    std::printf("%.1f\n", best);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The test cluster as a benchmark uses it: programs are copied to it and run by its user."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_SOURCE = Path(__file__).resolve().parents[3]
+_MINICLUSTER = _SOURCE / "tests/cluster/minicluster"
+PROGRAMS = "/shared/bench"
+LOGIN = "login"
+
+
+class BenchError(Exception):
+    """What keeps a benchmark from being run; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line with its settings, and the host that it is given on."""
+
+    words: tuple[str, ...]
+    environment: tuple[str, ...] = ()
+    host: str = LOGIN
+
+    def text(self) -> str:
+        return " ".join([*self.environment, *self.words])
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    output: str
+    errors: str
+
+    def complaint(self) -> str:
+        """The last words of what went wrong."""
+        lines = [line for line in self.errors.splitlines() if line.strip()]
+        return f"exit code {self.code}" + (f": {lines[-1].strip()}" if lines else "")
+
+
+class TestCluster:
+    """A running cluster; see `started`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def run(self, command: Command, seconds: int, user: str = "alice") -> Answer:
+        """Runs the command and waits for it; after so many seconds it is ended."""
+        settings = [word for each in command.environment for word in ("--env", each)]
+        argv = [
+            *(str(_MINICLUSTER), "exec", "--name", self._name, "--user", user),
+            *("--host", command.host, *settings, "--"),
+            *("timeout", "--kill-after=10", str(seconds), *command.words),
+        ]
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def copy(self, files: Sequence[Path]) -> None:
+        """Puts files of the machine, executable, into the directory PROGRAMS of all hosts."""
+        self._must(Command(("mkdir", "-p", PROGRAMS)))
+        for file in files:
+            with file.open("rb") as content:
+                target = f"{PROGRAMS}/{file.name}"
+                argv = [str(_MINICLUSTER), "exec", "--name", self._name, "--user", "root", "--"]
+                script = 'cat > "$1" && chmod 755 "$1"'
+                subprocess.run([*argv, "sh", "-c", script, "sh", target], stdin=content, check=True)
+
+    def _must(self, command: Command) -> None:
+        answer = self.run(command, 30, "root")
+        if answer.code != 0:
+            raise BenchError(f"{command.text()}: {answer.complaint()}")
+
+
+@contextmanager
+def started(name: str, hosts: int) -> Iterator[TestCluster]:
+    """A cluster of so many hosts, ended afterwards."""
+    if os.geteuid() != 0:
+        raise BenchError("the test cluster needs root")
+    subprocess.run([str(_MINICLUSTER), "up", "-n", str(hosts), "--name", name], check=True)
+    try:
+        yield TestCluster(name)
+    finally:
+        subprocess.run([str(_MINICLUSTER), "down", "--name", name], check=True)
+
+
+def build(directory: Path, target: str) -> None:
+    """Brings the programs of a configured build directory up to date."""
+    if not (directory / "CMakeCache.txt").is_file():
+        raise BenchError(
+            f"{directory} is no build directory; run: cmake --preset release -B {directory}"
+        )
+    subprocess.run(["cmake", "--build", str(directory), "--target", target], check=True)
+
+
+def built_files(directory: Path, part: str) -> list[Path]:
+    """The programs of one part of tests/bench, and our library under the name they load it by."""
+    programs = sorted((directory / "tests/bench" / part).glob("bench_*"))
+    return [*programs, directory / "mpi_bridge/libmpi_bridge.so.0"]
