@@ -72,6 +72,7 @@ Outcome<Settings> settings_from_environment() {
         settings.segment_bytes = *bytes;
     }
     settings.allreduce = variable("MPI_BRIDGE_ALLREDUCE");
+    settings.model = variable("MPI_BRIDGE_MODEL");
     return settings;
 }
 

@@ -15,7 +15,8 @@ namespace mpi_bridge {
 struct Settings {
     Seconds timeout{300};                      // MPI_BRIDGE_TIMEOUT_SECONDS
     std::size_t segment_bytes = 256UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
-    std::string allreduce;                     // MPI_BRIDGE_ALLREDUCE; "" means the built-in table
+    std::string allreduce;                     // MPI_BRIDGE_ALLREDUCE; "" means by the model
+    std::string model;                         // MPI_BRIDGE_MODEL; "" means measured
 };
 
 // A positive, finite number of seconds, at most a hundred years.

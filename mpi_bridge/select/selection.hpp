@@ -2,44 +2,94 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/settings.hpp"
+#include "select/algorithms.hpp"
+#include "select/cost.hpp"
+#include "select/model.hpp"
 
 namespace mpi_bridge {
 
-enum class AllreduceAlgorithm { recursive_doubling, ring };
-
-[[nodiscard]] std::string_view name_of(AllreduceAlgorithm algorithm);
-
-// Which algorithm reduces vectors of which length. Must be the same on all ranks; ranks that
-// disagree find out as they do about any other argument.
-class AllreduceTable {
+// Which algorithm of a collective serves vectors of which length. Must be the same on all ranks;
+// ranks that disagree find out as they do about any other argument.
+template <typename Algorithm>
+class Table {
   public:
     struct Range {
-        std::size_t up_to_bytes;  // the longest vector of this range
-        AllreduceAlgorithm algorithm;
+        std::size_t up_to_bytes = 0;  // the longest vector of this range
+        Algorithm algorithm{};
     };
 
-    // Recursive doubling to 16 KiB, where the number of steps counts; then the ring, where the
-    // number of bytes does.
-    AllreduceTable();
+    // The cheapest algorithms for that many ranks by their modelled costs. Limits are powers of
+    // two.
+    Table(const Model& model, int ranks, std::size_t segment_bytes);
+
+    // What few ranks on an ordinary network would use: for whoever knows nothing of either.
+    Table() : Table(tcp_model(), 4, Settings().segment_bytes) {}
 
     // "recursive_doubling:16K,ring": algorithms with the longest vector of each, growing; the last
-    // without a length. A text of another form is MPIB_ERROR_INVALID_ARGUMENT.
-    [[nodiscard]] static Outcome<AllreduceTable> parse(std::string_view text);
+    // without a length. A text of another form is MPIB_ERROR_INVALID_ARGUMENT, whose text names the
+    // environment variable that it is the value of.
+    [[nodiscard]] static Outcome<Table> parse(std::string_view text) requires(
+        !Names<Algorithm>::variable.empty());
 
-    [[nodiscard]] AllreduceAlgorithm choose(std::size_t bytes) const;
+    [[nodiscard]] Algorithm choose(std::size_t bytes) const;
 
     // In the form that parse() reads.
     [[nodiscard]] std::string text() const;
 
   private:
-    explicit AllreduceTable(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
+    explicit Table(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
 
     std::vector<Range> ranges_;  // never empty; the last one has no limit
+};
+
+using AllreduceTable = Table<AllreduceAlgorithm>;
+
+// Chooses algorithms for groups of any number of ranks. What is chosen is data: a table per
+// collective and number of ranks, made from the model when it is first asked for. One thread at a
+// time.
+class Selection {
+  public:
+    Selection(const Model& model, std::size_t segment_bytes)
+        : model_(model), segment_bytes_(segment_bytes) {}
+
+    // Takes this table for every number of ranks, whatever the model says.
+    void pin(AllreduceTable table) { pinned_allreduce_ = std::move(table); }
+
+    [[nodiscard]] const Model& model() const { return model_; }
+
+    // `bytes` of the whole vector: the elements to reduce, or all parts of an allgather together.
+    [[nodiscard]] AllreduceAlgorithm allreduce(std::size_t bytes, int ranks);
+    [[nodiscard]] ReduceAlgorithm reduce(std::size_t bytes, int ranks);
+    [[nodiscard]] ReduceScatterAlgorithm reduce_scatter(std::size_t bytes, int ranks);
+    [[nodiscard]] AllgatherAlgorithm allgather(std::size_t bytes, int ranks);
+    [[nodiscard]] BroadcastAlgorithm broadcast(std::size_t bytes, int ranks);
+
+    // One line per collective: its name and its table for that many ranks.
+    [[nodiscard]] std::string text(int ranks);
+
+  private:
+    template <typename Algorithm>
+    using Tables = std::map<int, Table<Algorithm>>;
+    template <typename Algorithm>
+    [[nodiscard]] const Table<Algorithm>& table(Tables<Algorithm>& tables, int ranks);
+    [[nodiscard]] const AllreduceTable& allreduce_table(int ranks);
+
+    Model model_;
+    std::size_t segment_bytes_;
+    std::optional<AllreduceTable> pinned_allreduce_;
+    Tables<AllreduceAlgorithm> allreduce_;
+    Tables<ReduceAlgorithm> reduce_;
+    Tables<ReduceScatterAlgorithm> reduce_scatter_;
+    Tables<AllgatherAlgorithm> allgather_;
+    Tables<BroadcastAlgorithm> broadcast_;
 };
 
 }  // namespace mpi_bridge

@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "select/selection.hpp"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "core/settings.hpp"
+#include "in_process_transport.hpp"
+#include "select/measurement.hpp"
 
 namespace {
 
-using mpi_bridge::AllreduceAlgorithm;
-using mpi_bridge::AllreduceTable;
+using namespace mpi_bridge;
 
-TEST(AllreduceTable, ChoosesByLength) {
-    const AllreduceTable table;
-    EXPECT_EQ(table.choose(0), AllreduceAlgorithm::recursive_doubling);
-    EXPECT_EQ(table.choose(16384), AllreduceAlgorithm::recursive_doubling);
-    EXPECT_EQ(table.choose(16385), AllreduceAlgorithm::ring);
-}
+constexpr std::size_t segment_bytes = 256UL * 1024;
 
 TEST(AllreduceTable, ReadsWhatItWrites) {
-    const auto table = AllreduceTable::parse("ring:1K,recursive_doubling:2K,ring");
+    const auto table = AllreduceTable::parse("ring:1000,recursive_doubling:2K,halving_doubling");
     ASSERT_TRUE(table) << table.error().text;
-    EXPECT_EQ(table->text(), "ring:1024,recursive_doubling:2048,ring");
-    EXPECT_EQ(table->choose(1025), AllreduceAlgorithm::recursive_doubling);
+    EXPECT_EQ(table->text(), "ring:1000,recursive_doubling:2K,halving_doubling");
+    EXPECT_EQ(table->choose(0), AllreduceAlgorithm::ring);
+    EXPECT_EQ(table->choose(1000), AllreduceAlgorithm::ring);
+    EXPECT_EQ(table->choose(1001), AllreduceAlgorithm::recursive_doubling);
+    EXPECT_EQ(table->choose(2048), AllreduceAlgorithm::recursive_doubling);
+    EXPECT_EQ(table->choose(2049), AllreduceAlgorithm::halving_doubling);
+    for (const int ranks : {2, 5, 1000}) {
+        const AllreduceTable made(tcp_model(), ranks, segment_bytes);
+        const auto read = AllreduceTable::parse(made.text());
+        ASSERT_TRUE(read) << made.text();
+        EXPECT_EQ(read->text(), made.text());
+    }
 }
 
 TEST(AllreduceTable, RefusesWhatItCannotKeep) {
@@ -30,16 +38,126 @@ TEST(AllreduceTable, RefusesWhatItCannotKeep) {
         const auto table = AllreduceTable::parse(text);
         ASSERT_FALSE(table) << text;
         EXPECT_EQ(table.error().status, MPIB_ERROR_INVALID_ARGUMENT);
+        EXPECT_NE(table.error().text.find("MPI_BRIDGE_ALLREDUCE="), std::string::npos);
+    }
+}
+
+TEST(Selection, TakesFewStepsForShortVectorsAndFewBytesForLongOnes) {
+    Selection selection(tcp_model(), segment_bytes);
+    constexpr std::size_t long_vector = 64UL << 20;
+    EXPECT_EQ(selection.allreduce(8, 4), AllreduceAlgorithm::recursive_quadrupling);
+    EXPECT_EQ(selection.allreduce(long_vector, 4), AllreduceAlgorithm::ring);
+    EXPECT_EQ(selection.allreduce(long_vector, 10000), AllreduceAlgorithm::halving_doubling);
+    EXPECT_EQ(selection.reduce(8, 16), ReduceAlgorithm::binomial);
+    EXPECT_EQ(selection.reduce(long_vector, 16), ReduceAlgorithm::halving);
+    EXPECT_EQ(selection.reduce_scatter(8, 16), ReduceScatterAlgorithm::halving);
+    EXPECT_EQ(selection.reduce_scatter(long_vector, 16), ReduceScatterAlgorithm::ring);
+    EXPECT_EQ(selection.allgather(8, 16), AllgatherAlgorithm::bruck);
+    EXPECT_EQ(selection.allgather(long_vector, 16), AllgatherAlgorithm::ring);
+    EXPECT_EQ(selection.broadcast(8, 16), BroadcastAlgorithm::binomial);
+    EXPECT_EQ(selection.broadcast(long_vector, 16), BroadcastAlgorithm::chain);
+    EXPECT_EQ(selection.broadcast(long_vector, 10000), BroadcastAlgorithm::scatter_allgather);
+}
+
+TEST(Selection, NeverModelsAnAlgorithmBelowTheBound) {
+    for (const Model& model : {tcp_model(), rdma_model(), shared_memory_model()}) {
+        for (const int ranks : {2, 3, 16, 1000, 10000}) {
+            for (double bytes = 1; bytes < 1e10; bytes *= 10) {
+                const Case call{ranks, bytes, segment_bytes};
+                // What the bound does not know of: that reductions overlap with transfers, and that
+                // several messages at once take less than a latency each.
+                Cost bound = allreduce_bound(call);
+                bound.reduced = 0;
+                bound.messages = 1;
+                for (const Cost& cost : costs<AllreduceAlgorithm>(call))
+                    EXPECT_GE(cost.seconds(model), bound.seconds(model)) << ranks << " " << bytes;
+            }
+        }
+    }
+}
+
+TEST(Selection, CanBePinnedForEveryNumberOfRanks) {
+    Selection selection(rdma_model(), segment_bytes);
+    selection.pin(*AllreduceTable::parse("ring"));
+    EXPECT_EQ(selection.allreduce(8, 4), AllreduceAlgorithm::ring);
+    EXPECT_EQ(selection.allreduce(8, 1000), AllreduceAlgorithm::ring);
+    EXPECT_NE(selection.text(8).find("allreduce      ring\n"), std::string::npos);
+    EXPECT_NE(selection.text(8).find("broadcast"), std::string::npos);
+}
+
+TEST(Model, ReadsWhatItWrites) {
+    const auto model = Model::parse("alpha=20us,beta=1.2GB/s,gamma=800MB/s");
+    ASSERT_TRUE(model) << model.error().text;
+    EXPECT_DOUBLE_EQ(model->alpha, 20e-6);
+    EXPECT_DOUBLE_EQ(model->beta, 1 / 1.2e9);
+    EXPECT_DOUBLE_EQ(model->gamma, 1 / 800e6);
+    EXPECT_EQ(model->text(), "alpha=20us,beta=1.2GB/s,gamma=800MB/s");
+    EXPECT_EQ(Model::parse("rdma")->text(), rdma_model().text());
+}
+
+TEST(Model, RefusesWhatIsIncompleteOrHasNoUnit) {
+    for (const char* text :
+         {"", "wifi", "alpha=20us", "alpha=20us,beta=1GB/s", "alpha=20,beta=1,x",
+          "alpha=20us,beta=1GB,gamma=1GB/s", "alpha=-1us,beta=1GB/s,gamma=1GB/s",
+          "alpha=0us,beta=1GB/s,gamma=1GB/s", "alpha=nanus,beta=1GB/s,gamma=1GB/s",
+          "alpha=1us,beta=1GB/s,gamma=1GB/s,"}) {
+        const auto model = Model::parse(text);
+        ASSERT_FALSE(model) << text;
+        EXPECT_EQ(model.error().status, MPIB_ERROR_INVALID_ARGUMENT);
+    }
+}
+
+TEST(Model, RoundsToPowersOfTwoSoThatMeasurementsOfOneNetworkAgree) {
+    const Model a = Model{20e-6, 1 / 1.15e9, 1 / 8.1e9}.rounded();
+    const Model b = Model{14e-6, 1 / 1.3e9, 1 / 9.9e9}.rounded();
+    EXPECT_EQ(a.alpha, b.alpha);
+    EXPECT_EQ(a.beta, b.beta);
+    EXPECT_EQ(a.gamma, b.gamma);
+    EXPECT_EQ(a.alpha, 16384e-9);
+    // What is printed chooses as what was measured.
+    const auto read = Model::parse(a.text());
+    ASSERT_TRUE(read);
+    for (const int ranks : {2, 7, 64})
+        EXPECT_EQ(Selection(*read, segment_bytes).text(ranks),
+                  Selection(a, segment_bytes).text(ranks));
+}
+
+TEST(Measurement, GivesAllRanksTheSameUsableModel) {
+    constexpr std::size_t ranks = 5;
+    mpi_bridge_test::Post post;
+    std::vector<Model> models(ranks);
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+        threads.emplace_back([&, rank] {
+            mpi_bridge_test::InProcessTransport transport(post, static_cast<int>(rank), ranks);
+            Scratch scratch;
+            Conversation::Call call;
+            call.name = "measurement";
+            call.patience = Seconds(30);
+            Conversation talk(transport, scratch, call);
+            const auto model = measure(talk);
+            ASSERT_TRUE(model) << model.error().text;
+            models[rank] = *model;
+        });
+    }
+    for (auto& thread : threads)
+        thread.join();
+    EXPECT_EQ(post.left_over(), 0U);
+    for (const Model& model : models) {
+        EXPECT_EQ(model.text(), models[0].text());
+        EXPECT_GT(model.alpha, 0);
+        EXPECT_GT(model.beta, 0);
+        EXPECT_GT(model.gamma, 0);
     }
 }
 
 TEST(Settings, ReadNumbersWithTheirUnits) {
-    EXPECT_EQ(mpi_bridge::parse_bytes("3M"), std::size_t{3} << 20);
-    EXPECT_EQ(mpi_bridge::parse_bytes("3X"), std::nullopt);
-    EXPECT_EQ(mpi_bridge::parse_bytes("99999999999G"), std::nullopt);
-    EXPECT_EQ(mpi_bridge::parse_seconds("0.5")->count(), 0.5);
+    EXPECT_EQ(parse_bytes("3M"), std::size_t{3} << 20);
+    EXPECT_EQ(parse_bytes("3X"), std::nullopt);
+    EXPECT_EQ(parse_bytes("99999999999G"), std::nullopt);
+    EXPECT_EQ(parse_seconds("0.5")->count(), 0.5);
     for (const char* text : {"", "0", "-1", "nan", "inf", "5s"}) {
-        EXPECT_FALSE(mpi_bridge::parse_seconds(text)) << text;
+        EXPECT_FALSE(parse_seconds(text)) << text;
     }
 }
 
