@@ -3,47 +3,16 @@
 // The collective functions of the C API: they check arguments, note in what all ranks must agree,
 // and run the chosen algorithm.
 #include <cstring>
-#include <functional>
-#include <limits>
 #include <vector>
 
+#include "api/arguments.hpp"
 #include "api/guard.hpp"
 #include "api/library.hpp"
-#include "collectives/collectives.hpp"
 #include "mpi_bridge.h"
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {
 namespace {
-
-enum class Kind : std::uint64_t {
-    allreduce = 1,
-    broadcast,
-    allgather,
-    reduce_scatter,
-    alltoall,
-    barrier
-};
-
-// FNV-1a over what all ranks must pass alike.
-class Agreement {
-  public:
-    explicit Agreement(Kind kind) { add(static_cast<std::uint64_t>(kind)); }
-    Agreement& add(std::uint64_t value) {
-        for (unsigned shift = 0; shift < 64; shift += 8) {
-            digest_ = (digest_ ^ ((value >> shift) & 0xffU)) * 0x100000001b3U;
-        }
-        return *this;
-    }
-    [[nodiscard]] std::uint64_t digest() const { return digest_; }
-
-  private:
-    std::uint64_t digest_ = 0xcbf29ce484222325U;
-};
-
-tl::unexpected<Failure> invalid(std::string_view call, std::string_view what) {
-    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::string(call) + ": " + std::string(what));
-}
 
 Outcome<std::size_t> ranks_for(std::string_view call) {
     const Topology* topology = Library::instance().topology();
@@ -58,71 +27,78 @@ std::size_t own_rank() {
     return topology == nullptr ? 0 : static_cast<std::size_t>(topology->rank);
 }
 
-bool overlap(const void* a, const void* b, std::size_t bytes_a, std::size_t bytes_b) {
-    const auto* first = static_cast<const std::byte*>(a);
-    const auto* second = static_cast<const std::byte*>(b);
-    const std::less<> before;
-    return bytes_a != 0 && bytes_b != 0 && before(first, second + bytes_b) &&
-           before(second, first + bytes_a);
+Outcome<const Reduction*> reduction_for(std::string_view call, mpib_datatype datatype, mpib_op op) {
+    const Reduction* reduction = find_reduction(datatype, op);
+    if (reduction == nullptr) return invalid(call, why_no_reduction(datatype, op));
+    return reduction;
 }
 
-bool missing(const void* pointer, std::size_t bytes) {
-    return pointer == nullptr && bytes != 0;
-}
-
-bool too_many(std::size_t count, std::size_t each) {
-    return count != 0 && each > std::numeric_limits<std::size_t>::max() / count;
-}
-
-// Cuts memory into one part per rank. Without displacements the parts follow each other.
-template <typename Span>
-std::vector<Span> parts_of(typename Span::pointer memory, std::span<const std::size_t> lengths,
-                           const std::size_t* displacements) {
-    std::vector<Span> parts;
-    std::size_t packed = 0;
-    for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-        const std::size_t at = displacements == nullptr ? packed : displacements[rank];
-        // No arithmetic on a pointer to nothing.
-        parts.push_back(lengths[rank] == 0 ? Span() : Span(memory + at, lengths[rank]));
-        packed += lengths[rank];
+// Allreduce and reduce: `recv` is nullptr where this rank gets no result.
+Done check_vectors(std::string_view call, const Reduction& reduction, const void* send,
+                   const void* recv, bool receives, std::size_t count) {
+    if (too_many(count, 2 * reduction.accumulator_bytes)) return invalid(call, "count too large");
+    const std::size_t bytes = count * reduction.element_bytes;
+    if (missing(send, bytes) || (receives && missing(recv, bytes))) {
+        return invalid(call, "a buffer is NULL");
     }
-    return parts;
-}
-
-std::size_t sum_of(std::span<const std::size_t> lengths) {
-    std::size_t sum = 0;
-    for (const std::size_t length : lengths)
-        sum += length;
-    return sum;
+    if (receives && send != recv && overlap(send, recv, bytes, bytes)) {
+        return invalid(call, "send and recv overlap but are not the same buffer");
+    }
+    return {};
 }
 
 Done allreduce(const void* send, void* recv, std::size_t count, mpib_datatype datatype,
                mpib_op op) {
     constexpr std::string_view call = "mpib_allreduce";
     if (auto ranks = ranks_for(call); !ranks) return pass_on(std::move(ranks));
-    const Reduction* reduction = find_reduction(datatype, op);
-    if (reduction == nullptr) return invalid(call, "unknown datatype or operation");
-    if (too_many(count, 2 * reduction->accumulator_bytes)) return invalid(call, "count too large");
-    const std::size_t bytes = count * reduction->element_bytes;
-    if (missing(send, bytes) || missing(recv, bytes)) return invalid(call, "a buffer is NULL");
-    if (send != recv && overlap(send, recv, bytes, bytes)) {
-        return invalid(call, "send and recv overlap but are not the same buffer");
+    auto reduction = reduction_for(call, datatype, op);
+    if (!reduction) return pass_on(std::move(reduction));
+    if (auto checked = check_vectors(call, **reduction, send, recv, true, count); !checked) {
+        return checked;
     }
-    const auto algorithm = Library::instance().choose_allreduce(bytes);
-    const bool ring = algorithm == AllreduceAlgorithm::ring;
-    const auto agreement = Agreement(Kind::allreduce)
+    const std::size_t bytes = count * (*reduction)->element_bytes;
+    const auto agreement = Agreement(MPIB_ALLREDUCE)
+                               .add(static_cast<std::uint64_t>(datatype))
+                               .add(static_cast<std::uint64_t>(op))
+                               .add(count);
+    return Library::instance().run({call, MPIB_ALLREDUCE, agreement.digest(), bytes, bytes},
+                                   [&](Communicator& ranks, const Communicator::Call& identity) {
+                                       return ranks.allreduce(identity, **reduction,
+                                                              static_cast<const std::byte*>(send),
+                                                              static_cast<std::byte*>(recv), count);
+                                   });
+}
+
+Done check_root(std::string_view call, int root, std::size_t ranks) {
+    if (root >= 0 && static_cast<std::size_t>(root) < ranks) return {};
+    return invalid(call, "root " + std::to_string(root) + " is not one of the " +
+                             std::to_string(ranks) + " ranks");
+}
+
+Done reduce(const void* send, void* recv, std::size_t count, mpib_datatype datatype, mpib_op op,
+            int root) {
+    constexpr std::string_view call = "mpib_reduce";
+    auto ranks = ranks_for(call);
+    if (!ranks) return pass_on(std::move(ranks));
+    auto reduction = reduction_for(call, datatype, op);
+    if (!reduction) return pass_on(std::move(reduction));
+    if (auto checked = check_root(call, root, *ranks); !checked) return checked;
+    const bool receives = static_cast<std::size_t>(root) == own_rank();
+    if (auto checked = check_vectors(call, **reduction, send, recv, receives, count); !checked) {
+        return checked;
+    }
+    const std::size_t bytes = count * (*reduction)->element_bytes;
+    const auto agreement = Agreement(MPIB_REDUCE)
                                .add(static_cast<std::uint64_t>(datatype))
                                .add(static_cast<std::uint64_t>(op))
                                .add(count)
-                               .add(static_cast<std::uint64_t>(algorithm));
-    const auto* from = static_cast<const std::byte*>(send);
-    auto* to = static_cast<std::byte*>(recv);
-    const auto body = [&](Conversation& talk) {
-        return ring ? allreduce_ring(talk, *reduction, from, to, count)
-                    : allreduce_recursive_doubling(talk, *reduction, from, to, count);
-    };
-    const auto* name = ring ? "mpib_allreduce (ring)" : "mpib_allreduce (recursive doubling)";
-    return Library::instance().run({name, agreement.digest()}, body);
+                               .add(static_cast<std::uint64_t>(root));
+    return Library::instance().run(
+        {call, MPIB_REDUCE, agreement.digest(), bytes, bytes},
+        [&](Communicator& all, const Communicator::Call& identity) {
+            return all.reduce(identity, **reduction, static_cast<const std::byte*>(send),
+                              static_cast<std::byte*>(recv), count, root);
+        });
 }
 
 Done broadcast(void* buffer, std::size_t bytes, int root) {
@@ -130,16 +106,14 @@ Done broadcast(void* buffer, std::size_t bytes, int root) {
     auto ranks = ranks_for(call);
     if (!ranks) return pass_on(std::move(ranks));
     if (missing(buffer, bytes)) return invalid(call, "the buffer is NULL");
-    if (root < 0 || static_cast<std::size_t>(root) >= *ranks) {
-        return invalid(call, "root " + std::to_string(root) + " is not one of the " +
-                                 std::to_string(*ranks) + " ranks");
-    }
+    if (auto checked = check_root(call, root, *ranks); !checked) return checked;
     const auto agreement =
-        Agreement(Kind::broadcast).add(bytes).add(static_cast<std::uint64_t>(root));
+        Agreement(MPIB_BROADCAST).add(bytes).add(static_cast<std::uint64_t>(root));
     const Bytes data(static_cast<std::byte*>(buffer), bytes);
-    return Library::instance().run({call, agreement.digest()}, [&](Conversation& talk) {
-        return broadcast_binomial(talk, data, root);
-    });
+    return Library::instance().run({call, MPIB_BROADCAST, agreement.digest(), bytes, bytes},
+                                   [&](Communicator& all, const Communicator::Call& identity) {
+                                       return all.broadcast(identity, data, root);
+                                   });
 }
 
 Done gather_parts(std::string_view call, const void* send, std::span<const Bytes> parts) {
@@ -148,13 +122,18 @@ Done gather_parts(std::string_view call, const void* send, std::span<const Bytes
     if (send != own.data() && overlap(send, own.data(), own.size(), own.size())) {
         return invalid(call, "send overlaps its place in recv but is not that place");
     }
-    Agreement agreement(Kind::allgather);
-    for (const Bytes part : parts)
+    Agreement agreement(MPIB_ALLGATHER);
+    std::size_t total = 0;
+    for (const Bytes part : parts) {
         agreement.add(part.size());
-    return Library::instance().run({call, agreement.digest()}, [&](Conversation& talk) {
-        if (!own.empty() && send != own.data()) std::memcpy(own.data(), send, own.size());
-        return allgather_ring(talk, parts);
-    });
+        total += part.size();
+    }
+    return Library::instance().run({call, MPIB_ALLGATHER, agreement.digest(), own.size(), total},
+                                   [&](Communicator& all, const Communicator::Call& identity) {
+                                       if (!own.empty() && send != own.data())
+                                           std::memcpy(own.data(), send, own.size());
+                                       return all.allgather(identity, parts);
+                                   });
 }
 
 Done allgather(const void* send, void* recv, std::size_t bytes_per_rank) {
@@ -190,26 +169,29 @@ Done reduce_scatter(const void* send, void* recv, const std::size_t* counts, mpi
     constexpr std::string_view call = "mpib_reduce_scatter";
     auto ranks = ranks_for(call);
     if (!ranks) return pass_on(std::move(ranks));
-    const Reduction* reduction = find_reduction(datatype, op);
-    if (reduction == nullptr) return invalid(call, "unknown datatype or operation");
+    auto found = reduction_for(call, datatype, op);
+    if (!found) return pass_on(std::move(found));
+    const Reduction& reduction = **found;
     if (counts == nullptr) return invalid(call, "counts is NULL");
     const std::span lengths(counts, *ranks);
     const std::size_t total = sum_of(lengths);
-    if (too_many(total, reduction->accumulator_bytes)) return invalid(call, "counts too large");
-    const std::size_t send_bytes = total * reduction->element_bytes;
-    const std::size_t recv_bytes = lengths[own_rank()] * reduction->element_bytes;
+    if (too_many(total, reduction.accumulator_bytes)) return invalid(call, "counts too large");
+    const std::size_t send_bytes = total * reduction.element_bytes;
+    const std::size_t recv_bytes = lengths[own_rank()] * reduction.element_bytes;
     if (missing(send, send_bytes) || missing(recv, recv_bytes)) {
         return invalid(call, "a buffer is NULL");
     }
     if (overlap(send, recv, send_bytes, recv_bytes)) return invalid(call, "the buffers overlap");
-    Agreement agreement(Kind::reduce_scatter);
+    Agreement agreement(MPIB_REDUCE_SCATTER);
     agreement.add(static_cast<std::uint64_t>(datatype)).add(static_cast<std::uint64_t>(op));
     for (const std::size_t length : lengths)
         agreement.add(length);
-    return Library::instance().run({call, agreement.digest()}, [&](Conversation& talk) {
-        return reduce_scatter_ring(talk, *reduction, static_cast<const std::byte*>(send),
-                                   static_cast<std::byte*>(recv), lengths);
-    });
+    return Library::instance().run(
+        {call, MPIB_REDUCE_SCATTER, agreement.digest(), send_bytes, send_bytes},
+        [&](Communicator& all, const Communicator::Call& identity) {
+            return all.reduce_scatter(identity, reduction, static_cast<const std::byte*>(send),
+                                      static_cast<std::byte*>(recv), lengths);
+        });
 }
 
 Done alltoallv(std::string_view call, const void* send, const std::size_t* send_bytes,
@@ -229,10 +211,12 @@ Done alltoallv(std::string_view call, const void* send, const std::size_t* send_
     const auto out =
         parts_of<ConstBytes>(static_cast<const std::byte*>(send), out_lengths, send_displacements);
     const auto in = parts_of<Bytes>(static_cast<std::byte*>(recv), in_lengths, recv_displacements);
-    const auto agreement = Agreement(Kind::alltoall).add(common_length);
-    return Library::instance().run({call, agreement.digest()}, [&](Conversation& talk) {
-        return alltoall_pairwise(talk, out, in);
-    });
+    const auto agreement = Agreement(MPIB_ALLTOALL).add(common_length);
+    const std::size_t bytes = sum_of(out_lengths);
+    return Library::instance().run({call, MPIB_ALLTOALL, agreement.digest(), bytes, bytes},
+                                   [&](Communicator& all, const Communicator::Call& identity) {
+                                       return all.alltoall(identity, out, in);
+                                   });
 }
 
 Done alltoall(const void* send, void* recv, std::size_t bytes_per_pair) {
@@ -249,8 +233,11 @@ Done alltoall(const void* send, void* recv, std::size_t bytes_per_pair) {
 }
 
 Done barrier() {
-    return Library::instance().run({"mpib_barrier", Agreement(Kind::barrier).digest()},
-                                   barrier_dissemination);
+    return Library::instance().run(
+        {"mpib_barrier", MPIB_BARRIER, Agreement(MPIB_BARRIER).digest(), 0, 0},
+        [](Communicator& all, const Communicator::Call& identity) {
+            return all.barrier(identity);
+        });
 }
 
 }  // namespace
@@ -261,6 +248,11 @@ using mpi_bridge::guarded;
 mpib_status mpib_allreduce(const void* send, void* recv, size_t count, mpib_datatype datatype,
                            mpib_op op) {
     return guarded([&] { return mpi_bridge::allreduce(send, recv, count, datatype, op); });
+}
+
+mpib_status mpib_reduce(const void* send, void* recv, size_t count, mpib_datatype datatype,
+                        mpib_op op, int root) {
+    return guarded([&] { return mpi_bridge::reduce(send, recv, count, datatype, op, root); });
 }
 
 mpib_status mpib_broadcast(void* buffer, size_t bytes, int root) {

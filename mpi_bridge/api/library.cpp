@@ -4,12 +4,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "api/guard.hpp"
+#include "collectives/layout.hpp"
+#include "core/log.hpp"
+#include "trace/bus_bytes.hpp"
+#include "trace/trace.hpp"
 #include "transport/alone_transport.hpp"
 #include "transport/ucx_transport.hpp"
 
@@ -21,6 +28,13 @@ constexpr const char* address_key = "mpi_bridge.ucx";
 constexpr Seconds longest_goodbye{5};
 // At exit another thread may be in a collective call that will never end.
 constexpr Seconds longest_wait_for_threads{2};
+// Reading the clock twice takes as long as a small call through shared memory, so only some of
+// those are timed, each for all.
+constexpr std::uint64_t small_bytes = 4096;
+constexpr unsigned small_calls_per_sample = 16;
+
+// A child made by fork() shares the parent's connections and must not use them.
+std::atomic<bool> in_child{false};
 
 Outcome<std::unique_ptr<Transport>> open_transport(Bootstrap& bootstrap, Seconds timeout) {
     const Topology& topology = bootstrap.topology();
@@ -69,15 +83,11 @@ Done Library::join_step() {
     auto settings = settings_from_environment();
     if (!settings) return pass_on(std::move(settings));
     settings_ = std::move(*settings);
-    allreduce_ = AllreduceTable();
-    if (!settings_.allreduce.empty()) {
-        auto table = AllreduceTable::parse(settings_.allreduce);
-        if (!table) return pass_on(std::move(table));
-        allreduce_ = std::move(*table);
-    }
     // Registered before the connection exists, so that no way out of the process misses it.
     if (!exit_handler_set_) exit_handler_set_ = std::atexit(at_exit) == 0;
     owner_ = getpid();
+    static const int fork_handler = pthread_atfork(nullptr, nullptr, [] { in_child = true; });
+    if (fork_handler != 0) return fail(MPIB_ERROR_INTERNAL, "out of memory");
 
     auto bootstrap = connect();
     if (!bootstrap) return pass_on(std::move(bootstrap));
@@ -86,16 +96,47 @@ Done Library::join_step() {
     if (!transport) return pass_on(std::move(transport));
     transport_ = std::move(*transport);
 
-    sequence_ = 0;
+    if (bootstrap_->topology().local_size > 1) {
+        auto heap = SharedHeap::create();
+        if (heap) {
+            heap_ = std::move(*heap);
+        } else {
+            log(LogLevel::info, "collectives will copy: " + heap.error().text);
+        }
+    }
+    auto direct = open_communicator(everybody(), {Channel::Lane::direct, MPIB_WORLD});
+    if (!direct) return pass_on(std::move(direct));
+    direct_ = std::move(*direct);
+
+    trace().counters.reset();
     broken_.reset();
     launcher_ = bootstrap_.get();
     topology_ = &topologies_.emplace_back(bootstrap_->topology());
     return {};
 }
 
+Group Library::everybody() const {
+    const Topology& topology = bootstrap_->topology();
+    std::vector<int> ranks(static_cast<std::size_t>(topology.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return make_group(std::move(ranks), topology.rank, topology.host_of_rank);
+}
+
+Outcome<std::unique_ptr<Communicator>> Library::open_communicator(Group group, Channel channel) {
+    Communicator::Options options;
+    options.group = std::move(group);
+    options.channel = channel;
+    options.shared_memory = channel.lane != Channel::Lane::control;
+    options.heap = heap_.get();
+    options.settings = settings_;
+    return Communicator::open(*transport_, std::move(options));
+}
+
 void Library::leave_step() {
     topology_ = nullptr;
     launcher_ = nullptr;
+    direct_.reset();
+    heap_.reset();
     if (transport_ != nullptr) transport_->close(Deadline::in(longest_goodbye));
     transport_.reset();
     if (bootstrap_ != nullptr) {
@@ -139,14 +180,29 @@ void Library::abort(int code, std::string_view message) {
     std::_Exit(exit_code);
 }
 
-AllreduceAlgorithm Library::choose_allreduce(std::size_t bytes) {
+Outcome<void*> Library::allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    return allreduce_.choose(bytes);
+    if (topology_.load() == nullptr || in_child) {
+        return fail(MPIB_ERROR_NOT_INITIALIZED, "mpib_alloc: call mpib_init first");
+    }
+    if (heap_ == nullptr) {
+        // Not made in mpib_init: the rank is alone on its node, or there was no memory then.
+        auto heap = SharedHeap::create();
+        if (!heap) return pass_on(std::move(heap));
+        heap_ = std::move(*heap);
+    }
+    return heap_->allocate(bytes);
 }
 
-Done Library::run(const Identity& identity, const Body& body) {
+Done Library::release(void* memory) {
     const std::lock_guard lock(mutex_);
-    if (topology_.load() == nullptr || getpid() != owner_) {
+    // After mpib_finalize() nothing is left to free.
+    if (memory == nullptr || heap_ == nullptr || heap_->free(memory)) return {};
+    return fail(MPIB_ERROR_INVALID_ARGUMENT, "mpib_free: the pointer is not from mpib_alloc");
+}
+
+Done Library::admit(const Identity& identity) const {
+    if (topology_.load() == nullptr || in_child) {
         return fail(MPIB_ERROR_NOT_INITIALIZED,
                     std::string(identity.name) + ": call mpib_init first");
     }
@@ -155,24 +211,33 @@ Done Library::run(const Identity& identity, const Body& body) {
                     std::string(identity.name) +
                         ": refused, because an earlier call failed: " + broken_->text);
     }
-    Conversation::Call call;
-    call.name = identity.name;
-    call.sequence = ++sequence_;
-    call.agreement = static_cast<std::uint32_t>(identity.agreement ^ (identity.agreement >> 32));
-    call.agreement ^= call.agreement >> 16;
-    call.patience = timeout();
-    call.tuning.segment_bytes = settings_.segment_bytes;
-    Conversation talk(*transport_, scratch_, call);
-    Done done = without_exceptions([&] { return body(talk); });
+    return {};
+}
+
+bool Library::begin(const Identity& identity) {
+    trace().timeline.begin({identity.name, Phase::operation, identity.kind, MPIB_WORLD},
+                           {static_cast<std::int64_t>(identity.bytes), -1, -1, -1});
+    return identity.bytes >= small_bytes || small_calls_++ % small_calls_per_sample == 0;
+}
+
+void Library::end(const Identity& identity, const Done& done, Clock::duration time) {
+    trace().timeline.end({identity.name, Phase::operation, identity.kind, MPIB_WORLD},
+                         done.has_value());
+    Counters& counters = trace().counters;
+    counters.add_operation(identity.kind, identity.bytes, done.has_value());
     if (!done) {
-        broken_ = done.error();
-        transport_->abandon();
-        return done;
+        break_off(done.error());
+        return;
     }
-    // Hand to the system what UCX still holds, since nobody may call in for a long time.
-    for (int looks = 0; looks < 16 && transport_->progress(); ++looks) {
-    }
-    return done;
+    if (identity.bytes < small_bytes) time *= small_calls_per_sample;
+    counters.add_collective(identity.kind,
+                            bus_bytes(identity.kind, topology_.load()->size, identity.size), time);
+}
+
+void Library::break_off(const Failure& failure) {
+    broken_ = failure;
+    direct_->abandon();
+    transport_->abandon();
 }
 
 }  // namespace mpi_bridge

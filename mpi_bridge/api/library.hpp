@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,10 +10,13 @@
 
 #include <sys/types.h>
 
+#include "api/guard.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "collectives/conversation.hpp"
+#include "collectives/communicator.hpp"
+#include "core/deadline.hpp"
 #include "core/settings.hpp"
-#include "select/selection.hpp"
+#include "mpi_bridge_engine.h"
+#include "shm/heap.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {
@@ -34,22 +36,46 @@ class Library {
     // nullptr when not initialised. What it points to stays valid for good.
     [[nodiscard]] const Topology* topology() const { return topology_.load(); }
 
-    // What a collective call is, for its messages and for the check that all ranks make the same.
+    // Memory in this process's shared heap; see mpib_alloc().
+    [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
+    [[nodiscard]] Done release(void* memory);
+
+    // A blocking collective call, for its messages, for the check that all ranks make the same, and
+    // for the counters.
     struct Identity {
         std::string_view name;
-        std::uint64_t agreement = 0;
+        mpib_kind kind = MPIB_BARRIER;
+        std::uint64_t agreement = 0;  // digest of what all ranks must pass alike
+        std::uint64_t bytes = 0;      // of the send buffer
+        std::uint64_t size = 0;       // as bus_bytes() wants it
     };
-    using Body = std::function<Done(Conversation&)>;
 
-    // Runs one collective call, alone. A failure breaks the library for good.
-    [[nodiscard]] Done run(const Identity& identity, const Body& body);
-
-    // The algorithm for a vector of that many bytes; the built-in one before initialize().
-    [[nodiscard]] AllreduceAlgorithm choose_allreduce(std::size_t bytes);
+    // Runs one collective call, alone: body(Communicator&, const Communicator::Call&). A failure
+    // breaks the library for good. A template, because a small call takes less time than it takes
+    // to wrap its body.
+    template <typename Body>
+    [[nodiscard]] Done run(const Identity& identity, Body&& body) {
+        const std::lock_guard lock(mutex_);
+        if (Done admitted = admit(identity); !admitted) return admitted;
+        const bool timed = begin(identity);
+        const auto start = timed ? Clock::now() : Clock::time_point();
+        Done done = without_exceptions([&] {
+            return body(*direct_, Communicator::Call{identity.name, identity.agreement, timeout()});
+        });
+        end(identity, done, timed ? Clock::now() - start : Clock::duration::zero());
+        return done;
+    }
 
   private:
     Library() = default;
     [[nodiscard]] Done join_step();
+    [[nodiscard]] Group everybody() const;
+    [[nodiscard]] Outcome<std::unique_ptr<Communicator>> open_communicator(Group group,
+                                                                           Channel channel);
+    [[nodiscard]] Done admit(const Identity& identity) const;
+    [[nodiscard]] bool begin(const Identity& identity);
+    void end(const Identity& identity, const Done& done, Clock::duration time);
+    void break_off(const Failure& failure);
     [[nodiscard]] Seconds timeout() const;
     void leave_step();
     static void at_exit();
@@ -57,10 +83,10 @@ class Library {
     std::timed_mutex mutex_;
     std::unique_ptr<Bootstrap> bootstrap_;
     std::unique_ptr<Transport> transport_;
-    Scratch scratch_;
+    std::unique_ptr<SharedHeap> heap_;      // must outlive the communicators
+    std::unique_ptr<Communicator> direct_;  // of all ranks, for blocking calls
     Settings settings_;
-    AllreduceTable allreduce_;
-    std::uint32_t sequence_ = 0;
+    unsigned small_calls_ = 0;
     std::optional<Failure> broken_;
     bool left_for_good_ = false;
     bool exit_handler_set_ = false;

@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/communicator.hpp"
 
-#include <cstring>
+#include <atomic>
 #include <string>
 #include <utility>
 
 #include "collectives/collectives.hpp"
+#include "collectives/hierarchical.hpp"
+#include "collectives/layout.hpp"
+#include "collectives/node_stage_opening.hpp"
+#include "core/log.hpp"
 #include "select/selection.hpp"
+#include "shm/even_slice.hpp"
 
 namespace mpi_bridge {
 namespace {
 
+// From here on the ranks of a node reduce a slice each and all use the network, which takes more
+// steps through shared memory but keeps no rank idle.
+constexpr std::size_t slices_from_bytes = 64UL * 1024;
+
 class CommunicatorImplementation final : public Communicator {
   public:
     CommunicatorImplementation(Transport& transport, Options options, AllreduceTable table)
-        : transport_(transport), options_(std::move(options)), allreduce_(std::move(table)) {}
+        : transport_(transport),
+          options_(std::move(options)),
+          layout_(make_layout(options_.group)),
+          leaders_(layout_.leads() ? part_of(options_.group, layout_.leaders) : Group{}),
+          across_(part_of(options_.group, layout_.across)),
+          allreduce_(std::move(table)),
+          stage_is_due_(options_.shared_memory && layout_.shared) {}
 
     [[nodiscard]] const Group& group() const override { return options_.group; }
 
@@ -33,30 +48,76 @@ class CommunicatorImplementation final : public Communicator {
     [[nodiscard]] Done barrier(const Call& call) override;
     [[nodiscard]] Outcome<Next> next_call(const std::function<bool()>& stop,
                                           Deadline deadline) override;
-    void abandon() override {}
+    void abandon() override {
+        if (NodeStage* stage = stage_.load(); stage != nullptr) stage->abandon();
+    }
 
   private:
-    [[nodiscard]] Conversation converse(const Call& call);
+    [[nodiscard]] Done prepare(const Call& call) {
+        return stage_is_due_ ? open_stage(call) : Done();
+    }
+    [[nodiscard]] Done open_stage(const Call& call);
+    [[nodiscard]] bool on_one_node() const { return stage_ != nullptr && layout_.host_count == 1; }
+    [[nodiscard]] Conversation converse(const Call& call, const Group& group);
+    [[nodiscard]] Conversation converse(const Call& call) {
+        ++sequence_;
+        return converse(call, options_.group);
+    }
+    [[nodiscard]] Done allreduce_flat(Conversation& talk, const Reducer& reducer,
+                                      const std::byte* send, std::byte* recv,
+                                      std::size_t count) const;
+    template <typename Body>
+    [[nodiscard]] Done with_hierarchy(const Call& call, Body&& body);
+    [[nodiscard]] Done reduce_scatter_on_node(const Call& call, const Reduction& reduction,
+                                              const std::byte* send, std::byte* recv,
+                                              std::span<const std::size_t> counts);
     [[nodiscard]] Done finished(Done done);
 
     Transport& transport_;
     Options options_;
+    Layout layout_;
+    Group leaders_;
+    Group across_;
     AllreduceTable allreduce_;
+    bool stage_is_due_;
+    std::unique_ptr<NodeStage> owned_stage_;
+    std::atomic<NodeStage*> stage_{nullptr};  // for abandon(), which any thread may call
     Scratch scratch_;
-    Scratch result_;
+    Scratch partial_;
     std::uint32_t sequence_ = 0;
 };
 
-Conversation CommunicatorImplementation::converse(const Call& call) {
+Done CommunicatorImplementation::open_stage(const Call& call) {
+    stage_is_due_ = false;
+    Call opening = call;
+    opening.name = "opening shared memory";
+    opening.agreement = 0;
+    Conversation on_node = converse(opening);
+    Conversation everywhere = converse(opening);
+    NodeStage::Options options;
+    options.patience = call.patience;
+    options.heap = options_.heap;
+    std::string why;
+    auto stage = open_node_stage({on_node, everywhere}, layout_, options, why);
+    if (!stage) return pass_on(std::move(stage));
+    owned_stage_ = std::move(*stage);
+    stage_ = owned_stage_.get();
+    if (!why.empty()) {
+        log(LogLevel::warning, "shared memory is not used between the ranks of a node: " + why);
+    }
+    return {};
+}
+
+Conversation CommunicatorImplementation::converse(const Call& call, const Group& group) {
     Conversation::Call in_flight;
     in_flight.name = call.name;
-    in_flight.sequence = ++sequence_;
+    in_flight.sequence = sequence_;
     in_flight.agreement = static_cast<std::uint32_t>(call.agreement ^ (call.agreement >> 32));
     in_flight.agreement ^= in_flight.agreement >> 16;
     in_flight.patience = call.patience;
     in_flight.tuning.segment_bytes = options_.settings.segment_bytes;
     in_flight.channel = options_.channel.number();
-    in_flight.group = &options_.group;
+    in_flight.group = &group;
     return {transport_, scratch_, in_flight};
 }
 
@@ -68,39 +129,145 @@ Done CommunicatorImplementation::finished(Done done) {
     return done;
 }
 
+Done CommunicatorImplementation::allreduce_flat(Conversation& talk, const Reducer& reducer,
+                                                const std::byte* send, std::byte* recv,
+                                                std::size_t count) const {
+    const auto algorithm = allreduce_.choose(count * reducer.value_bytes());
+    return algorithm == AllreduceAlgorithm::ring
+               ? allreduce_ring(talk, reducer, send, recv, count)
+               : allreduce_recursive_doubling(talk, reducer, send, recv, count);
+}
+
+template <typename Body>
+Done CommunicatorImplementation::with_hierarchy(const Call& call, Body&& body) {
+    ++sequence_;
+    Conversation leaders = converse(call, leaders_);
+    Conversation across = converse(call, across_);
+    Hierarchy hierarchy{
+        layout_,
+        *owned_stage_,
+        {call.name, call.agreement, call.patience},
+        layout_.leads() ? &leaders : nullptr,
+        across,
+        partial_,
+        group().size(),
+        [this](Conversation& talk, const Reducer& reducer, std::byte* values, std::size_t count) {
+            return allreduce_flat(talk, reducer, values, values, count);
+        },
+        [](Conversation& talk, Bytes data, int root) {
+            return broadcast_binomial(talk, data, root);
+        }};
+    return finished(body(hierarchy));
+}
+
 Done CommunicatorImplementation::allreduce(const Call& call, const Reduction& reduction,
                                            const std::byte* send, std::byte* recv,
                                            std::size_t count) {
-    Conversation talk = converse(call);
-    const auto algorithm = allreduce_.choose(count * reduction.element_bytes);
-    return finished(algorithm == AllreduceAlgorithm::ring
-                        ? allreduce_ring(talk, reduction, send, recv, count)
-                        : allreduce_recursive_doubling(talk, reduction, send, recv, count));
+    if (auto done = prepare(call); !done) return done;
+    if (on_one_node()) {
+        return owned_stage_->allreduce({call.name, call.agreement, call.patience}, reduction, send,
+                                       recv, count);
+    }
+    if (owned_stage_ == nullptr) {
+        Conversation talk = converse(call);
+        return finished(allreduce_flat(talk, reduction, send, recv, count));
+    }
+    const bool by_slices = layout_.even && count * reduction.element_bytes >= slices_from_bytes;
+    return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
+        return by_slices ? allreduce_by_slices(hierarchy, reduction, send, recv, count)
+                         : allreduce_by_leaders(hierarchy, reduction, send, recv, count);
+    });
 }
 
 Done CommunicatorImplementation::reduce(const Call& call, const Reduction& reduction,
                                         const std::byte* send, std::byte* recv, std::size_t count,
                                         int root) {
-    if (group().own == root) return allreduce(call, reduction, send, recv, count);
-    const Bytes unused = result_.take(count * reduction.element_bytes);
-    return allreduce(call, reduction, send, unused.data(), count);
+    if (auto done = prepare(call); !done) return done;
+    if (owned_stage_ == nullptr) {
+        Conversation talk = converse(call);
+        return finished(reduce_binomial(talk, reduction, send, recv, count, root));
+    }
+    if (on_one_node()) {
+        std::byte* sums = nullptr;
+        if (group().own == root) sums = partial_.take(count * reduction.accumulator_bytes).data();
+        auto done = owned_stage_->reduce({call.name, call.agreement, call.patience}, reduction,
+                                         send, sums, count, root);
+        if (done && group().own == root) reduction.store(recv, sums, count, group().size());
+        return done;
+    }
+    const auto host = group().hosts[static_cast<std::size_t>(root)];
+    const auto seat = layout_.seats[static_cast<std::size_t>(root)];
+    return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
+        return reduce_by_leaders(hierarchy, reduction, send, recv, count, host, seat);
+    });
 }
 
 Done CommunicatorImplementation::reduce_scatter(const Call& call, const Reduction& reduction,
                                                 const std::byte* send, std::byte* recv,
                                                 std::span<const std::size_t> counts) {
+    if (auto done = prepare(call); !done) return done;
+    if (on_one_node()) return reduce_scatter_on_node(call, reduction, send, recv, counts);
     Conversation talk = converse(call);
     return finished(reduce_scatter_ring(talk, reduction, send, recv, counts));
 }
 
+Done CommunicatorImplementation::reduce_scatter_on_node(const Call& call,
+                                                        const Reduction& reduction,
+                                                        const std::byte* send, std::byte* recv,
+                                                        std::span<const std::size_t> counts) {
+    const shm::Turn turn{call.name, call.agreement, call.patience};
+    const int size = group().size();
+    const auto own = static_cast<std::size_t>(group().own);
+    std::byte* sums = partial_.take(counts[own] * reduction.accumulator_bytes).data();
+
+    std::size_t total = 0;
+    bool even = true;
+    for (const std::size_t count : counts)
+        total += count;
+    for (int member = 0; member < size; ++member) {
+        const auto length = even_slice(total, size, member).length;
+        even = even && counts[static_cast<std::size_t>(member)] == length;
+    }
+    if (even) {
+        auto done = owned_stage_->reduce_scatter(turn, reduction, send, sums, total);
+        if (!done) return done;
+    } else {
+        for (int member = 0; member < size; ++member) {
+            const std::size_t count = counts[static_cast<std::size_t>(member)];
+            auto done = owned_stage_->reduce(turn, reduction, send, sums, count, member);
+            if (!done) return done;
+            send += count * reduction.element_bytes;
+        }
+    }
+    reduction.store(recv, sums, counts[own], size);
+    return {};
+}
+
 Done CommunicatorImplementation::allgather(const Call& call, std::span<const Bytes> parts) {
+    if (auto done = prepare(call); !done) return done;
+    if (on_one_node()) {
+        return owned_stage_->allgather({call.name, call.agreement, call.patience}, parts);
+    }
+    // Neighbours in the ring share a node where they can, so each part crosses the network once
+    // for a node.
     Conversation talk = converse(call);
     return finished(allgather_ring(talk, parts));
 }
 
 Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int root) {
-    Conversation talk = converse(call);
-    return finished(broadcast_binomial(talk, data, root));
+    if (auto done = prepare(call); !done) return done;
+    if (on_one_node()) {
+        return owned_stage_->broadcast({call.name, call.agreement, call.patience}, data, root);
+    }
+    if (owned_stage_ == nullptr) {
+        Conversation talk = converse(call);
+        return finished(broadcast_binomial(talk, data, root));
+    }
+    const auto host = group().hosts[static_cast<std::size_t>(root)];
+    const auto seat = layout_.seats[static_cast<std::size_t>(root)];
+    return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
+        return broadcast_by_leaders(hierarchy, data, host, seat);
+    });
 }
 
 Done CommunicatorImplementation::alltoall(const Call& call, std::span<const ConstBytes> out,
@@ -110,8 +277,15 @@ Done CommunicatorImplementation::alltoall(const Call& call, std::span<const Cons
 }
 
 Done CommunicatorImplementation::barrier(const Call& call) {
-    Conversation talk = converse(call);
-    return finished(barrier_dissemination(talk));
+    if (auto done = prepare(call); !done) return done;
+    if (on_one_node()) {
+        return owned_stage_->barrier({call.name, call.agreement, call.patience});
+    }
+    if (owned_stage_ == nullptr) {
+        Conversation talk = converse(call);
+        return finished(barrier_dissemination(talk));
+    }
+    return with_hierarchy(call, barrier_by_leaders);
 }
 
 Outcome<Communicator::Next> CommunicatorImplementation::next_call(const std::function<bool()>& stop,
