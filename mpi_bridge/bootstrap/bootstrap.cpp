@@ -4,6 +4,7 @@
 #include <map>
 
 #include "bootstrap/launch.hpp"
+#include "core/log.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -18,8 +19,6 @@ class AloneBootstrap final : public Bootstrap {
         return {};
     }
 
-    [[nodiscard]] Done fence(Deadline /*deadline*/) override { return {}; }
-
     [[nodiscard]] Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
                                                         Deadline /*deadline*/) override {
         const auto found = published_.find(key);
@@ -31,7 +30,6 @@ class AloneBootstrap final : public Bootstrap {
     }
 
     void abort(int /*code*/, const std::string& /*message*/) override {}
-    void close() override {}
 
   private:
     Topology topology_;
@@ -44,11 +42,14 @@ std::unique_ptr<Bootstrap> make_alone_bootstrap() {
     return std::make_unique<AloneBootstrap>();
 }
 
-Outcome<std::unique_ptr<Bootstrap>> connect() {
+Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline) {
     auto launch = detect_launch(process_environment);
     if (!launch) return pass_on(std::move(launch));
-    if (*launch == Launch::alone) return make_alone_bootstrap();
-    return connect_pmix();
+    if (*launch == Launch::pmix) return connect_pmix(deadline);
+    if (const auto note = alone_among_idle_tasks(process_environment); !note.empty()) {
+        log(LogLevel::warning, note);
+    }
+    return make_alone_bootstrap();
 }
 
 }  // namespace mpi_bridge

@@ -28,29 +28,30 @@ class Bootstrap {
     [[nodiscard]] virtual Done publish(const std::string& key, std::span<const std::byte> value,
                                        Deadline deadline) = 0;
 
-    // Returns when every rank has called it. Collective.
-    [[nodiscard]] virtual Done fence(Deadline deadline) = 0;
-
     // The value that `rank` published; nothing is looked up before it is asked for.
     [[nodiscard]] virtual Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
                                                                 Deadline deadline) = 0;
 
-    // Asks the launcher to end all ranks. May return before they are dead.
+    // Asks the launcher to end all ranks, for at most two seconds. May return before they are dead.
     virtual void abort(int code, const std::string& message) = 0;
 
-    // Leaves the step. Must be called before the process ends: launchers take a connection that
-    // breaks as a crash and kill the other ranks. Idempotent; the destructor calls it.
-    virtual void close() = 0;
+    void close() {}
 };
 
-// Connects to the launcher's PMIx server.
-[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix();
+// Joins the step through the launcher's PMIx server. May be called again when the last Bootstrap is
+// done with, by all ranks as often: the connection stays, what was published does not.
+//
+// The connection closes by itself when the process ends, except by _exit() or SIGKILL. Launchers
+// take a connection that breaks for a crash and kill the other ranks.
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(
+    Deadline deadline = Deadline::in(Seconds{300}));
 
 // Rank 0 of 1.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_alone_bootstrap();
 
 // connect_pmix() or make_alone_bootstrap(), as detect_launch() finds in the environment.
-[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect();
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline = Deadline::in(Seconds{
+                                                              300}));
 
 // Versions of the PMIx library in use and, as far as the launcher says, of its server.
 [[nodiscard]] std::string pmix_versions();

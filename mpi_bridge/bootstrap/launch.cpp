@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bootstrap/launch.hpp"
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 namespace mpi_bridge {
 namespace {
@@ -13,12 +15,51 @@ int number(const std::optional<std::string>& text) {
     return value;
 }
 
-tl::unexpected<Failure> refuse(int tasks, const std::string& launcher, const std::string& remedy) {
-    return fail(MPIB_ERROR_BOOTSTRAP,
-                launcher + " started " + std::to_string(tasks) +
-                    " tasks without PMIx, so each would run alone as rank 0 of 1; " + remedy +
-                    ", or set MPI_BRIDGE_ALONE=1 if this process is meant to be alone");
+// Slurm names the step in PMIX_NAMESPACE: slurm.pmix.JOB.STEP. The components of a heterogeneous
+// job share a namespace that carries one of their ids.
+bool from_another_step(const Environment& environment, std::string_view name_space) {
+    constexpr std::string_view prefix = "slurm.pmix.";
+    const auto job = environment("SLURM_JOB_ID");
+    const auto step = environment("SLURM_STEP_ID");
+    if (!name_space.starts_with(prefix) || !job || !step || environment("SLURM_HET_SIZE")) {
+        return false;
+    }
+    return name_space.substr(prefix.size()) != *job + "." + *step;
 }
+
+bool started_by_pmix(const Environment& environment) {
+    const auto name_space = environment("PMIX_NAMESPACE");
+    return name_space && environment("PMIX_RANK") && !from_another_step(environment, *name_space);
+}
+
+tl::unexpected<Failure> refuse(int tasks, std::string_view launcher, const std::string& remedy) {
+    return fail(MPIB_ERROR_BOOTSTRAP,
+                std::string(launcher) + " started " + std::to_string(tasks) +
+                    " processes without PMIx, so each would run alone as rank 0 of 1: " + remedy +
+                    ". Set MPI_BRIDGE_ALONE=1 if every process is meant to be alone");
+}
+
+std::string remedy_for_slurm(const Environment& environment) {
+    const std::string type = environment("SLURM_MPI_TYPE").value_or("");
+    if (type.starts_with("pmix")) {
+        return "the step has --mpi=" + type +
+               ", but its PMIX_* variables did not reach this process; the container or script "
+               "that starts it must pass them on";
+    }
+    return "start them with `srun --mpi=pmix`" + (type.empty() ? "" : " instead of --mpi=" + type) +
+           " (`srun --mpi=list` shows whether this Slurm has it)";
+}
+
+// Launchers that tell the number of processes but speak an older PMI, or whose PMIx variables were
+// lost on the way.
+struct OtherLauncher {
+    const char* size_variable;
+    std::string_view name;
+};
+constexpr std::array other_launchers{
+    OtherLauncher{"PMI_SIZE", "a PMI launcher (MPICH's mpirun or the like)"},
+    OtherLauncher{"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+};
 
 }  // namespace
 
@@ -29,20 +70,31 @@ std::optional<std::string> process_environment(const char* name) {
 }
 
 Outcome<Launch> detect_launch(const Environment& environment) {
-    if (environment("PMIX_RANK") && environment("PMIX_NAMESPACE")) return Launch::pmix;
+    if (started_by_pmix(environment)) return Launch::pmix;
     if (environment("MPI_BRIDGE_ALONE") == "1") return Launch::alone;
 
-    // SLURM_PROCID is set for tasks only, not in the shell that salloc opens.
-    if (environment("SLURM_PROCID")) {
-        const auto step_tasks = environment("SLURM_STEP_NUM_TASKS");
-        const int tasks = number(step_tasks ? step_tasks : environment("SLURM_NTASKS"));
-        if (tasks > 1) return refuse(tasks, "Slurm", "start them with `srun --mpi=pmix`");
+    // Set for the tasks of a step only; SLURM_NTASKS and SLURM_PROCID are in batch scripts too.
+    if (const int tasks = number(environment("SLURM_STEP_NUM_TASKS")); tasks > 1) {
+        return refuse(tasks, "Slurm", remedy_for_slurm(environment));
     }
-    // PMI-1 and PMI-2 launchers, Hydra among them.
-    if (const int tasks = number(environment("PMI_SIZE")); tasks > 1) {
-        return refuse(tasks, "a PMI launcher", "start them with a PMIx launcher, such as prterun");
+    for (const auto& launcher : other_launchers) {
+        if (const int tasks = number(environment(launcher.size_variable)); tasks > 1) {
+            return refuse(tasks, launcher.name,
+                          "start them with `srun --mpi=pmix` or another PMIx launcher, such as "
+                          "prterun");
+        }
     }
     return Launch::alone;
+}
+
+std::string alone_among_idle_tasks(const Environment& environment) {
+    if (environment("MPI_BRIDGE_ALONE") == "1" || environment("SLURM_STEP_NUM_TASKS")) return {};
+    const int tasks = number(environment("SLURM_NTASKS"));
+    if (tasks <= 1) return {};
+    return "this process runs alone as rank 0 of 1, though its Slurm job has " +
+           std::to_string(tasks) +
+           " tasks: start it with `srun --mpi=pmix` if it is to run in all of them, or set "
+           "MPI_BRIDGE_ALONE=1 to be told no more";
 }
 
 }  // namespace mpi_bridge

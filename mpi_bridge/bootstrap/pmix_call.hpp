@@ -14,10 +14,16 @@ namespace mpi_bridge {
 
 // The reply to a non-blocking PMIx call, awaited with a deadline of our own: servers differ in
 // whether they keep PMIX_TIMEOUT. The callback owns a reference, so a reply that comes after the
-// deadline finds its place and is dropped.
-template <typename Value>
+// deadline finds its place and is dropped. It also owns the question: PMIx_Get_nb keeps pointers to
+// its arguments until it calls back (seen with OpenPMIx 4.2.2).
+template <typename Question, typename Value>
 class PmixReply {
   public:
+    explicit PmixReply(Question question) : question_(std::move(question)) {}
+
+    // Valid as long as the reply is awaited.
+    [[nodiscard]] const Question& question() const { return question_; }
+
     // What to pass as cbdata; the callback must hand it to deliver() exactly once.
     [[nodiscard]] static void* ticket(const std::shared_ptr<PmixReply>& reply) {
         return new std::shared_ptr<PmixReply>(reply);
@@ -54,6 +60,7 @@ class PmixReply {
     }
 
   private:
+    const Question question_;
     std::mutex mutex_;
     std::condition_variable arrived_;
     pmix_status_t status_ = PMIX_ERR_TIMEOUT;

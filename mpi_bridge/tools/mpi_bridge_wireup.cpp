@@ -61,19 +61,24 @@ void say(const std::string& text) {
     std::fprintf(stderr, "mpi_bridge_wireup: %s\n", text.c_str());
 }
 
-std::string hints() {
+std::string how_to_start() {
     const auto type = mpi_bridge::process_environment("SLURM_MPI_TYPE");
     std::string text =
         "start the ranks with `srun --mpi=pmix` (`srun --mpi=list` shows what this "
         "Slurm offers)";
     if (type) text += "; this step was started with --mpi=" + *type;
-    return text + "; " + mpi_bridge::pmix_versions();
+    return text;
+}
+
+int complain(const std::string& text) {
+    say(text);
+    return failed;
 }
 
 int complain_about_size(int expected, int seen) {
-    say("expected " + std::to_string(expected) + (expected == 1 ? " rank" : " ranks") +
-        ", but each process sees " + std::to_string(seen) + ": " + hints());
-    return failed;
+    return complain("expected " + std::to_string(expected) + (expected == 1 ? " rank" : " ranks") +
+                    ", but each process sees " + std::to_string(seen) + ": " + how_to_start() +
+                    "; " + mpi_bridge::pmix_versions());
 }
 
 // The first rank that fails makes srun end the others: leave rank 0 the time to say why.
@@ -105,20 +110,21 @@ std::string meet_neighbour(mpi_bridge::Bootstrap& bootstrap) {
 
 int check(int expected) {
     const auto launch = mpi_bridge::detect_launch(mpi_bridge::process_environment);
-    const bool alone = !launch || *launch == mpi_bridge::Launch::alone;
-    if (alone && expected == 1 && launch) return 0;
-    if (alone) return speaks_for_all() ? complain_about_size(expected, 1) : fail_silently();
+    if (!launch) return speaks_for_all() ? complain(launch.error().text) : fail_silently();
+    if (*launch == mpi_bridge::Launch::alone) {
+        if (expected == 1) return 0;
+        return speaks_for_all() ? complain_about_size(expected, 1) : fail_silently();
+    }
 
-    auto bootstrap = mpi_bridge::connect_pmix();
+    auto bootstrap = mpi_bridge::connect_pmix(Deadline::in(patience));
     if (!bootstrap) {
-        say(bootstrap.error().text + "; " + hints());
-        return failed;
+        const int code = complain(bootstrap.error().text);
+        return bootstrap.error().status == MPIB_ERROR_TIMEOUT ? no_answer : code;
     }
     const auto& topology = (*bootstrap)->topology();
     if (topology.size != expected) {
         const bool speaks = topology.rank == 0 && speaks_for_all();
         const int seen = topology.size;
-        (*bootstrap)->close();
         return speaks ? complain_about_size(expected, seen) : fail_silently();
     }
     if (const auto fault = meet_neighbour(**bootstrap); !fault.empty()) {

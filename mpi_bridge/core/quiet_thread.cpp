@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/quiet_thread.hpp"
+
+#include <csignal>
+#include <utility>
+
+namespace mpi_bridge {
+namespace {
+
+// A thread inherits the mask of the one that starts it, so the starter blocks signals meanwhile.
+class SignalsBlocked {
+  public:
+    SignalsBlocked() {
+        sigset_t blocked;
+        sigfillset(&blocked);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP})
+            sigdelset(&blocked, fault);
+        pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+    }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  private:
+    sigset_t before_{};
+};
+
+}  // namespace
+
+std::thread start_quiet_thread(std::function<void()> body) {
+    const SignalsBlocked blocked;
+    return std::thread(std::move(body));
+}
+
+}  // namespace mpi_bridge
