@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -20,7 +16,7 @@
 
 namespace mpi_bridge {
 
-class Ensemble;
+class ProcessSets;
 
 // What the engine stands on.
 struct EngineParts {
@@ -86,8 +82,7 @@ class Engine {
     void shutdown();
 
   private:
-    class State;
-    std::unique_ptr<State> state_;
+    std::unique_ptr<ProcessSets> sets_;
 };
 
 }  // namespace mpi_bridge

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.hpp"
+
+#include "engine/descriptor.hpp"
+#include "engine/ensemble.hpp"
+#include "engine/operation_check.hpp"
+#include "engine/process_sets.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// How long what runs may take to end well at shutdown, and how long when its connections are gone.
+constexpr Seconds longest_end{2};
+constexpr Seconds longest_broken_end{10};
+
+tl::unexpected<Failure> unknown_handle() {
+    return fail(MPIB_ERROR_INVALID_ARGUMENT, "the handle is unknown, or was released");
+}
+
+}  // namespace
+
+Engine::Engine(EngineParts parts) : sets_(std::make_unique<ProcessSets>(std::move(parts))) {}
+
+Engine::~Engine() {
+    shutdown();
+}
+
+Outcome<mpib_handle> Engine::submit(const mpib_operation& operation) {
+    auto ensemble = sets_->serving(operation);
+    if (!ensemble) return pass_on(std::move(ensemble));
+    return (*ensemble)->submit(operation);
+}
+
+Done Engine::call(const mpib_operation& operation) {
+    auto ensemble = sets_->serving(operation);
+    if (!ensemble) return pass_on(std::move(ensemble));
+    mpib_operation waited_for = operation;
+    waited_for.flags |= MPIB_WAITED_FOR;
+    return (*ensemble)->call(waited_for);
+}
+
+std::optional<bool> Engine::poll(mpib_handle handle) {
+    const auto found = sets_->find(handle);
+    return found ? found->ensemble->poll(found->handle) : std::nullopt;
+}
+
+Done Engine::wait(mpib_handle handle, double seconds) {
+    const auto found = sets_->find(handle);
+    return found ? found->ensemble->wait(found->handle, seconds) : unknown_handle();
+}
+
+Outcome<mpib_result> Engine::result(mpib_handle handle) {
+    const auto found = sets_->find(handle);
+    return found ? found->ensemble->result(found->handle) : unknown_handle();
+}
+
+Done Engine::release(mpib_handle handle) {
+    const auto found = sets_->find(handle);
+    return found ? found->ensemble->release(found->handle) : unknown_handle();
+}
+
+Outcome<int> Engine::join() {
+    mpib_operation operation{};
+    operation.struct_bytes = sizeof operation;
+    operation.kind = MPIB_JOIN;
+    operation.name = "mpib_join";
+    const auto handle = submit(operation);
+    if (!handle) return tl::unexpected(handle.error());
+    const Done done = wait(*handle, 0);
+    const auto result = this->result(*handle);
+    (void)release(*handle);
+    if (!done) return tl::unexpected(done.error());
+    if (!result) return tl::unexpected(result.error());
+    return result->last_joined;
+}
+
+Outcome<int> Engine::add_process_set(std::span<const int> ranks) {
+    Descriptor change;
+    change.kind = Kind::add_process_set;
+    change.shape.assign(ranks.begin(), ranks.end());
+    return sets_->change(change);
+}
+
+Done Engine::remove_process_set(int id) {
+    Descriptor change;
+    change.kind = Kind::remove_process_set;
+    change.shape.push_back(id);
+    const auto changed = sets_->change(change);
+    if (!changed) return tl::unexpected(changed.error());
+    return {};
+}
+
+std::optional<int> Engine::process_set_rank(int id) const {
+    return sets_->own_index(id);
+}
+
+std::optional<std::vector<int>> Engine::process_set_ranks(int id) const {
+    return sets_->ranks(id);
+}
+
+std::vector<int> Engine::process_set_ids() const {
+    return sets_->ids();
+}
+
+void Engine::fail_all(const Failure& failure) {
+    sets_->fail_all(failure);
+}
+
+void Engine::shutdown() {
+    const Failure failure{MPIB_ERROR_NOT_INITIALIZED,
+                          "mpib_finalize was called while the operation was in flight"};
+    sets_->stop(failure);
+    if (sets_->ended(Deadline::in(longest_end))) return;
+    sets_->fail_all(failure);
+    (void)sets_->ended(Deadline::in(longest_broken_end));
+}
+
+}  // namespace mpi_bridge

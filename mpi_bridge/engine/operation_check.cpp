@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/operation_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <fmt/core.h>
+
+#include "engine/descriptor.hpp"
+#include "engine/device.hpp"
+#include "reduce/reduction.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+constexpr std::size_t longest_name = 4096;
+constexpr int most_dimensions = 64;
+
+bool known_kind(mpib_kind kind) {
+    const auto value = static_cast<unsigned>(kind);
+    return value < MPIB_KIND_COUNT;
+}
+
+bool reduces(mpib_kind kind) {
+    return kind == MPIB_ALLREDUCE || kind == MPIB_REDUCE || kind == MPIB_REDUCE_SCATTER;
+}
+
+// What is wrong, or "".
+std::string fault_in_shape(const mpib_operation& operation, std::size_t element_bytes) {
+    if (operation.dimensions < 0 || operation.dimensions > most_dimensions)
+        return fmt::format("{} dimensions; 0 to {} are allowed", operation.dimensions,
+                           most_dimensions);
+    if (operation.dimensions != 0 && operation.shape == nullptr) return "shape is NULL";
+    constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+    std::size_t bytes = element_bytes;
+    for (int dimension = 0; dimension < operation.dimensions; ++dimension) {
+        const std::int64_t length = operation.shape[dimension];
+        if (length < 0) return fmt::format("dimension {} is {}", dimension, length);
+        if (length != 0 && bytes > most / static_cast<std::size_t>(length))
+            return "the tensor is larger than memory";
+        bytes *= static_cast<std::size_t>(length);
+    }
+    return {};
+}
+
+std::size_t bytes_in(const mpib_operation& operation, std::size_t element_bytes) {
+    std::size_t bytes = element_bytes;
+    for (int dimension = 0; dimension < operation.dimensions; ++dimension)
+        bytes *= static_cast<std::size_t>(operation.shape[dimension]);
+    return bytes;
+}
+
+std::string fault_in_reduction(const mpib_operation& operation) {
+    if (find_reduction(operation.datatype, operation.op) == nullptr)
+        return why_no_reduction(operation.datatype, operation.op);
+    if (!std::isfinite(operation.prescale) || !std::isfinite(operation.postscale))
+        return "a scale factor is not finite";
+    const bool scales = (operation.prescale != 0 && operation.prescale != 1) ||
+                        (operation.postscale != 0 && operation.postscale != 1);
+    if (scales && operation.datatype == MPIB_BOOL) return "MPIB_BOOL cannot be scaled";
+    return {};
+}
+
+std::string fault_in_root(const mpib_operation& operation, const Group& group) {
+    if (std::binary_search(group.ranks.begin(), group.ranks.end(), operation.root)) return {};
+    return fmt::format("root {} is not a member of the process set", operation.root);
+}
+
+std::string fault_in_splits(const mpib_operation& operation, const Group& group) {
+    const std::int64_t rows = operation.dimensions == 0 ? 1 : operation.shape[0];
+    if (operation.splits == nullptr) {
+        if (rows % group.size() == 0) return {};
+        return fmt::format("{} rows cannot be split evenly between {} ranks; pass splits", rows,
+                           group.size());
+    }
+    std::int64_t left = rows;
+    for (int member = 0; member < group.size(); ++member) {
+        const std::int64_t part = operation.splits[member];
+        if (part < 0) return fmt::format("splits[{}] is {}", member, part);
+        if (part > left) return fmt::format("splits add up to more than {} rows", rows);
+        left -= part;
+    }
+    return left == 0 ? std::string()
+                     : fmt::format("splits add up to {} of {} rows", rows - left, rows);
+}
+
+std::string fault_in_memory(const mpib_operation& operation, const Group& group,
+                            std::size_t bytes) {
+    if (bytes != 0 && operation.send == nullptr) {
+        const bool receives_only =
+            operation.kind == MPIB_BROADCAST &&
+            group.ranks[static_cast<std::size_t>(group.own)] != operation.root;
+        if (!receives_only) return "send is NULL";
+    }
+    if (bytes != 0 && operation.recv == nullptr) {
+        const bool is_root = group.ranks[static_cast<std::size_t>(group.own)] == operation.root;
+        if (operation.kind == MPIB_ALLREDUCE || operation.kind == MPIB_BROADCAST ||
+            (operation.kind == MPIB_REDUCE && is_root)) {
+            return "recv is NULL";
+        }
+    }
+    return {};
+}
+
+std::string fault_in(const mpib_operation& operation, const Group& group) {
+    if (operation.kind == MPIB_BARRIER || operation.kind == MPIB_JOIN) return {};
+    const std::size_t element_bytes = datatype_bytes(operation.datatype);
+    if (element_bytes == 0)
+        return fmt::format("datatype {} is unknown", static_cast<int>(operation.datatype));
+    std::string fault = fault_in_shape(operation, element_bytes);
+    if (fault.empty() && reduces(operation.kind)) fault = fault_in_reduction(operation);
+    if (fault.empty() && (operation.kind == MPIB_BROADCAST || operation.kind == MPIB_REDUCE))
+        fault = fault_in_root(operation, group);
+    if (fault.empty() && operation.kind == MPIB_ALLTOALL) fault = fault_in_splits(operation, group);
+    if (fault.empty())
+        fault = fault_in_memory(operation, group, bytes_in(operation, element_bytes));
+    return fault;
+}
+
+}  // namespace
+
+Done check_operation(const mpib_operation& operation, const Group& group) {
+    const auto refuse = [&](std::string_view what) {
+        const std::string_view kind = known_kind(operation.kind)
+                                          ? name_of(static_cast<Kind>(operation.kind))
+                                          : std::string_view("operation");
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    operation.name == nullptr
+                        ? fmt::format("{}: {}", kind, what)
+                        : fmt::format("{} \"{}\": {}", kind, operation.name, what));
+    };
+    if (!known_kind(operation.kind))
+        return refuse(fmt::format("kind {} is unknown", static_cast<int>(operation.kind)));
+    if (operation.name != nullptr && std::string_view(operation.name).size() > longest_name)
+        return refuse("the name is too long");
+    if (operation.name != nullptr && *operation.name == '\0') return refuse("the name is empty");
+    if (operation.group != nullptr && *operation.group != '\0' && operation.group_size < 1)
+        return refuse("group_size must be at least 1");
+    if (auto memory = check_memory(operation); !memory) return refuse(memory.error().text);
+    const std::string fault = fault_in(operation, group);
+    if (!fault.empty()) return refuse(fault);
+    return {};
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/process_sets.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/core.h>
+
+#include "engine/operation_check.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+tl::unexpected<Failure> invalid(std::string text) {
+    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::move(text));
+}
+
+}  // namespace
+
+ProcessSets::ProcessSets(EngineParts parts) : parts_(std::move(parts)), by_number_(most_ensembles) {
+    sets_[MPIB_WORLD].ranks = parts_.world.ranks;
+    sets_[MPIB_WORLD].own_index = parts_.world.own;
+    ensembles_.push_back(std::make_unique<Ensemble>(*this, MPIB_WORLD, 0, parts_.world));
+    sets_[MPIB_WORLD].ensemble = ensembles_.back().get();
+    by_number_[0] = serving_[MPIB_WORLD] = ensembles_.back().get();
+    ensembles_made_ = 1;
+}
+
+ProcessSets::~ProcessSets() = default;
+
+Outcome<Ensemble*> ProcessSets::serving(const mpib_operation& operation) {
+    if (operation.struct_bytes != sizeof operation) {
+        return invalid(fmt::format("struct_bytes of the operation is {}, not {}; was the program "
+                                   "compiled with another mpi_bridge_engine.h",
+                                   operation.struct_bytes, sizeof operation));
+    }
+    const int id = operation.process_set;
+    Ensemble* ensemble =
+        id < 0 || id >= most ? nullptr : serving_[static_cast<std::size_t>(id)].load();
+    if (ensemble == nullptr) {
+        return invalid(ranks(id) ? fmt::format("this rank is no member of process set {}", id)
+                                 : fmt::format("process set {} is unknown", id));
+    }
+    if (operation.kind == MPIB_JOIN && id != MPIB_WORLD)
+        return invalid("only the world can be joined");
+    if (auto good = check_operation(operation, ensemble->group()); !good)
+        return pass_on(std::move(good));
+    return ensemble;
+}
+
+std::optional<ProcessSets::Found> ProcessSets::find(mpib_handle handle) {
+    const auto unpacked = Handle::unpack(handle);
+    if (!unpacked) return std::nullopt;
+    Ensemble* ensemble = by_number_[unpacked->ensemble].load();
+    if (ensemble == nullptr) return std::nullopt;
+    return Found{ensemble, *unpacked};
+}
+
+Outcome<int> ProcessSets::change(const Descriptor& change) {
+    const std::lock_guard one_at_a_time(changing_);
+    return sets_[MPIB_WORLD].ensemble->change_process_sets(change);
+}
+
+Outcome<int> ProcessSets::change_process_sets(const Descriptor& change) {
+    if (change.kind == Kind::add_process_set) return add(change);
+    return remove(static_cast<int>(change.shape.front()));
+}
+
+Group ProcessSets::group_of(const std::vector<int>& ranks) const {
+    Group group;
+    group.ranks = ranks;
+    std::map<int, int> hosts;  // the world's number of a host to the group's
+    for (const int rank : ranks) {
+        const int host = parts_.world.hosts[static_cast<std::size_t>(rank)];
+        group.hosts.push_back(hosts.emplace(host, static_cast<int>(hosts.size())).first->second);
+    }
+    const int own = parts_.world.ranks[static_cast<std::size_t>(parts_.world.own)];
+    const auto at = std::lower_bound(ranks.begin(), ranks.end(), own);
+    group.own = at != ranks.end() && *at == own ? static_cast<int>(at - ranks.begin()) : -1;
+    return group;
+}
+
+Outcome<int> ProcessSets::add(const Descriptor& change) {
+    const std::vector<int> ranks(change.shape.begin(), change.shape.end());
+    const int world_size = parts_.world.size();
+    const bool sorted = std::adjacent_find(ranks.begin(), ranks.end(),
+                                           [](int a, int b) { return a >= b; }) == ranks.end();
+    if (ranks.empty() || !sorted || ranks.front() < 0 || ranks.back() >= world_size) {
+        return invalid(fmt::format("a process set needs one or more ranks, ascending, from 0 to {}",
+                                   world_size - 1));
+    }
+    Ensemble* ensemble = nullptr;
+    int id = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        if (failure_) return tl::unexpected(*failure_);
+        for (int other = 0; other < most; ++other) {
+            if (sets_[static_cast<std::size_t>(other)].ranks == ranks)
+                return invalid(fmt::format("process set {} has these ranks already", other));
+        }
+        // Not the lowest, so that an id is not soon used again for another set.
+        int tries = 0;
+        id = latest_id_;
+        do {
+            id = id % (most - 1) + 1;
+        } while (!sets_[static_cast<std::size_t>(id)].ranks.empty() && ++tries < most);
+        if (!sets_[static_cast<std::size_t>(id)].ranks.empty())
+            return invalid(fmt::format("{} process sets exist; no more are possible", most - 1));
+        latest_id_ = id;
+        Set& set = sets_[static_cast<std::size_t>(id)];
+        const Group group = group_of(ranks);
+        if (group.own >= 0) {
+            if (ensembles_.size() == most_ensembles)
+                return invalid("no more process sets can be made in this job");
+            const auto number = static_cast<std::uint32_t>(ensembles_.size());
+            ensembles_.push_back(std::make_unique<Ensemble>(*this, id, number, group));
+            ensemble = ensembles_.back().get();
+            by_number_[number] = ensemble;
+            ++ensembles_made_;
+        }
+        set = {ranks, group.own, ensemble};
+        serving_[static_cast<std::size_t>(id)] = ensemble;
+    }
+    if (ensemble != nullptr) ensemble->start();
+    return id;
+}
+
+Outcome<int> ProcessSets::remove(int id) {
+    Ensemble* ensemble = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        if (id == MPIB_WORLD) return invalid("the world cannot be removed");
+        if (id < 0 || id >= most || sets_[static_cast<std::size_t>(id)].ranks.empty())
+            return invalid(fmt::format("process set {} is unknown", id));
+        ensemble = sets_[static_cast<std::size_t>(id)].ensemble;
+        sets_[static_cast<std::size_t>(id)] = Set{};
+        serving_[static_cast<std::size_t>(id)] = nullptr;
+    }
+    if (ensemble != nullptr) ensemble->close();
+    return id;
+}
+
+std::optional<int> ProcessSets::own_index(int id) const {
+    const std::lock_guard lock(mutex_);
+    if (id < 0 || id >= most || sets_[static_cast<std::size_t>(id)].ranks.empty())
+        return std::nullopt;
+    return sets_[static_cast<std::size_t>(id)].own_index;
+}
+
+std::optional<std::vector<int>> ProcessSets::ranks(int id) const {
+    const std::lock_guard lock(mutex_);
+    if (id < 0 || id >= most || sets_[static_cast<std::size_t>(id)].ranks.empty())
+        return std::nullopt;
+    return sets_[static_cast<std::size_t>(id)].ranks;
+}
+
+std::vector<int> ProcessSets::ids() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> ids;
+    for (int id = 0; id < most; ++id) {
+        if (!sets_[static_cast<std::size_t>(id)].ranks.empty()) ids.push_back(id);
+    }
+    return ids;
+}
+
+std::vector<Ensemble*> ProcessSets::all() {
+    const std::lock_guard lock(mutex_);
+    std::vector<Ensemble*> all;
+    for (const auto& each : ensembles_)
+        all.push_back(each.get());
+    return all;
+}
+
+void ProcessSets::stop(const Failure& failure) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = failure;
+    }
+    for (Ensemble* each : all())
+        each->stop(failure);
+}
+
+bool ProcessSets::ended(Deadline deadline) {
+    bool all_ended = true;
+    for (Ensemble* each : all())
+        all_ended = each->ended(deadline) && all_ended;
+    return all_ended;
+}
+
+void ProcessSets::fail_all(const Failure& failure) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (failed_) return;
+        failed_ = true;
+        if (!failure_) failure_ = failure;
+    }
+    for (Ensemble* each : all())
+        each->abandon(failure);
+    parts_.on_failure(failure);
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+namespace mpi_bridge {
+
+// Watches what is executed until it sees a step: a sequence of operations, each of them once, that
+// has all the operations of the sequence before it. Names that come once in a job (the first
+// broadcasts) or not in every step keep a sequence from being the step, or are left out of it.
+//
+// Every member feeds the same executions and so sees the same step at the same time.
+class Recorder {
+  public:
+    struct Execution {
+        std::uint32_t id = 0;
+        std::uint64_t serial = 0;
+    };
+
+    void executed(Execution execution);
+
+    // The step, in the order of its execution, if a whole one has just been executed; to be asked
+    // when nothing is under way that was agreed together with it.
+    [[nodiscard]] std::optional<std::vector<Execution>> step() const;
+
+    // Forgets all.
+    void restart();
+
+  private:
+    std::vector<Execution> current_;
+    std::unordered_set<std::uint32_t> in_current_;
+    std::unordered_set<std::uint32_t> previous_;  // empty: there was no whole sequence before
+};
+
+}  // namespace mpi_bridge
