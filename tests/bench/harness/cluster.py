@@ -50,33 +50,28 @@ class TestCluster:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def run(self, command: Command, seconds: int, user: str = "alice") -> Answer:
-        """Runs the command and waits for it; after so many seconds it is ended."""
+    def run(
+        self, command: Command, seconds: int, user: str = "alice", source: Path = Path(os.devnull)
+    ) -> Answer:
+        """Runs the command with `source` as its input; after so many seconds it is ended."""
         settings = [word for each in command.environment for word in ("--env", each)]
         argv = [
             *(str(_MINICLUSTER), "exec", "--name", self._name, "--user", user),
             *("--host", command.host, *settings, "--"),
             *("timeout", "--kill-after=10", str(seconds), *command.words),
         ]
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
+        with source.open("rb") as stdin:
+            done = subprocess.run(argv, stdin=stdin, capture_output=True, text=True, check=False)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def copy(self, files: Sequence[Path]) -> None:
         """Puts files of the machine, executable, into the directory PROGRAMS of all hosts."""
-        self._must(Command(("mkdir", "-p", PROGRAMS)))
+        script = 'mkdir -p "$1" && cat > "$1/$2" && chmod 755 "$1/$2"'
         for file in files:
-            with file.open("rb") as content:
-                target = f"{PROGRAMS}/{file.name}"
-                argv = [str(_MINICLUSTER), "exec", "--name", self._name, "--user", "root", "--"]
-                script = 'cat > "$1" && chmod 755 "$1"'
-                subprocess.run([*argv, "sh", "-c", script, "sh", target], stdin=content, check=True)
-
-    def _must(self, command: Command) -> None:
-        answer = self.run(command, 30, "root")
-        if answer.code != 0:
-            raise BenchError(f"{command.text()}: {answer.complaint()}")
+            command = Command(("sh", "-c", script, "sh", PROGRAMS, file.name))
+            answer = self.run(command, 60, "root", file)
+            if answer.code != 0:
+                raise BenchError(f"{file} cannot be copied to the cluster: {answer.complaint()}")
 
 
 @contextmanager
@@ -84,7 +79,9 @@ def started(name: str, hosts: int) -> Iterator[TestCluster]:
     """A cluster of so many hosts, ended afterwards."""
     if os.geteuid() != 0:
         raise BenchError("the test cluster needs root")
-    subprocess.run([str(_MINICLUSTER), "up", "-n", str(hosts), "--name", name], check=True)
+    up = [str(_MINICLUSTER), "up", "-n", str(hosts), "--name", name]
+    if subprocess.run(up, check=False).returncode != 0:
+        raise BenchError(f"the test cluster {name} does not start")
     try:
         yield TestCluster(name)
     finally:
@@ -97,7 +94,9 @@ def build(directory: Path, target: str) -> None:
         raise BenchError(
             f"{directory} is no build directory; run: cmake --preset release -B {directory}"
         )
-    subprocess.run(["cmake", "--build", str(directory), "--target", target], check=True)
+    done = subprocess.run(["cmake", "--build", str(directory), "--target", target], check=False)
+    if done.returncode != 0:
+        raise BenchError(f"the target {target} does not build in {directory}")
 
 
 def built_files(directory: Path, part: str) -> list[Path]:

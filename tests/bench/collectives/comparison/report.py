@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from . import targets
 from .blocks import Run
 from .cases import Candidate, Case
 from .words import quantity, size_name
 
-BEGIN = "<!-- allreduce: written by tests/bench/collectives/run -->"
-END = "<!-- allreduce: end -->"
 _KIB = 1024
 
 
@@ -73,12 +69,3 @@ def markdown(run: Run, images: str) -> str:
 
 def picture(case: Case) -> str:
     return f"allreduce-{case.key}.svg"
-
-
-def replace_section(document: Path, section: str) -> None:
-    """Puts the section between its two marks in the document, which must have them."""
-    before, begin, rest = document.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{document} has no lines {BEGIN} and {END}")
-    document.write_text(f"{before}{BEGIN}\n\n{section}\n{END}{after}")
