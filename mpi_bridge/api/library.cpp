@@ -83,6 +83,9 @@ Done Library::join_step() {
     auto settings = settings_from_environment();
     if (!settings) return pass_on(std::move(settings));
     settings_ = std::move(*settings);
+    auto engine_wishes = engine_settings(process_environment);
+    if (!engine_wishes) return pass_on(std::move(engine_wishes));
+    engine_settings_ = *engine_wishes;
     // Registered before the connection exists, so that no way out of the process misses it.
     if (!exit_handler_set_) exit_handler_set_ = std::atexit(at_exit) == 0;
     owner_ = getpid();
@@ -108,8 +111,9 @@ Done Library::join_step() {
     if (!direct) return pass_on(std::move(direct));
     direct_ = std::move(*direct);
 
+    make_engine();
+
     trace().counters.reset();
-    broken_.reset();
     launcher_ = bootstrap_.get();
     topology_ = &topologies_.emplace_back(bootstrap_->topology());
     return {};
@@ -128,13 +132,44 @@ Outcome<std::unique_ptr<Communicator>> Library::open_communicator(Group group, C
     options.channel = channel;
     options.shared_memory = channel.lane != Channel::Lane::control;
     options.heap = heap_.get();
+    options.registry = &communicators_;
     options.settings = settings_;
     return Communicator::open(*transport_, std::move(options));
+}
+
+void Library::make_engine() {
+    failure_.reset();
+    broken_ = false;
+    EngineParts parts;
+    parts.world = everybody();
+    parts.open = [this](const Group& group, Channel::Lane lane, unsigned id) {
+        return open_communicator(group, {lane, id});
+    };
+    parts.wake = [this] { transport_->wake(); };
+    parts.allocate = [this](std::size_t bytes) {
+        if (heap_ == nullptr) return Bytes();
+        auto memory = heap_->allocate(bytes);
+        return memory ? Bytes(static_cast<std::byte*>(*memory), bytes) : Bytes();
+    };
+    parts.free = [this](Bytes memory) { heap_->free(memory.data()); };
+    parts.timeout = [this] { return timeout(); };
+    parts.on_failure = [this](const Failure& failure) { break_off(failure); };
+    parts.trace = &trace();
+    parts.settings = engine_settings_;
+    engine_ = std::make_unique<Engine>(std::move(parts));
+    engine_in_use_ = engine_.get();
+}
+
+Engine* Library::engine() const {
+    return in_child ? nullptr : engine_in_use_.load();
 }
 
 void Library::leave_step() {
     topology_ = nullptr;
     launcher_ = nullptr;
+    if (engine_ != nullptr) engine_->shutdown();
+    engine_in_use_ = nullptr;
+    engine_.reset();
     direct_.reset();
     heap_.reset();
     if (transport_ != nullptr) transport_->close(Deadline::in(longest_goodbye));
@@ -201,15 +236,16 @@ Done Library::release(void* memory) {
     return fail(MPIB_ERROR_INVALID_ARGUMENT, "mpib_free: the pointer is not from mpib_alloc");
 }
 
-Done Library::admit(const Identity& identity) const {
+Done Library::admit(const Identity& identity) {
     if (topology_.load() == nullptr || in_child) {
         return fail(MPIB_ERROR_NOT_INITIALIZED,
                     std::string(identity.name) + ": call mpib_init first");
     }
     if (broken_) {
-        return fail(broken_->status,
+        const std::lock_guard lock(failure_mutex_);
+        return fail(failure_->status,
                     std::string(identity.name) +
-                        ": refused, because an earlier call failed: " + broken_->text);
+                        ": refused, because an earlier call failed: " + failure_->text);
     }
     return {};
 }
@@ -235,9 +271,15 @@ void Library::end(const Identity& identity, const Done& done, Clock::duration ti
 }
 
 void Library::break_off(const Failure& failure) {
-    broken_ = failure;
-    direct_->abandon();
+    {
+        const std::lock_guard lock(failure_mutex_);
+        if (failure_) return;
+        failure_ = failure;
+        broken_ = true;
+    }
+    communicators_.abandon_all();
     transport_->abandon();
+    if (Engine* engine = engine_in_use_; engine != nullptr) engine->fail_all(failure);
 }
 
 }  // namespace mpi_bridge

@@ -13,8 +13,10 @@
 #include "api/guard.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "collectives/communicator.hpp"
+#include "collectives/communicator_registry.hpp"
 #include "core/deadline.hpp"
 #include "core/settings.hpp"
+#include "engine/engine.hpp"
 #include "mpi_bridge_engine.h"
 #include "shm/heap.hpp"
 #include "transport/transport.hpp"
@@ -39,6 +41,9 @@ class Library {
     // Memory in this process's shared heap; see mpib_alloc().
     [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
     [[nodiscard]] Done release(void* memory);
+
+    // nullptr when not initialised, or in a child made by fork().
+    [[nodiscard]] Engine* engine() const;
 
     // A blocking collective call, for its messages, for the check that all ranks make the same, and
     // for the counters.
@@ -72,9 +77,12 @@ class Library {
     [[nodiscard]] Group everybody() const;
     [[nodiscard]] Outcome<std::unique_ptr<Communicator>> open_communicator(Group group,
                                                                            Channel channel);
-    [[nodiscard]] Done admit(const Identity& identity) const;
+    [[nodiscard]] Done admit(const Identity& identity);
     [[nodiscard]] bool begin(const Identity& identity);
     void end(const Identity& identity, const Done& done, Clock::duration time);
+    void make_engine();
+    // The first failure of any call, which ends all. Without mutex_, which a call may hold that
+    // waits for what is broken off here.
     void break_off(const Failure& failure);
     [[nodiscard]] Seconds timeout() const;
     void leave_step();
@@ -83,11 +91,17 @@ class Library {
     std::timed_mutex mutex_;
     std::unique_ptr<Bootstrap> bootstrap_;
     std::unique_ptr<Transport> transport_;
-    std::unique_ptr<SharedHeap> heap_;      // must outlive the communicators
+    std::unique_ptr<SharedHeap> heap_;  // must outlive the communicators
+    CommunicatorRegistry communicators_;
     std::unique_ptr<Communicator> direct_;  // of all ranks, for blocking calls
     Settings settings_;
+    EngineSettings engine_settings_;
     unsigned small_calls_ = 0;
-    std::optional<Failure> broken_;
+    std::unique_ptr<Engine> engine_;
+    std::atomic<Engine*> engine_in_use_{nullptr};
+    std::mutex failure_mutex_;
+    std::optional<Failure> failure_;
+    std::atomic<bool> broken_{false};
     bool left_for_good_ = false;
     bool exit_handler_set_ = false;
     pid_t owner_ = 0;  // the process that initialised; a forked child must not speak for it

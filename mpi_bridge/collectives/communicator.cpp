@@ -2,14 +2,18 @@
 #include "collectives/communicator.hpp"
 
 #include <atomic>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "collectives/collectives.hpp"
+#include "collectives/communicator_registry.hpp"
 #include "collectives/hierarchical.hpp"
 #include "collectives/layout.hpp"
 #include "collectives/node_stage_opening.hpp"
 #include "core/log.hpp"
+#include "select/measurement.hpp"
+#include "select/selected.hpp"
 #include "select/selection.hpp"
 #include "shm/even_slice.hpp"
 
@@ -20,16 +24,30 @@ namespace {
 // steps through shared memory but keeps no rank idle.
 constexpr std::size_t slices_from_bytes = 64UL * 1024;
 
+std::size_t sum_of(std::span<const std::size_t> counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
 class CommunicatorImplementation final : public Communicator {
   public:
-    CommunicatorImplementation(Transport& transport, Options options, AllreduceTable table)
+    // The model is measured when it is first needed, unless one is given.
+    CommunicatorImplementation(Transport& transport, Options options, Selection selection,
+                               bool measure)
         : transport_(transport),
           options_(std::move(options)),
           layout_(make_layout(options_.group)),
           leaders_(layout_.leads() ? part_of(options_.group, layout_.leaders) : Group{}),
           across_(part_of(options_.group, layout_.across)),
-          allreduce_(std::move(table)),
-          stage_is_due_(options_.shared_memory && layout_.shared) {}
+          selection_(std::move(selection)),
+          stage_is_due_(options_.shared_memory && layout_.shared),
+          model_is_due_(measure) {
+        if (options_.registry != nullptr) options_.registry->enter(*this);
+    }
+    CommunicatorImplementation(const CommunicatorImplementation&) = delete;
+    CommunicatorImplementation& operator=(const CommunicatorImplementation&) = delete;
+    ~CommunicatorImplementation() override {
+        if (options_.registry != nullptr) options_.registry->leave(*this);
+    }
 
     [[nodiscard]] const Group& group() const override { return options_.group; }
 
@@ -56,7 +74,13 @@ class CommunicatorImplementation final : public Communicator {
     [[nodiscard]] Done prepare(const Call& call) {
         return stage_is_due_ ? open_stage(call) : Done();
     }
+    // The same, and sees to it that there is a model to choose algorithms by.
+    [[nodiscard]] Done prepare_to_choose(const Call& call) {
+        if (auto done = prepare(call); !done || !model_is_due_ || on_one_node()) return done;
+        return measure_network(call);
+    }
     [[nodiscard]] Done open_stage(const Call& call);
+    [[nodiscard]] Done measure_network(const Call& call);
     [[nodiscard]] bool on_one_node() const { return stage_ != nullptr && layout_.host_count == 1; }
     [[nodiscard]] Conversation converse(const Call& call, const Group& group);
     [[nodiscard]] Conversation converse(const Call& call) {
@@ -64,8 +88,7 @@ class CommunicatorImplementation final : public Communicator {
         return converse(call, options_.group);
     }
     [[nodiscard]] Done allreduce_flat(Conversation& talk, const Reducer& reducer,
-                                      const std::byte* send, std::byte* recv,
-                                      std::size_t count) const;
+                                      const std::byte* send, std::byte* recv, std::size_t count);
     template <typename Body>
     [[nodiscard]] Done with_hierarchy(const Call& call, Body&& body);
     [[nodiscard]] Done reduce_scatter_on_node(const Call& call, const Reduction& reduction,
@@ -78,8 +101,9 @@ class CommunicatorImplementation final : public Communicator {
     Layout layout_;
     Group leaders_;
     Group across_;
-    AllreduceTable allreduce_;
+    Selection selection_;
     bool stage_is_due_;
+    bool model_is_due_;
     std::unique_ptr<NodeStage> owned_stage_;
     std::atomic<NodeStage*> stage_{nullptr};  // for abandon(), which any thread may call
     Scratch scratch_;
@@ -108,6 +132,29 @@ Done CommunicatorImplementation::open_stage(const Call& call) {
     return {};
 }
 
+Done CommunicatorImplementation::measure_network(const Call& call) {
+    model_is_due_ = false;
+    Call measuring = call;
+    measuring.name = "measuring the network";
+    measuring.agreement = 0;
+    ++sequence_;
+    // What a node's leader measures, with all other leaders, holds for its node.
+    Model model = selection_.model();
+    if (owned_stage_ == nullptr || layout_.leads()) {
+        Conversation talk = converse(measuring, owned_stage_ == nullptr ? group() : leaders_);
+        auto measured = measure(talk);
+        if (!measured) return pass_on(std::move(measured));
+        model = *measured;
+    }
+    if (owned_stage_ != nullptr) {
+        const Bytes bytes = std::as_writable_bytes(std::span(&model, 1));
+        auto shown = owned_stage_->broadcast({measuring.name, 0, call.patience}, bytes, 0);
+        if (!shown) return shown;
+    }
+    selection_ = Selection(model, selection_);
+    return {};
+}
+
 Conversation CommunicatorImplementation::converse(const Call& call, const Group& group) {
     Conversation::Call in_flight;
     in_flight.name = call.name;
@@ -131,11 +178,9 @@ Done CommunicatorImplementation::finished(Done done) {
 
 Done CommunicatorImplementation::allreduce_flat(Conversation& talk, const Reducer& reducer,
                                                 const std::byte* send, std::byte* recv,
-                                                std::size_t count) const {
-    const auto algorithm = allreduce_.choose(count * reducer.value_bytes());
-    return algorithm == AllreduceAlgorithm::ring
-               ? allreduce_ring(talk, reducer, send, recv, count)
-               : allreduce_recursive_doubling(talk, reducer, send, recv, count);
+                                                std::size_t count) {
+    const auto algorithm = selection_.allreduce(count * reducer.value_bytes(), talk.size());
+    return run_allreduce(algorithm, talk, reducer, send, recv, count);
 }
 
 template <typename Body>
@@ -154,8 +199,8 @@ Done CommunicatorImplementation::with_hierarchy(const Call& call, Body&& body) {
         [this](Conversation& talk, const Reducer& reducer, std::byte* values, std::size_t count) {
             return allreduce_flat(talk, reducer, values, values, count);
         },
-        [](Conversation& talk, Bytes data, int root) {
-            return broadcast_binomial(talk, data, root);
+        [this](Conversation& talk, Bytes data, int root) {
+            return run_broadcast(selection_.broadcast(data.size(), talk.size()), talk, data, root);
         }};
     return finished(body(hierarchy));
 }
@@ -163,7 +208,7 @@ Done CommunicatorImplementation::with_hierarchy(const Call& call, Body&& body) {
 Done CommunicatorImplementation::allreduce(const Call& call, const Reduction& reduction,
                                            const std::byte* send, std::byte* recv,
                                            std::size_t count) {
-    if (auto done = prepare(call); !done) return done;
+    if (auto done = prepare_to_choose(call); !done) return done;
     if (on_one_node()) {
         return owned_stage_->allreduce({call.name, call.agreement, call.patience}, reduction, send,
                                        recv, count);
@@ -182,10 +227,11 @@ Done CommunicatorImplementation::allreduce(const Call& call, const Reduction& re
 Done CommunicatorImplementation::reduce(const Call& call, const Reduction& reduction,
                                         const std::byte* send, std::byte* recv, std::size_t count,
                                         int root) {
-    if (auto done = prepare(call); !done) return done;
+    if (auto done = prepare_to_choose(call); !done) return done;
     if (owned_stage_ == nullptr) {
         Conversation talk = converse(call);
-        return finished(reduce_binomial(talk, reduction, send, recv, count, root));
+        const auto algorithm = selection_.reduce(count * reduction.element_bytes, talk.size());
+        return finished(run_reduce(algorithm, talk, reduction, send, recv, count, root));
     }
     if (on_one_node()) {
         std::byte* sums = nullptr;
@@ -205,10 +251,12 @@ Done CommunicatorImplementation::reduce(const Call& call, const Reduction& reduc
 Done CommunicatorImplementation::reduce_scatter(const Call& call, const Reduction& reduction,
                                                 const std::byte* send, std::byte* recv,
                                                 std::span<const std::size_t> counts) {
-    if (auto done = prepare(call); !done) return done;
+    if (auto done = prepare_to_choose(call); !done) return done;
     if (on_one_node()) return reduce_scatter_on_node(call, reduction, send, recv, counts);
     Conversation talk = converse(call);
-    return finished(reduce_scatter_ring(talk, reduction, send, recv, counts));
+    const std::size_t bytes = sum_of(counts) * reduction.element_bytes;
+    const auto algorithm = selection_.reduce_scatter(bytes, talk.size());
+    return finished(run_reduce_scatter(algorithm, talk, reduction, send, recv, counts));
 }
 
 Done CommunicatorImplementation::reduce_scatter_on_node(const Call& call,
@@ -220,10 +268,8 @@ Done CommunicatorImplementation::reduce_scatter_on_node(const Call& call,
     const auto own = static_cast<std::size_t>(group().own);
     std::byte* sums = partial_.take(counts[own] * reduction.accumulator_bytes).data();
 
-    std::size_t total = 0;
+    const std::size_t total = sum_of(counts);
     bool even = true;
-    for (const std::size_t count : counts)
-        total += count;
     for (int member = 0; member < size; ++member) {
         const auto length = even_slice(total, size, member).length;
         even = even && counts[static_cast<std::size_t>(member)] == length;
@@ -244,24 +290,28 @@ Done CommunicatorImplementation::reduce_scatter_on_node(const Call& call,
 }
 
 Done CommunicatorImplementation::allgather(const Call& call, std::span<const Bytes> parts) {
-    if (auto done = prepare(call); !done) return done;
+    if (auto done = prepare_to_choose(call); !done) return done;
     if (on_one_node()) {
         return owned_stage_->allgather({call.name, call.agreement, call.patience}, parts);
     }
     // Neighbours in the ring share a node where they can, so each part crosses the network once
     // for a node.
+    std::size_t bytes = 0;
+    for (const Bytes part : parts)
+        bytes += part.size();
     Conversation talk = converse(call);
-    return finished(allgather_ring(talk, parts));
+    return finished(run_allgather(selection_.allgather(bytes, talk.size()), talk, parts));
 }
 
 Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int root) {
-    if (auto done = prepare(call); !done) return done;
+    if (auto done = prepare_to_choose(call); !done) return done;
     if (on_one_node()) {
         return owned_stage_->broadcast({call.name, call.agreement, call.patience}, data, root);
     }
     if (owned_stage_ == nullptr) {
         Conversation talk = converse(call);
-        return finished(broadcast_binomial(talk, data, root));
+        const auto algorithm = selection_.broadcast(data.size(), talk.size());
+        return finished(run_broadcast(algorithm, talk, data, root));
     }
     const auto host = group().hosts[static_cast<std::size_t>(root)];
     const auto seat = layout_.seats[static_cast<std::size_t>(root)];
@@ -307,14 +357,23 @@ Outcome<Communicator::Next> CommunicatorImplementation::next_call(const std::fun
 }  // namespace
 
 Outcome<std::unique_ptr<Communicator>> Communicator::open(Transport& transport, Options options) {
-    AllreduceTable table;
-    if (!options.settings.allreduce.empty()) {
-        auto parsed = AllreduceTable::parse(options.settings.allreduce);
+    const Settings& settings = options.settings;
+    Model model = tcp_model();
+    if (!settings.model.empty()) {
+        auto parsed = Model::parse(settings.model);
         if (!parsed) return pass_on(std::move(parsed));
-        table = std::move(*parsed);
+        model = *parsed;
     }
+    Selection selection(model, settings.segment_bytes);
+    if (!settings.allreduce.empty()) {
+        auto parsed = AllreduceTable::parse(settings.allreduce);
+        if (!parsed) return pass_on(std::move(parsed));
+        selection.pin(std::move(*parsed));
+    }
+    // What the engine agrees by is short, whatever the network.
+    const bool measure = settings.model.empty() && options.channel.lane != Channel::Lane::control;
     return std::make_unique<CommunicatorImplementation>(transport, std::move(options),
-                                                        std::move(table));
+                                                        std::move(selection), measure);
 }
 
 }  // namespace mpi_bridge

@@ -16,6 +16,7 @@
 
 namespace mpi_bridge {
 
+class CommunicatorRegistry;
 class SharedHeap;
 
 // Runs the collectives of one group in one channel: chooses the algorithm by size and by where the
@@ -32,6 +33,7 @@ class Communicator {
         Channel channel;
         bool shared_memory = true;   // false: all messages go through the transport
         SharedHeap* heap = nullptr;  // of this process; nullptr: no collective is free of copies
+        CommunicatorRegistry* registry = nullptr;  // entered for the communicator's life, if any
         Settings settings;
     };
 

@@ -60,6 +60,12 @@ class Selection {
     Selection(const Model& model, std::size_t segment_bytes)
         : model_(model), segment_bytes_(segment_bytes) {}
 
+    // The same with another model; what is pinned stays so.
+    Selection(const Model& model, const Selection& other)
+        : model_(model),
+          segment_bytes_(other.segment_bytes_),
+          pinned_allreduce_(other.pinned_allreduce_) {}
+
     // Takes this table for every number of ranks, whatever the model says.
     void pin(AllreduceTable table) { pinned_allreduce_ = std::move(table); }
 
