@@ -2,13 +2,13 @@
 #include "trace/stall.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "trace/activity.hpp"
+#include "trace/byte_size.hpp"
 #include "trace/utf8.hpp"
 
 namespace mpi_bridge {
@@ -35,19 +35,6 @@ std::size_t find_bit(std::span<const std::uint64_t> bits, std::size_t from, bool
     return bits.size() * word_bits;
 }
 
-// "4.0 MiB", "12 bytes".
-std::string size_text(std::uint64_t bytes) {
-    constexpr std::array<std::string_view, 6> units{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (bytes < 1024) return fmt::format("{} bytes", bytes);
-    double value = static_cast<double>(bytes) / 1024;
-    std::size_t unit = 0;
-    while (value >= 1024 && unit + 1 < units.size()) {
-        value /= 1024;
-        ++unit;
-    }
-    return fmt::format("{:.1f} {}", value, units[unit]);
-}
-
 std::string missing_text(std::span<const std::uint64_t> missing) {
     const std::size_t count = set_bits(missing);
     if (count == 0) return "not yet on all ranks";
@@ -56,7 +43,7 @@ std::string missing_text(std::span<const std::uint64_t> missing) {
 
 std::string entry_text(const Pending& pending) {
     std::string what = quoted_for_people(pending.name);
-    what += fmt::format(" ({}, {}", kind_name(pending.kind), size_text(pending.bytes));
+    what += fmt::format(" ({}, {}", kind_name(pending.kind), byte_size_text(pending.bytes));
     if (pending.process_set != MPIB_WORLD) {
         what += fmt::format(", process set {}", pending.process_set);
     }
