@@ -3,6 +3,8 @@
 // Ring allgather, for long parts: every rank passes the part it received last, at first its own, to
 // the rank above it. After n-1 steps everybody has every part. Parts may differ in length and
 // travel from and to their final place. See collectives/ring.hpp: these are the steps from n-1 on.
+#include <vector>
+
 #include "collectives/collectives.hpp"
 #include "collectives/ring.hpp"
 
@@ -11,18 +13,20 @@ namespace {
 
 class Parts final : public ring::Cargo {
   public:
-    explicit Parts(std::span<const Bytes> parts) : parts_(parts) {}
+    Parts(std::span<const Bytes> parts, const ring::Cut& cut) : parts_(parts), cut_(cut) {}
     [[nodiscard]] ConstBytes outgoing(const ring::Passage& passage) override {
         return incoming(passage);
     }
     [[nodiscard]] Bytes incoming(const ring::Passage& passage) override {
-        return parts_[static_cast<std::size_t>(passage.chunk)].subspan(passage.slice.offset,
+        const std::size_t offset = passage.slice.offset - cut_.chunks().start(passage.chunk);
+        return parts_[static_cast<std::size_t>(passage.chunk)].subspan(offset,
                                                                        passage.slice.length);
     }
     void arrived(const ring::Passage& /*passage*/) override {}
 
   private:
     std::span<const Bytes> parts_;
+    const ring::Cut& cut_;
 };
 
 }  // namespace
@@ -30,11 +34,12 @@ class Parts final : public ring::Cargo {
 Done allgather_ring(Conversation& talk, std::span<const Bytes> parts) {
     const int size = talk.size();
     if (size == 1) return {};
-    std::vector<Slice> chunks;  // of a part each, so that every one starts at 0
+    std::vector<std::size_t> lengths;
+    lengths.reserve(parts.size());
     for (const Bytes part : parts)
-        chunks.push_back({0, part.size()});
-    const auto cut = ring::cut_for(std::move(chunks), 1, talk.segment_bytes());
-    Parts cargo(parts);
+        lengths.push_back(part.size());
+    const auto cut = ring::cut_for(Chunks::of(lengths), 1, talk.segment_bytes());
+    Parts cargo(parts, cut);
     return ring::flow(talk, cut, {size - 1, 2 * size - 3}, cargo);
 }
 

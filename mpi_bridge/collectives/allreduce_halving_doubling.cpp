@@ -28,13 +28,13 @@ Done allreduce_halving_doubling(Conversation& talk, const Reducer& reducer, cons
         std::memmove(recv, send, count * reducer.value_bytes());
         return {};
     }
-    const auto blocks = even_chunks(count, talk.size());
+    const auto blocks = Chunks::even(count, talk.size());
     circulant::Scattering whole;
     whole.send = send;
     whole.blocks = blocks;
     auto reduced = circulant::reduce_scatter(talk, reducer, whole);
     if (!reduced) return pass_on(std::move(reduced));
-    const Slice own = blocks[static_cast<std::size_t>(talk.rank())];
+    const Slice own = blocks[talk.rank()];
     reducer.store(recv + own.offset * reducer.value_bytes(), reduced->accumulators, own.length,
                   talk.size());
 

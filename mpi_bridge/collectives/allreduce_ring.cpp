@@ -32,7 +32,7 @@ Done allreduce_ring(Conversation& talk, const Reducer& reducer, const std::byte*
         return {};
     }
     const auto cut =
-        ring::cut_for(even_chunks(count, size), reducer.accumulator_bytes(), talk.segment_bytes());
+        ring::cut_for(Chunks::even(count, size), reducer.accumulator_bytes(), talk.segment_bytes());
     ring::Reducing cargo(talk, reducer, cut, send, recv, 0);
     return ring::flow(talk, cut, {0, 2 * size - 3}, cargo);
 }

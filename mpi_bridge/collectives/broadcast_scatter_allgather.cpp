@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t scatter_step = 0;
 constexpr std::uint32_t first_gather_step = 1;
 
-Done scatter(Conversation& talk, Bytes data, std::span<const Slice> blocks, int root) {
+Done scatter(Conversation& talk, Bytes data, const Chunks& blocks, int root) {
     const int size = talk.size();
     const Tree tree = binomial_tree(talk.rank(), size, root);
     const auto part_of = [&](int rank) {
@@ -49,7 +49,7 @@ Done scatter(Conversation& talk, Bytes data, std::span<const Slice> blocks, int 
 
 Done broadcast_scatter_allgather(Conversation& talk, Bytes data, int root) {
     if (talk.size() == 1 || data.empty()) return {};
-    const auto blocks = even_chunks(data.size(), talk.size());
+    const auto blocks = Chunks::even(data.size(), talk.size());
     if (auto done = scatter(talk, data, blocks, root); !done) return done;
     circulant::Gathering rest;
     rest.data = data.data();

@@ -1,30 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/chunks.hpp"
 
+#include <algorithm>
+
 namespace mpi_bridge {
 
-std::vector<Slice> even_chunks(std::size_t count, int parts) {
+Chunks Chunks::even(std::size_t count, int parts) {
+    Chunks chunks;
+    chunks.parts_ = parts;
+    chunks.total_ = count;
     const auto divisor = static_cast<std::size_t>(parts);
-    std::vector<Slice> chunks;
-    chunks.reserve(divisor);
-    std::size_t offset = 0;
-    for (std::size_t part = 0; part < divisor; ++part) {
-        const std::size_t length = count / divisor + (part < count % divisor ? 1 : 0);
-        chunks.push_back({offset, length});
-        offset += length;
-    }
+    chunks.longest_ = count / divisor + (count % divisor == 0 ? 0 : 1);
     return chunks;
 }
 
-std::vector<Slice> chunks_of(std::span<const std::size_t> lengths) {
-    std::vector<Slice> chunks;
-    chunks.reserve(lengths.size());
-    std::size_t offset = 0;
+Chunks Chunks::of(std::span<const std::size_t> lengths) {
+    Chunks chunks;
+    chunks.parts_ = static_cast<int>(lengths.size());
+    chunks.starts_.reserve(lengths.size() + 1);
     for (const std::size_t length : lengths) {
-        chunks.push_back({offset, length});
-        offset += length;
+        chunks.starts_.push_back(chunks.total_);
+        chunks.total_ += length;
+        chunks.longest_ = std::max(chunks.longest_, length);
     }
+    chunks.starts_.push_back(chunks.total_);
     return chunks;
+}
+
+std::size_t Chunks::start(int chunk) const {
+    const auto index = static_cast<std::size_t>(chunk);
+    if (!starts_.empty()) return starts_[index];
+    const auto divisor = static_cast<std::size_t>(parts_);
+    return index * (total_ / divisor) + std::min(index, total_ % divisor);
+}
+
+Chunks::Runs Chunks::window(int first, int width) const {
+    const int until_end = parts_ - first;
+    if (width <= until_end) return {range(first, first + width), {}};
+    return {range(first, parts_), range(0, width - until_end)};
+}
+
+std::vector<Slice> even_chunks(std::size_t count, int parts) {
+    const Chunks chunks = Chunks::even(count, parts);
+    std::vector<Slice> list;
+    list.reserve(static_cast<std::size_t>(parts));
+    for (int chunk = 0; chunk < parts; ++chunk)
+        list.push_back(chunks[chunk]);
+    return list;
 }
 
 }  // namespace mpi_bridge

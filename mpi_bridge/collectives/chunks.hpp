@@ -13,15 +13,46 @@ struct Slice {
     std::size_t length = 0;
 };
 
-// `count` items in `parts` chunks whose lengths differ by one at most, the longer ones first.
-[[nodiscard]] std::vector<Slice> even_chunks(std::size_t count, int parts);
-
-// Chunks of the given lengths, one after the other.
-[[nodiscard]] std::vector<Slice> chunks_of(std::span<const std::size_t> lengths);
-
 // value modulo size, never negative.
 [[nodiscard]] constexpr int wrapped(int value, int size) {
     return ((value % size) + size) % size;
 }
+
+// A vector cut into one chunk per rank, one after the other. Chunks of even length are computed
+// when asked for, so that a call among ten thousand ranks costs none of them ten thousand steps.
+class Chunks {
+  public:
+    // `count` items in `parts` chunks whose lengths differ by one at most, the longer ones first.
+    [[nodiscard]] static Chunks even(std::size_t count, int parts);
+    [[nodiscard]] static Chunks of(std::span<const std::size_t> lengths);
+
+    [[nodiscard]] int count() const { return parts_; }
+    // Where a chunk starts; chunk count() would start where the vector ends.
+    [[nodiscard]] std::size_t start(int chunk) const;
+    [[nodiscard]] Slice operator[](int chunk) const { return range(chunk, chunk + 1); }
+    // The chunks first .. end-1.
+    [[nodiscard]] Slice range(int first, int end) const {
+        return {start(first), start(end) - start(first)};
+    }
+    [[nodiscard]] std::size_t longest() const { return longest_; }
+
+    // `width` chunks from `first` on, where chunk 0 follows the last one: one run of the vector, or
+    // two where they go over its end.
+    struct Runs {
+        Slice first;
+        Slice second;
+        [[nodiscard]] std::size_t length() const { return first.length + second.length; }
+    };
+    [[nodiscard]] Runs window(int first, int width) const;
+
+  private:
+    int parts_ = 0;
+    std::size_t longest_ = 0;
+    std::size_t total_ = 0;
+    std::vector<std::size_t> starts_;  // empty where lengths are even
+};
+
+// Chunks::even() as a list.
+[[nodiscard]] std::vector<Slice> even_chunks(std::size_t count, int parts);
 
 }  // namespace mpi_bridge

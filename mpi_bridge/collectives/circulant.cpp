@@ -16,14 +16,7 @@ class PartialResults {
         : talk_(talk),
           reducer_(reducer),
           what_(what),
-          own_(wrapped(talk.rank() - what.first_owner, talk.size())) {
-        for (int block = 0; block < talk.size(); ++block) {
-            starts_.push_back(total_);
-            const int number = wrapped(own_ - talk.size() + block, talk.size());
-            total_ += what.blocks[static_cast<std::size_t>(number)].length;
-        }
-        starts_.push_back(total_);
-    }
+          own_(wrapped(talk.rank() - what.first_owner, talk.size())) {}
 
     [[nodiscard]] Outcome<Scattered> reduce() {
         const auto width = widths(talk_.size());
@@ -38,9 +31,9 @@ class PartialResults {
     }
 
   private:
-    // Where a block of the window starts, in items.
+    // Where block `block` of the window starts, in items.
     [[nodiscard]] std::size_t start(int block) const {
-        return starts_[static_cast<std::size_t>(block)];
+        return what_.blocks.window(own_, block).length();
     }
     [[nodiscard]] std::size_t bytes(std::size_t items) const {
         return items * reducer_.accumulator_bytes();
@@ -56,7 +49,7 @@ class PartialResults {
         const std::size_t kept = bytes(start(width[1]));
         const std::size_t coming = width.size() > 2 ? bytes(start(width[1] - width[2])) : 0;
         const std::size_t loaded =
-            reducer_.values_are_accumulators() ? 0 : bytes(total_ - start(width[1]));
+            reducer_.values_are_accumulators() ? 0 : bytes(start(width[0]) - start(width[1]));
         // Whatever follows accumulators is aligned as they are.
         const Bytes memory = talk_.scratch().take(kept + coming + loaded + what_.spare_bytes);
         partial_ = memory.first(kept);
@@ -66,7 +59,7 @@ class PartialResults {
     }
 
     // The runs that a window of the vector is sent in; loads the values where that is needed.
-    [[nodiscard]] std::array<ConstBytes, 2> values_to_send(Runs runs) const {
+    [[nodiscard]] std::array<ConstBytes, 2> values_to_send(Chunks::Runs runs) const {
         const std::size_t first = bytes(runs.first.length);
         const std::size_t second = bytes(runs.second.length);
         if (reducer_.values_are_accumulators()) {
@@ -84,15 +77,15 @@ class PartialResults {
     Done first_step(int width, int next) {
         const int got = width - next;
         const auto sent = values_to_send(
-            window(what_.blocks, wrapped(own_ - talk_.size() + next, talk_.size()), got));
-        const Runs own = window(what_.blocks, own_, next);
-        const Runs received = window(what_.blocks, own_, got);
+            what_.blocks.window(wrapped(own_ - talk_.size() + next, talk_.size()), got));
+        const Chunks::Runs own = what_.blocks.window(own_, next);
+        const Chunks::Runs received = what_.blocks.window(own_, got);
         const Bytes memory = partial(0, got);
         const std::size_t first_bytes = bytes(received.first.length);
         const std::array<Bytes, 2> landing = {memory.first(first_bytes),
                                               memory.subspan(first_bytes)};
         // The middle block of an odd number starts with this rank's values alone.
-        load_own(own, received.first.length + received.second.length);
+        load_own(own, received.length());
 
         Transfer both;
         both.to = above(next);
@@ -109,7 +102,7 @@ class PartialResults {
     }
 
     // Loads the values of the window `own` from its item `from` on.
-    void load_own(const Runs& own, std::size_t from) {
+    void load_own(const Chunks::Runs& own, std::size_t from) {
         const std::size_t in_first = std::min(from, own.first.length);
         const Slice first{own.first.offset + in_first, own.first.length - in_first};
         const std::size_t in_second = from - in_first;
@@ -146,8 +139,6 @@ class PartialResults {
     const Reducer& reducer_;
     const Scattering& what_;
     int own_;  // block
-    std::vector<std::size_t> starts_;
-    std::size_t total_ = 0;
     Bytes partial_;
     Bytes incoming_;
     Bytes loaded_;
@@ -160,19 +151,6 @@ std::vector<int> widths(int ranks) {
     while (widths.back() > 1)
         widths.push_back(widths.back() - widths.back() / 2);
     return widths;
-}
-
-Runs window(std::span<const Slice> blocks, int first_block, int width) {
-    const auto run = [&](int first, int end) -> Slice {
-        if (first >= end) return {};
-        const Slice& start = blocks[static_cast<std::size_t>(first)];
-        const Slice& last = blocks[static_cast<std::size_t>(end - 1)];
-        return {start.offset, last.offset + last.length - start.offset};
-    };
-    const auto count = static_cast<int>(blocks.size());
-    const int end = width - (count - first_block);  // of the run that starts over, if positive
-    if (end <= 0) return {run(first_block, first_block + width), {}};
-    return {run(first_block, count), run(0, end)};
 }
 
 Outcome<Scattered> reduce_scatter(Conversation& talk, const Reducer& reducer,
@@ -191,8 +169,8 @@ Done allgather(Conversation& talk, const Gathering& what) {
     for (std::size_t index = width.size() - 1; index > 0; --index) {
         const int had = width[index];
         const int got = width[index - 1] - had;
-        const Runs sent = window(what.blocks, own, got);
-        const Runs received = window(what.blocks, wrapped(own - size + had, size), got);
+        const Chunks::Runs sent = what.blocks.window(own, got);
+        const Chunks::Runs received = what.blocks.window(wrapped(own - size + had, size), got);
         const std::array<ConstBytes, 2> out = {memory(sent.first), memory(sent.second)};
         const std::array<Bytes, 2> in = {memory(received.first), memory(received.second)};
         Transfer both;

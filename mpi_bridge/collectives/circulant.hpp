@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "collectives/chunks.hpp"
@@ -32,20 +31,12 @@ namespace mpi_bridge::circulant {
 // From n down to 1: ceil(log2 n) + 1 numbers.
 [[nodiscard]] std::vector<int> widths(int ranks);
 
-// A window of blocks in a vector that holds all blocks in the order of their ranks: one run, or two
-// where the window goes over the end of the vector.
-struct Runs {
-    Slice first;
-    Slice second;
-};
-[[nodiscard]] Runs window(std::span<const Slice> blocks, int first_block, int width);
-
 // Reduces a vector to one block per rank.
 struct Scattering {
     const std::byte* send = nullptr;
-    std::span<const Slice> blocks;  // in values, without gaps
-    int first_owner = 0;            // rank r owns block r - first_owner modulo n
-    std::size_t spare_bytes = 0;    // of scratch memory that the caller needs afterwards
+    Chunks blocks;                // in values
+    int first_owner = 0;          // rank r owns block r - first_owner modulo n
+    std::size_t spare_bytes = 0;  // of scratch memory that the caller needs afterwards
 };
 struct Scattered {
     const std::byte* accumulators = nullptr;  // of the own block, not yet stored; in the scratch
@@ -59,7 +50,7 @@ struct Scattered {
 struct Gathering {
     std::byte* data = nullptr;
     std::size_t item_bytes = 1;
-    std::span<const Slice> blocks;  // in items
+    Chunks blocks;  // in items
     int first_owner = 0;
     std::uint32_t first_step = 0;  // of ceil(log2 n)
 };

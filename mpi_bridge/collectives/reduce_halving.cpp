@@ -28,7 +28,7 @@ struct Gather {
     Bytes memory;
     std::size_t first_item = 0;
     std::size_t item_bytes = 1;
-    std::span<const Slice> blocks;
+    Chunks blocks;
     int root = 0;
     std::uint32_t step = 0;
 };
@@ -66,7 +66,7 @@ Done reduce_halving(Conversation& talk, const Reducer& reducer, const std::byte*
         std::memmove(recv, send, count * reducer.value_bytes());
         return {};
     }
-    const auto blocks = even_chunks(count, talk.size());
+    const auto blocks = Chunks::even(count, talk.size());
     const int number = wrapped(talk.rank() - root, talk.size());
     const Slice subtree = subtree_blocks(number, blocks);
     circulant::Scattering whole;
@@ -84,7 +84,7 @@ Done reduce_halving(Conversation& talk, const Reducer& reducer, const std::byte*
     rest.blocks = blocks;
     rest.root = root;
     rest.step = static_cast<std::uint32_t>(circulant::widths(talk.size()).size());
-    const std::size_t own_items = blocks[static_cast<std::size_t>(number)].length;
+    const std::size_t own_items = blocks[number].length;
     reducer.store(rest.memory.data(), reduced->accumulators, own_items, talk.size());
     return gather(talk, rest);
 }

@@ -17,10 +17,9 @@ Done reduce_scatter_halving(Conversation& talk, const Reducer& reducer, const st
         if (own != 0) std::memcpy(recv, send, own * reducer.value_bytes());
         return {};
     }
-    const auto blocks = chunks_of(counts);
     circulant::Scattering whole;
     whole.send = send;
-    whole.blocks = blocks;
+    whole.blocks = Chunks::of(counts);
     auto reduced = circulant::reduce_scatter(talk, reducer, whole);
     if (!reduced) return pass_on(std::move(reduced));
     reducer.store(recv, reduced->accumulators, own, talk.size());

@@ -17,10 +17,9 @@ Done reduce_scatter_ring(Conversation& talk, const Reducer& reducer, const std::
         if (counts[0] != 0) std::memcpy(recv, send, counts[0] * reducer.value_bytes());
         return {};
     }
-    auto chunks = chunks_of(counts);
-    const std::size_t own_offset = chunks[static_cast<std::size_t>(talk.rank())].offset;
     const auto cut =
-        ring::cut_for(std::move(chunks), reducer.accumulator_bytes(), talk.segment_bytes());
+        ring::cut_for(Chunks::of(counts), reducer.accumulator_bytes(), talk.segment_bytes());
+    const std::size_t own_offset = cut.chunks().start(talk.rank());
     ring::Reducing cargo(talk, reducer, cut, send, recv, own_offset);
     return ring::flow(talk, cut, {0, size - 2}, cargo);
 }

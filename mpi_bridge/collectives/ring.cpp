@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace mpi_bridge::ring {
 namespace {
@@ -16,34 +17,25 @@ std::size_t quotient_up(std::size_t value, std::size_t divisor) {
     return value / divisor + (value % divisor == 0 ? 0 : 1);
 }
 
-std::size_t longest_of(const std::vector<Slice>& chunks) {
-    std::size_t longest = 0;
-    for (const Slice& chunk : chunks)
-        longest = std::max(longest, chunk.length);
-    return longest;
-}
-
 }  // namespace
 
-Cut::Cut(std::vector<Slice> chunks, std::size_t segment)
-    : chunks_(std::move(chunks)), segment_(segment) {
-    const std::size_t chunk = longest_of(chunks_);
-    longest_ = std::min(chunk, segment_);
-    rounds_ = quotient_up(quotient_up(chunk, segment_), tracks);
-}
+Cut::Cut(Chunks chunks, std::size_t segment)
+    : chunks_(std::move(chunks)),
+      segment_(segment),
+      longest_(std::min(chunks_.longest(), segment)),
+      rounds_(quotient_up(quotient_up(chunks_.longest(), segment), tracks)) {}
 
 Slice Cut::segment(std::size_t round, int chunk, std::size_t track) const {
-    const Slice& whole = chunks_[static_cast<std::size_t>(chunk)];
+    const Slice whole = chunks_[chunk];
     const std::size_t at = (round * tracks + track) * segment_;
     if (at >= whole.length) return {whole.offset + whole.length, 0};
     return {whole.offset + at, std::min(segment_, whole.length - at)};
 }
 
-Cut cut_for(std::vector<Slice> chunks, std::size_t item_bytes,
-            std::size_t configured_segment_bytes) {
+Cut cut_for(Chunks chunks, std::size_t item_bytes, std::size_t configured_segment_bytes) {
     const std::size_t most = std::max<std::size_t>(1, configured_segment_bytes / item_bytes);
     const std::size_t least = std::max<std::size_t>(1, least_segment_bytes / item_bytes);
-    const std::size_t share = quotient_up(longest_of(chunks), tracks);
+    const std::size_t share = quotient_up(chunks.longest(), tracks);
     return {std::move(chunks), std::min(most, std::max(least, share))};
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "collectives/chunks.hpp"
 #include "collectives/conversation.hpp"
@@ -31,16 +30,17 @@ constexpr std::size_t tracks = 4;
 // Cuts chunks into segments of at most `segment` items.
 class Cut {
   public:
-    Cut(std::vector<Slice> chunks, std::size_t segment);
+    Cut(Chunks chunks, std::size_t segment);
 
     [[nodiscard]] std::size_t rounds() const { return rounds_; }
+    [[nodiscard]] const Chunks& chunks() const { return chunks_; }
     // No longer than this is any segment.
     [[nodiscard]] std::size_t longest() const { return longest_; }
     // A length of 0 means that there is no such segment, and so no message.
     [[nodiscard]] Slice segment(std::size_t round, int chunk, std::size_t track) const;
 
   private:
-    std::vector<Slice> chunks_;
+    Chunks chunks_;
     std::size_t segment_;
     std::size_t longest_ = 0;
     std::size_t rounds_ = 0;
@@ -48,7 +48,7 @@ class Cut {
 
 // Segments that suit chunks of items of that many bytes: short enough that every chunk gives all
 // tracks something to do, but no shorter than pays for a message, nor longer than is configured.
-[[nodiscard]] Cut cut_for(std::vector<Slice> chunks, std::size_t item_bytes,
+[[nodiscard]] Cut cut_for(Chunks chunks, std::size_t item_bytes,
                           std::size_t configured_segment_bytes);
 
 // One message.

@@ -25,13 +25,10 @@ Tree binomial_tree(int rank, int size, int root) {
     return tree;
 }
 
-Slice subtree_blocks(int number, std::span<const Slice> blocks) {
-    const auto first = static_cast<std::size_t>(number);
-    const std::size_t lowest_bit = first & (~first + 1);
-    const std::size_t end =
-        number == 0 ? blocks.size() : std::min(blocks.size(), first + lowest_bit);
-    const Slice& last = blocks[end - 1];
-    return {blocks[first].offset, last.offset + last.length - blocks[first].offset};
+Slice subtree_blocks(int number, const Chunks& blocks) {
+    const int lowest_bit = number & -number;
+    const bool to_the_end = number == 0 || lowest_bit >= blocks.count() - number;
+    return blocks.range(number, to_the_end ? blocks.count() : number + lowest_bit);
 }
 
 Tree chain(int rank, int size, int root) {

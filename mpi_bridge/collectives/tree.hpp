@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "collectives/chunks.hpp"
@@ -22,7 +21,7 @@ struct Tree {
 
 // The blocks of the subtree under the rank with that number, itself included, where there is one
 // block per number.
-[[nodiscard]] Slice subtree_blocks(int number, std::span<const Slice> blocks);
+[[nodiscard]] Slice subtree_blocks(int number, const Chunks& blocks);
 
 // Every rank has the one after it as its only child.
 [[nodiscard]] Tree chain(int rank, int size, int root);

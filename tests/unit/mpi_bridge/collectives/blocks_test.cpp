@@ -7,18 +7,19 @@
 
 namespace {
 
-using mpi_bridge::even_chunks;
+using mpi_bridge::Chunks;
 using mpi_bridge::Slice;
 
 std::size_t end_of(const Slice& slice) {
     return slice.offset + slice.length;
 }
 
-TEST(EvenChunks, DifferByOneAndCoverBeyondFourGigaitems) {
+TEST(Chunks, DifferByOneAndCoverBeyondFourGigaitems) {
     constexpr std::size_t count = (std::size_t{1} << 33) + 5;
-    const auto chunks = even_chunks(count, 7);
+    const auto chunks = Chunks::even(count, 7);
     std::size_t at = 0;
-    for (const Slice& chunk : chunks) {
+    for (int number = 0; number < 7; ++number) {
+        const Slice chunk = chunks[number];
         EXPECT_EQ(chunk.offset, at);
         EXPECT_GE(chunk.length, count / 7);
         EXPECT_LE(chunk.length, count / 7 + 1);
@@ -27,12 +28,21 @@ TEST(EvenChunks, DifferByOneAndCoverBeyondFourGigaitems) {
     EXPECT_EQ(at, count);
 }
 
+TEST(Chunks, FollowEachOtherWhateverTheirLengths) {
+    const auto chunks = Chunks::of(std::vector<std::size_t>{3, 0, 5});
+    EXPECT_EQ(chunks.count(), 3);
+    EXPECT_EQ(chunks.longest(), 5U);
+    EXPECT_EQ(chunks[1].length, 0U);
+    EXPECT_EQ(chunks[2].offset, 3U);
+    EXPECT_EQ(end_of(chunks[2]), chunks.start(3));
+}
+
 TEST(RingCut, VisitsEveryItemOnceInSegmentsNoLongerThanAsked) {
     for (const std::size_t count : {0UL, 1UL, 40UL, 41UL, 1000UL}) {
-        const auto chunks = even_chunks(count, 3);
+        const auto chunks = Chunks::even(count, 3);
         const mpi_bridge::ring::Cut cut(chunks, 10);
         for (int number = 0; number < 3; ++number) {
-            const Slice& chunk = chunks[static_cast<std::size_t>(number)];
+            const Slice chunk = chunks[number];
             std::size_t at = chunk.offset;
             for (std::size_t round = 0; round < cut.rounds(); ++round) {
                 for (std::size_t track = 0; track < mpi_bridge::ring::tracks; ++track) {
@@ -49,7 +59,7 @@ TEST(RingCut, VisitsEveryItemOnceInSegmentsNoLongerThanAsked) {
 
 TEST(RingCut, GivesEveryTrackASegmentUnlessThatMakesThemTooShort) {
     const auto longest = [](std::size_t chunk_bytes) {
-        return mpi_bridge::ring::cut_for({{0, chunk_bytes}}, 1, 256 * 1024).longest();
+        return mpi_bridge::ring::cut_for(Chunks::even(chunk_bytes, 1), 1, 256 * 1024).longest();
     };
     EXPECT_EQ(longest(1000), 1000U);
     EXPECT_EQ(longest(100 * 1024), 32U * 1024);
@@ -64,13 +74,13 @@ TEST(Circulant, HalvesTheWidthRoundingUp) {
     EXPECT_EQ(mpi_bridge::circulant::widths(10000).size(), 15U);
 }
 
-TEST(Circulant, SplitsAWindowWhereTheVectorEnds) {
-    const auto blocks = even_chunks(10, 4);  // 3, 3, 2, 2
-    const auto inside = mpi_bridge::circulant::window(blocks, 1, 3);
+TEST(Chunks, SplitAWindowWhereTheVectorEnds) {
+    const auto blocks = Chunks::even(10, 4);  // 3, 3, 2, 2
+    const auto inside = blocks.window(1, 3);
     EXPECT_EQ(inside.first.offset, 3U);
     EXPECT_EQ(inside.first.length, 7U);
     EXPECT_EQ(inside.second.length, 0U);
-    const auto over = mpi_bridge::circulant::window(blocks, 3, 3);
+    const auto over = blocks.window(3, 3);
     EXPECT_EQ(over.first.offset, 8U);
     EXPECT_EQ(over.first.length, 2U);
     EXPECT_EQ(over.second.offset, 0U);
@@ -80,7 +90,7 @@ TEST(Circulant, SplitsAWindowWhereTheVectorEnds) {
 TEST(BinomialTree, HasEveryRankUnderOneParentAndItsSubtreesSideBySide) {
     for (const int size : {1, 2, 3, 7, 16, 21}) {
         for (const int root : {0, size - 1}) {
-            const auto blocks = even_chunks(static_cast<std::size_t>(size), size);
+            const auto blocks = Chunks::even(static_cast<std::size_t>(size), size);
             int children = 0;
             for (int rank = 0; rank < size; ++rank) {
                 const auto tree = mpi_bridge::binomial_tree(rank, size, root);
