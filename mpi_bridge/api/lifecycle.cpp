@@ -103,8 +103,7 @@ mpib_status mpib_set_timeout(double seconds) {
 }
 
 size_t mpib_datatype_size(mpib_datatype datatype) {
-    const auto* reduction = mpi_bridge::find_portable_reduction(datatype, MPIB_SUM);
-    return reduction == nullptr ? 0 : reduction->element_bytes;
+    return mpi_bridge::datatype_bytes(datatype);
 }
 
 void mpib_abort(int code, const char* message) {

@@ -73,6 +73,7 @@ Outcome<Settings> settings_from_environment() {
     }
     settings.allreduce = variable("MPI_BRIDGE_ALLREDUCE");
     settings.model = variable("MPI_BRIDGE_MODEL");
+    settings.kernels = variable("MPI_BRIDGE_KERNELS");
     return settings;
 }
 

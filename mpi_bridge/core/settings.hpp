@@ -17,6 +17,7 @@ struct Settings {
     std::size_t segment_bytes = 256UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
     std::string allreduce;                     // MPI_BRIDGE_ALLREDUCE; "" means by the model
     std::string model;                         // MPI_BRIDGE_MODEL; "" means measured
+    std::string kernels;                       // MPI_BRIDGE_KERNELS; "" means the fastest
 };
 
 // A positive, finite number of seconds, at most a hundred years.

@@ -60,7 +60,8 @@ typedef enum mpib_datatype {
     MPIB_FLOAT16 = 5,  /* IEEE binary16 */
     MPIB_BFLOAT16 = 6, /* the upper half of an IEEE binary32 */
     MPIB_FLOAT32 = 7,
-    MPIB_FLOAT64 = 8
+    MPIB_FLOAT64 = 8,
+    MPIB_BOOL = 9 /* one byte: 0 is false, all else is true; results are 0 or 1 */
 } mpib_datatype;
 
 /*
@@ -73,13 +74,18 @@ typedef enum mpib_datatype {
  * FLOAT16 and BFLOAT16 are accumulated in 32-bit floats; each result that crosses the network is
  * rounded to nearest even. MPIB_MIN and MPIB_MAX of floating-point numbers return NaN when any
  * rank contributes NaN, so that a diverged rank is seen by all.
+ *
+ * MPIB_AND and MPIB_OR are bitwise for integers and logical for BOOL; floating-point numbers have
+ * neither. BOOL has no others but MPIB_MIN and MPIB_MAX, which are its and and or.
  */
 typedef enum mpib_op {
     MPIB_SUM = 0,
     MPIB_AVERAGE = 1,
     MPIB_MIN = 2,
     MPIB_MAX = 3,
-    MPIB_PRODUCT = 4
+    MPIB_PRODUCT = 4,
+    MPIB_AND = 5,
+    MPIB_OR = 6
 } mpib_op;
 
 /*

@@ -13,20 +13,8 @@ namespace {
 
 #include "reduce/lanes.inl"
 
-// The unsigned type in which integer arithmetic wraps without undefined behaviour. A lone number is
-// never narrower than unsigned int, because a product of two uint16_t is computed as signed int.
-template <typename T, std::size_t N>
-struct WrappingOf {
-    using Type = std::make_unsigned_t<T>;
-};
-template <typename T>
-struct WrappingOf<T, 1> {
-    using Type =
-        std::conditional_t<(sizeof(T) > 8), UnsignedWide,
-                           std::conditional_t<(sizeof(T) > 4), std::uint64_t, std::uint32_t>>;
-};
-
-// The order of the operands matters to the bits of NaN and of signed zero.
+// The order of the operands matters to the bits of NaN and of signed zero. Integers are unsigned
+// where the result may wrap, so that it does so without undefined behaviour.
 template <mpib_op Op, typename T, std::size_t N>
 inline Lanes<T, N> apply(Lanes<T, N> first, Lanes<T, N> second) {
     if constexpr (Op == MPIB_MIN || Op == MPIB_MAX) {
@@ -37,13 +25,15 @@ inline Lanes<T, N> apply(Lanes<T, N> first, Lanes<T, N> second) {
         } else {
             return better ? first : second;
         }
-    } else if constexpr (std::is_floating_point_v<T>) {
-        return Op == MPIB_PRODUCT ? first * second : first + second;
+    } else if constexpr (N == 1 && sizeof(T) < sizeof(unsigned)) {
+        // Not left to the language, which would compute two uint16_t as signed int.
+        return static_cast<T>(apply<Op, unsigned, 1>(first, second));
+    } else if constexpr (Op == MPIB_AND) {
+        return first & second;
+    } else if constexpr (Op == MPIB_OR) {
+        return first | second;
     } else {
-        using Wrapping = typename WrappingOf<T, N>::Type;
-        const auto a = convert<Wrapping, N>(first);
-        const auto b = convert<Wrapping, N>(second);
-        return convert<T, N>(Op == MPIB_PRODUCT ? a * b : a + b);
+        return Op == MPIB_PRODUCT ? first * second : first + second;
     }
 }
 
@@ -59,6 +49,9 @@ constexpr std::size_t most_sources = 4;
 template <mpib_op Op, typename Element, typename Accumulator>
 struct Kernel {
     static constexpr bool same = std::is_same_v<Element, Accumulator>;
+    // Whether accumulators are results as they are.
+    static constexpr bool finished =
+        same && Op != MPIB_AVERAGE && !std::is_floating_point_v<Element>;
     static constexpr bool wide = sizeof(Accumulator) > 8;  // no vectors of these
     static constexpr std::size_t width = wide ? 1 : vector_bytes / sizeof(Accumulator);
     static constexpr std::size_t block = block_bytes / sizeof(Accumulator);
@@ -83,7 +76,7 @@ struct Kernel {
     }
 
     static void store(void* elements, const void* accumulators, std::size_t count, int ranks) {
-        if constexpr (same && Op != MPIB_AVERAGE) {
+        if constexpr (finished) {
             if (count != 0) __builtin_memcpy(elements, accumulators, count * sizeof(Element));
         } else {
             pass<From::accumulators, To::elements, 0>(elements, accumulators, nullptr, 0, count,
@@ -164,15 +157,16 @@ struct Kernel {
     template <From from, To to>
     static void pass_any(void* out, const void* accumulators, const void* const* sources,
                          std::size_t sources_count, std::size_t at, std::size_t count, int ranks) {
+        constexpr To end = finished ? To::accumulators : to;
         switch (sources_count) {
             case 1:
-                return pass<from, to, 1>(out, accumulators, sources, at, count, ranks);
+                return pass<from, end, 1>(out, accumulators, sources, at, count, ranks);
             case 2:
-                return pass<from, to, 2>(out, accumulators, sources, at, count, ranks);
+                return pass<from, end, 2>(out, accumulators, sources, at, count, ranks);
             case 3:
-                return pass<from, to, 3>(out, accumulators, sources, at, count, ranks);
+                return pass<from, end, 3>(out, accumulators, sources, at, count, ranks);
             default:
-                return pass<from, to, 4>(out, accumulators, sources, at, count, ranks);
+                return pass<from, end, 4>(out, accumulators, sources, at, count, ranks);
         }
     }
 
@@ -182,16 +176,20 @@ struct Kernel {
         using Conversion = Convert<Element, Accumulator, N>;
         const std::size_t element = i * sizeof(Element);
         const std::size_t accumulator = i * sizeof(Accumulator);
+        const auto with = [&](Lanes<Accumulator, N> value, std::size_t source) {
+            return apply<Op, Accumulator, N>(value,
+                                             Conversion::widen(streams.in[source] + element));
+        };
         Lanes<Accumulator, N> value;
-        constexpr std::size_t first = from == From::sources ? 1 : 0;
         if constexpr (from == From::sources) {
             value = Conversion::widen(streams.in[0] + element);
         } else {
             value = read<Accumulator, N>(streams.accumulators + accumulator);
+            if constexpr (S > 0) value = with(value, 0);
         }
-        for (std::size_t s = first; s < S; ++s) {
-            value = apply<Op, Accumulator, N>(value, Conversion::widen(streams.in[s] + element));
-        }
+        if constexpr (S > 1) value = with(value, 1);
+        if constexpr (S > 2) value = with(value, 2);
+        if constexpr (S > 3) value = with(value, 3);
         if constexpr (to == To::accumulators) {
             write(streams.out + accumulator, value);
         } else {
@@ -203,28 +201,50 @@ struct Kernel {
 
 #include "reduce/scale.inl"
 
+using Scaling = void (*)(void* elements, std::size_t count, double factor);
+
 template <mpib_op Op, typename Element, typename Accumulator>
-constexpr Reduction reduction() {
+constexpr Reduction reduction(Scaling scale) {
     using K = Kernel<Op, Element, Accumulator>;
-    return {
-        sizeof(Element),    sizeof(Accumulator),  K::load, K::add, K::merge, K::store, K::combine,
-        K::combine_partial, Scale<Element>::scale};
+    return {sizeof(Element), sizeof(Accumulator), K::load, K::add, K::merge, K::store,
+            K::combine,      K::combine_partial,  scale};
 }
 
-template <typename Element, typename Accumulator, typename Sum>
-constexpr Table::Row row() {
-    return {reduction<MPIB_SUM, Element, Accumulator>(), reduction<MPIB_AVERAGE, Element, Sum>(),
-            reduction<MPIB_MIN, Element, Accumulator>(),
-            reduction<MPIB_MAX, Element, Accumulator>(),
-            reduction<MPIB_PRODUCT, Element, Accumulator>()};
+// Rows of the table, in the order of mpib_op.
+template <typename Integer, typename Sum>
+constexpr KernelTable::Row integers() {
+    using Wrapping = std::make_unsigned_t<Integer>;
+    constexpr Scaling scale = Scale<Integer>::scale;
+    return {{reduction<MPIB_SUM, Wrapping, Wrapping>(scale),
+             reduction<MPIB_AVERAGE, Integer, Sum>(scale),
+             reduction<MPIB_MIN, Integer, Integer>(scale),
+             reduction<MPIB_MAX, Integer, Integer>(scale),
+             reduction<MPIB_PRODUCT, Wrapping, Wrapping>(scale),
+             reduction<MPIB_AND, Wrapping, Wrapping>(scale),
+             reduction<MPIB_OR, Wrapping, Wrapping>(scale)}};
+}
+
+template <typename Element, typename Accumulator>
+constexpr KernelTable::Row floats() {
+    constexpr Scaling scale = Scale<Element>::scale;
+    return {{reduction<MPIB_SUM, Element, Accumulator>(scale),
+             reduction<MPIB_AVERAGE, Element, Accumulator>(scale),
+             reduction<MPIB_MIN, Element, Accumulator>(scale),
+             reduction<MPIB_MAX, Element, Accumulator>(scale),
+             reduction<MPIB_PRODUCT, Element, Accumulator>(scale), Reduction(), Reduction()}};
+}
+
+constexpr KernelTable::Row truths() {
+    constexpr auto every = reduction<MPIB_AND, Truth, std::uint8_t>(nullptr);
+    constexpr auto any = reduction<MPIB_OR, Truth, std::uint8_t>(nullptr);
+    return {{Reduction(), Reduction(), every, any, Reduction(), every, any}};
 }
 
 // In the order of mpib_datatype.
-constexpr Table table = {
-    {row<std::uint8_t, std::uint8_t, std::int64_t>(), row<std::int8_t, std::int8_t, std::int64_t>(),
-     row<std::int16_t, std::int16_t, std::int64_t>(),
-     row<std::int32_t, std::int32_t, std::int64_t>(), row<std::int64_t, std::int64_t, Wide>(),
-     row<Half, float, float>(), row<Brain, float, float>(), row<float, float, float>(),
-     row<double, double, double>()}};
+constexpr KernelTable table = {
+    {integers<std::uint8_t, std::int64_t>(), integers<std::int8_t, std::int64_t>(),
+     integers<std::int16_t, std::int64_t>(), integers<std::int32_t, std::int64_t>(),
+     integers<std::int64_t, Wide>(), floats<Half, float>(), floats<Brain, float>(),
+     floats<float, float>(), floats<double, double>(), truths()}};
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr std::size_t vector_bytes = 32;
 
 #include "reduce/kernels.inl"
 
-const Table& avx2_table() {
+const KernelTable& avx2_table() {
     return table;
 }
 

@@ -14,7 +14,7 @@ constexpr std::size_t vector_bytes = 16;
 
 #include "reduce/kernels.inl"
 
-const Table& portable_table() {
+const KernelTable& portable_table() {
     return table;
 }
 

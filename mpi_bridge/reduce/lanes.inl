@@ -4,12 +4,16 @@
 // which the same expressions serve: the last items of a range are computed by the formulas of all
 // others. Included by kernels.inl, once per instruction set.
 
-// 16-bit floats are storage only: a distinct type each, so that templates can tell them apart.
+// These are storage only: a distinct type each, so that templates can tell them apart.
 struct Half {
     std::uint16_t bits;
 };
 struct Brain {
     std::uint16_t bits;
+};
+// A byte that is false when zero; its accumulator is 0 or 1.
+struct Truth {
+    std::uint8_t byte;
 };
 
 template <typename T, std::size_t N>
@@ -51,76 +55,115 @@ inline Lanes<To, N> same_bits(Value value) {
     return __builtin_bit_cast(Out, value);
 }
 
-// An element as its accumulator. Every type but the 16-bit floats converts by value.
+// One NaN for all: the bits of a computed NaN depend on the order in which a compiler takes the
+// operands of a sum, so results would differ between instruction sets, and between ranks.
+template <typename T, std::size_t N>
+inline Lanes<T, N> canonical(Lanes<T, N> value) {
+    const Lanes<T, N> nan = Lanes<T, N>{} + static_cast<T>(__builtin_nanf(""));
+    return value == value ? value : nan;
+}
+
+// Elements as their accumulators and back. Plain numbers convert by value.
 template <typename Element, typename Accumulator, std::size_t N>
 struct Convert {
     static Lanes<Accumulator, N> widen(const unsigned char* at) {
         return convert<Accumulator, N>(read<Element, N>(at));
     }
     static void narrow(unsigned char* at, Lanes<Accumulator, N> value) {
+        if constexpr (std::is_floating_point_v<Element>) value = canonical<Element, N>(value);
         write(at, convert<Element, N>(value));
     }
 };
 
+// Rounded by integers: AVX-512's own conversion, vcvtneps2bf16, takes subnormals for zero, so its
+// bits would differ from those of other processors.
 template <std::size_t N>
 struct Convert<Brain, float, N> {
     static Lanes<float, N> widen(const unsigned char* at) {
         return same_bits<float, N>(convert<std::uint32_t, N>(read<std::uint16_t, N>(at)) << 16);
     }
     static void narrow(unsigned char* at, Lanes<float, N> value) {
-        const auto bits = same_bits<std::uint32_t, N>(value);
+        const auto bits = same_bits<std::uint32_t, N>(canonical<float, N>(value));
         const auto rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-        // Rounding must not carry a NaN into infinity: keep its upper half and make it quiet.
-        const auto quiet = (bits >> 16) | 0x40U;
-        const auto is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-        write(at, convert<std::uint16_t, N>(is_nan ? quiet : rounded));
+        write(at, convert<std::uint16_t, N>(rounded));
     }
 };
 
-// No arithmetic here has a subnormal operand that matters, so that a thread which flushes
-// subnormals to zero gets the same bits.
+// Compared as signed numbers, since most instruction sets compare no others. No arithmetic here has
+// a subnormal operand or result that matters, so a thread which flushes subnormals to zero gets the
+// same bits.
 template <std::size_t N>
 struct Convert<Half, float, N> {
     static Lanes<float, N> widen(const unsigned char* at) {
-        const auto bits = convert<std::uint32_t, N>(read<std::uint16_t, N>(at));
-        const auto sign = (bits & 0x8000U) << 16;
-        const auto exponent = (bits >> 10) & 0x1fU;
-        const auto fraction = bits & 0x3ffU;
-        const auto normal = ((exponent + 112U) << 23) | (fraction << 13);
-        // Zero or subnormal: fraction * 2^-24 is exact in a float.
-        const auto small = convert<float, N>(same_bits<std::int32_t, N>(fraction)) * 0x1p-24F;
-        const auto infinite = (fraction << 13) | 0x7f800000U;
-        const auto special = fraction == 0U ? infinite : infinite | 0x400000U;
-        const auto finite = exponent == 0U ? same_bits<std::uint32_t, N>(small) : normal;
-        return same_bits<float, N>(sign | (exponent == 0x1fU ? special : finite));
+        const auto bits = convert<std::int32_t, N>(read<std::uint16_t, N>(at));
+        const auto magnitude = bits & 0x7fff;
+        const auto sign = (bits ^ magnitude) << 16;
+        const auto rebased = (magnitude << 13) + (112 << 23);
+        // Zero or subnormal: magnitude * 2^-24 is exact in a float.
+        const auto small = same_bits<std::int32_t, N>(convert<float, N>(magnitude) * 0x1p-24F);
+        // Infinity or NaN: the largest exponent.
+        const auto finite = magnitude < 0x400 ? small : rebased;
+        const auto wide = magnitude < 0x7c00 ? finite : rebased + (112 << 23);
+        return same_bits<float, N>(sign | wide);
     }
     static void narrow(unsigned char* at, Lanes<float, N> value) {
-        const auto bits = same_bits<std::uint32_t, N>(value);
-        const auto sign = (bits >> 16) & 0x8000U;
-        const auto magnitude = bits & 0x7fffffffU;
-        const auto rebased = magnitude - (112U << 23);
-        const auto normal = (rebased + 0xfffU + ((rebased >> 13) & 1U)) >> 13;
+        const auto bits = same_bits<std::int32_t, N>(canonical<float, N>(value));
+        const auto magnitude = bits & 0x7fffffff;
+        const auto sign = ((bits ^ magnitude) >> 16) & 0x8000;
+        const auto rebased = magnitude - (112 << 23);
+        const auto normal = (rebased + 0xfff + ((rebased >> 13) & 1)) >> 13;
         // Below 2^-14: adding 0.5 aligns the result's last bit, 2^-24, with the float's last bit,
         // and the addition itself rounds to nearest even.
         const auto aligned = same_bits<float, N>(magnitude) + 0.5F;
-        const auto small = same_bits<std::uint32_t, N>(aligned) - 0x3f000000U;
-        const auto finite = magnitude >= 0x38800000U ? normal : small;
+        const auto small = same_bits<std::int32_t, N>(aligned) - 0x3f000000;
+        const auto finite = magnitude < 0x38800000 ? small : normal;
         // 65520 and above round to infinity.
-        const auto number = magnitude >= 0x477ff000U ? 0U * bits + 0x7c00U : finite;
-        const auto nan = ((magnitude >> 13) & 0x3ffU) | 0x7e00U;
-        const auto result = magnitude > 0x7f800000U ? nan : number;
+        const auto infinity = (magnitude & 0) + 0x7c00;
+        const auto number = magnitude < 0x477ff000 ? finite : infinity;
+        const auto nan = (magnitude & 0) + 0x7e00;
+        const auto result = magnitude > 0x7f800000 ? nan : number;
         write(at, convert<std::uint16_t, N>(sign | result));
     }
 };
 
+// The processor's own conversion, which has the bits of the formulas above.
 #ifdef __F16C__
+constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+template <>
+struct Convert<Half, float, 1> {
+    static float widen(const unsigned char* at) { return _cvtsh_ss(read<std::uint16_t, 1>(at)); }
+    static void narrow(unsigned char* at, float value) {
+        write(at, _cvtss_sh(canonical<float, 1>(value), to_nearest));
+    }
+};
 template <>
 struct Convert<Half, float, 8> {
     static Lanes<float, 8> widen(const unsigned char* at) {
         return _mm256_cvtph_ps(read<long long, 2>(at));
     }
     static void narrow(unsigned char* at, Lanes<float, 8> value) {
-        write(at, _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        write(at, _mm256_cvtps_ph(canonical<float, 8>(value), to_nearest));
     }
 };
 #endif
+#ifdef __AVX512F__
+template <>
+struct Convert<Half, float, 16> {
+    static Lanes<float, 16> widen(const unsigned char* at) {
+        return _mm512_cvtph_ps(read<long long, 4>(at));
+    }
+    static void narrow(unsigned char* at, Lanes<float, 16> value) {
+        write(at, _mm512_cvtps_ph(canonical<float, 16>(value), to_nearest));
+    }
+};
+#endif
+
+template <std::size_t N>
+struct Convert<Truth, std::uint8_t, N> {
+    static Lanes<std::uint8_t, N> widen(const unsigned char* at) {
+        const auto bytes = read<std::uint8_t, N>(at);
+        return convert<std::uint8_t, N>((bytes != 0) & 1);
+    }
+    static void narrow(unsigned char* at, Lanes<std::uint8_t, N> value) { write(at, value); }
+};

@@ -1,59 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/reduction.hpp"
 
-#include "reduce/table.hpp"
+#include <atomic>
 
-#ifdef MPI_BRIDGE_AVX2
-#include <cpuid.h>
-#endif
+#include "reduce/instruction_sets.hpp"
+#include "reduce/names.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-bool has_avx2() {
-#ifdef MPI_BRIDGE_AVX2
-    static const bool present = [] {
-        __builtin_cpu_init();
-        // Not every compiler's __builtin_cpu_supports knows F16C.
-        unsigned eax = 0;
-        unsigned ebx = 0;
-        unsigned ecx = 0;
-        unsigned edx = 0;
-        const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-        return f16c && __builtin_cpu_supports("avx2") != 0;
-    }();
-    return present;
-#else
-    return false;
-#endif
+const InstructionSet* fastest() {
+    const InstructionSet* best = nullptr;
+    for (const InstructionSet& set : instruction_sets()) {
+        if (set.runs_here()) best = &set;
+    }
+    return best;
 }
 
-const Table& best_table() {
-#ifdef MPI_BRIDGE_AVX2
-    if (has_avx2()) return avx2_table();
-#endif
-    return portable_table();
+std::atomic<const InstructionSet*>& chosen() {
+    static std::atomic<const InstructionSet*> set{fastest()};
+    return set;
 }
 
-const Reduction* look_up(const Table& table, mpib_datatype datatype, mpib_op op) {
-    const auto row = static_cast<unsigned>(datatype);
-    const auto column = static_cast<unsigned>(op);
-    if (row >= datatype_count || column >= op_count) return nullptr;
-    return &table.by_datatype[row].by_op[column];
+std::string known_names() {
+    std::string names;
+    for (const InstructionSet& set : instruction_sets()) {
+        names += (names.empty() ? "" : ", ") + std::string(set.name);
+    }
+    return names;
+}
+
+bool is_float(mpib_datatype datatype) {
+    return datatype >= MPIB_FLOAT16 && datatype <= MPIB_FLOAT64;
 }
 
 }  // namespace
 
+const Reduction* look_up(const KernelTable& table, mpib_datatype datatype, mpib_op op) {
+    const auto row = static_cast<unsigned>(datatype);
+    const auto column = static_cast<unsigned>(op);
+    if (row >= datatype_count || column >= op_count) return nullptr;
+    const Reduction& reduction = table.by_datatype[row].by_op[column];
+    return reduction.load == nullptr ? nullptr : &reduction;
+}
+
 const Reduction* find_reduction(mpib_datatype datatype, mpib_op op) {
-    return look_up(best_table(), datatype, op);
+    return look_up(chosen().load(std::memory_order_relaxed)->table(), datatype, op);
 }
 
 const Reduction* find_portable_reduction(mpib_datatype datatype, mpib_op op) {
     return look_up(portable_table(), datatype, op);
 }
 
+std::string why_no_reduction(mpib_datatype datatype, mpib_op op) {
+    if (static_cast<unsigned>(datatype) >= datatype_count) {
+        return datatype_name(datatype) + " is not one of mpib_datatype";
+    }
+    if (static_cast<unsigned>(op) >= op_count) return op_name(op) + " is not one of mpib_op";
+    if (find_portable_reduction(datatype, op) != nullptr) return {};
+    if (is_float(datatype)) {
+        return op_name(op) + " is for integers and MPIB_BOOL, not for " + datatype_name(datatype);
+    }
+    return op_name(op) + " has no meaning for " + datatype_name(datatype) +
+           ": use MPIB_AND or MPIB_OR, or convert to numbers first";
+}
+
+std::size_t datatype_bytes(mpib_datatype datatype) {
+    // Every datatype has a maximum.
+    const Reduction* any = find_portable_reduction(datatype, MPIB_MAX);
+    return any == nullptr ? 0 : any->element_bytes;
+}
+
+Done choose_kernels(std::string_view name) {
+    if (name.empty()) {
+        chosen() = fastest();
+        return {};
+    }
+    for (const InstructionSet& set : instruction_sets()) {
+        if (name != set.name) continue;
+        if (!set.runs_here()) {
+            return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                        "MPI_BRIDGE_KERNELS=" + std::string(name) + " needs a processor with " +
+                            set.needs + ", which this host's has not; unset it to use " +
+                            fastest()->name);
+        }
+        chosen() = &set;
+        return {};
+    }
+    return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                "MPI_BRIDGE_KERNELS=\"" + std::string(name) + "\" is none of " + known_names());
+}
+
 const char* reduction_instruction_set() {
-    return has_avx2() ? "avx2+f16c" : "portable";
+    return chosen().load()->name;
 }
 
 }  // namespace mpi_bridge

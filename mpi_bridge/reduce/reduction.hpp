@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 
+#include "core/failure.hpp"
 #include "mpi_bridge.h"
 
 namespace mpi_bridge {
@@ -14,6 +17,7 @@ namespace mpi_bridge {
 //   FLOAT16, BFLOAT16       f32: one rounding, to nearest even, when the result is stored; an
 //                           average does not overflow where the sum would
 //   integers under AVERAGE  the exact sum: 64 bits, or 128 bits for INT64
+//   BOOL                    a byte that is 0 or 1
 //   all others              the element type itself
 //
 // All functions work on `count` items, anywhere in memory: no alignment is needed. Accumulators and
@@ -47,14 +51,27 @@ struct Reduction {
     void (*scale)(void* elements, std::size_t count, double factor) = nullptr;
 };
 
-// The fastest implementation this processor can run; nullptr for an unknown pair. All
-// implementations give the same bits.
+// The chosen implementation: the fastest that this processor can run, unless choose_kernels() was
+// told otherwise. nullptr for a pair that is unknown or has no meaning: why_no_reduction() tells.
+// All implementations give the same bits, but for the payload of a NaN. Any thread may call it.
 [[nodiscard]] const Reduction* find_reduction(mpib_datatype datatype, mpib_op op);
 
-// The portable implementation, for tests and for processors without the extensions.
+// The portable implementation, which every processor can run.
 [[nodiscard]] const Reduction* find_portable_reduction(mpib_datatype datatype, mpib_op op);
 
-// "avx2+f16c" or "portable".
+// One sentence, without its full stop, for the caller to whom find_reduction() gave nullptr; ""
+// for a pair that it finds.
+[[nodiscard]] std::string why_no_reduction(mpib_datatype datatype, mpib_op op);
+
+// The bytes of one element; 0 for an unknown datatype.
+[[nodiscard]] std::size_t datatype_bytes(mpib_datatype datatype);
+
+// What find_reduction() gives from now on: "portable", "avx2" or "avx512", as MPI_BRIDGE_KERNELS
+// says; "" for the fastest. Reductions found before stay valid. A name that is unknown, or of
+// instructions that this processor lacks, is MPIB_ERROR_INVALID_ARGUMENT and changes nothing.
+[[nodiscard]] Done choose_kernels(std::string_view name);
+
+// The name of what is chosen.
 [[nodiscard]] const char* reduction_instruction_set();
 
 }  // namespace mpi_bridge

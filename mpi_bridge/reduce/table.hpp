@@ -5,19 +5,26 @@
 
 namespace mpi_bridge {
 
-constexpr int datatype_count = 9;
-constexpr int op_count = 5;
+constexpr unsigned datatype_count = 10;
+constexpr unsigned op_count = 7;
 
-// Reductions by datatype, then by operation, in the order of the public enumerations. Plain arrays:
-// this is filled in a translation unit that must not call inline library functions.
-struct Table {
+// Reductions by datatype, then by operation, in the order of the public enumerations; pairs that
+// have no meaning are left empty. Plain arrays: this is filled in a translation unit that must not
+// call inline library functions.
+struct KernelTable {
     struct Row {
         Reduction by_op[op_count];
     };
     Row by_datatype[datatype_count];
 };
 
-[[nodiscard]] const Table& portable_table();
-[[nodiscard]] const Table& avx2_table();
+// One per instruction set: see instruction_sets.hpp for which of them may be called.
+[[nodiscard]] const KernelTable& portable_table();
+[[nodiscard]] const KernelTable& avx2_table();
+[[nodiscard]] const KernelTable& avx512_table();
+
+// nullptr for a pair that is unknown or has no meaning.
+[[nodiscard]] const Reduction* look_up(const KernelTable& table, mpib_datatype datatype,
+                                       mpib_op op);
 
 }  // namespace mpi_bridge

@@ -59,10 +59,11 @@ Done print_host() {
     line("transports", transports ? join(*transports) : transports.error().text);
     const auto chosen = mpi_bridge::process_environment("UCX_TLS");
     line("UCX_TLS", chosen.value_or("not set: all of these"));
-    line("kernels", mpi_bridge::reduction_instruction_set());
 
     auto settings = mpi_bridge::settings_from_environment();
     if (!settings) return pass_on(std::move(settings));
+    if (auto forced = mpi_bridge::choose_kernels(settings->kernels); !forced) return forced;
+    line("kernels", mpi_bridge::reduction_instruction_set() + std::string(" (MPI_BRIDGE_KERNELS)"));
     line("allreduce", or_default(settings->allreduce, "by the model") + " (MPI_BRIDGE_ALLREDUCE)");
     line("model", or_default(settings->model, "measured") + " (MPI_BRIDGE_MODEL)");
     line("segment", std::to_string(settings->segment_bytes) + " bytes (MPI_BRIDGE_SEGMENT_BYTES)");

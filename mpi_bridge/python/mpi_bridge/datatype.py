@@ -19,6 +19,7 @@ class DataType(enum.IntEnum):
     BFLOAT16 = 6
     FLOAT32 = 7
     FLOAT64 = 8
+    BOOL = 9
 
 
 class Op(enum.IntEnum):
@@ -29,6 +30,8 @@ class Op(enum.IntEnum):
     MIN = 2
     MAX = 3
     PRODUCT = 4
+    AND = 5
+    OR = 6
 
 
 # numpy's, torch's and TensorFlow's names agree on these.
@@ -37,7 +40,7 @@ _BY_NAME = {datatype.name.lower(): datatype for datatype in DataType}
 _SIGNED_BY_SIZE = {1: DataType.INT8, 2: DataType.INT16, 4: DataType.INT32, 8: DataType.INT64}
 _FLOAT_BY_CODE = {"e": DataType.FLOAT16, "f": DataType.FLOAT32, "d": DataType.FLOAT64}
 
-# DLPack's type codes: 0 signed integer, 1 unsigned integer, 2 IEEE float, 4 bfloat.
+# DLPack's type codes: 0 signed integer, 1 unsigned integer, 2 IEEE float, 4 bfloat, 6 bool.
 _BY_DLPACK = {
     (0, 8): DataType.INT8,
     (0, 16): DataType.INT16,
@@ -48,6 +51,7 @@ _BY_DLPACK = {
     (2, 32): DataType.FLOAT32,
     (2, 64): DataType.FLOAT64,
     (4, 16): DataType.BFLOAT16,
+    (6, 8): DataType.BOOL,
 }
 
 
@@ -60,10 +64,12 @@ def from_format(code: str) -> DataType | None:
     """Return the type of a buffer-protocol format ("f", "<q"), None if it cannot be reduced."""
     order, letter = (code[:1], code[1:]) if code[:1] in "@=<>!" else ("@", code)
     foreign_order = order in ">!" and struct.pack("@H", 1) != struct.pack(">H", 1)
-    if foreign_order and letter not in ("b", "B"):
+    if foreign_order and letter not in ("b", "B", "?"):
         return None
     if letter in _FLOAT_BY_CODE:
         return _FLOAT_BY_CODE[letter]
+    if letter == "?":
+        return DataType.BOOL
     if letter == "B":
         return DataType.UINT8
     if letter in ("b", "h", "i", "l", "q"):

@@ -18,6 +18,7 @@ namespace mpi_bridge_test {
 
 __extension__ typedef __int128 Exact;
 
+// Numbers, and the operations that all of them have.
 constexpr mpib_datatype all_datatypes[] = {MPIB_UINT8,    MPIB_INT8,    MPIB_INT16,
                                            MPIB_INT32,    MPIB_INT64,   MPIB_FLOAT16,
                                            MPIB_BFLOAT16, MPIB_FLOAT32, MPIB_FLOAT64};
@@ -64,7 +65,7 @@ struct Brain {
 template <typename T>
 constexpr bool is_short_float = std::is_same_v<T, Half> || std::is_same_v<T, Brain>;
 
-// Calls f(T{}) with the C++ type of the datatype.
+// Calls f(T{}) with the C++ type of the datatype; a truth value is its byte.
 template <typename F>
 auto with_type(mpib_datatype datatype, F&& f) {
     switch (datatype) {
@@ -84,6 +85,8 @@ auto with_type(mpib_datatype datatype, F&& f) {
             return f(Brain{});
         case MPIB_FLOAT32:
             return f(float{});
+        case MPIB_BOOL:
+            return f(std::uint8_t{});
         case MPIB_FLOAT64:
             break;
     }
@@ -120,7 +123,7 @@ long double to_real(T value) {
     }
 }
 
-// Whether `result` is what `op` over the inputs (one per rank) must give.
+// Whether `result` is what `op` over the inputs (one number per rank) must give.
 template <typename T>
 bool is_right(T result, const std::vector<T>& inputs, mpib_op op) {
     const auto ranks = inputs.size();
@@ -129,11 +132,15 @@ bool is_right(T result, const std::vector<T>& inputs, mpib_op op) {
         std::uint64_t product = 1;
         T least = inputs[0];
         T most = inputs[0];
+        T every = inputs[0];
+        T any = inputs[0];
         for (const T input : inputs) {
             sum += input;
             product *= static_cast<std::uint64_t>(input);
             least = std::min(least, input);
             most = std::max(most, input);
+            every = static_cast<T>(every & input);
+            any = static_cast<T>(any | input);
         }
         switch (op) {
             case MPIB_SUM:
@@ -146,6 +153,10 @@ bool is_right(T result, const std::vector<T>& inputs, mpib_op op) {
                 return result == most;
             case MPIB_PRODUCT:
                 return result == static_cast<T>(product);
+            case MPIB_AND:
+                return result == every;
+            case MPIB_OR:
+                return result == any;
         }
         return false;
     } else {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "reduce/table.hpp"
+
+namespace mpi_bridge {
+
+// A build of the kernels for one kind of processor.
+struct InstructionSet {
+    const char* name;               // as in MPI_BRIDGE_KERNELS
+    const char* needs;              // what the processor must have, for people
+    const KernelTable& (*table)();  // call it only where runs_here()
+    bool (*runs_here)();
+};
+
+// All that this library was built with, the fastest last; "portable", which runs everywhere, first.
+[[nodiscard]] std::span<const InstructionSet> instruction_sets();
+
+}  // namespace mpi_bridge

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled for AVX-512 F, BW, DQ, VL and F16C; called only where the processor has them all.
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <immintrin.h>
+
+#include "reduce/table.hpp"
+
+namespace mpi_bridge {
+
+__extension__ typedef __int128 Wide;
+__extension__ typedef unsigned __int128 UnsignedWide;
+
+constexpr std::size_t vector_bytes = 64;
+
+#include "reduce/kernels.inl"
+
+const KernelTable& avx512_table() {
+    return table;
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reduce/names.hpp"
+
+#include <iterator>
+
+#include "reduce/table.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+constexpr const char* datatype_names[] = {
+    "MPIB_UINT8",   "MPIB_INT8",     "MPIB_INT16",   "MPIB_INT32",   "MPIB_INT64",
+    "MPIB_FLOAT16", "MPIB_BFLOAT16", "MPIB_FLOAT32", "MPIB_FLOAT64", "MPIB_BOOL"};
+constexpr const char* op_names[] = {"MPIB_SUM",     "MPIB_AVERAGE", "MPIB_MIN", "MPIB_MAX",
+                                    "MPIB_PRODUCT", "MPIB_AND",     "MPIB_OR"};
+static_assert(std::size(datatype_names) == datatype_count);
+static_assert(std::size(op_names) == op_count);
+
+}  // namespace
+
+std::string datatype_name(mpib_datatype datatype) {
+    const auto number = static_cast<unsigned>(datatype);
+    return number < datatype_count ? datatype_names[number]
+                                   : "datatype " + std::to_string(static_cast<int>(datatype));
+}
+
+std::string op_name(mpib_op op) {
+    const auto number = static_cast<unsigned>(op);
+    return number < op_count ? op_names[number]
+                             : "operation " + std::to_string(static_cast<int>(op));
+}
+
+}  // namespace mpi_bridge
