@@ -13,6 +13,15 @@
 namespace bench {
 namespace {
 
+// Over UCX's TCP transport MPICH 4.0.2 can wait in MPI_Finalize for ever: ranks that are done wait
+// for their launcher and do not answer the others any more. All is measured by then, so its ranks
+// just end.
+#ifdef MPICH_VERSION
+constexpr bool finalizes = false;
+#else
+constexpr bool finalizes = true;
+#endif
+
 // Both MPIs print their own message and end the ranks when a call fails (MPI_ERRORS_ARE_FATAL, the
 // default), so no return value is looked at here.
 class Mpi final : public Library {
@@ -23,12 +32,7 @@ class Mpi final : public Library {
         MPI_Comm_size(MPI_COMM_WORLD, &size_);
     }
     ~Mpi() override {
-        // Over UCX's TCP transport MPICH 4.0.2 can wait in MPI_Finalize for ever: ranks that are
-        // done wait for their launcher and do not answer the others any more. All is measured by
-        // now, so its ranks just end.
-#ifndef MPICH_VERSION
-        MPI_Finalize();
-#endif
+        if (finalizes) MPI_Finalize();
     }
 
     std::string name() const override {
@@ -41,16 +45,10 @@ class Mpi final : public Library {
         std::replace(first.begin(), first.end(), '\t', ' ');
         return first;
     }
-    int rank() const override {
-        return rank_;
-    }
-    int size() const override {
-        return size_;
-    }
+    int rank() const override { return rank_; }
+    int size() const override { return size_; }
 
-    float* allocate(std::size_t count) override {
-        return memory_.allocate(count);
-    }
+    float* allocate(std::size_t count) override { return memory_.allocate(count); }
 
     void allreduce(float* data, std::size_t count) override {
         if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
@@ -59,9 +57,7 @@ class Mpi final : public Library {
                       MPI_COMM_WORLD);
     }
 
-    void barrier() override {
-        MPI_Barrier(MPI_COMM_WORLD);
-    }
+    void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
 
   private:
     PrivateMemory memory_;

@@ -2,6 +2,7 @@
 #include "measure.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <limits>
@@ -75,7 +76,7 @@ std::vector<float> largest_over_ranks(Library& library, const std::vector<float>
 
 double quantile(const std::vector<float>& ascending, double part) {
     const auto last = static_cast<double>(ascending.size() - 1);
-    return static_cast<double>(ascending[static_cast<std::size_t>(part * last + 0.5)]);
+    return static_cast<double>(ascending[static_cast<std::size_t>(std::lround(part * last))]);
 }
 
 }  // namespace
@@ -87,7 +88,8 @@ void check(Library& library, float* data, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
         data[i] = base(i) * static_cast<float>(library.rank() + 1);
     library.allreduce(data, count);
-    const auto factor = static_cast<float>(size * (size + 1) / 2);
+    const int ranks_summed = size * (size + 1) / 2;
+    const auto factor = static_cast<float>(ranks_summed);
     for (std::size_t i = 0; i < count; ++i) {
         if (data[i] == base(i) * factor) continue;
         throw std::runtime_error("the sum of " + std::to_string(count) +

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <stdexcept>
 #include <thread>
 
 #include "processors.hpp"
@@ -28,23 +30,16 @@ void wait_for(const Ball& ball, int turn) {
         if (spins % 20000 == 0) std::this_thread::yield();
 }
 
-}  // namespace
-
-int main() {
-    const auto found = bench::allowed_processors();
-    if (found.size() < 2) {
-        std::fputs("pingpong: two processors are needed, this process may use one\n", stderr);
-        return EXIT_FAILURE;
-    }
+double best_one_way_nanoseconds(unsigned one, unsigned other) {
     Ball ball;
     std::thread partner([&] {
-        bench::stay_on(found[1]);
+        bench::stay_on(other);
         for (int turn = 0; turn < windows * turns_in_a_window; ++turn) {
             wait_for(ball, 2 * turn + 1);
             ball.turn.store(2 * turn + 2, std::memory_order_release);
         }
     });
-    bench::stay_on(found[0]);
+    bench::stay_on(one);
     // The best window: other work on the machine only ever adds to it.
     double best = 1e9;
     for (int window = 0; window < windows; ++window) {
@@ -59,6 +54,19 @@ int main() {
         best = std::min(best, time.count() / (2.0 * turns_in_a_window));
     }
     partner.join();
-    std::printf("%.1f\n", best);
-    return EXIT_SUCCESS;
+    return best;
+}
+
+}  // namespace
+
+int main() {
+    try {
+        const auto processors = bench::allowed_processors();
+        if (processors.size() < 2) throw std::runtime_error("two processors are needed");
+        std::printf("%.1f\n", best_one_way_nanoseconds(processors[0], processors[1]));
+        return EXIT_SUCCESS;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "pingpong: %s\n", error.what());
+        return EXIT_FAILURE;
+    }
 }
