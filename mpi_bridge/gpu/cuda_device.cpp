@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/cuda_device.hpp"
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "gpu/embedded.hpp"
+#include "gpu/nvrtc_library.hpp"
+
+namespace mpi_bridge {
+
+struct CudaDevice::Kernels {
+    mutable std::mutex mutex;
+    bool tried_built_in = false;
+    std::string no_built_in;          // why the built-in code is not used
+    cuda::Module built_in = nullptr;  // all codecs
+    std::array<cuda::Module, codec_count> compiled{};
+    std::array<std::array<cuda::Function, 2>, codec_count> functions{};
+};
+
+CudaDevice::CudaDevice(const cuda::Library& cuda, int ordinal)
+    : cuda_(cuda), ordinal_(ordinal), kernels_(std::make_unique<Kernels>()) {}
+
+Outcome<CudaDevice*> CudaDevice::get(int ordinal) {
+    static std::mutex mutex;
+    static auto& devices = *new std::map<int, CudaDevice*>;
+    auto cuda = cuda::library();
+    if (!cuda) return pass_on(std::move(cuda));
+    const std::lock_guard lock(mutex);
+    if (const auto found = devices.find(ordinal); found != devices.end()) return found->second;
+    auto* device = new CudaDevice(**cuda, ordinal);
+    if (auto started = device->start(); !started) {
+        delete device;
+        return pass_on(std::move(started));
+    }
+    devices.emplace(ordinal, device);
+    return device;
+}
+
+Done CudaDevice::start() {
+    int devices = 0;
+    auto done = cuda_.check(cuda_.device_count(&devices), "cuDeviceGetCount");
+    if (!done) return done;
+    if (ordinal_ < 0 || ordinal_ >= devices) {
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    fmt::format("there is no CUDA device {}: this process sees {}; check "
+                                "CUDA_VISIBLE_DEVICES and the step's --gpus",
+                                ordinal_, devices));
+    }
+    cuda::Device device = 0;
+    std::array<char, 256> text{};
+    int major = 0;
+    int minor = 0;
+    const auto ask = [&](cuda::Result result, const char* call) {
+        if (done) done = cuda_.check(result, call);
+    };
+    ask(cuda_.device_get(&device, ordinal_), "cuDeviceGet");
+    ask(cuda_.device_name(text.data(), static_cast<int>(text.size()), device), "cuDeviceGetName");
+    name_ = text.data();
+    ask(cuda_.device_bus_id(text.data(), static_cast<int>(text.size()), device),
+        "cuDeviceGetPCIBusId");
+    bus_id_ = text.data();
+    ask(cuda_.device_uuid(&uuid_, device), "cuDeviceGetUuid");
+    ask(cuda_.device_attribute(&major, cuda::compute_capability_major, device),
+        "cuDeviceGetAttribute");
+    ask(cuda_.device_attribute(&minor, cuda::compute_capability_minor, device),
+        "cuDeviceGetAttribute");
+    capability_ = major * 10 + minor;
+    ask(cuda_.primary_retain(&context_, device), "cuDevicePrimaryCtxRetain");
+    return done;
+}
+
+Done CudaDevice::load_built_in() {
+    const auto binary = kernel_binary();
+    if (!binary) return fail(MPIB_ERROR_INTERNAL, "mpi_bridge was built without a CUDA toolkit");
+    return cuda_.check(cuda_.module_load(&kernels_->built_in, binary->data()), "cuModuleLoadData");
+}
+
+// The caller holds the mutex and has made the device current.
+Outcome<cuda::Module> CudaDevice::module_of(Codec codec) {
+    Kernels& kernels = *kernels_;
+    if (!kernels.tried_built_in) {
+        kernels.tried_built_in = true;
+        if (auto loaded = load_built_in(); !loaded) kernels.no_built_in = loaded.error().text;
+    }
+    if (kernels.built_in != nullptr) return kernels.built_in;
+    cuda::Module& compiled = kernels.compiled[static_cast<std::size_t>(codec)];
+    if (compiled != nullptr) return compiled;
+
+    const auto explain = [&](const std::string& fault) {
+        return fail(MPIB_ERROR_INTERNAL,
+                    fmt::format("no kernels for {} (sm_{}): {}; and compiling them now: {}", name_,
+                                capability_, kernels.no_built_in, fault));
+    };
+    auto nvrtc = nvrtc::library();
+    if (!nvrtc) return explain(nvrtc.error().text);
+    auto image = nvrtc::compile_codec(**nvrtc, shape_of(codec).name, capability_);
+    if (!image) return explain(image.error().text);
+    auto loaded = cuda_.check(cuda_.module_load(&compiled, image->data()), "cuModuleLoadData");
+    if (!loaded) return explain(loaded.error().text);
+    return compiled;
+}
+
+Outcome<cuda::Function> CudaDevice::kernel(Codec codec, Way way) {
+    const std::lock_guard lock(kernels_->mutex);
+    auto& function =
+        kernels_->functions[static_cast<std::size_t>(codec)][static_cast<std::size_t>(way)];
+    if (function != nullptr) return function;
+    const Current current(*this);
+    auto module = module_of(codec);
+    if (!module) return pass_on(std::move(module));
+    const auto shape = shape_of(codec);
+    const char* name = way == Way::pack ? shape.packer : shape.unpacker;
+    auto done = cuda_.check(cuda_.module_function(&function, *module, name), "cuModuleGetFunction");
+    if (!done) return pass_on(std::move(done));
+    return function;
+}
+
+std::string CudaDevice::kernel_origin() const {
+    const std::lock_guard lock(kernels_->mutex);
+    if (!kernels_->tried_built_in) return "not loaded yet";
+    return kernels_->built_in != nullptr ? "built in" : "NVRTC";
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/failure.hpp"
+#include "gpu/codec.hpp"
+#include "gpu/cuda_library.hpp"
+
+namespace mpi_bridge {
+
+// One GPU of this process: its primary context, which frameworks use too, and the kernels loaded
+// into it. Made once per device and kept to the end of the process, because a framework may still
+// run its own work in the context while ours is shut down. Any thread.
+class CudaDevice {
+  public:
+    // The driver is loaded at the first call. A text of failure names what is missing.
+    [[nodiscard]] static Outcome<CudaDevice*> get(int ordinal);
+
+    CudaDevice(const CudaDevice&) = delete;
+    CudaDevice& operator=(const CudaDevice&) = delete;
+
+    // While it lives, driver calls of this thread concern the device.
+    class Current {
+      public:
+        explicit Current(const CudaDevice& device)
+            : cuda_(device.cuda_), active_(cuda_.context_push(device.context_) == cuda::success) {}
+        ~Current() {
+            cuda::Context popped = nullptr;
+            if (active_) static_cast<void>(cuda_.context_pop(&popped));
+        }
+        Current(const Current&) = delete;
+        Current& operator=(const Current&) = delete;
+
+      private:
+        const cuda::Library& cuda_;
+        bool active_;
+    };
+
+    [[nodiscard]] const cuda::Library& cuda() const { return cuda_; }
+    [[nodiscard]] int ordinal() const { return ordinal_; }
+    [[nodiscard]] int capability() const { return capability_; }  // 90 for 9.0
+    [[nodiscard]] const std::string& name() const { return name_; }
+    [[nodiscard]] const std::string& bus_id() const { return bus_id_; }
+    [[nodiscard]] const cuda::Uuid& uuid() const { return uuid_; }
+
+    // The kernel, compiled at first use where the library holds no code for this device.
+    [[nodiscard]] Outcome<cuda::Function> kernel(Codec codec, Way way);
+
+    // Where the kernels' code came from so far: "built in", "NVRTC" or "not loaded yet".
+    [[nodiscard]] std::string kernel_origin() const;
+
+  private:
+    struct Kernels;
+    explicit CudaDevice(const cuda::Library& cuda, int ordinal);
+    ~CudaDevice() = default;
+    [[nodiscard]] Done start();
+    [[nodiscard]] Done load_built_in();
+    [[nodiscard]] Outcome<cuda::Module> module_of(Codec codec);
+
+    const cuda::Library& cuda_;
+    int ordinal_;
+    int capability_ = 0;
+    std::string name_;
+    std::string bus_id_;
+    cuda::Uuid uuid_{};
+    cuda::Context context_ = nullptr;
+    std::unique_ptr<Kernels> kernels_;
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "core/failure.hpp"
+
+// The CUDA driver's C API as far as it is used here, declared anew so that no CUDA header is needed
+// to build. Names and numbers are those of cuda.h; its binary interface is stable since CUDA 11.
+//
+// The driver and not the runtime: libcuda.so.1 is there wherever a GPU works, has one name for all
+// CUDA versions, and shares the device's primary context, its streams and its events with every
+// runtime that a framework in this process may have brought (cudaStream_t is CUstream).
+namespace mpi_bridge::cuda {
+
+enum Result : int {
+    success = 0,
+    no_device = 100,
+    no_binary_for_gpu = 209,
+    unsupported_ptx_version = 222,
+    not_found = 500,
+    not_ready = 600,
+};
+
+using Device = int;
+using Context = struct ContextRecord*;
+using Stream = struct StreamRecord*;
+using Event = struct EventRecord*;
+using Module = struct ModuleRecord*;
+using Function = struct FunctionRecord*;
+using Address = unsigned long long;
+
+struct Uuid {
+    char bytes[16];
+};
+
+enum DeviceAttribute : int {
+    multiprocessor_count = 16,
+    compute_capability_major = 75,
+    compute_capability_minor = 76,
+};
+enum PointerAttribute : int { memory_type = 2, device_ordinal = 9 };
+
+constexpr unsigned memory_type_device = 2;
+constexpr unsigned stream_non_blocking = 1;
+constexpr unsigned event_disable_timing = 2;
+constexpr unsigned host_alloc_portable = 1;
+
+// The functions of the library, and how to speak of their results.
+struct Library {
+    Result (*init)(unsigned flags);
+    Result (*driver_version)(int* version);
+    Result (*error_name)(Result, const char** name);
+    Result (*error_string)(Result, const char** text);
+
+    Result (*device_count)(int* count);
+    Result (*device_get)(Device*, int ordinal);
+    Result (*device_name)(char* name, int length, Device);
+    Result (*device_attribute)(int* value, DeviceAttribute, Device);
+    Result (*device_uuid)(Uuid*, Device);
+    Result (*device_bus_id)(char* text, int length, Device);
+
+    Result (*primary_retain)(Context*, Device);
+    Result (*primary_release)(Device);
+    Result (*context_push)(Context);
+    Result (*context_pop)(Context*);
+    Result (*context_synchronize)();
+    Result (*stream_priorities)(int* least, int* greatest);
+    Result (*pointer_attribute)(void* value, PointerAttribute, Address);
+
+    Result (*memory_allocate)(Address*, std::size_t bytes);
+    Result (*memory_free)(Address);
+    Result (*host_allocate)(void**, std::size_t bytes, unsigned flags);
+    Result (*host_free)(void*);
+    Result (*copy_async)(Address to, Address from, std::size_t bytes, Stream);
+    Result (*fill_async)(Address to, unsigned char value, std::size_t bytes, Stream);
+
+    Result (*stream_create)(Stream*, unsigned flags, int priority);
+    Result (*stream_destroy)(Stream);
+    Result (*stream_wait_event)(Stream, Event, unsigned flags);
+    Result (*stream_synchronize)(Stream);
+    Result (*event_create)(Event*, unsigned flags);
+    Result (*event_destroy)(Event);
+    Result (*event_record)(Event, Stream);
+    Result (*event_query)(Event);
+    Result (*event_elapsed)(float* milliseconds, Event from, Event to);
+
+    Result (*module_load)(Module*, const void* image);
+    Result (*module_unload)(Module);
+    Result (*module_function)(Function*, Module, const char* name);
+    Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream,
+                     void** arguments, void** extra);
+
+    std::string path;
+
+    // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"
+    [[nodiscard]] std::string describe(Result result) const;
+    // {} for success, else "cuMemAlloc failed: <describe>".
+    [[nodiscard]] Done check(Result result, const char* call) const;
+};
+
+// Loads and initialises the driver at the first call; the same answer ever after. Any thread.
+// MPI_BRIDGE_CUDA_LIBRARY names another file than libcuda.so.1.
+[[nodiscard]] Outcome<const Library*> library();
+
+}  // namespace mpi_bridge::cuda

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/cuda_queue.hpp"
+
+#include <cstdint>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace mpi_bridge {
+namespace {
+
+cuda::Stream stream_of(DeviceStream stream) {
+    return static_cast<cuda::Stream>(stream.handle);
+}
+
+cuda::Address address_of(const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory);
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<CudaQueue>> CudaQueue::open(CudaDevice& device) {
+    std::unique_ptr<CudaQueue> queue(new CudaQueue(device));
+    if (auto started = queue->start(); !started) return pass_on(std::move(started));
+    return queue;
+}
+
+Done CudaQueue::start() {
+    const CudaDevice::Current current(device_);
+    int least = 0;
+    int greatest = 0;
+    auto done =
+        cuda_.check(cuda_.stream_priorities(&least, &greatest), "cuCtxGetStreamPriorityRange");
+    if (!done) return done;
+    return cuda_.check(cuda_.stream_create(&stream_, cuda::stream_non_blocking, greatest),
+                       "cuStreamCreateWithPriority");
+}
+
+// What is still running goes on: the driver frees streams and events when they are done with.
+CudaQueue::~CudaQueue() {
+    const CudaDevice::Current current(device_);
+    for (const cuda::Event event : spare_)
+        cuda_.event_destroy(event);
+    for (const cuda::Event event : marks_) {
+        if (event != nullptr) cuda_.event_destroy(event);
+    }
+    if (stream_ != nullptr) cuda_.stream_destroy(stream_);
+}
+
+Outcome<cuda::Event> CudaQueue::take_event() {
+    if (!spare_.empty()) {
+        const cuda::Event event = spare_.back();
+        spare_.pop_back();
+        return event;
+    }
+    cuda::Event event = nullptr;
+    auto done =
+        cuda_.check(cuda_.event_create(&event, cuda::event_disable_timing), "cuEventCreate");
+    if (!done) return pass_on(std::move(done));
+    return event;
+}
+
+Outcome<WorkQueue::Noted> CudaQueue::note(DeviceStream other) {
+    const CudaDevice::Current current(device_);
+    const std::lock_guard lock(mutex_);
+    auto event = take_event();
+    if (!event) return pass_on(std::move(event));
+    auto done = cuda_.check(cuda_.event_record(*event, stream_of(other)), "cuEventRecord");
+    if (!done) {
+        spare_.push_back(*event);
+        return pass_on(std::move(done));
+    }
+    return Noted{*event};
+}
+
+// An event may be used again at once: a wait that was enqueued keeps to the record it saw.
+Done CudaQueue::after(Noted noted) {
+    const CudaDevice::Current current(device_);
+    auto* event = static_cast<cuda::Event>(noted.event);
+    auto done = cuda_.check(cuda_.stream_wait_event(stream_, event, 0), "cuStreamWaitEvent");
+    forget(noted);
+    return done;
+}
+
+void CudaQueue::forget(Noted noted) {
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(static_cast<cuda::Event>(noted.event));
+}
+
+Outcome<WorkQueue::Mark> CudaQueue::mark() {
+    const CudaDevice::Current current(device_);
+    const std::lock_guard lock(mutex_);
+    cuda::Event& event = marks_[(last_mark_ + 1) % marks_kept];
+    if (event == nullptr) {
+        auto taken = take_event();
+        if (!taken) return pass_on(std::move(taken));
+        event = *taken;
+    }
+    auto done = cuda_.check(cuda_.event_record(event, stream_), "cuEventRecord");
+    if (!done) return pass_on(std::move(done));
+    return Mark{++last_mark_};
+}
+
+Outcome<bool> CudaQueue::reached(Mark mark) {
+    const CudaDevice::Current current(device_);
+    const std::lock_guard lock(mutex_);
+    if (mark.number <= reached_) return true;
+    const cuda::Result result = cuda_.event_query(marks_[mark.number % marks_kept]);
+    if (result == cuda::not_ready) return false;
+    if (auto done = cuda_.check(result, "cuEventQuery"); !done) return pass_on(std::move(done));
+    reached_ = mark.number;
+    return true;
+}
+
+Done CudaQueue::hold(DeviceStream other, Mark mark) {
+    const CudaDevice::Current current(device_);
+    const std::lock_guard lock(mutex_);
+    if (mark.number <= reached_) return {};
+    const cuda::Event event = marks_[mark.number % marks_kept];
+    return cuda_.check(cuda_.stream_wait_event(stream_of(other), event, 0), "cuStreamWaitEvent");
+}
+
+Done CudaQueue::launch(Codec codec, Way way, const kernels::Arguments& arguments) {
+    const auto blocks = blocks_for(codec, arguments.elements);
+    if (blocks == 0) return {};
+    if (blocks > std::numeric_limits<std::int32_t>::max()) {
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    fmt::format("a bucket of {} elements is too large", arguments.elements));
+    }
+    auto kernel = device_.kernel(codec, way);
+    if (!kernel) return pass_on(std::move(kernel));
+    const CudaDevice::Current current(device_);
+    // The driver copies the arguments; it only never said const.
+    void* parameters[] = {const_cast<kernels::Arguments*>(&arguments)};
+    constexpr unsigned threads = kernels::warp_lanes * kernels::warps_per_block;
+    return cuda_.check(cuda_.launch(*kernel, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0,
+                                    stream_, parameters, nullptr),
+                       "cuLaunchKernel");
+}
+
+Done CudaQueue::copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes == 0) return {};
+    const CudaDevice::Current current(device_);
+    return cuda_.check(cuda_.copy_async(address_of(to), address_of(from), bytes, stream_),
+                       "cuMemcpyAsync");
+}
+
+Outcome<Memory> CudaQueue::tensor_memory(std::size_t bytes) {
+    const CudaDevice::Current current(device_);
+    cuda::Address address = 0;
+    auto done = cuda_.check(cuda_.memory_allocate(&address, bytes), "cuMemAlloc");
+    if (!done) {
+        done.error().text +=
+            fmt::format(" ({} bytes on {}, device {})", bytes, device_.name(), device_.ordinal());
+        return pass_on(std::move(done));
+    }
+    return Memory(reinterpret_cast<std::byte*>(address), [this_device = &device_](std::byte* at) {
+        const CudaDevice::Current owner(*this_device);
+        static_cast<void>(this_device->cuda().memory_free(address_of(at)));
+    });
+}
+
+Outcome<Memory> CudaQueue::host_memory(std::size_t bytes) {
+    const CudaDevice::Current current(device_);
+    void* memory = nullptr;
+    auto done = cuda_.check(cuda_.host_allocate(&memory, bytes, cuda::host_alloc_portable),
+                            "cuMemHostAlloc");
+    if (!done) {
+        done.error().text +=
+            fmt::format(" ({} bytes of pinned host memory; check the memlock limit)", bytes);
+        return pass_on(std::move(done));
+    }
+    return Memory(static_cast<std::byte*>(memory), [this_device = &device_](std::byte* at) {
+        const CudaDevice::Current owner(*this_device);
+        static_cast<void>(this_device->cuda().host_free(at));
+    });
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "gpu/cuda_device.hpp"
+#include "gpu/work_queue.hpp"
+
+namespace mpi_bridge {
+
+// A stream of its own on a device, of the highest priority, so that communication is not queued
+// behind the computation it is to overlap with.
+class CudaQueue final : public WorkQueue {
+  public:
+    // `device` is as CudaDevice::get() gave it and so outlives the queue.
+    [[nodiscard]] static Outcome<std::unique_ptr<CudaQueue>> open(CudaDevice& device);
+    ~CudaQueue() override;
+
+    [[nodiscard]] Outcome<Noted> note(DeviceStream other) override;
+    [[nodiscard]] Done after(Noted noted) override;
+    void forget(Noted noted) override;
+    [[nodiscard]] Outcome<Mark> mark() override;
+    [[nodiscard]] Outcome<bool> reached(Mark mark) override;
+    [[nodiscard]] Done hold(DeviceStream other, Mark mark) override;
+    [[nodiscard]] Done launch(Codec codec, Way way, const kernels::Arguments& arguments) override;
+    [[nodiscard]] Done copy(void* to, const void* from, std::size_t bytes) override;
+    [[nodiscard]] Outcome<Memory> tensor_memory(std::size_t bytes) override;
+    [[nodiscard]] Outcome<Memory> host_memory(std::size_t bytes) override;
+    [[nodiscard]] DeviceStream stream() const override { return {stream_}; }
+
+  private:
+    explicit CudaQueue(CudaDevice& device) : device_(device), cuda_(device.cuda()) {}
+    [[nodiscard]] Done start();
+    [[nodiscard]] Outcome<cuda::Event> take_event();
+
+    static constexpr std::size_t marks_kept = 1024;
+
+    CudaDevice& device_;
+    const cuda::Library& cuda_;
+    cuda::Stream stream_ = nullptr;
+
+    std::mutex mutex_;  // for what follows
+    std::vector<cuda::Event> spare_;
+    std::array<cuda::Event, marks_kept> marks_{};  // mark n is at n % marks_kept
+    std::uint64_t last_mark_ = 0;
+    std::uint64_t reached_ = 0;  // all marks up to this one are known to be reached
+};
+
+}  // namespace mpi_bridge

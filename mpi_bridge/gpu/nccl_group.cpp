@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/nccl_group.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "gpu/bucket.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+std::size_t sum_of(std::span<const std::size_t> lengths) {
+    return std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+}
+
+bool all_equal(std::span<const std::size_t> lengths) {
+    return std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) ==
+           lengths.end();
+}
+
+Done check_lengths(std::span<const std::size_t> lengths, int size) {
+    if (lengths.size() == static_cast<std::size_t>(size)) return {};
+    return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                fmt::format("{} lengths were given for {} ranks", lengths.size(), size));
+}
+
+std::uint64_t address_of(const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory);
+}
+
+// The factor as a number of NCCL's type; wire_plan.cpp gives 16-bit types powers of two only.
+std::array<std::byte, 8> scalar_of(nccl::DataType type, double factor) {
+    std::array<std::byte, 8> bytes{};
+    const auto store = [&](auto value) { std::memcpy(bytes.data(), &value, sizeof value); };
+    const auto single = static_cast<float>(factor);
+    const auto upper = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(single) >> 16);
+    switch (type) {
+        case nccl::float64:
+            store(factor);
+            break;
+        case nccl::bfloat16:
+            store(upper);
+            break;
+        case nccl::float16:
+            // Exponent from 8 bits with bias 127 to 5 bits with bias 15.
+            store(static_cast<std::uint16_t>(((upper >> 7) - 112) << 10));
+            break;
+        default:
+            store(single);
+    }
+    return bytes;
+}
+
+kernels::Arguments arguments_for(const WirePlan& plan, Way way, const std::byte* bucket) {
+    kernels::Arguments arguments{};
+    arguments.bucket = address_of(bucket);
+    arguments.factor = way == Way::pack ? plan.pack_factor : plan.unpack_factor;
+    arguments.divisor = plan.divisor;
+    arguments.nan_is_least = plan.nan_is_least ? 1 : 0;
+    return arguments;
+}
+
+Done move(WorkQueue& queue, std::span<const DevicePart> parts, const BucketLayout& layout,
+          const WirePlan& plan, Way way, const std::byte* bucket) {
+    const Codec codec = way == Way::pack ? plan.packing : plan.unpacking;
+    for (const auto& launch : launches_for(parts, layout, way, arguments_for(plan, way, bucket))) {
+        if (auto done = queue.launch(codec, way, launch); !done) return done;
+    }
+    return {};
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<DeviceGroup>> NcclGroup::open(const nccl::Library& nccl, CudaDevice& device,
+                                                      const DeviceGroupOptions& options) {
+    NcclCommunicator::Options connection{
+        options.name, options.rank, options.size, {}, options.patience};
+    Done made;
+    if (options.rank == 0) {
+        const nccl::Result result = nccl.unique_id(&connection.id);
+        if (result != nccl::success) {
+            made = fail(MPIB_ERROR_INTERNAL,
+                        fmt::format("{}, rank 0: ncclGetUniqueId failed: {}", options.name,
+                                    nccl.describe(result, nullptr)));
+        }
+    }
+    // All zeros tell the others that rank 0 has failed; they wait for nothing then.
+    auto told =
+        options.broadcast_from_first(std::as_writable_bytes(std::span(connection.id.bytes)));
+    if (!made) return pass_on(std::move(made));
+    if (!told) return pass_on(std::move(told));
+    if (std::ranges::all_of(connection.id.bytes, [](char byte) { return byte == 0; })) {
+        return fail(
+            MPIB_ERROR_INTERNAL,
+            fmt::format("{}: rank 0 could not start NCCL; its message says why", options.name));
+    }
+
+    std::unique_ptr<NcclGroup> group(new NcclGroup(nccl, options.rank, options.size));
+    group->name_ = options.name;
+    auto queue = CudaQueue::open(device);
+    if (!queue) return pass_on(std::move(queue));
+    group->queue_ = std::move(*queue);
+    auto communicator = NcclCommunicator::open(nccl, device, std::move(connection));
+    if (!communicator) return pass_on(std::move(communicator));
+    group->communicator_ = std::move(*communicator);
+    return group;
+}
+
+NcclGroup::~NcclGroup() {
+    NcclGroup::abort();
+}
+
+std::string NcclGroup::describe() const {
+    return fmt::format("NCCL {} ({})", nccl::version_text(nccl_.version), nccl_.path);
+}
+
+cuda::Stream NcclGroup::stream() const {
+    return static_cast<cuda::Stream>(queue_->stream().handle);
+}
+
+Done NcclGroup::usable() const {
+    if (!broken_) return {};
+    return tl::unexpected<Failure>(*broken_);
+}
+
+void NcclGroup::break_with(Failure failure) {
+    if (broken_) return;
+    broken_ = std::move(failure);
+    communicator_->abort();
+}
+
+Outcome<DeviceTicket> NcclGroup::enqueue(DeviceStream callers, const Body& body) {
+    const std::lock_guard lock(mutex_);
+    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    const auto work = [&]() -> Outcome<DeviceTicket> {
+        auto noted = queue_->note(callers);
+        if (!noted) return pass_on(std::move(noted));
+        if (auto done = queue_->after(*noted); !done) return pass_on(std::move(done));
+        if (auto done = body(); !done) return pass_on(std::move(done));
+        auto mark = queue_->mark();
+        if (!mark) return pass_on(std::move(mark));
+        return DeviceTicket{mark->number};
+    };
+    auto ticket = work();
+    if (!ticket) break_with(ticket.error());
+    return ticket;
+}
+
+Done NcclGroup::with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body) {
+    if (plan.factor_in_sum == 1) return body(plan.op);
+    auto scalar = scalar_of(plan.type, plan.factor_in_sum);
+    nccl::RedOp op = plan.op;
+    auto made = communicator_->call("ncclRedOpCreatePreMulSum", [&](nccl::Communicator comm) {
+        return nccl_.create_pre_mul_sum(&op, scalar.data(), plan.type, nccl::scalar_on_host, comm);
+    });
+    if (!made) return made;
+    auto done = body(op);
+    // Allowed as soon as the last call with it has returned.
+    auto freed = communicator_->call(
+        "ncclRedOpDestroy", [&](nccl::Communicator comm) { return nccl_.destroy_op(op, comm); });
+    return done ? freed : done;
+}
+
+Done NcclGroup::reduce_one(const DevicePart& part, const WirePlan& plan) {
+    auto done = with_op(plan, [&](nccl::RedOp op) {
+        return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
+            return nccl_.all_reduce(part.send, part.recv, part.count * plan.items, plan.type, op,
+                                    comm, stream());
+        });
+    });
+    if (!done || is_copy(plan.unpacking)) return done;
+    BucketLayout in_place{{0}, part.count};
+    return move(*queue_, std::span(&part, 1), in_place, plan, Way::unpack,
+                static_cast<const std::byte*>(part.recv));
+}
+
+Done NcclGroup::reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan) {
+    const BucketLayout layout = lay_out(parts);
+    auto memory = bucket_.take(*queue_, layout.elements * shape_of(plan.packing).wire_bytes);
+    if (!memory) return pass_on(std::move(memory));
+    std::byte* bucket = *memory;
+    if (auto done = move(*queue_, parts, layout, plan, Way::pack, bucket); !done) return done;
+    auto done = with_op(plan, [&](nccl::RedOp op) {
+        return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
+            return nccl_.all_reduce(bucket, bucket, layout.elements * plan.items, plan.type, op,
+                                    comm, stream());
+        });
+    });
+    if (!done) return done;
+    return move(*queue_, parts, layout, plan, Way::unpack, bucket);
+}
+
+Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
+                                           const DeviceReduction& reduction, DeviceStream callers) {
+    auto plan = plan_wire(reduction, size_);
+    if (!plan) return pass_on(std::move(plan));
+    auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
+    if (!fine) return pass_on(std::move(fine));
+    const auto filled = [](const DevicePart& part) { return part.count != 0; };
+    const auto tensors = std::ranges::count_if(parts, filled);
+    return enqueue(callers, [&]() -> Done {
+        if (tensors == 0) return {};
+        if (tensors == 1 && plan->direct()) {
+            return reduce_one(*std::ranges::find_if(parts, filled), *plan);
+        }
+        return reduce_bucket(parts, *plan);
+    });
+}
+
+// Equal parts by one call of NCCL; unequal ones by one reduction to each rank.
+Done NcclGroup::scatter_sum(const std::byte* send, std::byte* recv,
+                            std::span<const std::size_t> counts, const WirePlan& plan) {
+    const std::size_t bytes = shape_of(plan.packing).wire_bytes;
+    return with_op(plan, [&](nccl::RedOp op) {
+        if (all_equal(counts)) {
+            return communicator_->call("ncclReduceScatter", [&](nccl::Communicator comm) {
+                return nccl_.reduce_scatter(send, recv, counts[0] * plan.items, plan.type, op, comm,
+                                            stream());
+            });
+        }
+        return communicator_->group("ncclReduce", [&](nccl::Communicator comm) {
+            std::size_t at = 0;
+            nccl::Result result = nccl::success;
+            for (int root = 0; root < size_; ++root) {
+                const std::size_t count = counts[static_cast<std::size_t>(root)];
+                if (count != 0) {
+                    result = nccl_.reduce(send + at * bytes, root == rank_ ? recv : nullptr,
+                                          count * plan.items, plan.type, op, root, comm, stream());
+                }
+                if (result != nccl::success && result != nccl::in_progress) break;
+                at += count;
+            }
+            return result;
+        });
+    });
+}
+
+Done NcclGroup::scatter_bucket(const DevicePart& whole, void* recv,
+                               std::span<const std::size_t> counts, const WirePlan& plan) {
+    const std::size_t wire_bytes = shape_of(plan.packing).wire_bytes;
+    const BucketLayout layout{{0}, whole.count};
+    auto memory = bucket_.take(*queue_, whole.count * wire_bytes);
+    if (!memory) return pass_on(std::move(memory));
+    std::byte* bucket = *memory;
+    auto done = move(*queue_, std::span(&whole, 1), layout, plan, Way::pack, bucket);
+    if (!done) return done;
+    const auto own_index = static_cast<std::size_t>(rank_);
+    std::byte* own = bucket + sum_of(counts.first(own_index)) * wire_bytes;
+    if (done = scatter_sum(bucket, own, counts, plan); !done) return done;
+    const DevicePart part{nullptr, recv, counts[own_index]};
+    return move(*queue_, std::span(&part, 1), {{0}, part.count}, plan, Way::unpack, own);
+}
+
+Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
+                                                std::span<const std::size_t> counts,
+                                                const DeviceReduction& reduction,
+                                                DeviceStream callers) {
+    auto plan = plan_wire(reduction, size_);
+    if (!plan) return pass_on(std::move(plan));
+    if (auto fine = check_lengths(counts, size_); !fine) return pass_on(std::move(fine));
+    const std::size_t own = counts[static_cast<std::size_t>(rank_)];
+    const DevicePart parts[] = {{send, const_cast<void*>(send), sum_of(counts)}, {recv, recv, own}};
+    auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
+    if (!fine) return pass_on(std::move(fine));
+    return enqueue(callers, [&]() -> Done {
+        if (parts[0].count == 0) return {};
+        if (!plan->direct()) return scatter_bucket(parts[0], recv, counts, *plan);
+        auto done = scatter_sum(static_cast<const std::byte*>(send), static_cast<std::byte*>(recv),
+                                counts, *plan);
+        if (!done || is_copy(plan->unpacking) || own == 0) return done;
+        return move(*queue_, std::span(&parts[1], 1), {{0}, own}, *plan, Way::unpack,
+                    static_cast<const std::byte*>(recv));
+    });
+}
+
+Outcome<DeviceTicket> NcclGroup::broadcast(std::span<const DevicePart> parts, int root,
+                                           DeviceStream callers) {
+    if (root < 0 || root >= size_) {
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    fmt::format("root {} is not one of {} ranks", root, size_));
+    }
+    return enqueue(callers, [&] {
+        return communicator_->group("ncclBroadcast", [&](nccl::Communicator comm) {
+            nccl::Result result = nccl::success;
+            for (const DevicePart& part : parts) {
+                if (part.count != 0) {
+                    result = nccl_.broadcast(part.send, part.recv, part.count, nccl::int8, root,
+                                             comm, stream());
+                }
+                if (result != nccl::success && result != nccl::in_progress) break;
+            }
+            return result;
+        });
+    });
+}
+
+Outcome<DeviceTicket> NcclGroup::allgather(const void* send, void* recv,
+                                           std::span<const std::size_t> lengths,
+                                           DeviceStream callers) {
+    if (auto fine = check_lengths(lengths, size_); !fine) return pass_on(std::move(fine));
+    return enqueue(callers, [&]() -> Done {
+        if (sum_of(lengths) == 0) return {};
+        if (all_equal(lengths)) {
+            return communicator_->call("ncclAllGather", [&](nccl::Communicator comm) {
+                return nccl_.all_gather(send, recv, lengths[0], nccl::int8, comm, stream());
+            });
+        }
+        return communicator_->group("ncclBroadcast", [&](nccl::Communicator comm) {
+            auto* to = static_cast<std::byte*>(recv);
+            nccl::Result result = nccl::success;
+            for (int root = 0; root < size_; ++root) {
+                const std::size_t length = lengths[static_cast<std::size_t>(root)];
+                if (length != 0) {
+                    result = nccl_.broadcast(root == rank_ ? send : to, to, length, nccl::int8,
+                                             root, comm, stream());
+                }
+                if (result != nccl::success && result != nccl::in_progress) break;
+                to += length;
+            }
+            return result;
+        });
+    });
+}
+
+Outcome<DeviceTicket> NcclGroup::alltoall(const void* send,
+                                          std::span<const std::size_t> send_lengths, void* recv,
+                                          std::span<const std::size_t> recv_lengths,
+                                          DeviceStream callers) {
+    if (auto fine = check_lengths(send_lengths, size_); !fine) return pass_on(std::move(fine));
+    if (auto fine = check_lengths(recv_lengths, size_); !fine) return pass_on(std::move(fine));
+    return enqueue(callers, [&] {
+        return communicator_->group("ncclSend and ncclRecv", [&](nccl::Communicator comm) {
+            const auto* from = static_cast<const std::byte*>(send);
+            auto* to = static_cast<std::byte*>(recv);
+            const auto started = [](nccl::Result result) {
+                return result == nccl::success || result == nccl::in_progress;
+            };
+            for (int peer = 0; peer < size_; ++peer) {
+                const std::size_t out = send_lengths[static_cast<std::size_t>(peer)];
+                const std::size_t in = recv_lengths[static_cast<std::size_t>(peer)];
+                if (out != 0) {
+                    const auto sent = nccl_.send(from, out, nccl::int8, peer, comm, stream());
+                    if (!started(sent)) return sent;
+                }
+                if (in != 0) {
+                    const auto received = nccl_.recv(to, in, nccl::int8, peer, comm, stream());
+                    if (!started(received)) return received;
+                }
+                from += out;
+                to += in;
+            }
+            return nccl::success;
+        });
+    });
+}
+
+Outcome<bool> NcclGroup::poll(const DeviceTicket& ticket) {
+    const std::lock_guard lock(mutex_);
+    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    auto reached = queue_->reached({ticket.number});
+    if (!reached) {
+        break_with(reached.error());
+    } else if (!*reached) {
+        if (auto fine = communicator_->check(); !fine) break_with(std::move(fine).error());
+    }
+    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    return reached;
+}
+
+Done NcclGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream) {
+    const std::lock_guard lock(mutex_);
+    if (auto fine = usable(); !fine) return fine;
+    return queue_->hold(stream, {ticket.number});
+}
+
+Done NcclGroup::close(Deadline deadline) {
+    const std::lock_guard lock(mutex_);
+    if (auto fine = usable(); !fine) return fine;
+    auto closed = communicator_->close(deadline);
+    broken_ = Failure{MPIB_ERROR_NOT_INITIALIZED, fmt::format("{} is closed", name_)};
+    return closed;
+}
+
+void NcclGroup::abort() {
+    // Both may be missing where open() failed.
+    if (communicator_) communicator_->interrupt();
+    const std::lock_guard lock(mutex_);
+    if (!communicator_) return;
+    break_with({MPIB_ERROR_INTERNAL, fmt::format("{}, rank {}: aborted", name_, rank_)});
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "gpu/cuda_queue.hpp"
+#include "gpu/device.hpp"
+#include "gpu/nccl_communicator.hpp"
+#include "gpu/wire_plan.hpp"
+
+namespace mpi_bridge {
+
+// A group whose every rank has a GPU that NCCL can use. All work goes through one stream, so that
+// one bucket's memory serves all operations.
+class NcclGroup final : public DeviceGroup {
+  public:
+    [[nodiscard]] static Outcome<std::unique_ptr<DeviceGroup>> open(
+        const nccl::Library& nccl, CudaDevice& device, const DeviceGroupOptions& options);
+    ~NcclGroup() override;
+
+    using DeviceGroup::allreduce;
+    [[nodiscard]] std::string describe() const override;
+    [[nodiscard]] Outcome<DeviceTicket> allreduce(std::span<const DevicePart> parts,
+                                                  const DeviceReduction& reduction,
+                                                  DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> reduce_scatter(const void* send, void* recv,
+                                                       std::span<const std::size_t> counts,
+                                                       const DeviceReduction& reduction,
+                                                       DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> broadcast(std::span<const DevicePart> parts, int root,
+                                                  DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> allgather(const void* send, void* recv,
+                                                  std::span<const std::size_t> lengths,
+                                                  DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> alltoall(const void* send,
+                                                 std::span<const std::size_t> send_lengths,
+                                                 void* recv,
+                                                 std::span<const std::size_t> recv_lengths,
+                                                 DeviceStream callers) override;
+    [[nodiscard]] Outcome<bool> poll(const DeviceTicket& ticket) override;
+    [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream) override;
+    [[nodiscard]] Done close(Deadline deadline) override;
+    void abort() override;
+
+  private:
+    NcclGroup(const nccl::Library& nccl, int rank, int size)
+        : nccl_(nccl), rank_(rank), size_(size) {}
+
+    using Body = std::function<Done()>;
+    // After what the caller's stream holds: `body` enqueues the work. Its failure breaks the group.
+    [[nodiscard]] Outcome<DeviceTicket> enqueue(DeviceStream callers, const Body& body);
+    [[nodiscard]] Done reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan);
+    [[nodiscard]] Done reduce_one(const DevicePart& part, const WirePlan& plan);
+    [[nodiscard]] Done scatter_sum(const std::byte* send, std::byte* recv,
+                                   std::span<const std::size_t> counts, const WirePlan& plan);
+    [[nodiscard]] Done scatter_bucket(const DevicePart& whole, void* recv,
+                                      std::span<const std::size_t> counts, const WirePlan& plan);
+    // Makes the operation of the plan, lets `body` use it and frees it.
+    [[nodiscard]] Done with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body);
+    [[nodiscard]] cuda::Stream stream() const;
+    // The mutex is held.
+    void break_with(Failure failure);
+    [[nodiscard]] Done usable() const;
+
+    const nccl::Library& nccl_;
+    const int rank_;
+    const int size_;
+    std::string name_;
+
+    mutable std::mutex mutex_;
+    std::optional<Failure> broken_;
+    std::unique_ptr<CudaQueue> queue_;
+    GrowingMemory bucket_{GrowingMemory::Where::tensors};
+    std::unique_ptr<NcclCommunicator> communicator_;  // ends before the memory it works on
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/placement.hpp"
+
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "gpu/nccl_library.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// What NCCL takes for one GPU: the same PCI address on one host. Instances of a GPU (MIG) share it.
+bool one_gpu(const DeviceCard& a, const DeviceCard& b) {
+    return a.uuid == b.uuid || (a.kernel == b.kernel && a.bus_id == b.bus_id);
+}
+
+// Why NCCL cannot serve these ranks; nothing when it can.
+std::optional<std::string> obstacle(std::span<const DeviceCard> cards) {
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+        const DeviceCard& card = cards[rank];
+        if (card.has_device == 0)
+            return fmt::format("the tensors of rank {} are on the host", rank);
+        if (card.nccl_version == 0) return fmt::format("on rank {}, {}", rank, card.no_nccl.data());
+        if (card.nccl_version != cards[0].nccl_version) {
+            return fmt::format("rank 0 has NCCL {} but rank {} has {}",
+                               nccl::version_text(cards[0].nccl_version), rank,
+                               nccl::version_text(card.nccl_version));
+        }
+    }
+    for (std::size_t rank = 1; rank < cards.size(); ++rank) {
+        const DeviceCard& card = cards[rank];
+        const bool allowed =
+            card.shared_gpu_enabled != 0 && card.nccl_version >= nccl::shared_gpu_version;
+        for (std::size_t other = 0; other < rank && !allowed; ++other) {
+            if (one_gpu(card, cards[other])) {
+                return fmt::format("ranks {} and {} share GPU {}", other, rank, card.bus_id.data());
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Outcome<Placement> place(std::span<const DeviceCard> cards) {
+    const auto wanted = static_cast<DevicePath>(cards[0].wanted_path);
+    for (std::size_t rank = 1; rank < cards.size(); ++rank) {
+        if (cards[rank].wanted_path != cards[0].wanted_path) {
+            return fail(MPIB_ERROR_MISMATCH,
+                        fmt::format("ranks 0 and {} ask for different paths between GPUs; set the "
+                                    "same on all ranks",
+                                    rank));
+        }
+    }
+    if (wanted == DevicePath::ucx) {
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    "sending device memory through UCX is not supported yet; take the NCCL or the "
+                    "host-staged path");
+    }
+    if (wanted == DevicePath::staged) return Placement{DevicePath::staged, "asked for"};
+    auto why = obstacle(cards);
+    if (!why) return Placement{DevicePath::nccl, {}};
+    if (wanted == DevicePath::nccl) {
+        return fail(MPIB_ERROR_INVALID_ARGUMENT, fmt::format("NCCL was asked for, but {}", *why));
+    }
+    return Placement{DevicePath::staged, std::move(*why)};
+}
+
+}  // namespace mpi_bridge

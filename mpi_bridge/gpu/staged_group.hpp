@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "gpu/device.hpp"
+#include "gpu/staging.hpp"
+#include "gpu/wire_plan.hpp"
+#include "gpu/work_queue.hpp"
+
+namespace mpi_bridge {
+
+// A group that goes through host memory: for ranks that share a GPU, and for groups of which some
+// ranks have none. A thread of the group does one operation after the other; ranks with a device
+// and ranks without one make the same calls of HostCollectives, chunk by chunk.
+class StagedGroup final : public DeviceGroup {
+  public:
+    // The queues are of one kind: two streams of a device, or two host queues.
+    StagedGroup(DeviceGroupOptions options, std::string why, std::unique_ptr<WorkQueue> outbound,
+                std::unique_ptr<WorkQueue> inbound);
+    ~StagedGroup() override;
+
+    using DeviceGroup::allreduce;
+    [[nodiscard]] std::string describe() const override;
+    [[nodiscard]] Outcome<DeviceTicket> allreduce(std::span<const DevicePart> parts,
+                                                  const DeviceReduction& reduction,
+                                                  DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> reduce_scatter(const void* send, void* recv,
+                                                       std::span<const std::size_t> counts,
+                                                       const DeviceReduction& reduction,
+                                                       DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> broadcast(std::span<const DevicePart> parts, int root,
+                                                  DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> allgather(const void* send, void* recv,
+                                                  std::span<const std::size_t> lengths,
+                                                  DeviceStream callers) override;
+    [[nodiscard]] Outcome<DeviceTicket> alltoall(const void* send,
+                                                 std::span<const std::size_t> send_lengths,
+                                                 void* recv,
+                                                 std::span<const std::size_t> recv_lengths,
+                                                 DeviceStream callers) override;
+    [[nodiscard]] Outcome<bool> poll(const DeviceTicket& ticket) override;
+    [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream) override;
+    [[nodiscard]] Done close(Deadline deadline) override;
+    void abort() override;
+
+  private:
+    using Work = std::function<Done()>;
+    struct Job {
+        WorkQueue::Noted ready;
+        Work work;
+    };
+    static constexpr std::size_t marks_kept = 1024;
+
+    [[nodiscard]] Outcome<DeviceTicket> submit(DeviceStream callers, Work work);
+    void serve();
+    [[nodiscard]] Done perform(const Job& job);
+    void break_with(Failure failure);   // the mutex is held
+    [[nodiscard]] Done usable() const;  // the mutex is held
+    void stop(Failure failure);
+
+    // On the group's thread:
+    [[nodiscard]] Done reduce(std::span<const DevicePart> parts, const StagedPlan& plan,
+                              mpib_op op);
+    [[nodiscard]] Done scatter(const DevicePart& whole, void* recv,
+                               std::span<const std::size_t> counts, const StagedPlan& plan,
+                               mpib_op op);
+    [[nodiscard]] Done spread(std::span<const DevicePart> parts, int root);
+    [[nodiscard]] Done move(std::span<const DevicePart> parts, Codec codec, Way way,
+                            std::byte* bucket, double factor);
+
+    const DeviceGroupOptions options_;
+    const std::string why_;
+    std::unique_ptr<WorkQueue> outbound_;
+    std::unique_ptr<WorkQueue> inbound_;
+    std::atomic<bool> stopped_{false};
+    Staging staging_;
+    GrowingMemory bucket_{GrowingMemory::Where::tensors};
+
+    mutable std::mutex mutex_;  // for what follows
+    std::condition_variable changed_;
+    std::deque<Job> jobs_;
+    std::optional<Failure> broken_;
+    std::uint64_t submitted_ = 0;
+    std::uint64_t enqueued_ = 0;  // operations whose end the inbound queue holds
+    // Of operation n, at n % marks_kept; an older one's place is taken by a later mark.
+    std::array<WorkQueue::Mark, marks_kept> marks_{};
+    std::thread thread_;
+};
+
+}  // namespace mpi_bridge
