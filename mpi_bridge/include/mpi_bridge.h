@@ -95,13 +95,18 @@ typedef enum mpib_op {
  * Without a launcher the process becomes rank 0 of 1. It refuses to do so (MPIB_ERROR_BOOTSTRAP)
  * where Slurm started several tasks without PMIx, because each would train alone.
  *
- * At exit of the process mpib_finalize() runs by itself if the program did not call it.
+ * At exit of the process mpib_finalize() runs by itself if the program did not call it. From the
+ * first call on, SIGTERM, SIGINT, SIGHUP and SIGABRT, where the program has no handler for them and
+ * does not ignore them, let the launcher know, within two seconds, before they end the process.
  */
 MPIB_API mpib_status mpib_init(void);
 
 /*
- * Leaves the job step and frees everything. Not a barrier. Idempotent. mpib_init() cannot be called
- * with success after it in the same process, unless the process was alone (size 1).
+ * Ends the use of the library and frees everything but the connection to the launcher. Not a
+ * barrier. Idempotent. mpib_init() may be called again after it, by all ranks as often.
+ *
+ * The connection closes when the process exits: return from main() or call exit(). A process that
+ * ends by _exit() without exit handlers looks like a crash to launchers, which end the step then.
  */
 MPIB_API mpib_status mpib_finalize(void);
 
@@ -170,6 +175,22 @@ MPIB_API mpib_status mpib_alltoallv(const void* send, const size_t* send_bytes,
 
 /* Returns after every rank has entered it. */
 MPIB_API mpib_status mpib_barrier(void);
+
+/*
+ * recv[i] on the root = op over all ranks of send[i], for count elements. recv is not used on other
+ * ranks and may be NULL there. In place on the root: send == recv.
+ */
+MPIB_API mpib_status mpib_reduce(const void* send, void* recv, size_t count, mpib_datatype datatype,
+                                 mpib_op op, int root);
+
+/*
+ * Memory that the other ranks of this node can reach: collectives whose buffers all come from here
+ * run without copies. Aligned to a page, not initialised. NULL when the node's shared memory is
+ * full (mpib_last_error() tells) or the library is not initialised. Ordinary memory in every other
+ * respect. mpib_free(NULL) does nothing; mpib_finalize() frees what is left.
+ */
+MPIB_API void* mpib_alloc(size_t bytes);
+MPIB_API void mpib_free(void* memory);
 
 /*
  * The text of the calling thread's last failure, "" if none; never NULL. Valid until the thread's
