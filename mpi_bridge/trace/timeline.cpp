@@ -3,8 +3,6 @@
 
 #include <array>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -16,6 +14,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "core/log.hpp"
+#include "core/quiet_thread.hpp"
 #include "trace/timeline_file.hpp"
 #include "trace/timeline_text.hpp"
 
@@ -61,29 +61,6 @@ TimelineOrigin origin_here(int rank, int size) {
     return origin;
 }
 
-void say(int rank, const std::string& what) {
-    const std::string line = fmt::format("mpi_bridge: rank {}: {}\n", rank, what);
-    std::fputs(line.c_str(), stderr);
-}
-
-// Starts a thread that no signal of the program is delivered to.
-template <typename Body>
-std::thread quiet_thread(Body body) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const auto restore = [&before] { pthread_sigmask(SIG_SETMASK, &before, nullptr); };
-    try {
-        std::thread thread(std::move(body));
-        restore();
-        return thread;
-    } catch (...) {
-        restore();
-        throw;
-    }
-}
-
 }  // namespace
 
 // The thread that writes one timeline.
@@ -91,9 +68,9 @@ class Timeline::Writer {
   public:
     // The file has its header.
     Writer(EventQueue& queue, std::atomic<bool>& on, std::unique_ptr<TimelineFile> file,
-           TimelineText text, int rank)
-        : queue_(queue), on_(on), file_(std::move(file)), text_(std::move(text)), rank_(rank) {
-        thread_ = quiet_thread([this] { run(); });
+           TimelineText text)
+        : queue_(queue), on_(on), file_(std::move(file)), text_(std::move(text)) {
+        thread_ = start_quiet_thread([this] { run(); });
         pthread_setname_np(thread_.native_handle(), "mpib-timeline");
     }
 
@@ -134,16 +111,18 @@ class Timeline::Writer {
     void note_dropped(std::uint64_t count) {
         text_.add_dropped(count, Clock::now());
         if (std::exchange(told_of_drops_, true)) return;
-        say(rank_, fmt::format("the timeline loses events, because \"{}\" is written more slowly "
-                               "than they come; marks \"events dropped\" in it say how many",
-                               file_->path()));
+        log(LogLevel::warning,
+            fmt::format(
+                "the timeline loses events, because \"{}\" is written more slowly than they "
+                "come; marks \"events dropped\" in it say how many",
+                file_->path()));
     }
 
     void give_up(Failure failure) noexcept {
         on_ = false;
         queue_.close();
         try {
-            say(rank_, failure.text + "; the timeline ends here");
+            log(LogLevel::error, failure.text + "; the timeline ends here");
         } catch (...) {
             // stop() tells.
         }
@@ -154,7 +133,6 @@ class Timeline::Writer {
     std::atomic<bool>& on_;
     std::unique_ptr<TimelineFile> file_;
     TimelineText text_;
-    int rank_;
     bool told_of_drops_ = false;
     std::optional<Failure> failure_;  // read after the thread's end
     std::thread thread_;
@@ -183,7 +161,7 @@ Done Timeline::start(std::string_view path, int rank, int size) {
     queue_.open(queue_bytes);
     on_ = true;
     try {
-        writer_ = std::make_unique<Writer>(queue_, on_, std::move(*file), std::move(text), rank);
+        writer_ = std::make_unique<Writer>(queue_, on_, std::move(*file), std::move(text));
     } catch (const std::system_error& fault) {
         on_ = false;
         queue_.close();
