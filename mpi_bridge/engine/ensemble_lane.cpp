@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The planned lane at work.
-#include <algorithm>
-
+#include "engine/catching.hpp"
 #include "engine/ensemble.hpp"
 
 namespace mpi_bridge {
@@ -80,7 +79,7 @@ void Ensemble::run_head(Lock& lock, bool whole) {
         }
     }
     lock.unlock();
-    const auto outcome = run_spot(spot, whole);
+    const auto outcome = catching([&] { return run_spot(spot, whole); });
     lock.lock();
     const bool executed = outcome && *outcome;
     lane_.finish(executed);

@@ -16,6 +16,7 @@
 
 #include <fmt/core.h>
 
+#include "engine/catching.hpp"
 #include "engine/ensemble.hpp"
 
 namespace mpi_bridge {
@@ -98,7 +99,7 @@ void Ensemble::conduct_rounds() {
         if (ending_) return;
         if (*woken == Communicator::Next::late) look_for_stalls();
         if (*woken != Communicator::Next::call && !has_news()) continue;
-        if (failed(round())) return;
+        if (failed(catching([this] { return round(); }))) return;
     }
 }
 
@@ -374,7 +375,7 @@ Done Ensemble::run_part(const Part& part) {
                                    {static_cast<std::int64_t>(entry->bytes), what.datatype});
         }
     }
-    const Done done = run_agreed(part, entries, what);
+    const Done done = catching([&] { return run_agreed(part, entries, what); });
     const Lock lock(mutex_);
     for (std::size_t at = 0; at < part.ids.size(); ++at) {
         const Ledger::Id id = part.ids[at];

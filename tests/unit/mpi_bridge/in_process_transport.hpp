@@ -4,10 +4,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -16,73 +16,109 @@
 namespace mpi_bridge_test {
 
 // A transport between threads: messages are queued in mailboxes, and matched and checked by the
-// rules that transport.hpp states.
+// rules that transport.hpp states. Any number of threads and channels.
 class Post {
   public:
     struct Letter {
-        std::uint32_t agreement;
+        std::uint32_t agreement = 0;
         std::vector<std::byte> data;
     };
-    // From, to, channel, sequence, step.
-    using Address = std::tuple<int, int, std::uint32_t, std::uint32_t, std::uint32_t>;
+    // To, channel, sequence, from, step: so that the letters of one call lie side by side.
+    using Address = std::tuple<int, std::uint32_t, std::uint32_t, int, std::uint32_t>;
 
     void put(const Address& address, Letter letter) {
         const std::lock_guard lock(mutex_);
-        boxes_[address].push_back(std::move(letter));
-        changed_.notify_all();
+        Box& box = boxes_[address];
+        box.letters.emplace(box.arrived++, std::move(letter));
+        changed_[std::get<0>(address)].notify_all();
     }
 
-    // False when nothing came in time.
-    bool take(const Address& address, mpi_bridge::Deadline deadline, Letter& out) {
+    // The letter that a receive posted now will get: they are served in the order they come.
+    std::uint64_t expect(const Address& address) {
+        const std::lock_guard lock(mutex_);
+        return boxes_[address].expected++;
+    }
+
+    enum class Taken { letter, late, lost };
+    // Lost: the sender, or the receiver itself, has been cut off.
+    Taken take(const Address& address, std::uint64_t number, mpi_bridge::Deadline deadline,
+               Letter& out) {
+        const int to = std::get<0>(address);
         std::unique_lock lock(mutex_);
-        auto& box = boxes_[address];
-        if (!changed_.wait_until(lock, deadline.when(), [&] { return !box.empty(); })) return false;
-        out = std::move(box.front());
-        box.pop_front();
-        return true;
+        const auto ready = [&] {
+            return boxes_[address].letters.contains(number) || cut_off_[to] ||
+                   cut_off_[std::get<3>(address)];
+        };
+        if (!changed_[to].wait_until(lock, deadline.when(), ready)) return Taken::late;
+        Box& box = boxes_[address];
+        const auto letter = box.letters.find(number);
+        if (letter == box.letters.end()) return Taken::lost;
+        out = std::move(letter->second);
+        box.letters.erase(letter);
+        if (box.letters.empty() && box.arrived == box.expected) boxes_.erase(address);
+        return Taken::letter;
     }
 
-    // True when a message of that call is in the mailbox of `to`; false at the deadline, or when
-    // `stop` says so after a wake().
-    bool await(int to, std::uint32_t channel, std::uint32_t sequence,
-               const std::function<bool()>& stop, mpi_bridge::Deadline deadline, bool& stopped) {
+    // Waits for any letter of that call; see Transport::await_message().
+    mpi_bridge::Transport::Arrival await(int to, std::uint32_t channel, std::uint32_t sequence,
+                                         const std::function<bool()>& stop,
+                                         mpi_bridge::Deadline deadline) {
+        using Arrival = mpi_bridge::Transport::Arrival;
         std::unique_lock lock(mutex_);
         const auto arrived = [&] {
-            for (const auto& [address, box] : boxes_) {
-                if (!box.empty() && std::get<1>(address) == to && std::get<2>(address) == channel &&
-                    std::get<3>(address) == sequence) {
-                    return true;
-                }
+            const Address least{to, channel, sequence, 0, 0};
+            for (auto at = boxes_.lower_bound(least); at != boxes_.end(); ++at) {
+                const auto& [box_to, box_channel, box_sequence, from, step] = at->first;
+                if (box_to != to || box_channel != channel || box_sequence != sequence) break;
+                if (!at->second.letters.empty()) return true;
             }
             return false;
         };
-        while (!arrived()) {
-            stopped = stop();
-            if (stopped) return false;
-            if (changed_.wait_until(lock, deadline.when()) == std::cv_status::timeout) {
-                return arrived();
-            }
+        for (;;) {
+            if (arrived()) return Arrival::message;
+            if (stop()) return Arrival::stopped;
+            if (changed_[to].wait_until(lock, deadline.when()) == std::cv_status::timeout)
+                return arrived() ? Arrival::message : Arrival::late;
         }
-        return true;
     }
 
-    void wake() {
+    void wake(int rank) {
         const std::lock_guard lock(mutex_);
-        changed_.notify_all();
+        changed_[rank].notify_all();
+    }
+
+    // Nothing comes to or from this rank any more.
+    void cut_off(int rank) {
+        const std::lock_guard lock(mutex_);
+        cut_off_[rank] = true;
+        for (auto& [each, changed] : changed_)
+            changed.notify_all();
+    }
+    [[nodiscard]] bool is_cut_off(int rank) {
+        const std::lock_guard lock(mutex_);
+        return cut_off_[rank];
     }
 
     // Messages nobody received.
     std::size_t left_over() {
+        const std::lock_guard lock(mutex_);
         std::size_t letters = 0;
         for (const auto& [address, box] : boxes_)
-            letters += box.size();
+            letters += box.letters.size();
         return letters;
     }
 
   private:
+    struct Box {
+        std::uint64_t arrived = 0;
+        std::uint64_t expected = 0;
+        std::map<std::uint64_t, Letter> letters;
+    };
+
     std::mutex mutex_;
-    std::condition_variable changed_;
-    std::map<Address, std::deque<Letter>> boxes_;
+    std::map<int, std::condition_variable> changed_;
+    std::map<int, bool> cut_off_;
+    std::map<Address, Box> boxes_;
 };
 
 class InProcessTransport final : public mpi_bridge::Transport {
@@ -97,61 +133,36 @@ class InProcessTransport final : public mpi_bridge::Transport {
 
     [[nodiscard]] mpi_bridge::Outcome<mpi_bridge::Request> post_send(int to, mpi_bridge::Tag tag,
                                                                      ConstBytes data) override {
-        post_.put({rank_, to, tag.channel, tag.sequence, tag.step},
+        if (post_.is_cut_off(rank_)) return mpi_bridge::fail(MPIB_ERROR_INTERNAL, "abandoned");
+        post_.put({to, tag.channel, tag.sequence, rank_, tag.step},
                   {tag.agreement, {data.begin(), data.end()}});
-        return add({false, 0, tag, {}});
+        return add({});
     }
 
     [[nodiscard]] mpi_bridge::Outcome<mpi_bridge::Request> post_receive(int from,
                                                                         mpi_bridge::Tag tag,
                                                                         Bytes data) override {
-        return add({true, from, tag, data});
+        const Post::Address address{rank_, tag.channel, tag.sequence, from, tag.step};
+        return add({true, address, post_.expect(address), tag.agreement, data});
     }
 
     bool progress() override { return false; }
 
     [[nodiscard]] mpi_bridge::Done wait(mpi_bridge::Request request,
                                         mpi_bridge::Deadline deadline) override {
-        // Messages with equal tags belong to the receives in the order these were posted.
-        const Operation awaited = operations_[request];
-        for (mpi_bridge::Request id = 0; id <= request; ++id) {
-            Operation& operation = operations_[id];
-            if (!operation.receives || operation.from != awaited.from ||
-                operation.tag.step != awaited.tag.step) {
-                continue;
-            }
-            operation.receives = false;
-            if (auto done = take(operation, deadline); !done) return done;
-        }
-        return {};
-    }
-
-    [[nodiscard]] mpi_bridge::Outcome<Arrival> await_message(
-        std::uint32_t channel, std::uint32_t sequence, const std::function<bool()>& stop,
-        mpi_bridge::Deadline deadline) override {
-        bool stopped = false;
-        if (post_.await(rank_, channel, sequence, stop, deadline, stopped)) return Arrival::message;
-        return stopped ? Arrival::stopped : Arrival::late;
-    }
-    void wake() override { post_.wake(); }
-    void abandon() override {}
-    void close(mpi_bridge::Deadline /*deadline*/) override {}
-
-  private:
-    struct Operation {
-        bool receives;
-        int from;
-        mpi_bridge::Tag tag;
-        Bytes data;
-    };
-    mpi_bridge::Done take(const Operation& operation, mpi_bridge::Deadline deadline) {
-        const auto& tag = operation.tag;
+        const Operation operation = remove(request);
+        if (!operation.receives) return {};
         Post::Letter letter;
-        const Post::Address address{operation.from, rank_, tag.channel, tag.sequence, tag.step};
-        if (!post_.take(address, deadline, letter)) {
-            return mpi_bridge::fail(MPIB_ERROR_TIMEOUT, "nothing came");
+        switch (post_.take(operation.address, operation.number, deadline, letter)) {
+            case Post::Taken::letter:
+                break;
+            case Post::Taken::late:
+                return mpi_bridge::fail(MPIB_ERROR_TIMEOUT, "nothing came");
+            case Post::Taken::lost:
+                return mpi_bridge::fail(MPIB_ERROR_PEER_LOST, "the connection broke");
         }
-        if (letter.agreement != tag.agreement || letter.data.size() != operation.data.size()) {
+        if (letter.agreement != operation.agreement ||
+            letter.data.size() != operation.data.size()) {
             return mpi_bridge::fail(MPIB_ERROR_MISMATCH, "another call");
         }
         if (!letter.data.empty()) {
@@ -159,15 +170,44 @@ class InProcessTransport final : public mpi_bridge::Transport {
         }
         return {};
     }
+
+    [[nodiscard]] mpi_bridge::Outcome<Arrival> await_message(
+        std::uint32_t channel, std::uint32_t sequence, const std::function<bool()>& stop,
+        mpi_bridge::Deadline deadline) override {
+        return post_.await(rank_, channel, sequence, stop, deadline);
+    }
+    void wake() override { post_.wake(rank_); }
+    void abandon() override { post_.cut_off(rank_); }
+    void close(mpi_bridge::Deadline /*deadline*/) override {}
+
+  private:
+    struct Operation {
+        bool receives = false;
+        Post::Address address;
+        std::uint64_t number = 0;
+        std::uint32_t agreement = 0;
+        Bytes data;
+    };
+
     mpi_bridge::Request add(const Operation& operation) {
-        operations_.push_back(operation);
-        return static_cast<mpi_bridge::Request>(operations_.size() - 1);
+        const std::lock_guard lock(mutex_);
+        operations_.emplace(++latest_, operation);
+        return latest_;
+    }
+    Operation remove(mpi_bridge::Request request) {
+        const std::lock_guard lock(mutex_);
+        const auto found = operations_.find(request);
+        const Operation operation = found->second;
+        operations_.erase(found);
+        return operation;
     }
 
     Post& post_;
     int rank_;
     int size_;
-    std::vector<Operation> operations_;
+    std::mutex mutex_;
+    std::map<mpi_bridge::Request, Operation> operations_;
+    mpi_bridge::Request latest_ = 0;
 };
 
 }  // namespace mpi_bridge_test
