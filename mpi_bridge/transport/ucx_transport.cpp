@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <ucp/api/ucp.h>
 
+#include "transport/ucx_network.hpp"
 #include "transport/ucx_peers.hpp"
 #include "transport/watch.hpp"
 
@@ -121,6 +122,7 @@ Outcome<ucp_context_h> make_context(int size, int local_size) {
     ucp_config_t* config = nullptr;
     auto status = ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) return ucx_failure("ucp_config_read", status);
+    if (local_size < size) settle_network(config);
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                         UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_NAME;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mpi_bridge {
+
+struct NetworkInterface {
+    std::string name;
+    bool up = false;  // switched on and linked
+    bool loopback = false;
+    bool hardware = false;  // a card, or a bond or VLAN of cards: not a bridge, tunnel or veth
+    bool default_route = false;
+    long speed_mbps = 0;                 // 0: unknown
+    std::vector<std::string> addresses;  // IPv4 and IPv6 in numbers, link-local ones left out
+};
+
+// What this host knows of its network.
+struct Network {
+    std::vector<NetworkInterface> interfaces;
+    std::vector<std::string> rdma_ports;  // active ones by UCX's name, such as "mlx5_0:1"
+    std::string address_to_launcher;      // own address towards the step's launcher; "" unknown
+};
+
+// Reads /sys/class, /proc/net, the interfaces' addresses and SLURM_LAUNCH_NODE_IPADDR. Sends
+// nothing. What cannot be read is left out.
+[[nodiscard]] Network network_of_this_host();
+
+// Which devices ranks on different hosts should talk through.
+struct DeviceChoice {
+    std::vector<std::string> devices;  // as UCX_NET_DEVICES takes them; empty: no choice to make
+    std::string reason;                // a clause for a message
+};
+
+// All active RDMA ports, and the one interface that is most surely connected to the other hosts:
+// the one towards the launcher, else the one with the default route, else the fastest card. Never
+// the loopback interface, and a bridge, tunnel or container's end (docker0, virbr0, tun0) only if
+// it is one of the first two: hosts have those with equal addresses that lead nowhere.
+[[nodiscard]] DeviceChoice choose_devices(const Network& network);
+
+}  // namespace mpi_bridge
