@@ -69,11 +69,6 @@ Seconds Library::timeout() const {
 Done Library::initialize() {
     const std::lock_guard lock(mutex_);
     if (topology_.load() != nullptr) return {};
-    if (left_for_good_) {
-        return fail(MPIB_ERROR_BOOTSTRAP,
-                    "mpib_init cannot follow mpib_finalize in the same process: a process joins "
-                    "its job step once");
-    }
     Done joined = without_exceptions([this] { return join_step(); });
     if (!joined) leave_step();
     return joined;
@@ -86,15 +81,16 @@ Done Library::join_step() {
     auto engine_wishes = engine_settings(process_environment);
     if (!engine_wishes) return pass_on(std::move(engine_wishes));
     engine_settings_ = *engine_wishes;
-    // Registered before the connection exists, so that no way out of the process misses it.
-    if (!exit_handler_set_) exit_handler_set_ = std::atexit(at_exit) == 0;
     owner_ = getpid();
     static const int fork_handler = pthread_atfork(nullptr, nullptr, [] { in_child = true; });
     if (fork_handler != 0) return fail(MPIB_ERROR_INTERNAL, "out of memory");
 
-    auto bootstrap = connect();
+    auto bootstrap = connect(Deadline::in(timeout()));
     if (!bootstrap) return pass_on(std::move(bootstrap));
     bootstrap_ = std::move(*bootstrap);
+    // After the connection, whose own exit handler then runs later: the launcher hears last of all
+    // that this process leaves.
+    if (!exit_handler_set_) exit_handler_set_ = std::atexit(at_exit) == 0;
     auto transport = open_transport(*bootstrap_, timeout());
     if (!transport) return pass_on(std::move(transport));
     transport_ = std::move(*transport);
@@ -174,10 +170,6 @@ void Library::leave_step() {
     heap_.reset();
     if (transport_ != nullptr) transport_->close(Deadline::in(longest_goodbye));
     transport_.reset();
-    if (bootstrap_ != nullptr) {
-        left_for_good_ = bootstrap_->topology().size > 1;
-        bootstrap_->close();
-    }
     bootstrap_.reset();
 }
 
@@ -191,12 +183,8 @@ void Library::at_exit() {
     Library& library = instance();
     if (library.owner_ != getpid()) return;
     std::unique_lock lock(library.mutex_, std::defer_lock);
-    if (lock.try_lock_for(longest_wait_for_threads)) {
-        library.leave_step();
-    } else if (Bootstrap* launcher = library.launcher_.exchange(nullptr); launcher != nullptr) {
-        // The transport is in use by a thread that is stuck; the launcher must hear of us anyway.
-        launcher->close();
-    }
+    // Else the transport is in use by a thread that is stuck.
+    if (lock.try_lock_for(longest_wait_for_threads)) library.leave_step();
 }
 
 void Library::abort(int code, std::string_view message) {

@@ -102,7 +102,6 @@ class Library {
     std::mutex failure_mutex_;
     std::optional<Failure> failure_;
     std::atomic<bool> broken_{false};
-    bool left_for_good_ = false;
     bool exit_handler_set_ = false;
     pid_t owner_ = 0;  // the process that initialised; a forked child must not speak for it
     std::atomic<double> timeout_override_{0};

@@ -34,8 +34,6 @@ class Bootstrap {
 
     // Asks the launcher to end all ranks, for at most two seconds. May return before they are dead.
     virtual void abort(int code, const std::string& message) = 0;
-
-    void close() {}
 };
 
 // Joins the step through the launcher's PMIx server. May be called again when the last Bootstrap is
@@ -43,15 +41,13 @@ class Bootstrap {
 //
 // The connection closes by itself when the process ends, except by _exit() or SIGKILL. Launchers
 // take a connection that breaks for a crash and kill the other ranks.
-[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(
-    Deadline deadline = Deadline::in(Seconds{300}));
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline);
 
 // Rank 0 of 1.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_alone_bootstrap();
 
 // connect_pmix() or make_alone_bootstrap(), as detect_launch() finds in the environment.
-[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline = Deadline::in(Seconds{
-                                                              300}));
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline);
 
 // Versions of the PMIx library in use and, as far as the launcher says, of its server.
 [[nodiscard]] std::string pmix_versions();

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "environment.hpp"
+
+namespace {
+
+using mpi_bridge::alone_among_idle_tasks;
+using mpi_bridge::detect_launch;
+using mpi_bridge::Launch;
+using mpi_bridge_test::environment;
+
+// What Slurm 22.05 sets for a task of a step of four; --mpi=none.
+std::map<std::string, std::string> one_task_of_four() {
+    return {{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"},        {"SLURM_PROCID", "3"},
+            {"SLURM_NTASKS", "4"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_MPI_TYPE", "none"}};
+}
+
+// And for a batch script of a job of four tasks.
+std::map<std::string, std::string> batch_script() {
+    return {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}};
+}
+
+void refuses_with(std::map<std::string, std::string> variables, const std::string& words) {
+    const auto launch = detect_launch(environment(std::move(variables)));
+    ASSERT_FALSE(launch);
+    EXPECT_EQ(launch.error().status, MPIB_ERROR_BOOTSTRAP);
+    EXPECT_NE(launch.error().text.find(words), std::string::npos) << launch.error().text;
+}
+
+TEST(Launch, IsAloneWithoutALauncher) {
+    EXPECT_EQ(*detect_launch(environment({})), Launch::alone);
+}
+
+TEST(Launch, IsAloneInABatchScriptAndInTheShellOfSalloc) {
+    EXPECT_EQ(*detect_launch(environment(batch_script())), Launch::alone);
+    EXPECT_EQ(*detect_launch(environment({{"SLURM_NTASKS", "4"}})), Launch::alone);
+}
+
+TEST(Launch, IsAloneInAStepOfOneTaskWhateverTheJobHas) {
+    auto variables = one_task_of_four();
+    variables["SLURM_STEP_NUM_TASKS"] = "1";
+    EXPECT_EQ(*detect_launch(environment(variables)), Launch::alone);
+}
+
+TEST(Launch, TellsAUserOfABatchScriptThatTasksStandIdle) {
+    EXPECT_NE(alone_among_idle_tasks(environment(batch_script())).find("srun --mpi=pmix"),
+              std::string::npos);
+    auto on_purpose = batch_script();
+    on_purpose["MPI_BRIDGE_ALONE"] = "1";
+    EXPECT_EQ(alone_among_idle_tasks(environment(on_purpose)), "");
+    auto task_of_one = one_task_of_four();
+    task_of_one["SLURM_STEP_NUM_TASKS"] = "1";
+    EXPECT_EQ(alone_among_idle_tasks(environment(task_of_one)), "");
+    EXPECT_EQ(alone_among_idle_tasks(environment({{"SLURM_NTASKS", "1"}})), "");
+    EXPECT_EQ(alone_among_idle_tasks(environment({})), "");
+}
+
+TEST(Launch, RefusesToBeOneOfManySingletonsAndNamesTheFix) {
+    refuses_with(one_task_of_four(), "Slurm started 4 processes without PMIx");
+    refuses_with(one_task_of_four(), "srun --mpi=pmix");
+    auto pmi2 = one_task_of_four();
+    pmi2["SLURM_MPI_TYPE"] = "pmi2";
+    pmi2["PMI_SIZE"] = "4";
+    refuses_with(pmi2, "instead of --mpi=pmi2");
+    refuses_with({{"PMI_SIZE", "2"}}, "prterun");
+    refuses_with({{"OMPI_COMM_WORLD_SIZE", "2"}}, "Open MPI");
+}
+
+TEST(Launch, SaysThatPmixVariablesWereLostOnTheWay) {
+    auto scrubbed = one_task_of_four();
+    scrubbed["SLURM_MPI_TYPE"] = "pmix_v4";
+    refuses_with(scrubbed, "PMIX_* variables did not reach this process");
+}
+
+TEST(Launch, IsAloneWhereTheUserSaysSo) {
+    auto variables = one_task_of_four();
+    variables["MPI_BRIDGE_ALONE"] = "1";
+    EXPECT_EQ(*detect_launch(environment(variables)), Launch::alone);
+}
+
+TEST(Launch, TakesPmixWhereItIs) {
+    auto variables = one_task_of_four();
+    variables["PMIX_RANK"] = "0";
+    variables["PMIX_NAMESPACE"] = "slurm.pmix.7.0";
+    EXPECT_EQ(*detect_launch(environment(variables)), Launch::pmix);
+    variables["PMIX_NAMESPACE"] = "prterun-host-1";
+    EXPECT_EQ(*detect_launch(environment(variables)), Launch::pmix);
+}
+
+TEST(Launch, DoesNotTakeThePmixOfTheStepAround) {
+    auto inner = one_task_of_four();
+    inner["PMIX_RANK"] = "0";
+    inner["PMIX_NAMESPACE"] = "slurm.pmix.7.1";
+    refuses_with(inner, "srun --mpi=pmix");
+    inner["SLURM_HET_SIZE"] = "2";  // whose components share a namespace
+    EXPECT_EQ(*detect_launch(environment(inner)), Launch::pmix);
+}
+
+}  // namespace
