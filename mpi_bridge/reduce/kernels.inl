@@ -43,7 +43,7 @@ enum class To { accumulators, elements };
 
 // Accumulators of a block stay in the first-level cache between passes.
 constexpr std::size_t block_bytes = 4096;
-// More streams than this at once and the processor's prefetchers lose track.
+// Sources read side by side; more are taken in groups of as many.
 constexpr std::size_t most_sources = 4;
 
 template <mpib_op Op, typename Element, typename Accumulator>
@@ -138,6 +138,11 @@ struct Kernel {
             streams.in[s] = static_cast<const unsigned char*>(sources[s]) + at * sizeof(Element);
         }
         std::size_t i = 0;
+        if constexpr (std::is_same_v<Element, Brain> && from == From::sources &&
+                      to == To::elements) {
+            for (; i + 2 * width <= count; i += 2 * width)
+                step_in_pairs(streams, i, ranks);
+        }
         for (; i + width <= count; i += width)
             step<from, to, S, width>(streams, i, ranks);
         if constexpr (width > 1) {
@@ -196,6 +201,28 @@ struct Kernel {
             if constexpr (Op == MPIB_AVERAGE) value = value / static_cast<Accumulator>(ranks);
             Conversion::narrow(streams.out + element, value);
         }
+    }
+
+    // The pass for Brains i to i + 2 * width, from sources to elements.
+    template <std::size_t S>
+    [[gnu::always_inline]] static void step_in_pairs(const Streams<S>& streams, std::size_t i,
+                                                     int ranks) {
+        using Pairs = BrainPairs<width>;
+        const std::size_t element = i * sizeof(Element);
+        const auto with = [&](const Pairs& value, std::size_t source) -> Pairs {
+            const Pairs next = Pairs::widen(streams.in[source] + element);
+            return {apply<Op, Accumulator, width>(value.lower, next.lower),
+                    apply<Op, Accumulator, width>(value.upper, next.upper)};
+        };
+        Pairs value = Pairs::widen(streams.in[0] + element);
+        if constexpr (S > 1) value = with(value, 1);
+        if constexpr (S > 2) value = with(value, 2);
+        if constexpr (S > 3) value = with(value, 3);
+        if constexpr (Op == MPIB_AVERAGE) {
+            value.lower = value.lower / static_cast<Accumulator>(ranks);
+            value.upper = value.upper / static_cast<Accumulator>(ranks);
+        }
+        Pairs::narrow(streams.out + element, value);
     }
 };
 

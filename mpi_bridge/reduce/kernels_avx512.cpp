@@ -11,7 +11,6 @@
 namespace mpi_bridge {
 
 __extension__ typedef __int128 Wide;
-__extension__ typedef unsigned __int128 UnsignedWide;
 
 constexpr std::size_t vector_bytes = 64;
 

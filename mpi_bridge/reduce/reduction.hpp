@@ -20,6 +20,9 @@ namespace mpi_bridge {
 //   BOOL                    a byte that is 0 or 1
 //   all others              the element type itself
 //
+// Every NaN of a result is the same quiet one, so that results do not depend on the order in which
+// a compiler takes the operands of a sum.
+//
 // All functions work on `count` items, anywhere in memory: no alignment is needed. Accumulators and
 // elements must not overlap, except where it says so. One pass over memory each.
 struct Reduction {
@@ -53,7 +56,7 @@ struct Reduction {
 
 // The chosen implementation: the fastest that this processor can run, unless choose_kernels() was
 // told otherwise. nullptr for a pair that is unknown or has no meaning: why_no_reduction() tells.
-// All implementations give the same bits, but for the payload of a NaN. Any thread may call it.
+// All implementations give the same bits. Any thread may call it.
 [[nodiscard]] const Reduction* find_reduction(mpib_datatype datatype, mpib_op op);
 
 // The portable implementation, which every processor can run.

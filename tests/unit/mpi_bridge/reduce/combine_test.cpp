@@ -14,16 +14,23 @@ struct Inputs {
 };
 
 // Every pattern of bits is likely, NaN and subnormal numbers too, and special ones are frequent.
-Bytes wild_bytes(std::size_t bytes, std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    Bytes values(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) {
+Bytes wild_pool() {
+    std::mt19937_64 random(11);
+    Bytes pool(1U << 18);
+    for (auto& byte : pool) {
         const std::uint64_t bits = random();
-        values[i] = static_cast<unsigned char>(bits);
-        if ((bits >> 8) % 4 == 0) values[i] = (bits >> 16) % 2 == 0 ? 0x00 : 0xff;
-        if ((bits >> 8) % 16 == 1) values[i] = (bits >> 16) % 2 == 0 ? 0x7f : 0x80;
+        byte = static_cast<unsigned char>(bits);
+        if ((bits >> 8) % 4 == 0) byte = (bits >> 16) % 2 == 0 ? 0x00 : 0xff;
+        if ((bits >> 8) % 16 == 1) byte = (bits >> 16) % 2 == 0 ? 0x7f : 0x80;
     }
-    return values;
+    return pool;
+}
+
+Bytes wild_bytes(std::size_t bytes, std::size_t seed) {
+    static const Bytes pool = wild_pool();
+    const auto start =
+        pool.begin() + static_cast<std::ptrdiff_t>((seed * 7919) % (pool.size() - bytes));
+    return {start, start + static_cast<std::ptrdiff_t>(bytes)};
 }
 
 Inputs wild_inputs(std::size_t bytes, std::size_t sources) {
