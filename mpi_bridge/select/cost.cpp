@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost formulas, for n ranks and S bytes; L = ceil(log2 n), and f = (n-1)/n is the share of a
-// vector that is not a rank's own. A transfer and the reduction of what it brings overlap only
-// where the algorithm works in segments that stay in the cache, as the ring does: there only the
-// reduction of one segment per step is left. Reductions of whole vectors or blocks count in full,
-// since these have gone through memory meanwhile.
+// The cost formulas, for n ranks and a vector of S bytes. A transfer and the reduction of what it
+// brings overlap only where the algorithm works in segments that stay in the cache, as the ring
+// does. Reductions of whole vectors or blocks count in full, since these have gone through memory
+// meanwhile. tests/bench/scale runs the algorithms over a modelled network, to compare.
 #include "select/cost.hpp"
 
 #include <algorithm>
@@ -24,7 +23,7 @@ double others_share(const Case& call) {
 
 // See allreduce_recursive_multiplying.cpp: groups of `radix` as long as the players divide by it,
 // then one group of what is left; two more messages where some ranks sit out.
-Cost recursive_multiplying(const Case& call, int radix) {
+Estimate recursive_multiplying(const Case& call, int radix) {
     long players = 1;
     Cost cost;
     const auto meet = [&](int members) {
@@ -43,66 +42,90 @@ Cost recursive_multiplying(const Case& call, int radix) {
         cost.bytes += 2 * call.bytes;
         cost.reduced += call.bytes;
     }
-    return cost;
+    return {cost, {}};
 }
 
-// What the ring's overlap leaves of the reduction: a segment per step. See ring::cut_for().
-double exposed_in_ring(const Case& call) {
+// `steps` steps of a ring. A step takes as long as one segment, which must come, be reduced and be
+// sent on; or, if that is longer, as the whole chunk takes on the link, since its segments follow
+// each other without pause. See ring::cut_for().
+Estimate ring(const Case& call, double steps, bool reduces) {
     constexpr double tracks = 4;
     constexpr double least_segment = 32.0 * 1024;
     const double chunk = call.bytes / call.ranks;
-    const double segment = std::min(call.segment_bytes, std::max(least_segment, chunk / tracks));
-    return (call.ranks - 1) * std::min(chunk, segment);
+    const double longest =
+        std::min(call.segment_bytes, std::max(least_segment, std::ceil(chunk / tracks)));
+    const double segment = std::min(chunk, longest);
+    const double segments = std::ceil(chunk / longest);
+    const double reduction = reduces ? (call.ranks - 1) * segment : 0;
+    Estimate estimate;
+    estimate.steps = {steps, steps * segment, reduction};
+    estimate.link = {1 + steps * segments * Model::further_message, steps * chunk, segment};
+    return estimate;
+}
+
+Estimate in_steps(double messages, double bytes, double reduced) {
+    return {{messages, bytes, reduced}, {}};
 }
 
 }  // namespace
 
+double Estimate::seconds(const Model& model) const {
+    return std::max(steps.seconds(model), link.seconds(model));
+}
+
 template <>
-std::vector<Cost> costs<AllreduceAlgorithm>(const Case& call) {
-    const double n = call.ranks;
+std::vector<Estimate> estimates<AllreduceAlgorithm>(const Case& call) {
     const double moved = others_share(call) * call.bytes;
     return {recursive_multiplying(call, 2), recursive_multiplying(call, 4),
-            Cost{2 * logarithm(call.ranks), 2 * moved, moved},
-            Cost{2 * (n - 1), 2 * moved, exposed_in_ring(call)}};
+            in_steps(2 * logarithm(call.ranks), 2 * moved, moved),
+            ring(call, 2 * (call.ranks - 1), true)};
 }
 
 template <>
-std::vector<Cost> costs<ReduceAlgorithm>(const Case& call) {
+std::vector<Estimate> estimates<ReduceAlgorithm>(const Case& call) {
     const double steps = logarithm(call.ranks);
     const double moved = others_share(call) * call.bytes;
-    return {Cost{steps, steps * call.bytes, steps * call.bytes}, Cost{2 * steps, 2 * moved, moved}};
+    return {in_steps(steps, steps * call.bytes, steps * call.bytes),
+            in_steps(2 * steps, 2 * moved, moved)};
 }
 
 template <>
-std::vector<Cost> costs<ReduceScatterAlgorithm>(const Case& call) {
+std::vector<Estimate> estimates<ReduceScatterAlgorithm>(const Case& call) {
     const double moved = others_share(call) * call.bytes;
-    return {Cost{logarithm(call.ranks), moved, moved},
-            Cost{call.ranks - 1.0, moved, exposed_in_ring(call)}};
+    return {in_steps(logarithm(call.ranks), moved, moved), ring(call, call.ranks - 1, true)};
 }
 
 template <>
-std::vector<Cost> costs<AllgatherAlgorithm>(const Case& call) {
+std::vector<Estimate> estimates<AllgatherAlgorithm>(const Case& call) {
     const double moved = others_share(call) * call.bytes;
-    // Bruck's copies everything twice through scratch memory.
-    return {Cost{logarithm(call.ranks), moved, call.bytes}, Cost{call.ranks - 1.0, moved, 0}};
+    // Bruck's copies everything through scratch memory.
+    return {in_steps(logarithm(call.ranks), moved, call.bytes), ring(call, call.ranks - 1, false)};
 }
 
 template <>
-std::vector<Cost> costs<BroadcastAlgorithm>(const Case& call) {
+std::vector<Estimate> estimates<BroadcastAlgorithm>(const Case& call) {
     const double steps = logarithm(call.ranks);
     const double segment = std::min(call.bytes, call.segment_bytes);
     const double segments = segment > 0 ? std::ceil(call.bytes / segment) : 0;
     const double hops = call.ranks - 1.0;
-    // The chain: the first segment goes all the way, the others follow close behind.
-    const Cost chain{hops + std::max(0.0, segments - 1) * Model::further_message,
-                     call.bytes + (hops - 1) * segment, 0};
-    return {Cost{steps, steps * call.bytes, 0},
-            Cost{2 * steps, 2 * others_share(call) * call.bytes, 0}, chain};
+    return {in_steps(steps, steps * call.bytes, 0),
+            in_steps(2 * steps, 2 * others_share(call) * call.bytes, 0),
+            // The chain: the first segment goes all the way, the others follow close behind.
+            in_steps(hops + std::max(0.0, segments - 1) * Model::further_message,
+                     call.bytes + (hops - 1) * segment, 0)};
 }
 
-Cost allreduce_bound(const Case& call) {
+double least_allreduce_seconds(const Case& call, const Model& model) {
+    // In units of posting a message, of which alpha has `latency`: whoever knew at time t - latency
+    // has a message arriving at time t.
+    constexpr auto latency = static_cast<std::size_t>(1 / Model::further_message);
+    std::vector<long> knowing(latency, 1);  // how many ranks can know at each time
+    while (knowing.back() < call.ranks)
+        knowing.push_back(knowing.back() + knowing[knowing.size() - latency]);
+    const auto units = static_cast<double>(knowing.size() - 1);
     const double moved = others_share(call) * call.bytes;
-    return {logarithm(call.ranks), 2 * moved, moved};
+    return std::max({units * Model::further_message * model.alpha, 2 * moved * model.beta,
+                     moved * model.gamma});
 }
 
 }  // namespace mpi_bridge

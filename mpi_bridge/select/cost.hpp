@@ -16,7 +16,7 @@ struct Case {
     double segment_bytes = 256.0 * 1024;  // the longest message of a pipelined transfer
 };
 
-// What is on the longest chain of dependent work of an algorithm.
+// A chain of dependent work.
 struct Cost {
     double messages = 0;  // a further message of the same step counts Model::further_message
     double bytes = 0;     // moved
@@ -27,12 +27,23 @@ struct Cost {
     }
 };
 
-// The costs of each algorithm, by its number: the model that choices are made by.
-template <typename Algorithm>
-[[nodiscard]] std::vector<Cost> costs(const Case& call);
+// What an algorithm takes: as long as the longer of two chains.
+struct Estimate {
+    Cost steps;  // all steps, each with what nothing else hides
+    Cost link;   // what goes over one rank's link, where steps overlap; less than `steps` elsewhere
 
-// The least that any allreduce can take: as many steps as it takes to hear of all ranks, and as
-// many bytes as must leave each rank.
-[[nodiscard]] Cost allreduce_bound(const Case& call);
+    [[nodiscard]] double seconds(const Model& model) const;
+};
+
+// Of each algorithm, by its number: what choices are made by.
+template <typename Algorithm>
+[[nodiscard]] std::vector<Estimate> estimates(const Case& call);
+
+// No allreduce can take less: the largest of
+//   - the time after which every rank can have heard of all others, when all pass on what they know
+//     as fast as they can post messages
+//   - the time in which the bytes can be sent that must leave each rank, 2(n-1)/n of the vector
+//   - the time in which the reductions can be done, (n-1)/n of the vector per rank.
+[[nodiscard]] double least_allreduce_seconds(const Case& call, const Model& model);
 
 }  // namespace mpi_bridge

@@ -22,7 +22,7 @@ std::optional<Algorithm> algorithm_of(std::string_view name) {
 
 template <typename Algorithm>
 Algorithm cheapest(const Model& model, const Case& call) {
-    const auto all = costs<Algorithm>(call);
+    const auto all = estimates<Algorithm>(call);
     std::size_t best = 0;
     for (std::size_t next = 1; next < all.size(); ++next) {
         if (all[next].seconds(model) < all[best].seconds(model)) best = next;

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prints what each allreduce algorithm takes at scale. What is real and what is modelled is said in
+// README.md.
+#include <cstdio>
+#include <string>
+
+#include <fmt/core.h>
+#include <sys/mman.h>
+
+#include "scale_arguments.hpp"
+#include "select/selected.hpp"
+#include "select/selection.hpp"
+#include "simulation.hpp"
+
+namespace mpi_bridge_scale {
+namespace {
+
+using mpi_bridge::AllreduceAlgorithm;
+using mpi_bridge::Case;
+using mpi_bridge::Conversation;
+using mpi_bridge::Done;
+
+// Address space that all ranks take for their vectors. Nothing in it is ever touched.
+class Vectors {
+  public:
+    explicit Vectors(std::size_t bytes)
+        : bytes_(bytes),
+          memory_(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                       0)) {}
+    ~Vectors() {
+        if (memory_ != MAP_FAILED) munmap(memory_, bytes_);
+    }
+    Vectors(const Vectors&) = delete;
+    Vectors& operator=(const Vectors&) = delete;
+
+    [[nodiscard]] bool usable() const { return memory_ != MAP_FAILED; }
+    [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+  private:
+    std::size_t bytes_;
+    void* memory_;
+};
+
+std::string bytes_text(std::uint64_t bytes) {
+    if (bytes < 1024) return fmt::format("{} B", bytes);
+    const auto number = static_cast<double>(bytes);
+    if (bytes < 1024UL * 1024) return fmt::format("{:.4g} KiB", number / 1024);
+    return fmt::format("{:.4g} MiB", number / 1024 / 1024);
+}
+
+std::string time_text(Time seconds) {
+    if (seconds < 1e-3) return fmt::format("{:.4g} us", seconds * 1e6);
+    if (seconds < 1) return fmt::format("{:.4g} ms", seconds * 1e3);
+    return fmt::format("{:.4g} s", seconds);
+}
+
+// Messages of all ranks, roughly; only the ring can need too many to wait for.
+double messages_of(AllreduceAlgorithm algorithm, const Case& call) {
+    if (algorithm != AllreduceAlgorithm::ring) return 0;
+    const double ranks = call.ranks;
+    return 2 * ranks * (ranks - 1) * (1 + call.bytes / ranks / call.segment_bytes);
+}
+
+Done print_row(const Arguments& arguments, AllreduceAlgorithm algorithm, int ranks,
+               std::size_t bytes, bool chosen, std::byte* vector) {
+    Simulation::Options options;
+    options.ranks = ranks;
+    options.hardware = {arguments.model, mpi_bridge::shared_memory_model(),
+                        static_cast<int>(arguments.ranks_per_node)};
+    options.carries_payload = false;
+    const Case call{ranks, static_cast<double>(bytes), static_cast<double>(options.segment_bytes)};
+    std::printf("| %d | %s | %s%s | ", ranks, bytes_text(bytes).c_str(),
+                std::string(name_of(algorithm)).c_str(), chosen ? " *" : "");
+    if (messages_of(algorithm, call) > static_cast<double>(arguments.most_messages)) {
+        std::printf("not run | | | | |\n");
+        return {};
+    }
+    auto report = Simulation::run(options, [&](Conversation& talk) {
+        return run_allreduce(algorithm, talk, Simulation::float_sum(), vector, vector,
+                             bytes / sizeof(float));
+    });
+    if (!report) return pass_on(std::move(report));
+    const double bound = least_allreduce_seconds(call, arguments.model);
+    std::printf("%d | %s | %s | %s | %.2f |\n", report->steps,
+                bytes_text(report->bytes_per_rank).c_str(), time_text(report->seconds).c_str(),
+                time_text(bound).c_str(), report->seconds / bound);
+    std::fflush(stdout);
+    return {};
+}
+
+Done print_table(const Arguments& arguments) {
+    std::printf("Model: %s; %zu rank(s) per node. The algorithm that is chosen is marked *.\n\n",
+                arguments.model.text().c_str(), arguments.ranks_per_node);
+    std::printf("| ranks | vector | algorithm | steps | sent per rank | time | bound | ratio |\n");
+    std::printf("|---:|---:|---|---:|---:|---:|---:|---:|\n");
+    mpi_bridge::Selection selection(arguments.model, Simulation::Options().segment_bytes);
+    for (const std::size_t bytes : arguments.bytes) {
+        const Vectors vectors(bytes);
+        if (!vectors.usable()) {
+            return mpi_bridge::fail(MPIB_ERROR_INTERNAL, "no address space for a vector");
+        }
+        for (const std::size_t count : arguments.ranks) {
+            const auto ranks = static_cast<int>(count);
+            const auto best = selection.allreduce(bytes, ranks);
+            for (int number = 0; number < 4; ++number) {
+                const auto algorithm = static_cast<AllreduceAlgorithm>(number);
+                auto done = print_row(arguments, algorithm, ranks, bytes, algorithm == best,
+                                      vectors.data());
+                if (!done) return done;
+            }
+        }
+    }
+    return {};
+}
+
+}  // namespace
+}  // namespace mpi_bridge_scale
+
+int main(int argc, char** argv) {
+    const auto arguments = mpi_bridge_scale::read_arguments({argv + 1, argv + argc});
+    if (!arguments) {
+        std::fprintf(stderr, "mpi_bridge_scale: %s\n%s", arguments.error().text.c_str(),
+                     mpi_bridge_scale::help);
+        return 2;
+    }
+    if (arguments->help) {
+        std::fputs(mpi_bridge_scale::help, stdout);
+        return 0;
+    }
+    const auto done = mpi_bridge_scale::print_table(*arguments);
+    if (done) return 0;
+    std::fprintf(stderr, "mpi_bridge_scale: %s\n", done.error().text.c_str());
+    return 1;
+}
