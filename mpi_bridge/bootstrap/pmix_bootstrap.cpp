@@ -9,6 +9,7 @@
 #include "bootstrap/pmix_session.hpp"
 #include "bootstrap/settle.hpp"
 #include "core/bounded_call.hpp"
+#include "core/log.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -74,7 +75,10 @@ class PmixBootstrap final : public Bootstrap {
             return pmix_failure("PMIx_Commit", commit.value_or(PMIX_ERR_TIMEOUT));
         }
         let_slurm_settle();
-        return fence(deadline);
+        const auto start = Clock::now();
+        Done met = fence(deadline);
+        log_time("exchanging addresses with all ranks", start);
+        return met;
     }
 
     [[nodiscard]] Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,

@@ -203,6 +203,7 @@ Outcome<PmixSession*> PmixSession::open(Deadline deadline) {
         return fail(MPIB_ERROR_BOOTSTRAP,
                     "an earlier attempt to reach the PMIx server is still without an answer");
     }
+    const auto start = Clock::now();
     std::optional<Outcome<Connection>> connection;
     {
         const ForThisCall settings(settings_for_surroundings(process_environment, may_enter));
@@ -221,6 +222,7 @@ Outcome<PmixSession*> PmixSession::open(Deadline deadline) {
     the_session = session;
     set_log_rank(session->topology().rank);
     log(LogLevel::info, pmix_versions());
+    log_time("connecting to the PMIx server", start);
     auto prepared = take_leave_on_signals([session] { session->leave(); }, longest_goodbye);
     if (!prepared) log(LogLevel::warning, prepared.error().text);
     return session;

@@ -17,6 +17,9 @@ namespace mpi_bridge {
 // C++ exception) the thread that raised it waits for the farewell and dies where it stands; after
 // the others the threads go on meanwhile.
 //
+// UCX has a handler for SIGHUP from its loading on (UCX_DEBUG_SIGNO), so that one stays UCX's in
+// programs that are linked with it.
+//
 // In forked children the signals do what they do by default. SIGKILL and _exit() can not be caught;
 // SIGSEGV, SIGBUS, SIGFPE and SIGILL are not, because nothing in memory is to be trusted then.
 //

@@ -50,6 +50,14 @@ void log(LogLevel level, std::string_view text) {
     print(!notable ? "" : level == LogLevel::error ? "error: " : "warning: ", text);
 }
 
+void log_time(std::string_view what, Clock::time_point since) {
+    if (!logs(LogLevel::debug)) return;
+    const std::chrono::duration<double, std::milli> took = Clock::now() - since;
+    char text[32];
+    std::snprintf(text, sizeof text, " took %.1f ms", took.count());
+    log(LogLevel::debug, std::string(what) + text);
+}
+
 void set_log_rank(int rank) {
     own_rank = rank;
 }

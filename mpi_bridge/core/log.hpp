@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/deadline.hpp"
+
 namespace mpi_bridge {
 
 // MPI_BRIDGE_LOG names the last level that is printed: error, warning (the default), info, debug.
@@ -18,6 +20,9 @@ enum class LogLevel { error, warning, info, debug };
 //   mpi_bridge: rank 3: warning: TEXT
 // Without the rank while it is not known, without the level's word from info on.
 void log(LogLevel level, std::string_view text);
+
+// "WHAT took 12.3 ms", at level debug.
+void log_time(std::string_view what, Clock::time_point since);
 
 // Which rank the lines name from now on.
 void set_log_rank(int rank);

@@ -96,8 +96,8 @@ typedef enum mpib_op {
  * where Slurm started several tasks without PMIx, because each would train alone.
  *
  * At exit of the process mpib_finalize() runs by itself if the program did not call it. From the
- * first call on, SIGTERM, SIGINT, SIGHUP and SIGABRT, where the program has no handler for them and
- * does not ignore them, let the launcher know, within two seconds, before they end the process.
+ * first call on, SIGTERM, SIGINT and SIGABRT, where the program has no handler for them and does
+ * not ignore them, let the launcher know, within two seconds, before they end the process.
  */
 MPIB_API mpib_status mpib_init(void);
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// To be started as any number of ranks. How processes leave their job step:
+//
+//   mpi_bridge_endings cycles N   they initialise and finalise N times, and nothing may grow
+//   mpi_bridge_endings signal S   the last rank raises signal S; the others must notice
+//   mpi_bridge_endings throw      the last rank throws what nobody catches; likewise
+//   mpi_bridge_endings wait       they print "ready" and wait to be ended from outside
+//
+// Exit codes: 0 all is well, 3 this rank noticed that another is gone, 1 anything else.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include "mpi_bridge.h"
+
+namespace {
+
+constexpr int noticed = 3;
+constexpr int settling_cycles = 10;  // caches and pools fill up meanwhile
+constexpr unsigned long_enough = 60;
+
+[[noreturn]] void stop(const std::string& what) {
+    std::fprintf(stderr, "mpi_bridge_endings: rank %d: %s\n", mpib_rank(), what.c_str());
+    std::exit(1);
+}
+
+void must(mpib_status status, const char* call) {
+    if (status != MPIB_OK) stop(std::string(call) + ": " + mpib_last_error());
+}
+
+long entries(const char* directory, const std::string& prefix = "") {
+    long count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory))
+        count += entry.path().filename().string().starts_with(prefix) ? 1 : 0;
+    return count;
+}
+
+struct Holdings {
+    long descriptors = entries("/proc/self/fd");
+    long threads = entries("/proc/self/task");
+    long resident_kib = 0;
+
+    Holdings() {
+        long pages = 0;
+        std::ifstream("/proc/self/statm") >> pages >> pages;
+        resident_kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+    }
+};
+
+void must_not_grow(const char* what, long before, long after, long allowance) {
+    if (after > before + allowance) {
+        stop(std::string(what) + " grew from " + std::to_string(before) + " to " +
+             std::to_string(after));
+    }
+}
+
+void one_cycle(int number) {
+    must(mpib_init(), "mpib_init");
+    const int size = mpib_size();
+    float value = static_cast<float>(mpib_rank() + number);
+    must(mpib_allreduce(&value, &value, 1, MPIB_FLOAT32, MPIB_SUM), "mpib_allreduce");
+    const auto expected = static_cast<float>(size * (size - 1) / 2 + size * number);
+    if (value != expected) stop("a wrong sum in cycle " + std::to_string(number));
+    must(mpib_finalize(), "mpib_finalize");
+    if (mpib_initialized() != 0) stop("still initialised after mpib_finalize");
+}
+
+int cycles(int count) {
+    int number = 0;
+    while (number < settling_cycles)
+        one_cycle(number++);
+    const Holdings before;
+    while (number < count)
+        one_cycle(number++);
+    const Holdings after;
+    must_not_grow("the number of open files", before.descriptors, after.descriptors, 0);
+    must_not_grow("the number of threads", before.threads, after.threads, 0);
+    // Keys that were published cannot be taken back, so a little is left of every cycle.
+    constexpr long kib_of_chance = 1024;
+    constexpr long kib_per_cycle = 16;
+    must_not_grow("the memory in KiB", before.resident_kib, after.resident_kib,
+                  kib_of_chance + (count - settling_cycles) * kib_per_cycle);
+    if (const long left = entries("/dev/shm", "mpi_bridge."); left != 0) {
+        // Ranks of this host may still be in their last cycle.
+        sleep(1);
+        if (entries("/dev/shm", "mpi_bridge.") != 0) stop("files are left in /dev/shm");
+    }
+    std::printf("mpi_bridge_endings: %d cycles, %ld KiB more\n", count,
+                after.resident_kib - before.resident_kib);
+    return 0;
+}
+
+// A rank that is alone has nobody to notice.
+int others_notice(const std::string& mode, int signal) {
+    must(mpib_init(), "mpib_init");
+    must(mpib_set_timeout(long_enough), "mpib_set_timeout");
+    must(mpib_barrier(), "mpib_barrier");
+    if (mode == "wait") {
+        std::printf("ready\n");
+        std::fflush(stdout);
+        sleep(long_enough);
+        stop("nobody ended this process");
+    }
+    if (mpib_rank() == mpib_size() - 1) {
+        if (mode == "signal") std::raise(signal);
+        if (mode == "throw") {
+            std::thread([] { throw std::runtime_error("nobody catches this"); }).join();
+        }
+        sleep(long_enough);
+        stop("this process did not end");
+    }
+    const auto status = mpib_barrier();
+    if (status != MPIB_ERROR_PEER_LOST) stop(std::string("got ") + mpib_status_name(status));
+    std::printf("noticed: %s\n", mpib_last_error());
+    return noticed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string mode = argc > 1 ? argv[1] : "";
+    const int number = argc > 2 ? std::atoi(argv[2]) : 0;
+    if (mode == "cycles" && number > settling_cycles) return cycles(number);
+    if (mode == "signal" || mode == "throw" || mode == "wait") return others_notice(mode, number);
+    std::fprintf(stderr, "usage: mpi_bridge_endings cycles N | signal S | throw | wait\n");
+    return 1;
+}
