@@ -15,6 +15,7 @@
 #include "api/guard.hpp"
 #include "collectives/layout.hpp"
 #include "core/log.hpp"
+#include "reduce/reduction.hpp"
 #include "trace/bus_bytes.hpp"
 #include "trace/trace.hpp"
 #include "transport/alone_transport.hpp"
@@ -78,6 +79,7 @@ Done Library::join_step() {
     auto settings = settings_from_environment();
     if (!settings) return pass_on(std::move(settings));
     settings_ = std::move(*settings);
+    if (auto chosen = choose_kernels(settings_.kernels); !chosen) return chosen;
     auto engine_wishes = engine_settings(process_environment);
     if (!engine_wishes) return pass_on(std::move(engine_wishes));
     engine_settings_ = *engine_wishes;
@@ -110,6 +112,9 @@ Done Library::join_step() {
     make_engine();
 
     trace().counters.reset();
+    const Topology& where = bootstrap_->topology();
+    auto timeline = start_timeline_from_environment(process_environment, where.rank, where.size);
+    if (!timeline) return timeline;
     launcher_ = bootstrap_.get();
     topology_ = &topologies_.emplace_back(bootstrap_->topology());
     return {};
@@ -164,6 +169,9 @@ void Library::leave_step() {
     topology_ = nullptr;
     launcher_ = nullptr;
     if (engine_ != nullptr) engine_->shutdown();
+    if (auto completed = trace().timeline.stop(); !completed) {
+        log(LogLevel::warning, completed.error().text);
+    }
     engine_in_use_ = nullptr;
     engine_.reset();
     direct_.reset();
