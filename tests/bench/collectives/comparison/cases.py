@@ -62,6 +62,9 @@ _YIELD = "OMPI_MCA_mpi_yield_when_idle=1"
 
 CANDIDATES = (
     Candidate("ours", "mpi_bridge", "mpi_bridge", "private", (), (_UCX_TCP,)),
+    Candidate("ours_shared", "mpi_bridge, mpib_alloc", "mpi_bridge", "shared", (), (_UCX_TCP,)),
+    Candidate("ours_engine", "mpi_bridge, engine", "mpi_bridge", "engine", (), (_UCX_TCP,)),
+    Candidate("ours_call", "mpi_bridge, mpib_call", "mpi_bridge", "call", (), (_UCX_TCP,)),
     Candidate(
         "open_mpi",
         "Open MPI",

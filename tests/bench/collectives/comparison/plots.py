@@ -16,7 +16,8 @@ from .blocks import Run  # noqa: E402
 from .cases import Case  # noqa: E402
 from .words import size_name  # noqa: E402
 
-# Okabe and Ito's colours, told apart with any colour vision; shapes tell the lines apart too.
+# Okabe and Ito's colours, told apart with any colour vision; shapes tell the lines apart too. There
+# is none left for mpib_call, which is in the tables only: its line would lie on the engine's.
 _STYLES = {
     "ours": ("#D55E00", "o"),
     "ours_shared": ("#E69F00", "s"),
@@ -49,6 +50,8 @@ def _time(microseconds: float, _: int) -> str:
 
 def _draw_lines(run: Run, case: Case, latency: Any, bandwidth: Any) -> None:
     for candidate in run.candidates(case):
+        if candidate.key not in _STYLES:
+            continue
         color, marker = _STYLES[candidate.key]
         sizes, times = [], []
         for size in run.sizes(case):
