@@ -154,7 +154,7 @@ class DeviceGroup {
                                                          DeviceStream callers) = 0;
 
     // Whether the operation is done; also how an error of the communicator becomes known, so poll
-    // while waiting. Never blocks.
+    // while waiting. Waits for nothing on the device, but for a call of another thread.
     [[nodiscard]] virtual Outcome<bool> poll(const DeviceTicket& ticket) = 0;
 
     // What is put into the stream after this call runs when the operation is done. Over NCCL the

@@ -20,7 +20,8 @@ using Memory = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 // Work on the memory that a rank's tensors are in, done in the order it was put here: a stream of a
 // device, or, where tensors are in host memory, nothing but a place where it is done at once.
 //
-// note() and hold() may be called from any thread at any time; all else by one thread at a time.
+// note(), reached() and hold() may be called from any thread at any time; all else by one thread at
+// a time.
 class WorkQueue {
   public:
     // A point in another stream, given back by exactly one after() or forget().
