@@ -61,8 +61,7 @@ Done Rendezvous::begin(const Turn& turn) {
         return tl::unexpected(describe_breakage());
     }
     // Rule 1 for the first step of this call, where the last one did not end with everybody's.
-    if (common_steps_ != steps_) return await_all();
-    return {};
+    return await_all();
 }
 
 Done Rendezvous::meet(std::uint64_t digest, std::span<const std::byte> payload) {
@@ -85,6 +84,8 @@ Done Rendezvous::meet(std::uint64_t digest, std::span<const std::byte> payload) 
 }
 
 Done Rendezvous::await_all() {
+    // After count_meeting() the flags lag behind what is known.
+    if (common_steps_ == steps_) return {};
     auto done = await({Goal::progress, steps_}, 0, size_);
     if (done) common_steps_ = steps_;
     return done;
