@@ -92,6 +92,20 @@ TEST_P(AllreduceTest, ReducesAccumulatorsWithoutFinishingThem) {
     }
 }
 
+TEST_P(AllreduceTest, TakesAnyByteForTrue) {
+    const auto* every = mpi_bridge::find_reduction(MPIB_BOOL, MPIB_AND);
+    constexpr std::size_t count = 100;
+    std::vector<std::vector<std::uint8_t>> truths;
+    for (int rank = 0; rank < 3; ++rank)
+        truths.emplace_back(count, static_cast<std::uint8_t>(1U << rank));
+    run(3, [&](Conversation& talk) {
+        auto& mine = truths[own(talk)];
+        return GetParam()(talk, *every, in(mine), out(mine), count);
+    });
+    for (const auto& result : truths)
+        EXPECT_EQ(result, std::vector<std::uint8_t>(count, 1));
+}
+
 INSTANTIATE_TEST_SUITE_P(RecursiveDoubling, AllreduceTest,
                          testing::Values(mpi_bridge::allreduce_recursive_doubling));
 INSTANTIATE_TEST_SUITE_P(RecursiveTripling, AllreduceTest, testing::Values(recursive_tripling));
