@@ -11,9 +11,7 @@ enum class Codec {
     MPI_BRIDGE_CODECS(MPIB_ENUMERATOR)
 #undef MPIB_ENUMERATOR
 };
-#define MPIB_COUNT(name, tensor_bytes, wire_bytes) +1
-constexpr int codec_count = 0 MPI_BRIDGE_CODECS(MPIB_COUNT);
-#undef MPIB_COUNT
+constexpr int codec_count = static_cast<int>(Codec::f64_as_key) + 1;  // the last
 
 enum class Way { pack, unpack };
 

@@ -154,6 +154,7 @@ Outcome<Memory> CudaQueue::tensor_memory(std::size_t bytes) {
             fmt::format(" ({} bytes on {}, device {})", bytes, device_.name(), device_.ordinal());
         return pass_on(std::move(done));
     }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as integers.
     return Memory(reinterpret_cast<std::byte*>(address), [this_device = &device_](std::byte* at) {
         const CudaDevice::Current owner(*this_device);
         static_cast<void>(this_device->cuda().memory_free(address_of(at)));

@@ -6,11 +6,13 @@
 
 #include <cstddef>
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names and string literals.
 #define MPIB_EMBED(name, path)                                                       \
     asm(".pushsection .rodata\n.balign 16\n" #name ":\n.incbin \"" path "\"\n" #name \
         "_end:\n.popsection\n");                                                     \
     extern "C" __attribute__((visibility("hidden"))) const char name[];              \
     extern "C" __attribute__((visibility("hidden"))) const char name##_end[];
+// NOLINTEND(bugprone-macro-parentheses)
 
 MPIB_EMBED(mpib_kernel_source, MPI_BRIDGE_KERNEL_SOURCE)
 MPIB_EMBED(mpib_kernel_codecs, MPI_BRIDGE_KERNEL_CODECS)

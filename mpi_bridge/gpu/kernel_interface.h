@@ -45,8 +45,10 @@ constexpr unsigned warps_per_block = 8;
 // what one warp moves in all.
 template <unsigned TensorBytes, unsigned WireBytes>
 struct Shape {
+    // NOLINTBEGIN(bugprone-branch-clone): equal sizes are no mistake.
     static constexpr unsigned narrower = TensorBytes < WireBytes ? TensorBytes : WireBytes;
     static constexpr unsigned wider = TensorBytes < WireBytes ? WireBytes : TensorBytes;
+    // NOLINTEND(bugprone-branch-clone)
     static constexpr unsigned group = 16 / narrower;
     static constexpr unsigned by_bytes = group * wider < 128 ? 128 / (group * wider) : 1;
     static constexpr unsigned unroll = by_bytes * group > 64 ? 64 / group : by_bytes;

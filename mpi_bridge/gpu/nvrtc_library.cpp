@@ -51,7 +51,8 @@ std::string log_of(const Library& nvrtc, Program program) {
     if (nvrtc.log_size(program, &bytes) != 0 || bytes == 0) return {};
     std::string text(bytes, '\0');
     if (nvrtc.log(program, text.data()) != 0) return {};
-    return text.c_str();  // without the terminating zero
+    text.pop_back();  // the terminating zero
+    return text;
 }
 
 }  // namespace
