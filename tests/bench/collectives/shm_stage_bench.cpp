@@ -70,7 +70,7 @@ void expect(const mpi_bridge::Done& done) {
 
 // One-way nanoseconds, on ranks 0 and 1; the best of some windows, since other work only adds.
 double ping_pong(std::atomic<int>& ball, int rank) {
-    constexpr int turns = 50000;
+    constexpr int turns = 5000;
     double best = 1e9;
     for (int window = 0; window < 10; ++window) {
         const auto start = Time::now();
@@ -112,7 +112,8 @@ class Rank {
             std::copy(ticket.begin(), ticket.end(), shared.ticket);
             shared.ticket_length = ticket.size();
         } else {
-            while (shared.ticket_length == 0) ::usleep(100);
+            while (shared.ticket_length == 0)
+                ::usleep(100);
             stage_ = value_of(NodeStage::attach(options, {shared.ticket, shared.ticket_length}));
         }
     }
@@ -120,7 +121,8 @@ class Rank {
     void run() {
         print_ping_pong(*stage_, shared_, "before");
         if (stage_->rank() == 0) std::printf("#    bytes   median us   bus GB/s\n");
-        for (const std::size_t bytes : settings_.bytes) measure(bytes);
+        for (const std::size_t bytes : settings_.bytes)
+            measure(bytes);
         print_ping_pong(*stage_, shared_, "after");
     }
 
@@ -162,9 +164,8 @@ class Rank {
         float* const data = allocate(bytes);
         check(data, count);
         const int iterations =
-            bytes <= (1U << 20)
-                ? most_iterations
-                : static_cast<int>(std::max<std::size_t>(9, (2UL << 30) / bytes));
+            bytes <= (1U << 20) ? most_iterations
+                                : static_cast<int>(std::max<std::size_t>(9, (2UL << 30) / bytes));
         const int warm_up = std::max(2, iterations / 20);
         float* const times = shared_.times[stage_->rank()];
         auto before = Time::now();
@@ -242,8 +243,8 @@ Settings parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     const Settings settings = parse(argc, argv);
-    void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) die("no memory");
     auto* const shared = new (memory) Shared;
     const auto processors = bench::allowed_processors();

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ranks.hpp"
+#include "stage_calls.hpp"
+
+namespace {
+
+using namespace mpi_bridge_test;
+using mpi_bridge::Seconds;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::size_t short_count = 4;    // flat
+constexpr std::size_t long_count = 9000;  // staged, several rounds
+
+Done sum(Seat& seat, std::size_t count, Seconds patience = Seconds(60), std::uint64_t digest = 0) {
+    std::vector<float> data(count, 1.0F);
+    auto* const place = reinterpret_cast<std::byte*>(data.data());
+    return seat.stage.allreduce({"sum of gradients", digest, patience},
+                                *mpi_bridge::find_reduction(MPIB_FLOAT32, MPIB_SUM), place, place,
+                                count);
+}
+
+// "status: text" of the first failure, "" if there is none.
+std::string outcome(const Done& done) {
+    return done ? "" : std::to_string(done.error().status) + ": " + done.error().text;
+}
+
+std::string status(mpib_status status) {
+    return std::to_string(status) + ": ";
+}
+
+TEST(NodeStage, NoticesAKilledRank) {
+    for (const std::size_t count : {short_count, long_count}) {
+        const auto body = [&](Seat& seat) -> std::string {
+            for (int call = 0;; ++call) {
+                if (call == 20 && seat.stage.rank() == 1) ::raise(SIGKILL);
+                if (const auto done = sum(seat, count); !done) return outcome(done);
+            }
+        };
+        const auto results = in_processes({3, false}, body);
+        EXPECT_EQ(results[1], "signal 9");
+        for (const int rank : {0, 2}) {
+            EXPECT_THAT(
+                results[static_cast<std::size_t>(rank)],
+                AllOf(StartsWith(status(MPIB_ERROR_PEER_LOST)), HasSubstr("sum of gradients"),
+                      HasSubstr("step "), HasSubstr("lost local rank 1 (process ")));
+        }
+    }
+}
+
+TEST(NodeStage, NoticesARankThatIsKilledWhileItSleeps) {
+    // Rank 0 does not come; rank 1 sleeps in the call when it is killed.
+    const auto body = [](Seat& seat) -> std::string {
+        if (const auto done = sum(seat, short_count); !done) return outcome(done);
+        if (seat.stage.rank() == 1) ::alarm(1);
+        if (seat.stage.rank() == 0) ::usleep(1'500'000);
+        return outcome(sum(seat, long_count));
+    };
+    const auto results = in_processes({3, false}, body);
+    EXPECT_EQ(results[1], "signal 14");
+    EXPECT_THAT(results[0], StartsWith(status(MPIB_ERROR_PEER_LOST)));
+    EXPECT_THAT(results[2], StartsWith(status(MPIB_ERROR_PEER_LOST)));
+}
+
+TEST(NodeStage, NoticesARankThatLeftTooEarly) {
+    const auto body = [](Seat& seat) -> std::string {
+        if (const auto done = sum(seat, short_count); !done) return outcome(done);
+        if (seat.stage.rank() == 2) {
+            seat.leave();
+            ::usleep(300'000);
+            return {};
+        }
+        return outcome(sum(seat, short_count));
+    };
+    const auto results = in_processes({3, false}, body);
+    EXPECT_EQ(results[2], "");
+    EXPECT_THAT(results[0], AllOf(StartsWith(status(MPIB_ERROR_PEER_LOST)),
+                                  HasSubstr("local rank 2 "), HasSubstr("has left")));
+}
+
+TEST(NodeStage, GivesUpOnAStoppedRankWhenItsPatienceEnds) {
+    const auto body = [](Seat& seat) -> std::string {
+        if (const auto done = sum(seat, long_count); !done) return outcome(done);
+        if (seat.stage.rank() == 1) {
+            // Somebody has to let it go on when the others have given up.
+            const pid_t stopped = ::getpid();
+            if (::fork() == 0) {
+                ::usleep(1'500'000);
+                ::kill(stopped, SIGCONT);
+                std::_Exit(0);
+            }
+            ::raise(SIGSTOP);
+            ::wait(nullptr);
+        }
+        return outcome(sum(seat, long_count, Seconds(0.5)));
+    };
+    const auto results = in_processes({2, false}, body);
+    EXPECT_THAT(results[0],
+                AllOf(StartsWith(status(MPIB_ERROR_TIMEOUT)), HasSubstr("after 0.5 s"),
+                      HasSubstr("step "), HasSubstr("waiting for local rank 1 (process ")));
+    // The late one learns that it is late, rather than waiting in its turn.
+    EXPECT_THAT(results[1], AllOf(StartsWith(status(MPIB_ERROR_TIMEOUT)),
+                                  HasSubstr("local rank 0 (process "), HasSubstr("failed first")));
+}
+
+TEST(NodeStage, TellsEveryRankOfAMismatch) {
+    const auto other_count = [](Seat& seat) {
+        return outcome(sum(seat, seat.stage.rank() == 1 ? long_count : short_count));
+    };
+    EXPECT_THAT(in_processes({3, false}, other_count),
+                Each(AllOf(StartsWith(status(MPIB_ERROR_MISMATCH)), HasSubstr("local rank 1"),
+                           HasSubstr("of 3"))));
+    const auto other_digest = [](Seat& seat) {
+        return outcome(sum(seat, short_count, Seconds(60), seat.stage.rank() == 1 ? 1 : 2));
+    };
+    EXPECT_THAT(in_processes({2, false}, other_digest),
+                Each(AllOf(StartsWith(status(MPIB_ERROR_MISMATCH)), HasSubstr("local rank 0"),
+                           HasSubstr("local rank 1"))));
+    const auto other_root = [](Seat& seat) {
+        std::byte data[8] = {};
+        return outcome(seat.stage.broadcast(turn("broadcast"), data, seat.stage.rank()));
+    };
+    EXPECT_THAT(in_processes({2, false}, other_root),
+                Each(StartsWith(status(MPIB_ERROR_MISMATCH))));
+}
+
+TEST(NodeStage, FailsForAllWhenOneRankAbandonsIt) {
+    const auto body = [](Seat& seat) -> std::string {
+        if (const auto done = sum(seat, short_count); !done) return outcome(done);
+        if (seat.stage.rank() == 0) {
+            ::usleep(200'000);  // the others sleep by now
+            seat.stage.abandon("the network is down");
+        }
+        return outcome(sum(seat, long_count));
+    };
+    EXPECT_THAT(in_processes({3, false}, body),
+                Each(AllOf(StartsWith(status(MPIB_ERROR_PEER_LOST)), HasSubstr("local rank 0"),
+                           HasSubstr("the network is down"))));
+}
+
+TEST(NodeStage, StaysBroken) {
+    const auto body = [](Seat& seat) -> std::string {
+        const auto first = sum(seat, seat.stage.rank() == 1 ? long_count : short_count);
+        const auto second = sum(seat, short_count);
+        return first ? "no failure" : outcome(second);
+    };
+    EXPECT_THAT(in_processes({2, false}, body),
+                Each(AllOf(StartsWith(status(MPIB_ERROR_MISMATCH)), HasSubstr("failed first"))));
+}
+
+TEST(NodeStage, IsNotEndedByAForkedChild) {
+    const auto body = [](Seat& seat) -> std::string {
+        for (int call = 0; call < 5; ++call) {
+            if (const auto done = sum(seat, long_count); !done) return outcome(done);
+            const pid_t child = ::fork();
+            if (child == 0) {
+                seat.leave();
+                std::_Exit(0);
+            }
+            ::waitpid(child, nullptr, 0);
+            ::usleep(static_cast<unsigned>(seat.stage.rank()) * 150'000);  // look at each other
+        }
+        return {};
+    };
+    EXPECT_THAT(in_processes({2, true}, body), Each(""));
+}
+
+TEST(NodeStage, GivesUpOnRanksThatNeverAttach) {
+    auto options = Group::small_stage();
+    options.size = 2;
+    options.patience = Seconds(0.2);
+    const auto stage = mpi_bridge::NodeStage::create(options);
+    ASSERT_TRUE(stage) << stage.error().text;
+    const auto done = (*stage)->barrier(turn("barrier"));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().status, MPIB_ERROR_TIMEOUT);
+    EXPECT_THAT(done.error().text, HasSubstr("local rank 1 (not attached yet)"));
+}
+
+TEST(NodeStage, RefusesRanksThatCannotBe) {
+    auto options = Group::small_stage();
+    options.size = mpi_bridge::NodeStage::most_ranks + 1;
+    EXPECT_EQ(mpi_bridge::NodeStage::create(options).error().status, MPIB_ERROR_INVALID_ARGUMENT);
+    options.size = 2;
+    options.rank = 2;
+    EXPECT_EQ(mpi_bridge::NodeStage::create(options).error().status, MPIB_ERROR_INVALID_ARGUMENT);
+    options.rank = 0;
+    const auto stage = mpi_bridge::NodeStage::create(options);
+    ASSERT_TRUE(stage);
+    options.rank = 1;
+    options.size = 3;
+    EXPECT_EQ(mpi_bridge::NodeStage::attach(options, (*stage)->ticket()).error().status,
+              MPIB_ERROR_MISMATCH);
+}
+
+}  // namespace

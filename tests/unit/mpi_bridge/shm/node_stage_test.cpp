@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shm/node_stage.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "ranks.hpp"
+#include "stage_calls.hpp"
+
+namespace {
+
+using namespace mpi_bridge_test;
+using testing::Each;
+
+// Around the longest that fits an entry, the longest flat one, one round of a stage and several.
+std::vector<std::size_t> counts_around_thresholds(std::size_t item, int ranks) {
+    const auto options = Group::small_stage();
+    std::vector<std::size_t> counts = {0, 1};
+    for (const std::size_t bytes : {mpi_bridge::shm::inline_bytes, options.flat_bytes,
+                                    options.piece_bytes * static_cast<std::size_t>(ranks),
+                                    3 * options.piece_bytes * static_cast<std::size_t>(ranks)}) {
+        for (const std::size_t count : {bytes / item - 1, bytes / item, bytes / item + 1}) {
+            counts.push_back(count);
+        }
+    }
+    return counts;
+}
+
+// Every datatype and operation, with counts that do not divide. Many ranks take a share of the
+// pairs only: each of them computes everybody's data, and few processors do it for all.
+std::string check_all_reductions(Seat& seat, const Placement& place) {
+    std::uint64_t seed = 0;
+    const auto share = static_cast<std::uint64_t>(seat.stage.size() > 3 ? 4 : 1);
+    for (const auto datatype : all_datatypes) {
+        for (const auto op : all_ops) {
+            if (++seed % share != 0) continue;
+            const auto wrong = with_type(datatype, [&](auto type) {
+                using T = decltype(type);
+                for (const std::size_t bytes : {40UL, 250UL, 9001UL}) {
+                    const Case item{turn("every pair"), datatype, op, bytes / sizeof(T), seed};
+                    auto text = check_allreduce<T>(seat, item, place);
+                    if (text.empty()) text = check_partial<T>(seat, item, place, -1);
+                    if (text.empty()) text = check_partial<T>(seat, item, place, 0);
+                    if (!text.empty()) return text;
+                }
+                return std::string();
+            });
+            if (!wrong.empty()) return wrong;
+        }
+    }
+    return {};
+}
+
+std::string check_all_lengths(Seat& seat, const Placement& place) {
+    std::uint64_t seed = 0;
+    const int last = seat.stage.size() - 1;
+    for (const std::size_t count : counts_around_thresholds(4, seat.stage.size())) {
+        const Case item{turn("every length"), MPIB_FLOAT32, MPIB_SUM, count, ++seed};
+        auto text = check_allreduce<float>(seat, item, place);
+        if (text.empty()) text = check_partial<float>(seat, item, place, -1);
+        if (text.empty()) text = check_partial<float>(seat, item, place, last);
+        if (!text.empty()) return text;
+    }
+    for (const std::size_t count : counts_around_thresholds(1, seat.stage.size())) {
+        const Case item{turn("every length"), MPIB_INT8, MPIB_AVERAGE, count, ++seed};
+        auto text = check_partial<std::int8_t>(seat, item, place, last);
+        if (text.empty()) text = check_broadcast(seat, item, place, last);
+        if (text.empty()) text = check_allgather(seat, item, place);
+        if (!text.empty()) return text;
+    }
+    return {};
+}
+
+class NodeStageOf : public testing::TestWithParam<int> {
+  protected:
+    [[nodiscard]] static Group group(bool with_heaps) { return {GetParam(), with_heaps}; }
+};
+
+TEST_P(NodeStageOf, ReducesEveryDatatypeByEveryOperation) {
+    for (const bool in_place : {false, true}) {
+        const Placement place{false, false, in_place, 1};
+        EXPECT_THAT(in_processes(group(false),
+                                 [&](Seat& seat) { return check_all_reductions(seat, place); }),
+                    Each(""));
+    }
+}
+
+TEST_P(NodeStageOf, ReducesWithoutCopyingInSharedHeaps) {
+    for (const bool in_place : {false, true}) {
+        const Placement place{true, true, in_place, 0};
+        const auto body = [&](Seat& seat) {
+            auto text = check_all_reductions(seat, place);
+            return text.empty() ? seat.stage.why_not_direct() : text;
+        };
+        EXPECT_THAT(in_processes(group(true), body), Each(""));
+    }
+}
+
+TEST_P(NodeStageOf, IsRightAroundEveryThreshold) {
+    for (const bool shared : {false, true}) {
+        const Placement place{shared, shared, false, 3};
+        EXPECT_THAT(
+            in_processes(group(true), [&](Seat& seat) { return check_all_lengths(seat, place); }),
+            Each(""));
+    }
+}
+
+TEST_P(NodeStageOf, WorksWhereOnlySomeBuffersAreInHeaps) {
+    const auto body = [](Seat& seat) {
+        const bool odd = seat.stage.rank() % 2 == 1;
+        return check_all_lengths(seat, {odd, odd, !odd, 0});
+    };
+    EXPECT_THAT(in_processes(group(true), body), Each(""));
+    const auto sources_only = [](Seat& seat) {
+        return check_all_lengths(seat, {true, seat.stage.rank() != 0, false, 0});
+    };
+    EXPECT_THAT(in_processes(group(true), sources_only), Each(""));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, NodeStageOf, testing::Values(1, 2, 3, 5, 8, 16));
+
+TEST(NodeStage, NeedsNoHeapOnEveryRank) {
+    // Rank 0's heap alone opens nothing.
+    const auto body = [](Seat& seat) {
+        const Placement place{seat.heap != nullptr, seat.heap != nullptr, false, 0};
+        auto text = check_all_lengths(seat, place);
+        if (text.empty() && seat.stage.why_not_direct().empty()) text = "went direct without heaps";
+        return text;
+    };
+    EXPECT_THAT(in_processes({3, false}, body), Each(""));
+}
+
+TEST(NodeStage, KeepsAllFromLeavingABarrierBeforeAllHaveEntered) {
+    const auto body = [](Seat& seat) -> std::string {
+        // Each rank counts up its own cell in turn, between barriers; all must see all counts.
+        for (std::uint32_t round = 1; round <= 200; ++round) {
+            std::vector<std::uint32_t> cells(static_cast<std::size_t>(seat.stage.size()));
+            cells[static_cast<std::size_t>(seat.stage.rank())] = round;
+            std::vector<std::span<std::byte>> parts;
+            for (auto& cell : cells)
+                parts.push_back(std::as_writable_bytes(std::span(&cell, 1)));
+            if (auto done = seat.stage.barrier(turn("barrier")); !done) return done.error().text;
+            if (auto done = seat.stage.allgather(turn("cells"), parts); !done) {
+                return done.error().text;
+            }
+            for (const auto cell : cells) {
+                if (cell != round) return "a rank is in another round";
+            }
+        }
+        return {};
+    };
+    EXPECT_THAT(in_processes({3, false}, body), Each(""));
+}
+
+TEST(NodeStage, SurvivesSlowRanks) {
+    // Ranks that come late by milliseconds, in turns, so that the others sleep.
+    const auto body = [](Seat& seat) -> std::string {
+        for (std::uint64_t call = 0; call < 30; ++call) {
+            const bool late = call % 3 == static_cast<std::uint64_t>(seat.stage.rank());
+            if (late) ::usleep(3000);
+            const std::size_t count = call % 2 == 0 ? 5 : 5000;
+            const Case item{turn("late"), MPIB_FLOAT32, MPIB_SUM, count, call};
+            auto text = check_allreduce<float>(seat, item, {});
+            if (text.empty()) text = check_broadcast(seat, item, {}, static_cast<int>(call % 3));
+            if (!text.empty()) return text;
+        }
+        return {};
+    };
+    EXPECT_THAT(in_processes({3, false}, body), Each(""));
+}
+
+// Calls of random kinds, lengths and placements, back to back, with hiccups: whatever is
+// overwritten too early or read too late shows.
+std::string run_at_random(Seat& seat, int calls) {
+    std::mt19937_64 common(42);  // the same on all ranks
+    std::mt19937_64 own(static_cast<std::uint64_t>(seat.stage.rank()));
+    const auto ranks = static_cast<std::uint64_t>(seat.stage.size());
+    for (int call = 0; call < calls; ++call) {
+        const auto kind = common() % 6;
+        const int root = static_cast<int>(common() % ranks);
+        const std::size_t most = std::size_t{1} << (common() % 15);
+        const Case item{turn("at random"), MPIB_INT32, MPIB_SUM, common() % most, common()};
+        const Placement place{own() % 4 != 0, own() % 4 != 0, own() % 2 == 0, own() % 3};
+        if (own() % 64 == 0) ::usleep(static_cast<unsigned>(own() % 300));
+        if (own() % 8 == 0) ::sched_yield();
+        std::string text;
+        if (kind == 0 || kind == 1) {
+            text = check_allreduce<std::int32_t>(seat, item, place);
+        } else if (kind == 2) {
+            text = check_partial<std::int32_t>(seat, item, place, -1);
+        } else if (kind == 3) {
+            text = check_partial<std::int32_t>(seat, item, place, root);
+        } else if (kind == 4) {
+            text = check_broadcast(seat, item, place, root);
+        } else {
+            text = check_allgather(seat, item, place);
+        }
+        if (!text.empty()) return "call " + std::to_string(call) + ": " + text;
+    }
+    return {};
+}
+
+class NodeStageAtRandom : public testing::TestWithParam<int> {};
+
+TEST_P(NodeStageAtRandom, NeverMixesUpCallsOfProcesses) {
+    const auto body = [](Seat& seat) { return run_at_random(seat, 600); };
+    EXPECT_THAT(in_processes({GetParam(), true}, body), Each(""));
+}
+
+TEST_P(NodeStageAtRandom, NeverMixesUpCallsOfThreads) {
+    const auto body = [](Seat& seat) { return run_at_random(seat, 300); };
+    EXPECT_THAT(in_threads({GetParam(), true}, body), Each(""));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, NodeStageAtRandom, testing::Values(2, 3, 5));
+
+TEST(NodeStage, WorksWithItsDefaultThresholds) {
+    Group group{2, true};
+    group.options.flat_bytes = 0;
+    group.options.piece_bytes = 0;
+    const auto body = [](Seat& seat) -> std::string {
+        std::uint64_t seed = 0;
+        for (const std::size_t count : {1UL, 3000UL, 100001UL, 700000UL}) {
+            const Case item{turn("defaults"), MPIB_FLOAT32, MPIB_SUM, count, ++seed};
+            for (const bool shared : {false, true}) {
+                auto text = check_allreduce<float>(seat, item, {shared, shared, true, 0});
+                if (text.empty()) text = check_broadcast(seat, item, {shared, shared, true, 0}, 1);
+                if (!text.empty()) return text;
+            }
+        }
+        return {};
+    };
+    EXPECT_THAT(in_processes(group, body), Each(""));
+}
+
+TEST(NodeStage, IsMadeAndEndedAgainAndAgain) {
+    for (int i = 0; i < 20; ++i) {
+        const auto body = [](Seat& seat) {
+            return check_allreduce<float>(seat, {turn(), MPIB_FLOAT32, MPIB_MAX, 3000, 1}, {});
+        };
+        ASSERT_THAT(in_threads({2, true}, body), Each(""));
+    }
+    EXPECT_THAT(segments_of(::getpid()), testing::IsEmpty());
+}
+
+}  // namespace
