@@ -79,10 +79,12 @@ Outcome<Model> Model::parse(std::string_view text) {
         if (!last) rest.remove_prefix(comma + 1);
     }
     if (!good || !(model.alpha > 0) || !(model.beta > 0) || !(model.gamma > 0)) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                    fmt::format("\"{}\" is no model of a network; expected shared_memory, rdma, "
-                                "tcp, or costs such as \"alpha=20us,beta=1.2GB/s,gamma=8GB/s\"",
-                                text));
+        return fail(
+            MPIB_ERROR_INVALID_ARGUMENT,
+            fmt::format("MPI_BRIDGE_MODEL or --model \"{}\" is no model of a network; expected "
+                        "shared_memory, rdma, tcp, or costs such as "
+                        "\"alpha=20us,beta=1.2GB/s,gamma=8GB/s\"",
+                        text));
     }
     return model;
 }

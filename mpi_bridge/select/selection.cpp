@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "core/settings.hpp"
+
 namespace mpi_bridge {
 namespace {
 

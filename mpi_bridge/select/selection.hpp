@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/failure.hpp"
-#include "core/settings.hpp"
 #include "select/algorithms.hpp"
 #include "select/cost.hpp"
 #include "select/model.hpp"
@@ -29,9 +28,6 @@ class Table {
     // The cheapest algorithms for that many ranks by their modelled costs. Limits are powers of
     // two.
     Table(const Model& model, int ranks, std::size_t segment_bytes);
-
-    // What few ranks on an ordinary network would use: for whoever knows nothing of either.
-    Table() : Table(tcp_model(), 4, Settings().segment_bytes) {}
 
     // "recursive_doubling:16K,ring": algorithms with the longest vector of each, growing; the last
     // without a length. A text of another form is MPIB_ERROR_INVALID_ARGUMENT, whose text names the
