@@ -38,11 +38,12 @@ TARGETS = (
 )
 
 
-def _best_peer(run: Run, case: Case, size: int) -> tuple[float, str] | None:
+def _best_peer(run: Run, case: Case, size: int, in_regime: bool) -> tuple[float, str] | None:
+    """Of those measured at the same distance of the cores."""
     times = []
     for candidate in run.candidates(case):
         result = None if candidate.ours else run.result(case, candidate, size)
-        if result:
+        if result and result.in_regime == in_regime:
             times.append((result.microseconds, candidate.label))
     return min(times, default=None)
 
@@ -51,9 +52,9 @@ def _row(run: Run, target: Target) -> str | None:
     case = next(case for case in CASES if case.key == target.case)
     candidate = next((each for each in run.candidates(case) if each.key == target.candidate), None)
     result = candidate and run.result(case, candidate, target.size)
-    peer = _best_peer(run, case, target.size)
     if candidate is None or result is None:
         return None
+    peer = _best_peer(run, case, target.size, result.in_regime)
     # The time that the target leaves: its own, or the best peer's.
     limit = target.microseconds if target.microseconds else peer and peer[0]
     verdict = "–" if limit is None else "met" if result.microseconds <= limit else "**missed**"
