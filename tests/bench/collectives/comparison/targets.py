@@ -38,13 +38,14 @@ TARGETS = (
 )
 
 
-def _best_peer(run: Run, case: Case, size: int, in_regime: bool) -> tuple[float, str] | None:
-    """Of those measured at the same distance of the cores."""
+def _best_peer(run: Run, case: Case, size: int) -> tuple[float, str] | None:
+    """Of all, also those measured at another distance of the cores: leaving out is no way to win."""
     times = []
     for candidate in run.candidates(case):
         result = None if candidate.ours else run.result(case, candidate, size)
-        if result and result.in_regime == in_regime:
-            times.append((result.microseconds, candidate.label))
+        if result:
+            mark = "" if result.in_regime else " \\*"
+            times.append((result.microseconds, candidate.label + mark))
     return min(times, default=None)
 
 
@@ -54,7 +55,7 @@ def _row(run: Run, target: Target) -> str | None:
     result = candidate and run.result(case, candidate, target.size)
     if candidate is None or result is None:
         return None
-    peer = _best_peer(run, case, target.size, result.in_regime)
+    peer = _best_peer(run, case, target.size)
     # The time that the target leaves: its own, or the best peer's.
     limit = target.microseconds if target.microseconds else peer and peer[0]
     verdict = "–" if limit is None else "met" if result.microseconds <= limit else "**missed**"
