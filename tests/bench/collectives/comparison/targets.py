@@ -39,7 +39,7 @@ TARGETS = (
 
 
 def _best_peer(run: Run, case: Case, size: int) -> tuple[float, str] | None:
-    """Of all, also those measured at another distance of the cores: leaving out is no way to win."""
+    """Of all, at whatever distance of the cores: leaving one out is no way to win."""
     times = []
     for candidate in run.candidates(case):
         result = None if candidate.ours else run.result(case, candidate, size)
