@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include <fmt/core.h>
 
@@ -18,9 +20,13 @@ namespace {
 constexpr std::size_t longest_name = 4096;
 constexpr int most_dimensions = 64;
 
-bool known_kind(mpib_kind kind) {
-    const auto value = static_cast<unsigned>(kind);
-    return value < MPIB_KIND_COUNT;
+// As a number, because a C caller can put any into the struct, and no other than its own values may
+// be read as an enumeration.
+int kind_number(const mpib_operation& operation) {
+    std::underlying_type_t<mpib_kind> number{};
+    static_assert(sizeof number == sizeof operation.kind);
+    std::memcpy(&number, &operation.kind, sizeof number);
+    return static_cast<int>(number);
 }
 
 bool reduces(mpib_kind kind) {
@@ -122,17 +128,17 @@ std::string fault_in(const mpib_operation& operation, const Group& group) {
 }  // namespace
 
 Done check_operation(const mpib_operation& operation, const Group& group) {
+    const int number = kind_number(operation);
+    const bool known = number >= 0 && number < MPIB_KIND_COUNT;
     const auto refuse = [&](std::string_view what) {
-        const std::string_view kind = known_kind(operation.kind)
-                                          ? name_of(static_cast<Kind>(operation.kind))
-                                          : std::string_view("operation");
+        const std::string_view kind =
+            known ? name_of(static_cast<Kind>(number)) : std::string_view("operation");
         return fail(MPIB_ERROR_INVALID_ARGUMENT,
                     operation.name == nullptr
                         ? fmt::format("{}: {}", kind, what)
                         : fmt::format("{} \"{}\": {}", kind, operation.name, what));
     };
-    if (!known_kind(operation.kind))
-        return refuse(fmt::format("kind {} is unknown", static_cast<int>(operation.kind)));
+    if (!known) return refuse(fmt::format("kind {} is unknown", number));
     if (operation.name != nullptr && std::string_view(operation.name).size() > longest_name)
         return refuse("the name is too long");
     if (operation.name != nullptr && *operation.name == '\0') return refuse("the name is empty");

@@ -41,10 +41,10 @@ Outcome<Ensemble*> ProcessSets::serving(const mpib_operation& operation) {
         return invalid(ranks(id) ? fmt::format("this rank is no member of process set {}", id)
                                  : fmt::format("process set {} is unknown", id));
     }
-    if (operation.kind == MPIB_JOIN && id != MPIB_WORLD)
-        return invalid("only the world can be joined");
     if (auto good = check_operation(operation, ensemble->group()); !good)
         return pass_on(std::move(good));
+    if (operation.kind == MPIB_JOIN && id != MPIB_WORLD)
+        return invalid("only the world can be joined");
     return ensemble;
 }
 
