@@ -157,7 +157,7 @@ Done NodeStage::introduce() {
     const Turn turn{"introduction of the node's ranks", 0, patience_};
     if (auto begun = meeting_.begin(turn); !begun) return begun;
     if (auto met = meeting_.meet(digest(turn, Kind::introduction, 0), {}); !met) return met;
-    segment_->unlink();
+    if (rank() == 0) segment_->unlink();
 
     std::vector<CpuSet> cpus;
     for (int peer = 0; peer < size(); ++peer) {
