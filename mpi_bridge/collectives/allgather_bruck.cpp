@@ -20,17 +20,16 @@ namespace mpi_bridge {
 
 Done allgather_bruck(Conversation& talk, std::span<const Bytes> parts) {
     const int size = talk.size();
-    if (size == 1) return {};
+    if (size < 2) return {};
     const auto part = [&](int index) {
         return parts[static_cast<std::size_t>(wrapped(talk.rank() - size + index, size))];
     };
     std::vector<std::size_t> starts{0};  // of part i in the scratch memory; its end is that of i+1
     for (int index = 0; index < size; ++index)
         starts.push_back(starts.back() + part(index).size());
-    // What a message of the first `count` parts of the rank that far above this one takes.
-    const auto length = [&](int above, int count) {
-        return starts[static_cast<std::size_t>(above + count)] -
-               starts[static_cast<std::size_t>(above)];
+    const auto length = [&](int first, int count) {
+        const int end = first + count;
+        return starts[static_cast<std::size_t>(end)] - starts[static_cast<std::size_t>(first)];
     };
     const Bytes memory = talk.scratch().take(starts.back());
     if (!part(0).empty()) std::memcpy(memory.data(), part(0).data(), part(0).size());
