@@ -116,12 +116,12 @@ class Layout {
     }
     // The area of a call, by the call's number.
     [[nodiscard]] std::byte* flat_area(int rank, std::uint32_t call) const {
-        return memory_ + bench_at(measures_, rank) + (call % 2) * measures_.flat_bytes;
+        return memory_ + bench_at(measures_, rank) + std::size_t{call % 2} * measures_.flat_bytes;
     }
     // The half of the stage of a step, by the step's number.
     [[nodiscard]] std::byte* half(int rank, std::uint32_t step) const {
         return memory_ + bench_at(measures_, rank) + 2UL * measures_.flat_bytes +
-               (step % 2) * measures_.half_bytes();
+               std::size_t{step % 2} * measures_.half_bytes();
     }
     // In a half: the piece that rank `from` has for rank `to`, and the piece of its results.
     [[nodiscard]] std::byte* piece(int from, int to, std::uint32_t step) const {

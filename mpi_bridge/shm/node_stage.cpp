@@ -25,14 +25,16 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-// Measured for f32 sums; see the benchmark. Flat is the faster the fewer ranks read each other's
-// data; pieces should be long, but all ranks' halves together stay in the shared cache.
+// Measured for f32 sums with the benchmark shm_stage_bench, 2 ranks and 4 ranks on two processors.
+// Two ranks read as much either way, and share the reduction in the staged one; more ranks save a
+// wait by going flat. Pieces should be long, but all ranks' benches together stay in the shared
+// cache.
 Measures measures_for(const NodeStage::Options& options) {
     const auto ranks = static_cast<std::size_t>(options.size);
     std::size_t flat = options.flat_bytes;
     std::size_t piece = options.piece_bytes;
-    if (flat == 0) flat = std::max<std::size_t>(2UL << 10, (32UL << 10) / ranks);
-    if (piece == 0) piece = std::clamp<std::size_t>((256UL << 10) / ranks, 4UL << 10, 128UL << 10);
+    if (flat == 0) flat = ranks <= 2 ? 2UL << 10 : std::max(2UL << 10, (64UL << 10) / ranks);
+    if (piece == 0) piece = std::min(256UL << 10, (512UL << 10) / ranks);
     return {static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(round_up(flat, line)),
             static_cast<std::uint32_t>(round_up(piece, least_piece))};
 }
@@ -115,8 +117,8 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
                                 "rank 0 counts {}",
                                 options.rank, options.size, measures.ranks));
     }
-    std::unique_ptr<NodeStage> stage(
-        new NodeStage(segment, Layout(segment->memory(), measures), options));
+    const Layout layout(segment->memory(), measures);
+    std::unique_ptr<NodeStage> stage(new NodeStage(std::move(segment), layout, options));
     if (auto done = stage->move_in(); !done) return pass_on(std::move(done));
     return stage;
 }
@@ -160,6 +162,7 @@ Done NodeStage::introduce() {
     if (rank() == 0) segment_->unlink();
 
     std::vector<CpuSet> cpus;
+    cpus.reserve(static_cast<std::size_t>(size()));
     for (int peer = 0; peer < size(); ++peer) {
         cpus.push_back(meeting_.layout().desk(peer).identity.cpus);
     }
