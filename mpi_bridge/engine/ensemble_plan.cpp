@@ -170,9 +170,10 @@ Done Ensemble::leave_plan() {
     auto done = agree(*control_, "control round (leaving the plan)", timeout(), words);
     if (!done) return done;
 
+    // What this rank is in the middle of ends: all members are in it, or will be in a moment.
     Lock lock(mutex_);
-    if (lane_.started() < words[0].number) run_head(lock, lane_.head().missing == 0);
     changed_.wait(lock, [this] { return !lane_.busy; });
+    if (lane_.started() < words[0].number) run_head(lock, lane_.head().missing == 0);
     if (failure_) return tl::unexpected(*failure_);
     lane_.drop();
     lane_.frozen = false;

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/mpi_bridge/engine/ranks.hpp"
+
+namespace {
+
+using namespace mpi_bridge_test;
+using mpi_bridge::Seconds;
+
+void run_steps(Ranks::Rank& rank, int steps, float ranks) {
+    for (int step = 0; step < steps; ++step) {
+        Floats tensor("x", {1, 1});
+        const auto done = rank.engine().call(tensor.made());
+        ASSERT_TRUE(done) << done.error().text;
+        ASSERT_EQ(tensor.recv[0], ranks);
+    }
+}
+
+// A rank that is gone, before the engine has been used, while it negotiates, and with a plan.
+TEST(EngineFailure, OfAPeerEndsEveryRankInBoundedTime) {
+    for (const int steps : {1, 8}) {
+        Ranks ranks(3);
+        ranks.run([&](Ranks::Rank& rank) {
+            run_steps(rank, steps, 3);
+            if (rank.rank() == 2) {
+                rank.transport().abandon();
+                return;
+            }
+            Floats tensor("x", {1, 1});
+            const auto done = rank.engine().call(tensor.made());
+            ASSERT_FALSE(done);
+            EXPECT_EQ(done.error().status, MPIB_ERROR_PEER_LOST) << done.error().text;
+            EXPECT_NE(done.error().text.find("rank"), std::string::npos) << done.error().text;
+            // And so does everything after it.
+            Floats later("later", {1});
+            const auto refused = rank.engine().submit(later.made());
+            ASSERT_FALSE(refused);
+            EXPECT_EQ(refused.error().status, MPIB_ERROR_PEER_LOST);
+        });
+        for (int rank = 0; rank < 2; ++rank)
+            EXPECT_EQ(ranks.at(rank).failures().size(), 1U);
+    }
+}
+
+TEST(EngineFailure, SeenElsewhereFailsWhatIsInFlight) {
+    Ranks ranks(2);
+    ranks.run([&](Ranks::Rank& rank) {
+        run_steps(rank, 6, 2);
+        if (rank.rank() == 1) return;
+        Floats planned("x", {1, 1});
+        Floats other("other", {1});
+        const auto first = submit(rank.engine(), other.made());
+        const auto second = submit(rank.engine(), planned.made());
+        rank.engine().fail_all({MPIB_ERROR_TIMEOUT, "a blocking call failed"});
+        for (const mpib_handle handle : {first, second}) {
+            const auto done = finish(rank.engine(), handle);
+            ASSERT_FALSE(done);
+        }
+        const auto late = rank.engine().submit(planned.made());
+        ASSERT_FALSE(late);
+        EXPECT_EQ(late.error().status, MPIB_ERROR_TIMEOUT);
+        EXPECT_EQ(late.error().text, "a blocking call failed");
+    });
+}
+
+TEST(EngineFailure, IsWhatComesOfARankThatDoesNotSubmit) {
+    Wishes wishes;
+    wishes.timeout = Seconds(1.0);
+    wishes.settings.stall.report = Seconds(0.2);
+    testing::internal::CaptureStderr();
+    {
+        Ranks ranks(3, wishes);
+        ranks.run([&](Ranks::Rank& rank) {
+            run_steps(rank, 1, 3);
+            if (rank.rank() == 1) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+                return;
+            }
+            Floats tensor("lonely", {1});
+            const auto done = rank.engine().call(tensor.made());
+            ASSERT_FALSE(done);
+            // The first rank to give up knows why; the other may see it go.
+            if (done.error().status == MPIB_ERROR_TIMEOUT) {
+                EXPECT_NE(done.error().text.find("lonely"), std::string::npos);
+                EXPECT_NE(done.error().text.find("1 did not submit it"), std::string::npos)
+                    << done.error().text;
+            } else {
+                EXPECT_EQ(done.error().status, MPIB_ERROR_PEER_LOST) << done.error().text;
+            }
+        });
+    }
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_NE(text.find("\"lonely\" (allreduce, 4 bytes): missing on rank 1"), std::string::npos)
+        << text;
+}
+
+TEST(EngineFailure, AWaitMayEndBeforeTheOperation) {
+    Ranks ranks(2);
+    std::atomic<bool> waited{false};
+    ranks.run([&](Ranks::Rank& rank) {
+        Floats tensor("x", {1});
+        if (rank.rank() == 1) {
+            while (!waited)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            ASSERT_TRUE(rank.engine().call(tensor.made()));
+            return;
+        }
+        const auto handle = submit(rank.engine(), tensor.made());
+        const auto early = rank.engine().wait(handle, 0.05);
+        ASSERT_FALSE(early);
+        EXPECT_EQ(early.error().status, MPIB_ERROR_TIMEOUT);
+        EXPECT_NE(early.error().text.find("goes on"), std::string::npos);
+        waited = true;
+        ASSERT_TRUE(finish(rank.engine(), handle));
+        EXPECT_EQ(tensor.recv[0], 2);
+    });
+}
+
+TEST(EngineShutdown, FailsWhatIsInFlightAndSaysSo) {
+    for (const int steps : {0, 6}) {
+        Ranks ranks(2);
+        ranks.run([&](Ranks::Rank& rank) {
+            run_steps(rank, steps, 2);
+            if (rank.rank() == 1) return;
+            Floats planned("x", {1, 1});
+            Floats other("other", {1});
+            const auto first = submit(rank.engine(), other.made());
+            const auto second = submit(rank.engine(), planned.made());
+            std::thread waiting([&] {
+                const auto done = rank.engine().wait(first, 0);
+                ASSERT_FALSE(done);
+                EXPECT_NE(done.error().text.find("mpib_finalize"), std::string::npos)
+                    << done.error().text;
+            });
+            rank.engine().shutdown();
+            waiting.join();
+            EXPECT_FALSE(rank.engine().wait(second, 0));
+            EXPECT_FALSE(rank.engine().submit(other.made()));
+        });
+    }
+}
+
+TEST(EngineShutdown, WorksAHundredTimes) {
+    for (int round = 0; round < 100; ++round) {
+        Ranks ranks(2);
+        ranks.run([&](Ranks::Rank& rank) {
+            run_steps(rank, round % 7, 2);
+            rank.engine().shutdown();
+        });
+        for (int rank = 0; rank < 2; ++rank)
+            EXPECT_TRUE(ranks.at(rank).failures().empty()) << ranks.at(rank).failures().front();
+        EXPECT_EQ(ranks.post().left_over(), 0U);
+    }
+}
+
+TEST(EngineShutdown, OfAnEngineThatWasNeverUsedNeedsNoThread) {
+    Ranks ranks(2);
+    ranks.at(0).engine().shutdown();
+    Floats tensor("x", {1});
+    EXPECT_FALSE(ranks.at(0).engine().submit(tensor.made()));
+}
+
+}  // namespace

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/mpi_bridge/engine/ranks.hpp"
+
+namespace {
+
+using namespace mpi_bridge_test;
+
+void expect_sum(Ranks::Rank& rank, int set, const std::string& name, float value, float expected) {
+    Floats tensor(name, {value, value});
+    tensor.operation.process_set = set;
+    const auto done = rank.engine().call(tensor.made());
+    ASSERT_TRUE(done) << done.error().text;
+    ASSERT_EQ(tensor.recv, (std::vector<float>{expected, expected}));
+}
+
+TEST(EngineProcessSets, ReduceAmongTheirMembersOnly) {
+    constexpr int size = 4;
+    Ranks ranks(size);
+    ranks.run([&](Ranks::Rank& rank) {
+        const std::vector<int> even = {0, 2};
+        const std::vector<int> most = {0, 1, 3};
+        const auto first = rank.engine().add_process_set(even);
+        ASSERT_TRUE(first) << first.error().text;
+        const auto second = rank.engine().add_process_set(most);
+        ASSERT_TRUE(second) << second.error().text;
+        EXPECT_EQ(*first, 1);
+        EXPECT_EQ(*second, 2);
+        EXPECT_EQ(rank.engine().process_set_ids(), (std::vector<int>{0, 1, 2}));
+        EXPECT_EQ(rank.engine().process_set_ranks(*second), most);
+        EXPECT_EQ(rank.engine().process_set_rank(*first), rank.rank() % 2 == 0 ? rank.rank() / 2 : -1);
+        EXPECT_EQ(rank.engine().process_set_rank(9), std::nullopt);
+        // The same names in overlapping sets, in opposite orders.
+        const auto own = static_cast<float>(1 << rank.rank());
+        const bool is_even = rank.rank() % 2 == 0;
+        const bool is_most = rank.rank() != 2;
+        for (int step = 0; step < 15; ++step) {
+            std::vector<std::unique_ptr<Floats>> tensors;
+            std::vector<mpib_handle> handles;
+            for (int turn = 0; turn < 3; ++turn) {
+                const int set = (turn + rank.rank()) % 3;
+                if ((set == *first && !is_even) || (set == *second && !is_most)) continue;
+                tensors.push_back(std::make_unique<Floats>("x", std::vector<float>{own}));
+                tensors.back()->operation.process_set = set;
+                tensors.back()->operation.flags = step % 2 == 0 ? MPIB_WAITED_FOR : 0;
+                handles.push_back(submit(rank.engine(), tensors.back()->made()));
+            }
+            for (std::size_t at = 0; at < handles.size(); ++at) {
+                const auto done = finish(rank.engine(), handles[at]);
+                ASSERT_TRUE(done) << done.error().text;
+                constexpr float sums[] = {15, 5, 11};
+                ASSERT_EQ(tensors[at]->recv[0], sums[tensors[at]->operation.process_set]);
+            }
+        }
+        Floats foreign("foreign", {1});
+        foreign.operation.process_set = *first;
+        EXPECT_EQ(rank.engine().submit(foreign.made()).has_value(), is_even);
+    });
+}
+
+TEST(EngineProcessSets, CanBeRemovedAndAddedAgain) {
+    Ranks ranks(3);
+    ranks.run([&](Ranks::Rank& rank) {
+        int latest = 0;
+        for (int round = 0; round < 6; ++round) {
+            const std::vector<int> members = {0, 1 + round % 2};
+            const auto set = rank.engine().add_process_set(members);
+            ASSERT_TRUE(set) << set.error().text;
+            EXPECT_NE(*set, latest);
+            latest = *set;
+            if (rank.engine().process_set_rank(*set) >= 0) {
+                for (int step = 0; step < 5; ++step)
+                    expect_sum(rank, *set, "x", 1, 2);
+            }
+            const auto removed = rank.engine().remove_process_set(*set);
+            ASSERT_TRUE(removed) << removed.error().text;
+            EXPECT_EQ(rank.engine().process_set_rank(*set), std::nullopt);
+            Floats late("late", {1});
+            late.operation.process_set = *set;
+            EXPECT_FALSE(rank.engine().submit(late.made()));
+        }
+        expect_sum(rank, MPIB_WORLD, "x", 1, 3);
+    });
+}
+
+TEST(EngineProcessSets, RefuseWhatMakesNoSenseOnAllRanks) {
+    Ranks ranks(2);
+    ranks.run([&](Ranks::Rank& rank) {
+        auto& engine = rank.engine();
+        const std::vector<std::vector<int>> senseless = {{1, 0}, {0, 0}, {-1, 0}, {0, 2}, {0, 1}};
+        for (const auto& members : senseless) {
+            const auto set = engine.add_process_set(members);
+            ASSERT_FALSE(set);
+            EXPECT_EQ(set.error().status, MPIB_ERROR_INVALID_ARGUMENT);
+        }
+        for (const int id : {MPIB_WORLD, 5, -1, 300})
+            EXPECT_FALSE(engine.remove_process_set(id));
+        // Ranks that disagree are told so.
+        const std::vector<int> own = {rank.rank()};
+        const auto set = engine.add_process_set(own);
+        ASSERT_FALSE(set);
+        EXPECT_EQ(set.error().status, MPIB_ERROR_MISMATCH) << set.error().text;
+        expect_sum(rank, MPIB_WORLD, "x", 1, 2);
+    });
+    EXPECT_TRUE(ranks.at(0).failures().empty());
+}
+
+}  // namespace
