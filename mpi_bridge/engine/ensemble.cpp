@@ -28,6 +28,7 @@ Ensemble::Ensemble(EnsembleHost& host, int process_set, std::uint32_t number, Gr
       plan_patience_(host.parts().settings.plan_patience),
       ledger_(group_.size()),
       joined_(static_cast<std::size_t>(group_.size() + 63) / 64),
+      latest_round_(progress_),
       stall_watch_(host.parts().settings.stall),
       negotiated_workspace_(host.parts().allocate, host.parts().free),
       planned_workspace_(host.parts().allocate, host.parts().free) {}

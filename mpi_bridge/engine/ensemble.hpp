@@ -184,7 +184,7 @@ class Ensemble {
 
     // ensemble_stall.cpp
     [[nodiscard]] Deadline next_stall_look();
-    void look_for_stalls();
+    [[nodiscard]] bool look_for_stalls();
     [[nodiscard]] Seconds oldest_age(Clock::time_point now);
     [[nodiscard]] Done ask_who();
     [[nodiscard]] std::string pending_text(Clock::time_point now, Seconds at_least);
@@ -232,6 +232,7 @@ class Ensemble {
     bool joined_reported_ = false;
     int last_joined_ = -1;
     bool closed_ = false;
+    Clock::time_point latest_round_;
     StallWatch stall_watch_;
 
     // Each used by one thread at a time; made, and abandoned, under the mutex.

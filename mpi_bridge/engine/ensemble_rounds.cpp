@@ -97,8 +97,9 @@ void Ensemble::conduct_rounds() {
             return;
         }
         if (ending_) return;
-        if (*woken == Communicator::Next::late) look_for_stalls();
-        if (*woken != Communicator::Next::call && !has_news()) continue;
+        bool pulse = false;
+        if (*woken == Communicator::Next::late) pulse = look_for_stalls();
+        if (*woken != Communicator::Next::call && !has_news() && !pulse) continue;
         if (failed(catching([this] { return round(); }))) return;
     }
 }
@@ -198,6 +199,7 @@ Done Ensemble::round() {
         complete_join();
         return {};
     }
+    latest_round_ = Clock::now();
     if (auto done = run_ready(find_ready(report)); !done) return done;
     if (auto done = consider_plan(); !done) return done;
     forget_names();

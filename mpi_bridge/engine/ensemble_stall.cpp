@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Telling people what waits for whom. A rank that has something waiting for long asks, in a control
+// What happens while nothing happens.
+//
+// A rank that has something waiting for a while begins a round, though it has nothing to tell: the
+// pulse. For it takes a message to notice that a member is gone; without it, the members that wait
+// for the lost one, and those that wait for them in a round, could all wait for somebody else.
+//
+// And people are told what waits for whom: a rank that has something waiting for long asks, in a
 // round, what each member has submitted; then every rank that has such operations reports them.
 #include <algorithm>
 #include <cstdio>
@@ -8,6 +14,11 @@
 #include "engine/ensemble.hpp"
 
 namespace mpi_bridge {
+namespace {
+
+constexpr Seconds pulse_after{2};
+
+}  // namespace
 
 Seconds Ensemble::oldest_age(Clock::time_point now) {
     Seconds oldest{0};
@@ -25,23 +36,26 @@ Deadline Ensemble::next_stall_look() {
     constexpr Seconds never{3600};
     const Lock lock(mutex_);
     const auto now = Clock::now();
-    const auto next = stall_watch_.next_look(oldest_age(now), now);
+    const Seconds oldest = oldest_age(now);
+    const auto next = stall_watch_.next_look(oldest, now);
     Seconds wait = next.value_or(never);
-    // What waits in the plan comes without the conductor's knowledge.
-    const Seconds report = host_.parts().settings.stall.report;
-    if (report.count() > 0) wait = std::min(wait, report);
+    // What waits in the plan comes without the conductor's knowledge, so it looks now and then.
+    if (oldest.count() > 0 || lane_.active()) wait = std::min(wait, pulse_after);
     return Deadline::in(std::max(wait, Seconds(0.001)));
 }
 
-void Ensemble::look_for_stalls() {
+// True when it is time for a pulse.
+bool Ensemble::look_for_stalls() {
     Lock lock(mutex_);
     const auto now = Clock::now();
-    switch (stall_watch_.look(oldest_age(now), now)) {
+    const Seconds oldest = oldest_age(now);
+    const bool pulse = std::min(oldest, Seconds(now - latest_round_)) >= pulse_after;
+    switch (stall_watch_.look(oldest, now)) {
         case StallWatch::Verdict::quiet:
-            return;
+            return pulse;
         case StallWatch::Verdict::report:
             asks_who_ = true;
-            return;
+            return pulse;
         case StallWatch::Verdict::shut_down:
             break;
     }
@@ -51,6 +65,7 @@ void Ensemble::look_for_stalls() {
                               pending_text(now, Seconds(0))};
     lock.unlock();
     host_.fail_all(failure);
+    return false;
 }
 
 // What of this rank's operations has waited for that long, and for whom.
