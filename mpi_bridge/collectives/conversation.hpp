@@ -34,7 +34,7 @@ class Scratch {
 
 // What the algorithms may be tuned by; the same on all ranks.
 struct Tuning {
-    std::size_t segment_bytes = 256UL * 1024;  // the length of one message of a long transfer
+    std::size_t segment_bytes = 1024UL * 1024;  // the length of one message of a long transfer
 };
 
 // One collective call in flight: sends and awaits the messages of this call, and puts into every

@@ -67,7 +67,7 @@ Outcome<Settings> settings_from_environment() {
         const auto bytes = parse_bytes(text);
         if (!bytes || *bytes < shortest_segment || *bytes > longest_segment) {
             return unusable("MPI_BRIDGE_SEGMENT_BYTES", text,
-                            "a number of bytes from 64 to 1G, such as 256K");
+                            "a number of bytes from 64 to 1G, such as 1M");
         }
         settings.segment_bytes = *bytes;
     }

@@ -13,11 +13,11 @@ namespace mpi_bridge {
 
 // What the environment says; read once, in mpib_init().
 struct Settings {
-    Seconds timeout{300};                      // MPI_BRIDGE_TIMEOUT_SECONDS
-    std::size_t segment_bytes = 256UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
-    std::string allreduce;                     // MPI_BRIDGE_ALLREDUCE; "" means by the model
-    std::string model;                         // MPI_BRIDGE_MODEL; "" means measured
-    std::string kernels;                       // MPI_BRIDGE_KERNELS; "" means the fastest
+    Seconds timeout{300};                       // MPI_BRIDGE_TIMEOUT_SECONDS
+    std::size_t segment_bytes = 1024UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
+    std::string allreduce;                      // MPI_BRIDGE_ALLREDUCE; "" means by the model
+    std::string model;                          // MPI_BRIDGE_MODEL; "" means measured
+    std::string kernels;                        // MPI_BRIDGE_KERNELS; "" means the fastest
 };
 
 // A positive, finite number of seconds, at most a hundred years.

@@ -1,39 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "core/deadline.hpp"
 
 namespace mpi_bridge {
 
-// How a waiter spends its time. A peer that runs answers within microseconds, so first spin; but
-// where ranks outnumber processors the peer may need this very processor, so give it away early;
-// and a peer that is minutes late (a slow disk, a checkpoint) must not cost a processor: block.
-class Patience {
+// How long this thread has been ready to run without a processor, in all its life; nullopt where
+// the kernel does not tell (/proc/thread-self/schedstat; see sched-stats.rst of Linux). Costs a
+// microsecond.
+[[nodiscard]] std::optional<std::chrono::nanoseconds> time_without_processor();
+
+// How long waiters look before they block. A peer that runs answers soon, and blocking costs a
+// wake-up of tens of microseconds on an idle processor, so looking is right where the processor is
+// ours alone. Where others want it, ranks of another job or ranks that a launcher put on the same
+// processor, the answer may depend on them, and looking keeps away what is waited for.
+// sched_yield() is no way out: it gives way only to threads of the same scheduling group, and jobs
+// have groups of their own. Whether others want the processor is learnt from the time that this
+// thread waited for it. One thread at a time.
+class LookingHabit {
   public:
-    enum class Next { spin, yield, block };
+    static constexpr int few = 10;    // some microseconds, the latency of a fast network
+    static constexpr int many = 200;  // some hundred microseconds
 
     // crowded: more ranks on this host than processors they may use.
-    explicit Patience(bool crowded) : spins_left_(crowded ? 0 : spins) {}
+    explicit LookingHabit(bool crowded) : crowded_(crowded) {}
+
+    // The number of looks for a wait that begins.
+    [[nodiscard]] int looks() {
+        if (crowded_) return few;
+        if (short_waits_left_ == 0) return many;
+        --short_waits_left_;
+        return few;
+    }
+
+    // A wait has ended that took many looks, or all of them and more.
+    void learn();
+
+  private:
+    static constexpr int waits_per_trial = 1000;
+    static constexpr int waits_per_lesson = 4;
+
+    bool crowded_;
+    int short_waits_left_ = 0;  // before many looks are tried again
+    int waits_left_ = 0;        // before the kernel is asked again
+    std::optional<std::chrono::nanoseconds> before_;
+};
+
+// One wait.
+class Patience {
+  public:
+    enum class Next { look, block };
+
+    explicit Patience(LookingHabit& habit) : habit_(habit), looks_(habit.looks()) {}
 
     // To be called after each look that found nothing.
     [[nodiscard]] Next next() {
-        if (spins_left_ > 0) {
-            --spins_left_;
-            return Next::spin;
-        }
-        if (yields_left_ > 0) {
-            --yields_left_;
-            return Next::yield;
-        }
-        return Next::block;
+        if (looked_ == looks_) return Next::block;
+        ++looked_;
+        return Next::look;
+    }
+
+    // To be called when the wait has ended.
+    void end() {
+        if (looked_ > LookingHabit::few) habit_.learn();
     }
 
   private:
-    static constexpr int spins = 200;   // some tens of microseconds of looking
-    static constexpr int yields = 100;  // about as much again when nobody else wants to run
-
-    int spins_left_;
-    int yields_left_ = yields;
+    LookingHabit& habit_;
+    int looks_;
+    int looked_ = 0;
 };
 
 }  // namespace mpi_bridge

@@ -7,11 +7,8 @@
 #include <utility>
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include "transport/patience.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -25,7 +22,7 @@ constexpr std::chrono::milliseconds lease{1};
 
 Watch::Watch(Source source, bool crowded)
     : source_(std::move(source)),
-      crowded_(crowded),
+      habit_(crowded),
       interrupt_descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Watch::~Watch() {
@@ -62,7 +59,7 @@ void Watch::rouse_all() {
 
 bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, Deadline deadline) {
     ++waiting_;
-    Patience patience(crowded_);
+    Patience patience(habit_);
     bool sleeps = false;
     bool in_time = true;
     while (!happened()) {
@@ -77,25 +74,16 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
             last_look_ = Clock::now();
         }
         if (moved) continue;
-        switch (patience.next()) {
-            case Patience::Next::spin:
-                // Looking at the source is pause enough; the others want to look and post as well.
-                if (waiting_ > 1) {
-                    lock.unlock();
-                    lock.lock();
-                }
-                break;
-            case Patience::Next::yield:
-                lock.unlock();
-                sched_yield();
-                lock.lock();
-                break;
-            case Patience::Next::block:
-                sleeps = true;
-                sleep(lock, happened, deadline);
-                break;
+        if (patience.next() == Patience::Next::block) {
+            sleeps = true;
+            sleep(lock, happened, deadline);
+        } else if (waiting_ > 1) {
+            // The others want to look and post as well.
+            lock.unlock();
+            lock.lock();
         }
     }
+    patience.end();
     --waiting_;
     return in_time;
 }

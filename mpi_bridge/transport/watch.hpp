@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/deadline.hpp"
+#include "transport/patience.hpp"
 
 namespace mpi_bridge {
 
@@ -63,7 +64,7 @@ class Watch {
 
     std::mutex mutex_;
     Source source_;
-    bool crowded_;
+    LookingHabit habit_;
     int interrupt_descriptor_;
     bool polled_ = false;
     int waiting_ = 0;  // threads in wait()
