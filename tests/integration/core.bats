@@ -60,6 +60,26 @@ received_by() {
     [[ $status -eq 0 && $output == *" 6 ranks"* ]]
 }
 
+# Breaks when what a node's ranks do in shared memory and what its nodes do over the network do not
+# fit together.
+@test "all collectives are right with two ranks on each of four hosts" {
+    run ranks 8 "$share/check" 0 1 5 4097 70001
+    echo "$output"
+    [[ $status -eq 0 && $output == *" 8 ranks"* && $output != *"shared memory is not used"* ]]
+}
+
+# Breaks when shared memory gives wrong results, or cannot be had by ranks of one host, and when
+# something of it stays behind.
+@test "all collectives are right on one host, in shared memory" {
+    run ranks 3 --nodes=1 --overcommit "$share/check" 0 1 5 4097 70001
+    echo "$output"
+    [[ $status -eq 0 && $output == *" 3 ranks"* && $output != *"shared memory is not used"* ]]
+    for host in h1 h2 h3 h4; do
+        run as_root_on "$host" sh -c 'ls /dev/shm | grep mpi_bridge'
+        [[ -z $output ]]
+    done
+}
+
 # Breaks when a finished peer is waited for without end, or the message names nobody.
 @test "a rank that leaves makes the others fail with its name" {
     run ranks 4 "$share/faults" leaves

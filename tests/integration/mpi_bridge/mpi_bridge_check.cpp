@@ -85,6 +85,42 @@ void check_reduced(const T* results, std::size_t count, std::size_t offset,
     ++cases;
 }
 
+// Memory that the node's ranks can reach is reduced without copies: on one node another way.
+template <typename T>
+void check_in_shared_memory(mpib_datatype datatype, mpib_op op,
+                            const std::vector<std::vector<T>>& data, const std::string& what) {
+    const auto& own = data[static_cast<std::size_t>(rank)];
+    const std::size_t guarded = own.size() + guard_items;
+    T* const shared = static_cast<T*>(mpib_alloc(guarded * sizeof(T)));
+    if (shared == nullptr) stop(std::string("mpib_alloc: ") + mpib_last_error());
+    std::memset(static_cast<void*>(shared), poison, guarded * sizeof(T));
+    std::copy(own.begin(), own.end(), shared);
+    must(mpib_allreduce(shared, shared, own.size(), datatype, op), "mpib_allreduce");
+    check_reduced(shared, own.size(), 0, data, op, "allreduce in shared memory, " + what);
+    const auto* behind = reinterpret_cast<const unsigned char*>(shared + own.size());
+    if (std::any_of(behind, behind + guard_items * sizeof(T),
+                    [](unsigned char byte) { return byte != poison; })) {
+        stop("allreduce in shared memory, " + what + ": wrote behind the end of the buffer");
+    }
+    mpib_free(shared);
+}
+
+template <typename T>
+void check_reduce(mpib_datatype datatype, mpib_op op, const std::vector<std::vector<T>>& data,
+                  const std::string& what) {
+    const auto& own = data[static_cast<std::size_t>(rank)];
+    for (int root = 0; root < size; ++root) {
+        Poisoned<T> result(own.size());
+        must(mpib_reduce(own.data(), rank == root ? result.data() : nullptr, own.size(), datatype,
+                         op, root),
+             "mpib_reduce");
+        if (rank == root) {
+            check_reduced(result.data(), own.size(), 0, data, op, "reduce, " + what);
+        }
+        result.check_guards("reduce, " + what);
+    }
+}
+
 template <typename T>
 void check_reductions(mpib_datatype datatype, mpib_op op, std::size_t count) {
     const std::string what = "datatype " + std::to_string(datatype) + ", operation " +
@@ -105,6 +141,9 @@ void check_reductions(mpib_datatype datatype, mpib_op op, std::size_t count) {
     if (count != 0 && std::memcmp(result.data(), in_place.data(), count * sizeof(T)) != 0) {
         stop("allreduce in place differs from allreduce, " + what);
     }
+
+    check_in_shared_memory(datatype, op, data, what);
+    check_reduce(datatype, op, data, what);
 
     // Uneven parts: rank r gets what is between the r-th and the next cut; some get nothing.
     std::vector<std::size_t> counts;
