@@ -13,6 +13,7 @@ setup_file() {
     as_root_on login install -d -m 755 "$share"
     put "$MPI_BRIDGE_CHECK" "$share/check"
     put "$MPI_BRIDGE_FAULTS" "$share/faults"
+    put "$MPI_BRIDGE_ENGINE_CHECK" "$share/engine_check"
     local file
     for file in "$SOURCE"/mpi_bridge/python/tests/ranks/*.py; do
         put "$file" "$share/$(basename "$file")"
@@ -78,6 +79,34 @@ received_by() {
         run as_root_on "$host" sh -c 'ls /dev/shm | grep mpi_bridge'
         [[ -z $output ]]
     done
+}
+
+# Breaks when ranks that submit in different orders get wrong sums or wait for each other, when equal
+# steps lead to no plan, and when what is not in the plan disturbs it.
+@test "the engine trains on four hosts, every rank in an order of its own" {
+    run ranks 8 "$share/engine_check"
+    echo "$output"
+    [[ $status -eq 0 && $output == *" 8 ranks, all correct"* ]]
+}
+
+# Breaks when the timeline of a job is no JSON or does not show the tensors.
+@test "a job's timelines merge into one that shows its tensors" {
+    as_root_on login install -d -m 777 "$share/timeline"
+    run ranks 4 env MPI_BRIDGE_TIMELINE="$share/timeline/t" "$share/engine_check"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    as_user "$PREFIX/bin/mpi_bridge_timeline" merge -o "$share/timeline/all.json" \
+        "$share"/timeline/t.{0,1,2,3}.json
+    run as_user python3 -c 'import json, sys
+events = json.load(open(sys.argv[1]))
+events = events if isinstance(events, list) else events["traceEvents"]
+print(len({event["pid"] for event in events}), "ranks",
+      any(event.get("name") == "ALLREDUCE" for event in events))' "$share/timeline/all.json"
+    echo "$output"
+    [[ $output == "4 ranks True" ]]
+    run as_user "$PREFIX/bin/mpi_bridge_timeline" summary "$share/timeline/all.json"
+    echo "$output"
+    [[ $status -eq 0 && $output == *gradient/* ]]
 }
 
 # Breaks when a finished peer is waited for without end, or the message names nobody.
