@@ -58,8 +58,8 @@ void combine(void* elements, const void* const* sources, std::size_t sources_cou
 
 void keep(void* /*elements*/, std::size_t /*count*/, double /*factor*/) {}
 
-constexpr Reduction agreement_reduction{
-    sizeof(Word), sizeof(Word), copy, add, merge, store, combine, combine_partial, keep};
+constexpr Reduction agreement_reduction{sizeof(Word), sizeof(Word),    copy, add, merge, store,
+                                        combine,      combine_partial, keep};
 
 // Parts of the given lengths in `whole`, one after the other.
 std::vector<Bytes> parts_of(Bytes whole, std::span<const std::uint64_t> lengths) {

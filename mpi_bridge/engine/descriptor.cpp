@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kind_names[] = {
     "allreduce", "allgather", "broadcast", "reduce_scatter",  "alltoall",
     "reduce",    "barrier",   "join",      "process_set_add", "process_set_remove"};
-constexpr std::string_view datatype_names[] = {"uint8",   "int8",     "int16",   "int32",  "int64",
+constexpr std::string_view datatype_names[] = {"uint8",   "int8",     "int16",   "int32",   "int64",
                                                "float16", "bfloat16", "float32", "float64", "bool"};
 constexpr std::string_view op_names[] = {"sum", "average", "min", "max", "product", "and", "or"};
 

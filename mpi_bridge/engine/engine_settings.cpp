@@ -17,8 +17,8 @@ Outcome<std::size_t> size_from(const Environment& environment,
         if (!text || text->empty()) continue;
         const auto bytes = parse_bytes(*text);
         if (bytes) return *bytes;
-        return fail(MPIB_ERROR_INVALID_ARGUMENT, std::string(name) + "=\"" + *text +
-                                                     "\" is not a number of bytes, such as 25M");
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    std::string(name) + "=\"" + *text + "\" is not a number of bytes, such as 25M");
     }
     return otherwise;
 }
@@ -27,8 +27,8 @@ Outcome<std::size_t> size_from(const Environment& environment,
 
 Outcome<EngineSettings> engine_settings(const Environment& environment) {
     EngineSettings settings;
-    const auto first = size_from(environment, {"MPI_BRIDGE_FIRST_BUCKET_BYTES"},
-                                 settings.first_bucket_bytes);
+    const auto first =
+        size_from(environment, {"MPI_BRIDGE_FIRST_BUCKET_BYTES"}, settings.first_bucket_bytes);
     if (!first) return tl::unexpected(first.error());
     const auto others =
         size_from(environment, {"MPI_BRIDGE_BUCKET_BYTES", "HOROVOD_FUSION_THRESHOLD"},

@@ -316,9 +316,8 @@ void Ensemble::stop(const Failure& failure) {
 
 bool Ensemble::ended(Deadline deadline) {
     Lock lock(mutex_);
-    return changed_.wait_until(lock, deadline.when(), [this] {
-        return conductor_ended_ && lane_ended_ && !lane_.busy;
-    });
+    return changed_.wait_until(lock, deadline.when(),
+                               [this] { return conductor_ended_ && lane_ended_ && !lane_.busy; });
 }
 
 }  // namespace mpi_bridge

@@ -48,7 +48,7 @@ class EnsembleHost {
 // Three lanes, each with a communicator of its own:
 //
 //   control     rounds in which the members tell each other what is new. A rank enters the next
-//               round when it has news, or when another member has begun it; see rounds.cpp.
+//               round when it has news, or when another member has begun it; see ensemble_rounds.cpp.
 //   negotiated  runs what a round has found submitted on all members, in the order that follows
 //               from the round. Both by one thread, the conductor: round, run, round, run. All
 //               members do the same sequence, so none waits for one that waits for it.
@@ -69,8 +69,8 @@ class EnsembleHost {
 // recorded.
 //
 // Any thread may call any function. One mutex guards all state; it is never held across a
-// collective, a wait, or fail_all(). The conductor is woken under it, which is safe because what the
-// transport asks in return, Communicator::next_call()'s `stop`, takes no lock.
+// collective, a wait, or fail_all(). The conductor is woken under it, which is safe because what
+// the transport asks in return, Communicator::next_call()'s `stop`, takes no lock.
 class Ensemble {
   public:
     Ensemble(EnsembleHost& host, int process_set, std::uint32_t number, Group group);
@@ -152,7 +152,7 @@ class Ensemble {
     void work_lane();
     void hand_over_lane();
 
-    // rounds.cpp
+    // ensemble_rounds.cpp
     void conduct();
     void conduct_rounds();
     [[nodiscard]] bool has_news();
@@ -167,6 +167,8 @@ class Ensemble {
     void settle_open(std::vector<Ledger::Id>& ready);
     void refuse_while_joined(std::vector<Ledger::Id>& ready);
     void hold_back_groups(std::vector<Ledger::Id>& ready) const;
+
+    // ensemble_run.cpp
     [[nodiscard]] Done run_ready(const std::vector<Ledger::Id>& ready);
     [[nodiscard]] Done run_part(const Part& part);
     [[nodiscard]] Done run_agreed(const Part& part, const std::vector<Entry*>& entries,
@@ -207,20 +209,20 @@ class Ensemble {
     int blocked_ = 0;             // threads that sleep in wait()
     bool joined_here_ = false;
     bool wants_to_leave_ = false;
-    bool order_changed_ = false;  // ... because what comes first in the plan did not come
-    bool lane_naps_ = false;    // its thread will look by itself soon
+    bool order_changed_ = false;   // ... because what comes first in the plan did not come
+    bool lane_naps_ = false;       // its thread will look by itself soon
     std::uint64_t napped_at_ = 0;  // the position at which it looked last
     bool lane_ended_ = true;
     bool conductor_ended_ = true;
-    bool asks_who_ = false;     // what waits for whom; see ensemble_stall.cpp
+    bool asks_who_ = false;  // what waits for whom; see ensemble_stall.cpp
     bool closing_ = false;
     std::uint64_t watched_position_ = 0;  // see watch_order()
     std::size_t watched_missing_ = 0;
     Clock::time_point watched_since_;
     Seconds plan_patience_;
 
-    std::atomic<bool> news_{false};    // the conductor should look
-    std::atomic<bool> ending_{false};  // threads should end
+    std::atomic<bool> news_{false};     // the conductor should look
+    std::atomic<bool> ending_{false};   // threads should end
     std::atomic<bool> started_{false};  // there is a conductor
 
     // Of the conductor, but for find() and at() of the ledger, which others do under the mutex, and

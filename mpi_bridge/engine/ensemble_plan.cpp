@@ -39,7 +39,8 @@ std::vector<Sequenced> Ensemble::choose_planned(
 // After a round: when a whole step has been seen, makes it the plan. All members see it after the
 // same round, and add to it what only each of them knows: what of it must not share a bucket.
 Done Ensemble::consider_plan() {
-    if (lane_.active() || std::any_of(joined_.begin(), joined_.end(), [](auto w) { return w != 0; }))
+    if (lane_.active() ||
+        std::any_of(joined_.begin(), joined_.end(), [](auto w) { return w != 0; }))
         return {};
     const auto step = recorder_.step();
     if (!step) return {};
@@ -81,9 +82,9 @@ Done Ensemble::consider_plan() {
 std::vector<Lane::Spot> Ensemble::make_spots(const std::vector<Sequenced>& sequence) const {
     const EngineSettings& settings = host_.parts().settings;
     std::vector<Lane::Spot> spots;
-    for (const Item& item : arrange(sequence, {std::min(settings.first_bucket_bytes,
-                                                        settings.bucket_bytes),
-                                               settings.bucket_bytes})) {
+    for (const Item& item :
+         arrange(sequence, {std::min(settings.first_bucket_bytes, settings.bucket_bytes),
+                            settings.bucket_bytes})) {
         Lane::Spot spot;
         spot.operations = item.operations;
         spot.missing = item.operations;

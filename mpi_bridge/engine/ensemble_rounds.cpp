@@ -23,11 +23,11 @@ namespace mpi_bridge {
 namespace {
 
 enum Status : std::uint64_t {
-    announces = 1,     // has something to say of names
-    joins = 2,         // has joined since its last round
-    leaves_plan = 4,   // asks all to leave the plan
-    asks_who = 8,      // wants to know who has submitted what
-    stays_open = 16,   // has not been told to close
+    announces = 1,    // has something to say of names
+    joins = 2,        // has joined since its last round
+    leaves_plan = 4,  // asks all to leave the plan
+    asks_who = 8,     // wants to know who has submitted what
+    stays_open = 16,  // has not been told to close
 };
 
 constexpr std::size_t least_words = 4;
@@ -90,8 +90,8 @@ void Ensemble::conduct_rounds() {
     };
     if (failed(open(control_, Channel::Lane::control))) return;
     while (!ending_ && !closed_) {
-        const auto woken = control_->next_call([this] { return news_ || ending_; },
-                                               next_stall_look());
+        const auto woken =
+            control_->next_call([this] { return news_ || ending_; }, next_stall_look());
         if (!woken) {
             if (!ending_) host_.fail_all(woken.error());
             return;
@@ -142,8 +142,9 @@ Ensemble::Report Ensemble::collect() {
             to_announce.push_back(&entry);
         }
     }
-    std::sort(to_announce.begin(), to_announce.end(),
-              [](const Entry* first, const Entry* second) { return first->number < second->number; });
+    std::sort(to_announce.begin(), to_announce.end(), [](const Entry* first, const Entry* second) {
+        return first->number < second->number;
+    });
     for (Entry* entry : to_announce) {
         entry->announced = true;
         report.announcements.push_back({entry->name, entry->descriptor});
@@ -168,9 +169,9 @@ Ensemble::Report Ensemble::collect() {
 Done Ensemble::check_settings(const Report& report) const {
     if (all_equal(report.words[2].number, report.words[3].number)) return {};
     return fail(MPIB_ERROR_MISMATCH,
-                            "ranks have different bucket sizes; set MPI_BRIDGE_BUCKET_BYTES, "
-                            "HOROVOD_FUSION_THRESHOLD and MPI_BRIDGE_FIRST_BUCKET_BYTES to the "
-                            "same on every rank");
+                "ranks have different bucket sizes; set MPI_BRIDGE_BUCKET_BYTES, "
+                "HOROVOD_FUSION_THRESHOLD and MPI_BRIDGE_FIRST_BUCKET_BYTES to the "
+                "same on every rank");
 }
 
 Done Ensemble::round() {
@@ -252,7 +253,8 @@ Done Ensemble::count_joined() {
     }
     if (auto done = agree(*control_, "control round (join)", timeout(), words); !done) return done;
     for (int member = 0; member < group_.size(); ++member) {
-        const bool joined = (words[static_cast<std::size_t>(member) / 64].mask >> (member % 64)) & 1;
+        const bool joined =
+            (words[static_cast<std::size_t>(member) / 64].mask >> (member % 64)) & 1;
         if (!joined || has_bit(joined_, member)) continue;
         set_bit(joined_, member);
         last_joined_ = group_.ranks[static_cast<std::size_t>(member)];
@@ -281,7 +283,8 @@ void Ensemble::complete_join() {
     changed_.notify_all();
 }
 
-// The names that every member has submitted, or that no member that has not joined lacks; ascending.
+// The names that every member has submitted, or that no member that has not joined lacks;
+// ascending.
 std::vector<Ledger::Id> Ensemble::find_ready(const Report& report) {
     std::vector<Ledger::Id> ready;
     const Lock lock(mutex_);
@@ -306,8 +309,7 @@ void Ensemble::settle_open(std::vector<Ledger::Id>& ready) {
             ready.push_back(id);
         } else if (entry != nullptr && entry->stage == Entry::Stage::waiting) {
             finish(*entry, fail(MPIB_ERROR_MISMATCH,
-                                            fmt::format("{} {}", name_of(entry->descriptor.kind),
-                                                        *mismatch)));
+                                fmt::format("{} {}", name_of(entry->descriptor.kind), *mismatch)));
             changed_.notify_all();
         }
     }
@@ -321,9 +323,9 @@ void Ensemble::refuse_while_joined(std::vector<Ledger::Id>& ready) {
         Entry* entry = table_.of(id);
         if (entry == nullptr || entry->stage != Entry::Stage::waiting) return true;
         finish(*entry, fail(MPIB_ERROR_INVALID_ARGUMENT,
-                                        fmt::format("{} cannot run, because rank {} has joined; "
-                                                    "only allreduce can until all have",
-                                                    described(*entry), last_joined_)));
+                            fmt::format("{} cannot run, because rank {} has joined; "
+                                        "only allreduce can until all have",
+                                        described(*entry), last_joined_)));
         return true;
     };
     std::erase_if(ready, refused);
@@ -339,103 +341,6 @@ void Ensemble::hold_back_groups(std::vector<Ledger::Id>& ready) const {
         const Descriptor& what = ledger_.at(id).descriptor;
         return !what.group.empty() && counts[what.group] < what.group_size;
     });
-}
-
-Done Ensemble::run_ready(const std::vector<Ledger::Id>& ready) {
-    if (ready.empty()) return {};
-    if (negotiated_ == nullptr) {
-        if (auto done = open(negotiated_, Channel::Lane::negotiated); !done) return done;
-    }
-    // All are submitted on all ranks, so no two of them depend on each other.
-    std::vector<Sequenced> sequence;
-    for (const Ledger::Id id : ready)
-        sequence.push_back({id, &ledger_.at(id).descriptor, 1, 0});
-    const std::size_t limit = host_.parts().settings.bucket_bytes;
-    for (const Item& item : arrange(sequence, {limit, limit})) {
-        for (const Part& part : item.parts) {
-            if (auto done = run_part(part); !done) return done;
-        }
-    }
-    return {};
-}
-
-Done Ensemble::run_part(const Part& part) {
-    const Descriptor& what = ledger_.at(part.ids.front()).descriptor;
-    std::vector<Entry*> entries;
-    {
-        const Lock lock(mutex_);
-        if (failure_) return tl::unexpected(*failure_);
-        const auto now = Clock::now();
-        for (const Ledger::Id id : part.ids) {
-            Entry* entry = table_.of(id);
-            if (entry != nullptr && entry->stage != Entry::Stage::waiting) entry = nullptr;
-            entries.push_back(entry);
-            if (entry == nullptr) continue;  // this rank has joined
-            entry->stage = Entry::Stage::running;
-            trace().counters.add_queued(now - entry->submitted);
-            trace().timeline.begin(shown(*entry, Phase::operation),
-                                   {static_cast<std::int64_t>(entry->bytes), what.datatype});
-        }
-    }
-    const Done done = catching([&] { return run_agreed(part, entries, what); });
-    const Lock lock(mutex_);
-    for (std::size_t at = 0; at < part.ids.size(); ++at) {
-        const Ledger::Id id = part.ids[at];
-        ledger_.executed(id, ++serial_);
-        if (is_plannable(what)) recorder_.executed({id, serial_});
-        Entry* entry = entries[at];
-        if (entry == nullptr) continue;
-        entry->serial = serial_;
-        entry->executed_after = entry->after;
-        finish(*entry, done);
-    }
-    progress_ = Clock::now();
-    changed_.notify_all();
-    // A refused change of process sets leaves the order of messages as it was.
-    const bool harmless = what.kind == Kind::add_process_set || what.kind == Kind::remove_process_set;
-    return harmless && !failure_ ? Done() : done;
-}
-
-Done Ensemble::run_agreed(const Part& part, const std::vector<Entry*>& entries,
-                          const Descriptor& what) {
-    if (what.kind == Kind::add_process_set || what.kind == Kind::remove_process_set) {
-        const auto id = host_.change_process_sets(what);
-        if (!id) return tl::unexpected(id.error());
-        entries.front()->result_rows = *id;
-        return {};
-    }
-    const std::string& name = ledger_.at(part.ids.front()).name;
-    std::string label = fmt::format("{} \"{}\"", name_of(what.kind), name);
-    if (part.ids.size() > 1) label += fmt::format(" and {} more", part.ids.size() - 1);
-    const Communicator::Call call{label, serial_, timeout()};
-    Execution execution(*negotiated_, negotiated_workspace_, trace(), process_set_);
-    if (what.kind != Kind::allreduce) return execution.run_single(call, *entries.front());
-    std::vector<Tensor> tensors;
-    static const std::byte nothing{};
-    for (std::size_t at = 0; at < part.ids.size(); ++at) {
-        Tensor tensor;
-        tensor.count = elements(ledger_.at(part.ids[at]).descriptor);
-        if (const Entry* entry = entries[at]; entry != nullptr) {
-            tensor.name = entry->name;
-            tensor.send = entry->send == nullptr ? &nothing : entry->send;
-            tensor.recv = entry->recv;
-        }
-        tensors.push_back(tensor);
-    }
-    return execution.allreduce(call, what, tensors);
-}
-
-void Ensemble::forget_names() {
-    const Lock lock(mutex_);
-    const auto kept = [this](Ledger::Id id) {
-        const Entry* entry = table_.of(id);
-        return lane_.active() && entry != nullptr && entry->item >= 0;
-    };
-    for (const Ledger::Id id : ledger_.forget(kept)) {
-        const Entry* entry = table_.of(id);
-        if (entry != nullptr && entry->stage == Entry::Stage::waiting) news_ = true;
-        table_.unlink(id);
-    }
 }
 
 }  // namespace mpi_bridge

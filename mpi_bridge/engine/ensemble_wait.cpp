@@ -37,19 +37,17 @@ std::optional<bool> Ensemble::poll(const Handle& handle) {
 Done Ensemble::wait(const Handle& handle, double seconds) {
     Lock lock(mutex_);
     if (table_.find(handle) == nullptr) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                                "the handle is unknown, or was released");
+        return fail(MPIB_ERROR_INVALID_ARGUMENT, "the handle is unknown, or was released");
     }
     const bool done = await(lock, handle, seconds);
     Entry* entry = table_.find(handle);
     if (entry == nullptr) {
         return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                                "the handle was released while another thread waited for it");
+                    "the handle was released while another thread waited for it");
     }
     if (!done) {
-        return fail(MPIB_ERROR_TIMEOUT,
-                                fmt::format("{} is not done after {} s, and goes on",
-                                            described(*entry), seconds));
+        return fail(MPIB_ERROR_TIMEOUT, fmt::format("{} is not done after {} s, and goes on",
+                                                    described(*entry), seconds));
     }
     observed_ = std::max(observed_, entry->serial);
     return outcome_of(*entry);
@@ -134,11 +132,12 @@ Failure Ensemble::too_late(const Entry& entry) const {
         const std::string ranks = rank_ranges(entry.missing);
         if (!ranks.empty()) who = "ranks " + ranks;
     }
-    return {MPIB_ERROR_TIMEOUT,
-            fmt::format("rank {}: {} could not be run within {} s, because {} did not submit it, or "
-                        "not what comes before it",
-                        group_.ranks[static_cast<std::size_t>(group_.own)], described(entry),
-                        timeout().count(), who)};
+    return {
+        MPIB_ERROR_TIMEOUT,
+        fmt::format("rank {}: {} could not be run within {} s, because {} did not submit it, or "
+                    "not what comes before it",
+                    group_.ranks[static_cast<std::size_t>(group_.own)], described(entry),
+                    timeout().count(), who)};
 }
 
 }  // namespace mpi_bridge

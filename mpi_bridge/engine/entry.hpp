@@ -33,9 +33,9 @@ struct Entry {
     // The operation in flight, as the caller gave it.
     const std::byte* send = nullptr;
     std::byte* recv = nullptr;
-    std::int64_t rows = 0;               // length of the first dimension of send
-    std::vector<std::int64_t> splits;    // rows to each member; empty: equal parts
-    std::size_t bytes = 0;               // of send
+    std::int64_t rows = 0;             // length of the first dimension of send
+    std::vector<std::int64_t> splits;  // rows to each member; empty: equal parts
+    std::size_t bytes = 0;             // of send
     bool waited_for = false;
     Clock::time_point submitted;
     std::uint64_t number = 0;  // counts this rank's submissions
@@ -89,8 +89,8 @@ struct Handle {
         if (packed <= 0 || entry == 0) return std::nullopt;
         Handle handle;
         handle.entry = entry - 1;
-        handle.ensemble = static_cast<std::uint32_t>(bits >> entry_bits) &
-                          ((1U << ensemble_bits) - 1);
+        handle.ensemble =
+            static_cast<std::uint32_t>(bits >> entry_bits) & ((1U << ensemble_bits) - 1);
         handle.generation = static_cast<std::uint32_t>(bits >> (entry_bits + ensemble_bits));
         return handle;
     }

@@ -59,6 +59,18 @@ class Shown {
     int set_;
 };
 
+Phase phase_of(Communicator::Way way) {
+    switch (way) {
+        case Communicator::Way::shared_memory:
+            return Phase::shm;
+        case Communicator::Way::network:
+            return Phase::ucx;
+        case Communicator::Way::both:
+            break;
+    }
+    return Phase::shm_ucx;
+}
+
 }  // namespace
 
 mpib_kind shown_kind(Kind kind) {
@@ -110,6 +122,17 @@ void Execution::unpack(const Descriptor& what, std::span<const Tensor> tensors,
     trace_.counters.add_unpack(Clock::now() - began);
 }
 
+Done Execution::transfer(const Communicator::Call& call, const Descriptor& what,
+                         std::span<const Tensor> tensors, const Vectors& vectors) {
+    const Reduction& reduction = *find_reduction(what.datatype, what.op);
+    const Shown shown(trace_.timeline, tensors, phase_of(communicator_.way()), what.kind,
+                      process_set_);
+    const auto began = Clock::now();
+    auto done = communicator_.allreduce(call, reduction, vectors.send, vectors.recv, vectors.count);
+    if (done) transferred(what, vectors.count * reduction.element_bytes, began);
+    return done;
+}
+
 Done Execution::allreduce(const Communicator::Call& call, const Descriptor& what,
                           std::span<const Tensor> tensors) {
     const Reduction& reduction = *find_reduction(what.datatype, what.op);
@@ -127,9 +150,7 @@ Done Execution::allreduce(const Communicator::Call& call, const Descriptor& what
         reduction.scale(recv, count, what.prescale);
         send = recv;
     }
-    const auto began = Clock::now();
-    if (auto done = communicator_.allreduce(call, reduction, send, recv, count); !done) return done;
-    transferred(what, bytes, began);
+    if (auto done = transfer(call, what, tensors, {send, recv, count}); !done) return done;
     if (what.postscale != 1) reduction.scale(recv, count, what.postscale);
     if (!in_place) unpack(what, tensors, recv);
     return {};
@@ -150,10 +171,8 @@ Outcome<bool> Execution::allreduce_if_whole(const Communicator::Call& call, cons
     std::byte* bucket = workspace_.take(bytes + StatusElement::longest).data();
     pack(what, tensors, bucket);
     std::memcpy(bucket + bytes, whole ? status.good : status.bad, reduction.element_bytes);
-    const auto began = Clock::now();
-    if (auto done = communicator_.allreduce(call, reduction, bucket, bucket, count + 1); !done)
+    if (auto done = transfer(call, what, tensors, {bucket, bucket, count + 1}); !done)
         return pass_on(std::move(done));
-    transferred(what, bytes, began);
     if (std::memcmp(bucket + bytes, status.good, reduction.element_bytes) != 0) return false;
     if (what.postscale != 1) reduction.scale(bucket, count, what.postscale);
     unpack(what, tensors, bucket);

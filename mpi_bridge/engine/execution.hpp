@@ -26,8 +26,8 @@ struct Tensor {
     std::size_t count = 0;
 };
 
-// Runs operations on the communicator of one lane. The members must make the same sequence of calls.
-// One thread at a time.
+// Runs operations on the communicator of one lane. The members must make the same sequence of
+// calls. One thread at a time.
 class Execution {
   public:
     Execution(Communicator& communicator, Workspace& workspace, Trace& trace, int process_set)
@@ -45,8 +45,8 @@ class Execution {
     [[nodiscard]] Done allreduce(const Communicator::Call& call, const Descriptor& what,
                                  std::span<const Tensor> tensors);
 
-    // The same for a small bucket, provided that every rank passes `whole`; else false on all ranks,
-    // and nothing is written. Tensors of a rank that does not pass it may lack send.
+    // The same for a small bucket, provided that every rank passes `whole`; else false on all
+    // ranks, and nothing is written. Tensors of a rank that does not pass it may lack send.
     [[nodiscard]] Outcome<bool> allreduce_if_whole(const Communicator::Call& call,
                                                    const Descriptor& what,
                                                    std::span<const Tensor> tensors, bool whole);
@@ -62,6 +62,14 @@ class Execution {
     [[nodiscard]] Done allgather(const Communicator::Call& call, Entry& entry);
     [[nodiscard]] Done alltoall(const Communicator::Call& call, Entry& entry);
 
+    struct Vectors {
+        const std::byte* send;
+        std::byte* recv;
+        std::size_t count;
+    };
+    // The collective itself, for a bucket that is packed or needs no packing.
+    [[nodiscard]] Done transfer(const Communicator::Call& call, const Descriptor& what,
+                                std::span<const Tensor> tensors, const Vectors& vectors);
     void pack(const Descriptor& what, std::span<const Tensor> tensors, std::byte* into);
     void unpack(const Descriptor& what, std::span<const Tensor> tensors, const std::byte* from);
     // The entry's elements, times its prescale factor: where they are, or a scaled copy.

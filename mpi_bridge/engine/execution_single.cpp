@@ -133,9 +133,8 @@ Done Execution::alltoall(const Communicator::Call& call, Entry& entry) {
     const std::vector<std::int64_t> one_each(members, 1);
     const auto* to = reinterpret_cast<const std::byte*>(splits.data());
     auto* from = reinterpret_cast<std::byte*>(entry.received_rows.data());
-    auto done =
-        communicator_.alltoall(call, cut<ConstBytes>(to, one_each, sizeof(std::int64_t)),
-                               cut<Bytes>(from, one_each, sizeof(std::int64_t)));
+    auto done = communicator_.alltoall(call, cut<ConstBytes>(to, one_each, sizeof(std::int64_t)),
+                                       cut<Bytes>(from, one_each, sizeof(std::int64_t)));
     if (!done) return done;
     entry.result_rows = sum(entry.received_rows);
     const std::size_t bytes = static_cast<std::size_t>(entry.result_rows) * row_bytes;

@@ -53,9 +53,7 @@ class Lane {
     [[nodiscard]] std::uint64_t agreement() const { return epoch_ << 40 | started_; }
     [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
-    [[nodiscard]] bool can_run() {
-        return active() && !busy && !frozen && head().missing == 0;
-    }
+    [[nodiscard]] bool can_run() { return active() && !busy && !frozen && head().missing == 0; }
     // The next item waits for tensors of this rank, and nobody else is to blame.
     [[nodiscard]] bool starves() { return active() && !busy && !frozen && head().missing != 0; }
 

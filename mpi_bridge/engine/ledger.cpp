@@ -49,9 +49,9 @@ Ledger::Id Ledger::hear(int member, int global_rank, const Announcement& announc
     Record& record = records_[id];
     record.settled = false;
     set_bit(record.heard, member);
-    auto claim = std::find_if(
-        record.claims.begin(), record.claims.end(),
-        [&](const Claim& other) { return other.descriptor == announcement.descriptor; });
+    auto claim = std::find_if(record.claims.begin(), record.claims.end(), [&](const Claim& other) {
+        return other.descriptor == announcement.descriptor;
+    });
     if (claim == record.claims.end()) {
         if (record.claims.size() == most_claims) return id;
         claim = record.claims.insert(record.claims.end(), {announcement.descriptor, {}});

@@ -34,11 +34,11 @@ class Ledger {
     struct Record {
         std::string name;  // empty: the number is not in use
         bool settled = false;
-        Descriptor descriptor;              // once settled
-        std::vector<Claim> claims;          // until then
-        std::vector<std::uint64_t> heard;   // bit per member that has announced
-        std::uint64_t last_executed = 0;    // serial number of an execution
-        int strikes = 0;                    // how often a plan was left because of it
+        Descriptor descriptor;             // once settled
+        std::vector<Claim> claims;         // until then
+        std::vector<std::uint64_t> heard;  // bit per member that has announced
+        std::uint64_t last_executed = 0;   // serial number of an execution
+        int strikes = 0;                   // how often a plan was left because of it
     };
 
     explicit Ledger(int members, std::size_t capacity = usual_capacity)

@@ -30,9 +30,10 @@ ProcessSets::~ProcessSets() = default;
 
 Outcome<Ensemble*> ProcessSets::serving(const mpib_operation& operation) {
     if (operation.struct_bytes != sizeof operation) {
-        return invalid(fmt::format("struct_bytes of the operation is {}, not {}; was the program "
-                                   "compiled with another mpi_bridge_engine.h",
-                                   operation.struct_bytes, sizeof operation));
+        return invalid(
+            fmt::format("struct_bytes of the operation is {}, not {}; was the program "
+                        "compiled with another mpi_bridge_engine.h",
+                        operation.struct_bytes, sizeof operation));
     }
     const int id = operation.process_set;
     Ensemble* ensemble =

@@ -16,8 +16,8 @@ namespace mpi_bridge {
 // The process sets of the job and the ensembles that serve those that this rank is in; and what all
 // ensembles share: the first failure, and the end.
 //
-// Sets are added and removed by the world's conductor, on all ranks in the same order, so that their
-// ids are the same everywhere. Any thread may call any function.
+// Sets are added and removed by the world's conductor, on all ranks in the same order, so that
+// their ids are the same everywhere. Any thread may call any function.
 class ProcessSets final : public EnsembleHost {
   public:
     static constexpr int most = 1 << Channel::group_bits;

@@ -8,7 +8,9 @@
  * logarithmic depth and without a coordinator, what all of them have submitted. When names come
  * again, the recorded order becomes the plan: small tensors that follow each other share a bucket,
  * the plan is verified once by its hash, and from then on each step runs with no negotiation at
- * all. What is not in the plan, or is waited for out of the plan's order, is negotiated beside it.
+ * all. What is not in the plan is negotiated beside it. When a rank waits for something out of the
+ * plan's order, or means something else by a planned name, all ranks leave the plan together and a
+ * new one is recorded; a name that keeps breaking plans is left out of them.
  *
  * Contracts that hold for every function below unless it says otherwise:
  *
@@ -126,14 +128,17 @@ MPIB_API mpib_status mpib_call(const mpib_operation* operation);
  * Says that this rank has no more data. Until all ranks of the job have joined, it takes part in
  * allreduces of the world with zeros (for MIN, MAX, PRODUCT, AND and OR: with the neutral element);
  * other operations fail on the ranks that submit them. Blocks until every rank has joined;
- * *last_rank (may be NULL) is the one that came last.
+ * *last_rank (may be NULL) is the one that came last, the highest of several that came together.
+ * MPIB_AVERAGE divides by the number of all ranks. Operations of other process sets are not touched:
+ * one that a joined rank has not submitted waits until all have joined and that rank submits it.
  */
 MPIB_API mpib_status mpib_join(int* last_rank);
 
 /*
  * Process sets. add: collective over all ranks of the job, which pass the same ascending ranks; a
  * set with the same members that exists already gives MPIB_ERROR_INVALID_ARGUMENT on all ranks.
- * At most 255 sets exist at a time. remove: collective likewise; the world cannot be removed.
+ * At most 255 sets exist at a time. remove: collective likewise; the world cannot be removed. What
+ * the set has in flight then fails.
  */
 MPIB_API mpib_status mpib_process_set_add(const int* ranks, int count, int* id);
 MPIB_API mpib_status mpib_process_set_remove(int id);

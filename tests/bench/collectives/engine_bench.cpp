@@ -100,8 +100,8 @@ void step(const char* what, std::int64_t tensors, std::int64_t count, int calls)
     std::vector<Tensor*> all;
     std::vector<mpib_handle> handles(static_cast<std::size_t>(tensors));
     for (std::int64_t at = 0; at < tensors; ++at)
-        all.push_back(new Tensor(std::string(what) + std::to_string(at), count,
-                                 memory.data() + at * count));
+        all.push_back(
+            new Tensor(std::string(what) + std::to_string(at), count, memory.data() + at * count));
     print(what, measure(calls, [&] {
               for (std::size_t at = 0; at < all.size(); ++at)
                   must(mpib_submit(&all[at]->operation, &handles[at]));

@@ -71,24 +71,28 @@ TEST_P(Disagreement, IsToldToEveryRankAndEndsNothingElse) {
 }
 
 const Difference differences[] = {
-        Difference{"Shape", [](Floats& t) { t.shape = {3, 2}; }, "shape", "[2, 3]", "[3, 2]"},
-        Difference{"Dimensions", [](Floats& t) { t.shape = {6}; }, "shape", "[2, 3]", "[6]"},
-        Difference{"Kind", [](Floats& t) { t.operation.kind = MPIB_ALLGATHER; },
-                   "kind of operation", "allreduce", "allgather"},
-        Difference{"Datatype", [](Floats& t) { t.operation.datatype = MPIB_INT32; }, "datatype",
-                   "float32", "int32"},
-        Difference{"Operation", [](Floats& t) { t.operation.op = MPIB_MAX; }, "reduction", "sum",
-                   "max"},
-        Difference{"Prescale", [](Floats& t) { t.operation.prescale = 0.5; }, "prescale factor",
-                   "1", "0.5"},
-        Difference{"Postscale", [](Floats& t) { t.operation.postscale = 0.25; },
-                   "postscale factor", "1", "0.25"},
-        Difference{"Group",
-                   [](Floats& t) {
-                       t.operation.group = "g";
-                       t.operation.group_size = 1;
-                   },
-                   "group", "none", "\"g\" of 1"}};
+    Difference{"Shape",
+               [](Floats& t) {
+                   t.shape = {3, 2};
+               },
+               "shape", "[2, 3]", "[3, 2]"},
+    Difference{"Dimensions", [](Floats& t) { t.shape = {6}; }, "shape", "[2, 3]", "[6]"},
+    Difference{"Kind", [](Floats& t) { t.operation.kind = MPIB_ALLGATHER; }, "kind of operation",
+               "allreduce", "allgather"},
+    Difference{"Datatype", [](Floats& t) { t.operation.datatype = MPIB_INT32; }, "datatype",
+               "float32", "int32"},
+    Difference{"Operation", [](Floats& t) { t.operation.op = MPIB_MAX; }, "reduction", "sum",
+               "max"},
+    Difference{"Prescale", [](Floats& t) { t.operation.prescale = 0.5; }, "prescale factor", "1",
+               "0.5"},
+    Difference{"Postscale", [](Floats& t) { t.operation.postscale = 0.25; }, "postscale factor",
+               "1", "0.25"},
+    Difference{"Group",
+               [](Floats& t) {
+                   t.operation.group = "g";
+                   t.operation.group_size = 1;
+               },
+               "group", "none", "\"g\" of 1"}};
 
 INSTANTIATE_TEST_SUITE_P(Engine, Disagreement, testing::ValuesIn(differences), name_of<Difference>);
 
@@ -150,39 +154,40 @@ const std::int64_t huge_shape[] = {std::int64_t{1} << 40, std::int64_t{1} << 40}
 const std::int64_t short_splits[] = {1, 0};
 
 const Fault faults[] = {
-        Fault{"OtherStruct", [](mpib_operation& o) { o.struct_bytes = 8; }, "struct_bytes"},
-        Fault{"UnknownKind",
-              [](mpib_operation& o) {
-                  constexpr int unknown = MPIB_KIND_COUNT;
-                  std::memcpy(&o.kind, &unknown, sizeof o.kind);
-              },
-              "kind 8 is unknown"},
-        Fault{"UnknownSet", [](mpib_operation& o) { o.process_set = 7; }, "process set 7 is unknown"},
-        Fault{"NoSend", [](mpib_operation& o) { o.send = nullptr; }, "send is NULL"},
-        Fault{"NoRecv", [](mpib_operation& o) { o.recv = nullptr; }, "recv is NULL"},
-        Fault{"NoShape", [](mpib_operation& o) { o.shape = nullptr; }, "shape is NULL"},
-        Fault{"NegativeLength", [](mpib_operation& o) { o.shape = negative_shape; }, "dimension 0 is -1"},
-        Fault{"TooLarge",
-              [](mpib_operation& o) {
-                  o.shape = huge_shape;
-                  o.dimensions = 2;
-              },
-              "larger than memory"},
-        Fault{"AndOfFloats", [](mpib_operation& o) { o.op = MPIB_AND; }, "MPIB_AND"},
-        Fault{"RootOutside",
-              [](mpib_operation& o) {
-                  o.kind = MPIB_BROADCAST;
-                  o.root = 2;
-              },
-              "root 2"},
-        Fault{"ShortSplits",
-              [](mpib_operation& o) {
-                  o.kind = MPIB_ALLTOALL;
-                  o.splits = short_splits;
-              },
-              "splits add up to 1 of 2 rows"},
-        Fault{"DeviceMemory", [](mpib_operation& o) { o.flags = MPIB_DEVICE; }, "device memory"},
-        Fault{"EmptyName", [](mpib_operation& o) { o.name = ""; }, "name is empty"}};
+    Fault{"OtherStruct", [](mpib_operation& o) { o.struct_bytes = 8; }, "struct_bytes"},
+    Fault{"UnknownKind",
+          [](mpib_operation& o) {
+              constexpr int unknown = MPIB_KIND_COUNT;
+              std::memcpy(&o.kind, &unknown, sizeof o.kind);
+          },
+          "kind 8 is unknown"},
+    Fault{"UnknownSet", [](mpib_operation& o) { o.process_set = 7; }, "process set 7 is unknown"},
+    Fault{"NoSend", [](mpib_operation& o) { o.send = nullptr; }, "send is NULL"},
+    Fault{"NoRecv", [](mpib_operation& o) { o.recv = nullptr; }, "recv is NULL"},
+    Fault{"NoShape", [](mpib_operation& o) { o.shape = nullptr; }, "shape is NULL"},
+    Fault{"NegativeLength", [](mpib_operation& o) { o.shape = negative_shape; },
+          "dimension 0 is -1"},
+    Fault{"TooLarge",
+          [](mpib_operation& o) {
+              o.shape = huge_shape;
+              o.dimensions = 2;
+          },
+          "larger than memory"},
+    Fault{"AndOfFloats", [](mpib_operation& o) { o.op = MPIB_AND; }, "MPIB_AND"},
+    Fault{"RootOutside",
+          [](mpib_operation& o) {
+              o.kind = MPIB_BROADCAST;
+              o.root = 2;
+          },
+          "root 2"},
+    Fault{"ShortSplits",
+          [](mpib_operation& o) {
+              o.kind = MPIB_ALLTOALL;
+              o.splits = short_splits;
+          },
+          "splits add up to 1 of 2 rows"},
+    Fault{"DeviceMemory", [](mpib_operation& o) { o.flags = MPIB_DEVICE; }, "device memory"},
+    Fault{"EmptyName", [](mpib_operation& o) { o.name = ""; }, "name is empty"}};
 
 INSTANTIATE_TEST_SUITE_P(Engine, RefusedOperation, testing::ValuesIn(faults), name_of<Fault>);
 

@@ -52,8 +52,7 @@ TEST(EngineJoin, LetsTheOthersGoOnWithNeutralElements) {
                     allreduce(rank, "sum", MPIB_SUM, 1, static_cast<float>(present));
                     allreduce(rank, "min", MPIB_MIN, own, static_cast<float>(lowest + 1));
                     allreduce(rank, "max", MPIB_MAX, -own, static_cast<float>(-(lowest + 1)));
-                    allreduce(rank, "product", MPIB_PRODUCT, 2,
-                              static_cast<float>(1 << present));
+                    allreduce(rank, "product", MPIB_PRODUCT, 2, static_cast<float>(1 << present));
                 }
                 const auto joined = rank.engine().join();
                 ASSERT_TRUE(joined) << joined.error().text;

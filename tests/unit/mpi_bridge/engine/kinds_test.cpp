@@ -51,7 +51,8 @@ TEST(EngineKinds, ReduceGivesTheResultToTheRoot) {
                 ASSERT_TRUE(done) << done.error().text;
                 if (rank.rank() != size - 1) continue;
                 for (std::size_t at = 0; at < 4; ++at)
-                    ASSERT_EQ(tensor.recv[at], 2 * static_cast<float>(size - 1 + static_cast<int>(at)));
+                    ASSERT_EQ(tensor.recv[at],
+                              2 * static_cast<float>(size - 1 + static_cast<int>(at)));
             }
         });
     }

@@ -61,9 +61,10 @@ TEST(Descriptor, TellsAllWhoHoldTheSameValue) {
               "\"w\": ranks disagree in the reduction: sum on ranks 0-2, max on rank 3; every rank "
               "must pass the same under one name");
     claims.pop_back();
-    EXPECT_EQ(mismatch_text("w", claims),
-              "\"w\": ranks disagree in the shape: [3] on rank 0, [4] on ranks 1-2; every rank must "
-              "pass the same under one name");
+    EXPECT_EQ(
+        mismatch_text("w", claims),
+        "\"w\": ranks disagree in the shape: [3] on rank 0, [4] on ranks 1-2; every rank must "
+        "pass the same under one name");
 }
 
 TEST(Announcements, ComeBackAsTheyWere) {
@@ -189,10 +190,9 @@ TEST(Plan, KeepsApartWhatCannotShareABucket) {
     Descriptor barrier;
     barrier.kind = Kind::barrier;
     const Descriptor sum = allreduce_of(1);
-    const std::vector<Sequenced> sequence = {{0, &sum, 1, 0},     {1, &sum, 2, 0},
-                                             {2, &maximum, 3, 0}, {3, &scaled, 4, 0},
-                                             {4, &sum, 5, 0},     {5, &barrier, 6, 0},
-                                             {6, &sum, 7, 0},     {7, &sum, 8, 7}};
+    const std::vector<Sequenced> sequence = {
+        {0, &sum, 1, 0}, {1, &sum, 2, 0},     {2, &maximum, 3, 0}, {3, &scaled, 4, 0},
+        {4, &sum, 5, 0}, {5, &barrier, 6, 0}, {6, &sum, 7, 0},     {7, &sum, 8, 7}};
     // The last was submitted after the end of the one before it had been seen.
     EXPECT_EQ(buckets_of(arrange(sequence, {1000, 1000})),
               (Buckets{{0, 1}, {2}, {3}, {4}, {5}, {6}, {7}}));
@@ -205,9 +205,11 @@ TEST(Plan, RunsAGroupInThePlaceOfItsLast) {
     Descriptor other = grouped;
     other.op = MPIB_MIN;
     const Descriptor sum = allreduce_of(1);
-    const std::vector<Sequenced> sequence = {
-        {0, &grouped, 1, 0}, {1, &sum, 2, 0}, {2, &other, 3, 0}, {3, &grouped, 4, 0},
-        {4, &sum, 5, 0}};
+    const std::vector<Sequenced> sequence = {{0, &grouped, 1, 0},
+                                             {1, &sum, 2, 0},
+                                             {2, &other, 3, 0},
+                                             {3, &grouped, 4, 0},
+                                             {4, &sum, 5, 0}};
     const auto items = arrange(sequence, {1000, 1000});
     ASSERT_EQ(items.size(), 3U);
     EXPECT_EQ(buckets_of(items), (Buckets{{1}, {0}, {2}, {3}, {4}}));
@@ -234,9 +236,11 @@ TEST(Neutral, ElementsChangeNothing) {
             EXPECT_EQ(reduced_with_neutral<double>(MPIB_FLOAT64, op, value), value) << op;
             EXPECT_EQ(reduced_with_neutral<float>(MPIB_FLOAT32, op, static_cast<float>(value)),
                       static_cast<float>(value));
-            EXPECT_EQ(reduced_with_neutral<std::int8_t>(MPIB_INT8, op, static_cast<std::int8_t>(value)),
-                      static_cast<std::int8_t>(value));
-            EXPECT_EQ(reduced_with_neutral<std::int64_t>(MPIB_INT64, op, static_cast<std::int64_t>(value)),
+            EXPECT_EQ(
+                reduced_with_neutral<std::int8_t>(MPIB_INT8, op, static_cast<std::int8_t>(value)),
+                static_cast<std::int8_t>(value));
+            EXPECT_EQ(reduced_with_neutral<std::int64_t>(MPIB_INT64, op,
+                                                         static_cast<std::int64_t>(value)),
                       static_cast<std::int64_t>(value));
         }
         // One, and minus two, as 16-bit floats.

@@ -27,7 +27,8 @@ TEST(EngineProcessSets, ReduceAmongTheirMembersOnly) {
         EXPECT_EQ(*second, 2);
         EXPECT_EQ(rank.engine().process_set_ids(), (std::vector<int>{0, 1, 2}));
         EXPECT_EQ(rank.engine().process_set_ranks(*second), most);
-        EXPECT_EQ(rank.engine().process_set_rank(*first), rank.rank() % 2 == 0 ? rank.rank() / 2 : -1);
+        EXPECT_EQ(rank.engine().process_set_rank(*first),
+                  rank.rank() % 2 == 0 ? rank.rank() / 2 : -1);
         EXPECT_EQ(rank.engine().process_set_rank(9), std::nullopt);
         // The same names in overlapping sets, in opposite orders.
         const auto own = static_cast<float>(1 << rank.rank());
