@@ -50,6 +50,10 @@ class CommunicatorImplementation final : public Communicator {
     }
 
     [[nodiscard]] const Group& group() const override { return options_.group; }
+    [[nodiscard]] Way way() const override {
+        if (!stage_is_due_ && owned_stage_ == nullptr) return Way::network;
+        return layout_.host_count == 1 ? Way::shared_memory : Way::both;
+    }
 
     [[nodiscard]] Done allreduce(const Call& call, const Reduction& reduction,
                                  const std::byte* send, std::byte* recv,

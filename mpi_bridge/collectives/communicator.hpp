@@ -56,6 +56,10 @@ class Communicator {
 
     [[nodiscard]] virtual const Group& group() const = 0;
 
+    // Which way data goes, for reports; what is expected, before the first call.
+    enum class Way { shared_memory, network, both };
+    [[nodiscard]] virtual Way way() const = 0;
+
     // recv may be send.
     [[nodiscard]] virtual Done allreduce(const Call& call, const Reduction& reduction,
                                          const std::byte* send, std::byte* recv,
