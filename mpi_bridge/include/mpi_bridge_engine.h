@@ -20,8 +20,8 @@
  *  - Ranks that submit one name with different kind, datatype, op, shape, root or scale: every
  *    rank's wait returns MPIB_ERROR_MISMATCH, and the text names the tensor, the ranks and both
  *    values. The engine goes on; other names are not touched by it.
- *  - A lost peer or a passed deadline fails every operation in flight on every rank, and every later
- *    one, within a bounded time; the text says which rank and which step.
+ *  - A lost peer or a passed deadline fails every operation in flight on every rank, and every
+ * later one, within a bounded time; the text says which rank and which step.
  *  - Buffers stay the caller's and must neither be written nor freed until the operation is done.
  */
 #ifndef MPI_BRIDGE_ENGINE_H
@@ -41,13 +41,13 @@ extern "C" {
 
 typedef enum mpib_kind {
     MPIB_ALLREDUCE = 0,
-    MPIB_ALLGATHER = 1,      /* along the first dimension, whose length may differ per rank */
+    MPIB_ALLGATHER = 1, /* along the first dimension, whose length may differ per rank */
     MPIB_BROADCAST = 2,
     MPIB_REDUCE_SCATTER = 3, /* along the first dimension; the longer parts go to low ranks */
     MPIB_ALLTOALL = 4,       /* along the first dimension, by `splits` */
     MPIB_REDUCE = 5,
     MPIB_BARRIER = 6,
-    MPIB_JOIN = 7            /* see mpib_join() */
+    MPIB_JOIN = 7 /* see mpib_join() */
 } mpib_kind;
 #define MPIB_KIND_COUNT 8
 
@@ -60,7 +60,8 @@ typedef enum mpib_kind {
 typedef struct mpib_operation {
     size_t struct_bytes;
     mpib_kind kind;
-    const char* name; /* copied; NULL: "<kind>.noname.<n>", n counting such operations of the kind */
+    const char*
+        name; /* copied; NULL: "<kind>.noname.<n>", n counting such operations of the kind */
     const void* send;
     void* recv;           /* may be send (allreduce, broadcast, reduce); NULL: see mpib_result */
     const int64_t* shape; /* of send, `dimensions` numbers; copied */
@@ -94,9 +95,9 @@ MPIB_API int mpib_poll(mpib_handle handle);
 
 /*
  * Waits until the operation is done and returns its status. Works off the engine's queue on the
- * calling thread where it can, which saves a wake-up. `seconds` > 0 bounds the wait: when it passes,
- * MPIB_ERROR_TIMEOUT is returned and the operation goes on; 0 waits as long as the engine's own
- * deadlines allow.
+ * calling thread where it can, which saves a wake-up. `seconds` > 0 bounds the wait: when it
+ * passes, MPIB_ERROR_TIMEOUT is returned and the operation goes on; 0 waits as long as the engine's
+ * own deadlines allow.
  */
 MPIB_API mpib_status mpib_wait(mpib_handle handle, double seconds);
 
@@ -129,8 +130,9 @@ MPIB_API mpib_status mpib_call(const mpib_operation* operation);
  * allreduces of the world with zeros (for MIN, MAX, PRODUCT, AND and OR: with the neutral element);
  * other operations fail on the ranks that submit them. Blocks until every rank has joined;
  * *last_rank (may be NULL) is the one that came last, the highest of several that came together.
- * MPIB_AVERAGE divides by the number of all ranks. Operations of other process sets are not touched:
- * one that a joined rank has not submitted waits until all have joined and that rank submits it.
+ * MPIB_AVERAGE divides by the number of all ranks. Operations of other process sets are not
+ * touched: one that a joined rank has not submitted waits until all have joined and that rank
+ * submits it.
  */
 MPIB_API mpib_status mpib_join(int* last_rank);
 
@@ -152,8 +154,8 @@ MPIB_API int mpib_process_set_ranks(int id, int* ranks, int room);
 MPIB_API int mpib_process_set_ids(int* ids, int room);
 
 /*
- * Starts to write a timeline (Chrome trace format, for chrome://tracing or Perfetto) of this rank to
- * PATH.RANK.json; `mpi_bridge_timeline merge` joins those of all ranks. Not collective.
+ * Starts to write a timeline (Chrome trace format, for chrome://tracing or Perfetto) of this rank
+ * to PATH.RANK.json; `mpi_bridge_timeline merge` joins those of all ranks. Not collective.
  * MPI_BRIDGE_TIMELINE=PATH starts it in mpib_init(). MPIB_ERROR_INVALID_ARGUMENT when the file
  * cannot be written or a timeline is being written.
  */
@@ -161,12 +163,13 @@ MPIB_API mpib_status mpib_timeline_start(const char* path);
 /* Completes the file. No timeline: MPIB_OK. */
 MPIB_API mpib_status mpib_timeline_stop(void);
 
-/* What this rank has done since mpib_init(), by kind (index: mpib_kind), blocking calls included. */
+/* What this rank has done since mpib_init(), by kind (index: mpib_kind), blocking calls included.
+ */
 typedef struct mpib_counters {
     size_t struct_bytes;
     uint64_t operations[MPIB_KIND_COUNT]; /* completed well */
     uint64_t failures[MPIB_KIND_COUNT];
-    uint64_t bytes[MPIB_KIND_COUNT];      /* of the send buffers */
+    uint64_t bytes[MPIB_KIND_COUNT];       /* of the send buffers */
     uint64_t collectives[MPIB_KIND_COUNT]; /* what was run: a bucket counts once */
     /* Bytes each rank must move in both directions at least, as nccl-tests define bus bandwidth:
      * bus_bytes / transfer_nanoseconds is the bus bandwidth in GB/s. */
