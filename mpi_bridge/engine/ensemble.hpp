@@ -48,7 +48,8 @@ class EnsembleHost {
 // Three lanes, each with a communicator of its own:
 //
 //   control     rounds in which the members tell each other what is new. A rank enters the next
-//               round when it has news, or when another member has begun it; see ensemble_rounds.cpp.
+//               round when it has news, or when another member has begun it; see
+//               ensemble_rounds.cpp.
 //   negotiated  runs what a round has found submitted on all members, in the order that follows
 //               from the round. Both by one thread, the conductor: round, run, round, run. All
 //               members do the same sequence, so none waits for one that waits for it.
@@ -177,11 +178,13 @@ class Ensemble {
 
     // ensemble_plan.cpp
     [[nodiscard]] Done consider_plan();
+    [[nodiscard]] Done consider_growth();
     [[nodiscard]] std::vector<Sequenced> choose_planned(
         const std::vector<Recorder::Execution>& step) const;
     [[nodiscard]] std::vector<Lane::Spot> make_spots(const std::vector<Sequenced>& sequence) const;
     void adopt(std::vector<Lane::Spot> spots);
-    [[nodiscard]] Done leave_plan();
+    // `asked`: by a member that needs it.
+    [[nodiscard]] Done leave_plan(bool asked);
     void want_to_leave();
 
     // ensemble_stall.cpp
@@ -230,6 +233,8 @@ class Ensemble {
     Ledger ledger_;
     Recorder recorder_;
     std::uint64_t serial_ = 0;
+    std::uint64_t steps_beside_plan_ = 0;
+    std::uint64_t steps_to_grow_ = 4;
     std::vector<std::uint64_t> joined_;  // bit per member
     bool joined_reported_ = false;
     int last_joined_ = -1;

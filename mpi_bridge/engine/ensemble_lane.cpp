@@ -79,18 +79,18 @@ void Ensemble::run_head(Lock& lock, bool whole) {
         }
     }
     lock.unlock();
-    const auto outcome = catching([&] { return run_spot(spot, whole); });
+    auto outcome = catching([&] { return run_spot(spot, whole); });
     lock.lock();
     const bool executed = outcome && *outcome;
     lane_.finish(executed);
+    // What failed first explains more than what its end has broken here.
+    if (!executed && failure_) outcome = tl::unexpected(*failure_);
     for (Entry* entry : lane_.entries) {
         if (!whole) break;
         if (executed) {
             finish(*entry, {});
         } else if (!outcome) {
             finish(*entry, tl::unexpected(outcome.error()));
-        } else if (failure_) {
-            finish(*entry, tl::unexpected(*failure_));
         } else {
             entry->stage = Entry::Stage::waiting;
         }
@@ -117,7 +117,7 @@ void Ensemble::hand_over_lane() {
 void Ensemble::work_lane() {
     Lock lock(mutex_);
     auto last_work = Clock::now();
-    while (!ending_ && !closed_) {
+    while (!ending_) {
         const auto now = Clock::now();
         const bool ready = lane_.can_run();
         const bool small = ready && lane_.head().bytes <= small_item_bytes;

@@ -14,6 +14,7 @@ namespace {
 // A name that made the members leave their plan that often is left to negotiation.
 constexpr int most_strikes = 3;
 constexpr Seconds longest_plan_patience{1};
+constexpr std::uint64_t most_steps_to_grow = 1U << 16;
 
 }  // namespace
 
@@ -39,9 +40,9 @@ std::vector<Sequenced> Ensemble::choose_planned(
 // After a round: when a whole step has been seen, makes it the plan. All members see it after the
 // same round, and add to it what only each of them knows: what of it must not share a bucket.
 Done Ensemble::consider_plan() {
-    if (lane_.active() ||
-        std::any_of(joined_.begin(), joined_.end(), [](auto w) { return w != 0; }))
-        return {};
+    const auto any = [](std::uint64_t word) { return word != 0; };
+    if (std::any_of(joined_.begin(), joined_.end(), any)) return {};
+    if (lane_.active()) return consider_growth();
     const auto step = recorder_.step();
     if (!step) return {};
     auto sequence = choose_planned(*step);
@@ -77,6 +78,18 @@ Done Ensemble::consider_plan() {
     adopt(make_spots(sequence));
     trace().timeline.end(activity);
     return {};
+}
+
+// There is a plan, and steps are seen beside it. When there were enough of them, the plan is left
+// for one that has them too. Names that come in another rhythm than the plan's will not fit into
+// any: so it takes twice as many steps each time.
+Done Ensemble::consider_growth() {
+    const auto step = recorder_.step();
+    if (!step) return {};
+    recorder_.restart_after_step();
+    if (choose_planned(*step).empty() || ++steps_beside_plan_ < steps_to_grow_) return {};
+    steps_to_grow_ = std::min(steps_to_grow_ * 2, most_steps_to_grow);
+    return leave_plan(false);
 }
 
 std::vector<Lane::Spot> Ensemble::make_spots(const std::vector<Sequenced>& sequence) const {
@@ -152,7 +165,7 @@ void Ensemble::want_to_leave() {
 }
 
 // The second half of a round in which somebody asked to leave the plan; see ensemble.hpp.
-Done Ensemble::leave_plan() {
+Done Ensemble::leave_plan(bool asked) {
     std::vector<Word> words(1 + (ledger_.size() + 63) / 64);
     {
         const Lock lock(mutex_);
@@ -193,7 +206,8 @@ Done Ensemble::leave_plan() {
         if ((words[1 + id / 64].mask >> (id % 64) & 1) != 0) ledger_.strike(id);
     }
     recorder_.restart();
-    plan_patience_ = std::min(plan_patience_ * 2, longest_plan_patience);
+    steps_beside_plan_ = 0;
+    if (asked) plan_patience_ = std::min(plan_patience_ * 2, longest_plan_patience);
     trace().counters.add_plan_broken();
     trace().timeline.mark("plan left", {-1, -1, -1, static_cast<std::int64_t>(lane_.epoch())});
     changed_.notify_all();

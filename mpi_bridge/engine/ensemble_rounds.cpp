@@ -189,7 +189,7 @@ Done Ensemble::round() {
         if (auto done = count_joined(); !done) return done;
     }
     if (report.asks(leaves_plan)) {
-        if (auto done = leave_plan(); !done) return done;
+        if (auto done = leave_plan(true); !done) return done;
     }
     if (report.asks(Status::asks_who)) {
         if (auto done = ask_who(); !done) return done;

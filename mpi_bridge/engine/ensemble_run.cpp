@@ -44,8 +44,10 @@ Done Ensemble::run_part(const Part& part) {
                                    {static_cast<std::int64_t>(entry->bytes), what.datatype});
         }
     }
-    const Done done = catching([&] { return run_agreed(part, entries, what); });
+    Done done = catching([&] { return run_agreed(part, entries, what); });
     const Lock lock(mutex_);
+    // What failed first explains more than what its end has broken here.
+    if (!done && failure_) done = tl::unexpected(*failure_);
     for (std::size_t at = 0; at < part.ids.size(); ++at) {
         const Ledger::Id id = part.ids[at];
         ledger_.executed(id, ++serial_);

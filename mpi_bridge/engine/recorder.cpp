@@ -23,6 +23,11 @@ std::optional<std::vector<Recorder::Execution>> Recorder::step() const {
     return current_;
 }
 
+void Recorder::restart_after_step() {
+    previous_ = std::exchange(in_current_, {});
+    current_.clear();
+}
+
 void Recorder::restart() {
     current_.clear();
     in_current_.clear();

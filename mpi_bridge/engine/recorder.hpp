@@ -26,6 +26,9 @@ class Recorder {
     // when nothing is under way that was agreed together with it.
     [[nodiscard]] std::optional<std::vector<Execution>> step() const;
 
+    // The step has been taken note of: the next one is seen when it has been executed too.
+    void restart_after_step();
+
     // Forgets all.
     void restart();
 
