@@ -15,6 +15,7 @@ Done Ensemble::run_ready(const std::vector<Ledger::Id>& ready) {
     }
     // All are submitted on all ranks, so no two of them depend on each other.
     std::vector<Sequenced> sequence;
+    sequence.reserve(ready.size());
     for (const Ledger::Id id : ready)
         sequence.push_back({id, &ledger_.at(id).descriptor, 1, 0});
     const std::size_t limit = host_.parts().settings.bucket_bytes;
