@@ -169,7 +169,7 @@ Done Ensemble::call(const mpib_operation& operation) {
     const Handle handle = handle_of(*index);
     tell(concerned);
     (void)await(lock, handle, 0);
-    const Done done = outcome_of(table_.at(*index));
+    Done done = outcome_of(table_.at(*index));
     give_free(*index);
     return done;
 }

@@ -106,6 +106,7 @@ TEST(EngineAllreduce, IsRightWhenThreadsOfEachRankSubmitInTheirOwnOrder) {
             tensors.fill(rank.rank(), step);
             std::vector<mpib_handle> handles(lengths.size());
             std::vector<std::thread> threads;
+            threads.reserve(threads_of_rank);
             for (int thread = 0; thread < threads_of_rank; ++thread) {
                 threads.emplace_back([&, thread] {
                     std::mt19937 random(
