@@ -53,7 +53,8 @@ typedef enum mpib_kind {
 
 /* The caller will wait for this operation at once: run it on the waiting thread, wake no other. */
 #define MPIB_WAITED_FOR 1u
-/* send and recv are CUDA device memory, used in the order of `stream`. */
+/* send and recv are CUDA device memory, used in the order of `stream`. Not supported yet: such an
+ * operation is MPIB_ERROR_INVALID_ARGUMENT. */
 #define MPIB_DEVICE 2u
 
 /* One operation. Zero what is not used; struct_bytes must be sizeof(mpib_operation). */
