@@ -21,7 +21,7 @@
  *    rank's wait returns MPIB_ERROR_MISMATCH, and the text names the tensor, the ranks and both
  *    values. The engine goes on; other names are not touched by it.
  *  - A lost peer or a passed deadline fails every operation in flight on every rank, and every
- * later one, within a bounded time; the text says which rank and which step.
+ *    later one, within a bounded time; the text says which rank and which step.
  *  - Buffers stay the caller's and must neither be written nor freed until the operation is done.
  */
 #ifndef MPI_BRIDGE_ENGINE_H
