@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training that goes on after a rank or a node was lost.
+
+A launcher ends the whole step when one of its ranks dies, so what survives is not a process but a
+file: `State.commit()` lets rank 0 write what the training needs to BATCHAI_ELASTIC_DIRECTORY.
+`batchai run` then starts a new step on the nodes that are left (or a requeue starts a new job), and
+`run` loads the file there before it calls the training function. Failures that end no process, such
+as a mismatch between ranks, are recovered from within the step, as Horovod does.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import pickle
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+from mpi_bridge.errors import PeerLostError
+
+from .exceptions import HorovodInternalError
+
+DIRECTORY_VARIABLE = "BATCHAI_ELASTIC_DIRECTORY"
+_FILE_NAME = "committed.pickle"
+_FORMAT = 1
+# Recoveries within a step that bring no new commit: then the failure is not a passing one.
+_FRUITLESS_RESETS = 2
+
+
+class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818 - Horovod's name
+    """The set of ranks is to change, and nothing is lost: go on from the present state.
+
+    Nothing here raises it, because the hosts of a step never change; a script may. With
+    `skip_sync`, the ranks' states are known to be equal.
+    """
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("the hosts of the job are to change")
+        self.skip_sync = skip_sync
+
+
+class State:
+    """What a training function needs to go on, kept equal on all ranks.
+
+    Subclasses say what that is with save, restore, sync, committed and adopt.
+    """
+
+    def __init__(
+        self, bcast_object: Callable[[Any], Any] | None, get_rank: Callable[[], int]
+    ) -> None:
+        self._bcast_object = bcast_object
+        self._rank = get_rank
+        self._reset_callbacks: list[Callable[[], None]] = []
+        self._commits = 0
+
+    def register_reset_callbacks(self, callbacks: list[Callable[[], None]]) -> None:
+        """Call these after each reset, when size() and rank() may have changed."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """Adapt to a changed set of ranks: reset() and then the registered callbacks."""
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def commit(self) -> None:
+        """Make the present state the one to come back to. Collective over all ranks.
+
+        When it returns on rank 0, the state is on disk, if the job is elastic.
+        """
+        self.save()
+        directory = os.environ.get(DIRECTORY_VARIABLE)
+        if directory:
+            committed = self.committed()
+            if self._rank() == 0:
+                _write(Path(directory) / _FILE_NAME, self._commits + 1, committed)
+        self._commits += 1
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Return: the hosts of a Slurm step stay the same as long as it runs."""
+
+    def load(self) -> bool:
+        """Take over what an earlier step committed; tell whether there was something.
+
+        For rank 0 alone; sync() hands it to the others.
+        """
+        directory = os.environ.get(DIRECTORY_VARIABLE)
+        found = _read(Path(directory) / _FILE_NAME) if directory else None
+        if found is None:
+            return False
+        self._commits = found["commits"]
+        self.adopt(found["state"])
+        return True
+
+    def save(self) -> None:
+        """Remember the present state in memory."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Go back to what save() remembered last."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Make the state of rank 0 that of all ranks. Collective."""
+        raise NotImplementedError
+
+    def committed(self) -> Any:
+        """Return what save() remembered, for a later process; must be picklable.
+
+        Called on all ranks, so it may be collective; rank 0's value is kept.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.committed()")
+
+    def adopt(self, committed: Any) -> None:
+        """Make what committed() returned in an earlier process the present and saved state."""
+        raise NotImplementedError(f"{type(self).__name__}.adopt()")
+
+    def reset(self) -> None:
+        """Hook for subclasses: the set of ranks may have changed."""
+
+
+class ObjectState(State):
+    """State of picklable attributes: ObjectState(broadcast_object, rank, epoch=0, batch=0)."""
+
+    def __init__(
+        self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], **kwargs: Any
+    ) -> None:
+        super().__init__(bcast_object, get_rank)
+        self._saved_state: dict[str, Any] = dict(kwargs)
+        self._set_attributes()
+        # The caller's own lists and dictionaries are not the ones to come back to.
+        self._saved_state = copy.deepcopy(self._saved_state)
+
+    def save(self) -> None:
+        """Remember the attributes' values."""
+        self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
+
+    def restore(self) -> None:
+        """Set the attributes to the remembered values."""
+        self._set_attributes()
+
+    def sync(self) -> None:
+        """Take the attributes of rank 0."""
+        present = {name: getattr(self, name) for name in self._saved_state}
+        self._saved_state = self._bcast_object(present)
+        self._set_attributes()
+
+    def committed(self) -> Any:
+        """Return the remembered values by name."""
+        return self._saved_state
+
+    def adopt(self, committed: Any) -> None:
+        """Take over committed()'s value."""
+        # An attribute that the script has got since keeps its first value.
+        self._saved_state.update(committed)
+        self._set_attributes()
+
+    def _set_attributes(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, copy.deepcopy(value))
+
+
+def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+    """Return `func(state, ...)` made elastic; `reset` leaves the job step and joins it again."""
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        if state._rank() == 0 and state.load():
+            print(f"elastic: goes on from commit {state._commits}", file=sys.stderr, flush=True)
+        state.sync()
+        fruitless, commits = 0, state._commits
+        while True:
+            try:
+                return func(state, *args, **kwargs)
+            except PeerLostError:
+                # The launcher ends this step; the next one goes on from the commit.
+                raise
+            except HorovodInternalError as error:
+                fruitless = fruitless + 1 if state._commits == commits else 1
+                if fruitless > _FRUITLESS_RESETS:
+                    raise
+                commits = state._commits
+                print(f"elastic: back to commit {commits}: {error}", file=sys.stderr, flush=True)
+                state.restore()
+                skip_sync = False
+            except HostsUpdatedInterrupt as interrupt:
+                skip_sync = interrupt.skip_sync
+            reset()
+            state.on_reset()
+            if not skip_sync:
+                state.sync()
+
+    return wrapper
+
+
+def _write(path: Path, commits: int, committed: Any) -> None:
+    """Replace the file in one step: a reader, at any time, finds one whole commit."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # Readable by the user alone: it is unpickled.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with open(descriptor, "wb") as stream:
+            content = {"format": _FORMAT, "commits": commits, "state": committed}
+            pickle.dump(content, stream, protocol=pickle.HIGHEST_PROTOCOL)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as stream:
+            found = pickle.load(stream)
+    except FileNotFoundError:
+        return None
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise HorovodInternalError(
+            f"{path} was not written by this version of horovod.common.elastic; "
+            "remove it to start afresh"
+        )
+    return found

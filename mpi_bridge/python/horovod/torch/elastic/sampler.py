@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A data sampler that knows what was seen when the set of ranks changes in mid-epoch."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Sized
+from itertools import cycle, islice
+from typing import Any
+
+import torch
+
+from ...common import basics
+
+
+class ElasticSampler(torch.utils.data.Sampler):
+    """Gives each rank an equal part of the data that nobody has processed in this epoch.
+
+    Use it with a DataLoader whose own shuffle is off, make it part of the TorchState, call
+    record_batch after each batch and set_epoch(epoch + 1) at the END of each epoch: setting the
+    epoch at its beginning would forget what was processed before the restart. Ranks whose number
+    does not divide the data see a few items a second time, so that all have equally many.
+    """
+
+    def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
+        self.dataset = dataset
+        self.shuffle = shuffle
+        self.seed = seed
+        self.epoch = 0
+        self.processed_indices: set[int] = set()
+        self.reset()
+
+    def reset(self) -> None:
+        """Share out again what is left, among the ranks that are there now."""
+        self.num_replicas = basics.size()
+        self.rank = basics.rank()
+        self.remaining_indices = [
+            index for index in range(len(self.dataset)) if index not in self.processed_indices
+        ]
+        if self.shuffle:
+            random.Random(self.seed + self.epoch).shuffle(self.remaining_indices)
+        self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+        padded = islice(cycle(self.remaining_indices), self.total_size)
+        self.indices = list(islice(padded, self.rank, None, self.num_replicas))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin another epoch, with everything unprocessed."""
+        self.epoch = epoch
+        self.processed_indices = set()
+        self.reset()
+
+    def record_batch(self, batch_idx: int, batch_size: int) -> None:
+        """Note that this rank has processed its batch number `batch_idx` since the last reset."""
+        self.record_indices(self.get_indices(batch_idx, batch_size))
+
+    def record_indices(self, indices: Iterable[int]) -> None:
+        """Note that these items of the dataset are processed."""
+        self.processed_indices.update(indices)
+
+    def get_indices(self, batch_idx: int, batch_size: int) -> list[int]:
+        """Return the items of this rank's batch number `batch_idx`."""
+        return self.indices[batch_idx * batch_size : (batch_idx + 1) * batch_size]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the epoch and what this rank knows to be processed in it."""
+        return {"epoch": self.epoch, "processed_indices": set(self.processed_indices)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over state_dict()'s value and share out the rest."""
+        self.epoch = state_dict["epoch"]
+        self.processed_indices = set(state_dict["processed_indices"])
+        self.reset()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices)
+
+    def __len__(self) -> int:
+        return self.num_samples

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elastic state of PyTorch models, optimizers and samplers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Callable
+
+import torch
+
+from ...common import basics
+from ...common.elastic import ObjectState
+from ..functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from .sampler import ElasticSampler
+
+
+class TorchState(ObjectState):
+    """State of a PyTorch training: TorchState(model=model, optimizer=optimizer, epoch=0, ...).
+
+    Keyword arguments that are modules, optimizers or ElasticSamplers are saved and synchronised by
+    their state_dict(); any other picklable object as it is.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        named = {"model": model, "optimizer": optimizer, **kwargs}
+        self._handlers: dict[str, _Handler] = {}
+        plain = {}
+        for name, value in named.items():
+            kind = _handler_for(value)
+            if kind is not None:
+                self._handlers[name] = kind(value)
+            elif name in kwargs:
+                plain[name] = value
+        super().__init__(bcast_object=broadcast_object, get_rank=basics.rank, **plain)
+        for name, handler in self._handlers.items():
+            super().__setattr__(name, handler.value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # A model that is put in place of another one is saved from now on.
+        handlers = self.__dict__.get("_handlers", {})
+        if name in handlers:
+            handlers[name] = type(handlers[name])(value)
+        super().__setattr__(name, value)
+
+    def save(self) -> None:
+        """Remember the present state in memory."""
+        for handler in self._handlers.values():
+            handler.save()
+        super().save()
+
+    def restore(self) -> None:
+        """Go back to what save() remembered."""
+        for handler in self._handlers.values():
+            handler.restore()
+        super().restore()
+
+    def sync(self) -> None:
+        """Take the state of rank 0, and remember it."""
+        for handler in self._handlers.values():
+            handler.sync()
+            handler.save()
+        super().sync()
+
+    def committed(self) -> Any:
+        """Return what save() remembered; collective where there is a sampler."""
+        handled = {name: handler.committed() for name, handler in self._handlers.items()}
+        return {"handled": handled, "plain": super().committed()}
+
+    def adopt(self, committed: Any) -> None:
+        """Take over committed()'s value."""
+        for name, saved in committed["handled"].items():
+            if name in self._handlers:
+                self._handlers[name].saved = saved
+                self._handlers[name].restore()
+        super().adopt(committed["plain"])
+
+    def reset(self) -> None:
+        """Share out the samplers' data anew."""
+        for handler in self._handlers.values():
+            handler.reset()
+
+
+class _Handler:
+    """Saves, restores and synchronises one value by its state_dict()."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.save()
+
+    def save(self) -> None:
+        self.saved = copy.deepcopy(self.value.state_dict())
+
+    def restore(self) -> None:
+        # load_state_dict may keep what it is given.
+        self.value.load_state_dict(copy.deepcopy(self.saved))
+
+    def committed(self) -> Any:
+        return self.saved
+
+    def sync(self) -> None:
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Adapt to a changed set of ranks."""
+
+
+class _ModelHandler(_Handler):
+    def sync(self) -> None:
+        broadcast_parameters(self.value.state_dict(), root_rank=0)
+
+
+class _OptimizerHandler(_Handler):
+    def sync(self) -> None:
+        broadcast_optimizer_state(self.value, root_rank=0)
+
+
+class _SamplerHandler(_Handler):
+    """What is processed is what any rank has processed: each knows of its own part only."""
+
+    def committed(self) -> Any:
+        return {**self.saved, "processed_indices": _union(self.saved["processed_indices"])}
+
+    def sync(self) -> None:
+        state = self.value.state_dict()
+        state["processed_indices"] = _union(state["processed_indices"])
+        self.value.load_state_dict(broadcast_object(state, root_rank=0))
+
+    def reset(self) -> None:
+        self.value.reset()
+
+
+def _union(mine: set[int]) -> set[int]:
+    return set().union(*allgather_object(mine))
+
+
+def _handler_for(value: Any) -> Callable[[Any], _Handler] | None:
+    if isinstance(value, torch.nn.Module):
+        return _ModelHandler
+    if isinstance(value, torch.optim.Optimizer):
+        return _OptimizerHandler
+    if isinstance(value, ElasticSampler):
+        return _SamplerHandler
+    return None
