@@ -8,8 +8,12 @@ buffers, arrays and tensors::
     mpi_bridge.init()
     x = numpy.full(4, mpi_bridge.rank(), "f4")
     mpi_bridge.allreduce(x, op=mpi_bridge.Op.AVERAGE)
+
+The functions here block and are matched by the order of calls; those of mpi_bridge.engine are
+asynchronous and matched by name.
 """
 
+from . import engine, process_sets
 from .buffer import Buffer, buffer_of, writable_buffer_of
 from .collectives import (
     allgather,
@@ -79,12 +83,14 @@ __all__ = [
     "buffer_of",
     "cross_rank",
     "cross_size",
+    "engine",
     "gather_integers",
     "init",
     "is_homogeneous",
     "is_initialized",
     "local_rank",
     "local_size",
+    "process_sets",
     "rank",
     "reduce_scatter",
     "set_timeout",

@@ -4,7 +4,7 @@
 Understood: torch tensors, numpy arrays, objects with the buffer protocol (bytes, bytearray,
 memoryview, array.array), and DLPack objects as read-only sources. The elements
 must be contiguous, in row-major order and in host memory; anything else is refused, because a
-hidden copy of a receive buffer would lose the result.
+hidden copy of a receive buffer would lose the result. Only the engine takes CUDA tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DLPACK_HOST = 1  # kDLCPU
 
 @dataclass(frozen=True)
 class Buffer:
-    """A contiguous range of host memory. `owner` keeps it alive as long as this value lives."""
+    """A contiguous range of memory. `owner` keeps it alive as long as this value lives."""
 
     address: int
     nbytes: int
@@ -31,6 +31,7 @@ class Buffer:
     datatype: DataType | None  # None: can be moved, not reduced
     readonly: bool
     owner: Any
+    on_device: bool = False  # CUDA memory; the address means nothing to the processor
 
     @property
     def count(self) -> int:
@@ -104,8 +105,9 @@ def _refuse(source: Any, reason: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"cannot use this {_describe(source)} as a buffer: {reason}")
 
 
-def _from_torch(tensor: Any) -> Buffer:
-    if tensor.device.type != "cpu":
+def _from_torch(tensor: Any, allow_device: bool) -> Buffer:
+    on_device = tensor.device.type == "cuda" and allow_device
+    if tensor.device.type != "cpu" and not on_device:
         raise _refuse(tensor, f"it lies on {tensor.device}; buffers are host memory")
     if not tensor.is_contiguous():
         raise _refuse(tensor, "it is not contiguous; pass tensor.contiguous()")
@@ -118,6 +120,7 @@ def _from_torch(tensor: Any) -> Buffer:
         datatype=datatype.from_name(name),
         readonly=False,
         owner=tensor,
+        on_device=on_device,
     )
 
 
@@ -195,12 +198,12 @@ def _is_torch_tensor(source: Any) -> bool:
     return hasattr(source, "data_ptr") and hasattr(source, "element_size")
 
 
-def buffer_of(source: Any) -> Buffer:
-    """Return the memory of `source` for reading."""
+def buffer_of(source: Any, allow_device: bool = False) -> Buffer:
+    """Return the memory of `source` for reading; that of a CUDA tensor only if it is allowed."""
     if isinstance(source, Buffer):
         return source
     if _is_torch_tensor(source):
-        return _from_torch(source)
+        return _from_torch(source, allow_device)
     if _is_numpy_array(source):
         return _from_numpy(source)
     try:
@@ -214,9 +217,9 @@ def buffer_of(source: Any) -> Buffer:
     return _from_buffer_protocol(source)
 
 
-def writable_buffer_of(source: Any) -> Buffer:
+def writable_buffer_of(source: Any, allow_device: bool = False) -> Buffer:
     """Return the memory of `source` for writing; refuse read-only objects."""
-    buffer = buffer_of(source)
+    buffer = buffer_of(source, allow_device)
     if buffer.readonly:
         raise _refuse(source, "it is read-only")
     return buffer

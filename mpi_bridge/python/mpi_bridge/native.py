@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C functions of mpi_bridge.h with their types, and the way from a status to an exception.
+"""The C functions of mpi_bridge.h and mpi_bridge_engine.h, and the way from status to exception.
 
 The library is loaded on first use, so that importing this package needs no native code. Calls
 release the interpreter lock while they wait for other ranks.
@@ -18,6 +18,8 @@ _SIZE = ctypes.c_size_t
 _POINTER = ctypes.c_void_p
 _SIZES = ctypes.POINTER(ctypes.c_size_t)
 _INT = ctypes.c_int
+_INTS = ctypes.POINTER(ctypes.c_int)
+_HANDLE = ctypes.c_int64
 
 # Function name: its argument types. All of these return an mpib_status.
 _STATUS_FUNCTIONS = {
@@ -32,32 +34,49 @@ _STATUS_FUNCTIONS = {
     "mpib_alltoallv": [_POINTER, _SIZES, _SIZES, _POINTER, _SIZES, _SIZES],
     "mpib_barrier": [],
     "mpib_set_timeout": [ctypes.c_double],
+    "mpib_submit": [_POINTER, _POINTER],
+    "mpib_wait": [_HANDLE, ctypes.c_double],
+    "mpib_get_result": [_HANDLE, _POINTER],
+    "mpib_release": [_HANDLE],
+    "mpib_call": [_POINTER],
+    "mpib_join": [_POINTER],
+    "mpib_process_set_add": [_INTS, _INT, _POINTER],
+    "mpib_process_set_remove": [_INT],
+    "mpib_timeline_start": [ctypes.c_char_p],
+    "mpib_timeline_stop": [],
+    "mpib_read_counters": [_POINTER],
 }
 
-_INT_FUNCTIONS = (
-    "mpib_initialized",
-    "mpib_rank",
-    "mpib_size",
-    "mpib_local_rank",
-    "mpib_local_size",
-    "mpib_cross_rank",
-    "mpib_cross_size",
-    "mpib_is_homogeneous",
-)
+# These return a number.
+_INT_FUNCTIONS = {
+    "mpib_initialized": [],
+    "mpib_rank": [],
+    "mpib_size": [],
+    "mpib_local_rank": [],
+    "mpib_local_size": [],
+    "mpib_cross_rank": [],
+    "mpib_cross_size": [],
+    "mpib_is_homogeneous": [],
+    "mpib_poll": [_HANDLE],
+    "mpib_process_set_rank": [_INT],
+    "mpib_process_set_size": [_INT],
+    "mpib_process_set_ranks": [_INT, _INTS, _INT],
+    "mpib_process_set_ids": [_INTS, _INT],
+}
 
 
 @functools.cache
 def functions() -> ctypes.CDLL:
     """Return the loaded library with every function's types set."""
     loaded = library.load(Path(__file__).resolve().parent)
-    for name, argument_types in _STATUS_FUNCTIONS.items():
+    for name, argument_types in {**_STATUS_FUNCTIONS, **_INT_FUNCTIONS}.items():
         function = getattr(loaded, name)
         function.argtypes = argument_types
         function.restype = _INT
-    for name in _INT_FUNCTIONS:
-        function = getattr(loaded, name)
-        function.argtypes = []
-        function.restype = _INT
+    loaded.mpib_alloc.argtypes = [_SIZE]
+    loaded.mpib_alloc.restype = _POINTER
+    loaded.mpib_free.argtypes = [_POINTER]
+    loaded.mpib_free.restype = None
     loaded.mpib_last_error.argtypes = []
     loaded.mpib_last_error.restype = ctypes.c_char_p
     loaded.mpib_status_name.argtypes = [_INT]

@@ -11,6 +11,7 @@ from . import native
 from .errors import NotInitializedError
 
 _exit_hooks_installed = False
+_session = 0
 
 
 def init() -> None:
@@ -20,8 +21,15 @@ def init() -> None:
 
 
 def shutdown() -> None:
-    """Leave the job step. Not a barrier; a second call does nothing."""
+    """Leave the job step. Not a barrier; a second call does nothing. init() may follow."""
+    global _session
+    _session += 1
     native.call("mpib_finalize")
+
+
+def session() -> int:
+    """Return a number that changes with each shutdown(): handles of another one are void."""
+    return _session
 
 
 def is_initialized() -> bool:

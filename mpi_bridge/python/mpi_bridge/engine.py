@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named, asynchronous operations: the functions of mpi_bridge_engine.h.
+
+Operations are matched among the ranks by name, not by the order of calls, so any thread may submit
+in any order. What is submitted again under the same name each step is planned by the engine and
+then runs without negotiation. The interpreter lock is released in every call, and a wait in the
+main thread looks for signals twice a second.
+
+Buffers are anything that buffer_of() understands; a Handle keeps them alive until the operation
+is done. CUDA tensors need a library that supports device memory; `stream` is then the number of
+the cudaStream_t whose order they follow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import native, world
+from .buffer import Buffer, buffer_of, writable_buffer_of
+from .datatype import DataType, Op
+from .errors import CollectiveTimeoutError, InvalidArgumentError
+
+WORLD = 0
+"""The process set of all ranks."""
+
+_WAITED_FOR = 1
+_DEVICE = 2
+_SLICE_SECONDS = 0.5  # of a wait, between two looks for signals
+
+
+class Kind(enum.IntEnum):
+    """What an operation does."""
+
+    ALLREDUCE = 0
+    ALLGATHER = 1
+    BROADCAST = 2
+    REDUCE_SCATTER = 3
+    ALLTOALL = 4
+    REDUCE = 5
+    BARRIER = 6
+    JOIN = 7
+
+
+_REDUCING = (Kind.ALLREDUCE, Kind.REDUCE_SCATTER, Kind.REDUCE)
+# Their first dimension is cut or joined, so it must be there.
+_BY_ROWS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLTOALL)
+
+
+class _Operation(ctypes.Structure):
+    _fields_ = (
+        ("struct_bytes", ctypes.c_size_t),
+        ("kind", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("send", ctypes.c_void_p),
+        ("recv", ctypes.c_void_p),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("dimensions", ctypes.c_int),
+        ("datatype", ctypes.c_int),
+        ("op", ctypes.c_int),
+        ("root", ctypes.c_int),
+        ("prescale", ctypes.c_double),
+        ("postscale", ctypes.c_double),
+        ("splits", ctypes.POINTER(ctypes.c_int64)),
+        ("process_set", ctypes.c_int),
+        ("group", ctypes.c_char_p),
+        ("group_size", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+    )
+
+
+class _Result(ctypes.Structure):
+    _fields_ = (
+        ("struct_bytes", ctypes.c_size_t),
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("rows", ctypes.c_int64),
+        ("received_rows", ctypes.POINTER(ctypes.c_int64)),
+        ("members", ctypes.c_int),
+        ("last_joined", ctypes.c_int),
+    )
+
+
+class _Counters(ctypes.Structure):
+    _by_kind = ("operations", "failures", "bytes", "collectives", "bus_bytes")
+    _fields_ = (
+        ("struct_bytes", ctypes.c_size_t),
+        *((name, ctypes.c_uint64 * len(Kind)) for name in _by_kind),
+        ("transfer_nanoseconds", ctypes.c_uint64 * len(Kind)),
+        ("queued_nanoseconds", ctypes.c_uint64),
+        ("negotiation_nanoseconds", ctypes.c_uint64),
+        ("pack_nanoseconds", ctypes.c_uint64),
+        ("unpack_nanoseconds", ctypes.c_uint64),
+        ("negotiation_rounds", ctypes.c_uint64),
+        ("planned_buckets", ctypes.c_uint64),
+        ("plans_made", ctypes.c_uint64),
+        ("plans_broken", ctypes.c_uint64),
+    )
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an operation left behind.
+
+    `address` and `nbytes` are the receive buffer, or memory of the engine where none was given;
+    that is gone when the handle is released, so copy it out first.
+    """
+
+    address: int
+    nbytes: int
+    rows: int  # length of the first dimension
+    received_rows: tuple[int, ...]  # allgather, alltoall: from each member of the set
+    last_joined: int  # join: the rank that joined last; else -1
+
+    def copy_to(self, target: Any) -> None:
+        """Copy the data into a buffer of the same length."""
+        buffer = writable_buffer_of(target)
+        if buffer.nbytes != self.nbytes:
+            raise InvalidArgumentError(
+                f"the result has {self.nbytes} bytes, the target {buffer.nbytes}"
+            )
+        if self.nbytes and buffer.address != self.address:
+            ctypes.memmove(buffer.address, self.address, self.nbytes)
+
+    def tobytes(self) -> bytes:
+        """Return a copy of the data."""
+        return ctypes.string_at(self.address, self.nbytes) if self.nbytes else b""
+
+
+class Handle:
+    """An operation in flight. Its name is in use, and its buffers are kept, until release().
+
+    A handle that is forgotten is released with the object, which waits for the operation.
+    """
+
+    __slots__ = ("__weakref__", "_kept", "_number", "_session")
+
+    def __init__(self, number: int, kept: tuple[Any, ...]) -> None:
+        self._number = number
+        self._kept = kept
+        self._session = world.session()
+
+    def _live_number(self) -> int:
+        if self._number == 0 or self._session != world.session():
+            raise InvalidArgumentError("this operation is released, or from before shutdown()")
+        return self._number
+
+    def poll(self) -> bool:
+        """Tell whether the operation is done, well or not."""
+        state = native.functions().mpib_poll(self._live_number())
+        if state < 0:
+            raise InvalidArgumentError("the engine does not know this operation")
+        return state == 1
+
+    def wait(self, seconds: float = 0.0) -> Result:
+        """Wait until the operation is done; raise its error if it failed.
+
+        `seconds` > 0 bounds the wait: CollectiveTimeoutError is raised, and the operation goes on.
+        """
+        number = self._live_number()
+        left = seconds if seconds > 0 else math.inf
+        while True:
+            try:
+                native.call("mpib_wait", number, min(left, _SLICE_SECONDS))
+            except CollectiveTimeoutError:
+                left -= _SLICE_SECONDS
+                # Either this slice of the wait is over or the operation itself ran out of time.
+                if left <= 0 or native.functions().mpib_poll(number) != 0:
+                    raise
+                continue
+            return self._result(number)
+
+    def _result(self, number: int) -> Result:
+        found = _Result(struct_bytes=ctypes.sizeof(_Result))
+        native.call("mpib_get_result", number, ctypes.byref(found))
+        return Result(
+            address=found.data or 0,
+            nbytes=found.bytes,
+            rows=found.rows,
+            received_rows=tuple(found.received_rows[: found.members])
+            if found.received_rows
+            else (),
+            last_joined=found.last_joined,
+        )
+
+    def release(self) -> None:
+        """Give the name and the buffers back; wait first if the operation is not done."""
+        number, self._number = self._number, 0
+        if number and self._session == world.session():
+            native.call("mpib_release", number)
+        self._kept = ()
+
+    def __del__(self) -> None:
+        number, self._number = getattr(self, "_number", 0), 0
+        if number and self._session == world.session():
+            native.functions().mpib_release(number)
+
+
+def _numbers(values: Sequence[int] | None) -> Any:
+    return None if values is None else (ctypes.c_int64 * len(values))(*values)
+
+
+def _shape_of(source: Any, buffer: Buffer) -> tuple[int, ...]:
+    shape = getattr(source, "shape", None)
+    # TensorFlow's shapes and others of their own kind say nothing about plain memory.
+    if isinstance(shape, tuple) and math.prod(shape) == buffer.count:
+        return tuple(shape)
+    return (buffer.count,)
+
+
+def _layout(
+    kind: Kind, source: Any, buffer: Buffer, shape: Sequence[int] | None
+) -> tuple[tuple[int, ...], DataType]:
+    """Return the shape and the element type to submit; opaque elements travel as bytes."""
+    lengths = _shape_of(source, buffer) if shape is None else tuple(shape)
+    if not lengths and kind in _BY_ROWS:
+        lengths = (1,)
+    if buffer.datatype is not None:
+        return lengths, buffer.datatype
+    if kind in _REDUCING:
+        names = ", ".join(datatype.name.lower() for datatype in DataType)
+        raise InvalidArgumentError(f"this element type cannot be reduced; these can: {names}")
+    return (*lengths, buffer.itemsize), DataType.UINT8
+
+
+def _require_capacity(kind: Kind, send: Buffer, recv: Buffer, is_same_length: bool) -> None:
+    if is_same_length and send.nbytes != recv.nbytes:
+        raise InvalidArgumentError(
+            f"{kind.name.lower()}: send has {send.nbytes} bytes, recv {recv.nbytes}"
+        )
+    if kind in _REDUCING and send.datatype != recv.datatype:
+        raise InvalidArgumentError(f"{kind.name.lower()}: send and recv differ in type")
+
+
+def _describe(
+    kind: Kind | int,
+    send: Any,
+    recv: Any,
+    *,
+    name: str | None,
+    op: Op,
+    root: int,
+    prescale: float,
+    postscale: float,
+    splits: Sequence[int] | None,
+    process_set: int,
+    group: str | None,
+    group_size: int,
+    waited_for: bool,
+    shape: Sequence[int] | None,
+    stream: int | None,
+) -> tuple[_Operation, tuple[Any, ...]]:
+    """Return the C struct, and what must live until the operation is done."""
+    kind = Kind(kind)
+    operation = _Operation(struct_bytes=ctypes.sizeof(_Operation), kind=kind)
+    operation.name = name.encode() if name is not None else None
+    operation.process_set = process_set
+    operation.root = root
+    operation.op = op
+    operation.flags = _WAITED_FOR if waited_for else 0
+    if prescale == 0 or postscale == 0:
+        raise InvalidArgumentError("a scale factor of 0 would make every result 0")
+    operation.prescale, operation.postscale = prescale, postscale
+    if group is not None:
+        operation.group, operation.group_size = group.encode(), group_size
+    kept: list[Any] = []
+    if send is not None:
+        source = buffer_of(send, allow_device=True)
+        lengths, datatype = _layout(kind, send, source, shape)
+        operation.send = source.address or None
+        operation.shape, operation.dimensions = _numbers(lengths), len(lengths)
+        operation.datatype = datatype
+        kept.append(source)
+        if source.on_device:
+            operation.flags |= _DEVICE
+            operation.stream = stream
+    if recv is not None:
+        target = writable_buffer_of(recv, allow_device=True)
+        if send is not None:
+            _require_capacity(kind, source, target, kind in (Kind.ALLREDUCE, Kind.BROADCAST))
+        operation.recv = target.address or None
+        kept.append(target)
+    if splits is not None:
+        if len(splits) != _members(process_set):
+            raise InvalidArgumentError(
+                f"{len(splits)} splits for a process set of {_members(process_set)} ranks"
+            )
+        operation.splits = _numbers(splits)
+    return operation, tuple(kept)
+
+
+def _members(process_set: int) -> int:
+    return native.functions().mpib_process_set_size(process_set)
+
+
+def submit(
+    kind: Kind | int,
+    send: Any,
+    recv: Any = None,
+    *,
+    name: str | None = None,
+    op: Op = Op.SUM,
+    root: int = 0,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    splits: Sequence[int] | None = None,
+    process_set: int = WORLD,
+    group: str | None = None,
+    group_size: int = 0,
+    waited_for: bool = False,
+    shape: Sequence[int] | None = None,
+    stream: int | None = None,
+) -> Handle:
+    """Hand an operation to the engine and return at once.
+
+    `recv` may be `send` (allreduce, broadcast, reduce: in place). Without `recv` allgather,
+    alltoall and reduce_scatter put the result into memory of the engine, whose length only the
+    Result tells. `name` None: "<kind>.noname.<n>". `root` is a rank of the job, also in a process
+    set. Operations of the same `group` run together once `group_size` of them are submitted
+    everywhere. `waited_for`: the caller will wait at once.
+    """
+    operation, kept = _describe(
+        kind,
+        send,
+        recv,
+        name=name,
+        op=op,
+        root=root,
+        prescale=prescale,
+        postscale=postscale,
+        splits=splits,
+        process_set=process_set,
+        group=group,
+        group_size=group_size,
+        waited_for=waited_for,
+        shape=shape,
+        stream=stream,
+    )
+    number = ctypes.c_int64()
+    native.call("mpib_submit", ctypes.byref(operation), ctypes.byref(number))
+    return Handle(number.value, kept)
+
+
+def call(
+    kind: Kind | int,
+    send: Any,
+    recv: Any,
+    *,
+    name: str | None = None,
+    op: Op = Op.SUM,
+    root: int = 0,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    splits: Sequence[int] | None = None,
+    process_set: int = WORLD,
+    shape: Sequence[int] | None = None,
+    stream: int | None = None,
+) -> None:
+    """Submit, wait and release in one native call: the quick way for small vectors.
+
+    `recv` must be given. Signals are looked at only when it returns.
+    """
+    operation, _kept = _describe(
+        kind,
+        send,
+        recv,
+        name=name,
+        op=op,
+        root=root,
+        prescale=prescale,
+        postscale=postscale,
+        splits=splits,
+        process_set=process_set,
+        group=None,
+        group_size=0,
+        waited_for=True,
+        shape=shape,
+        stream=stream,
+    )
+    native.call("mpib_call", ctypes.byref(operation))
+
+
+def barrier(process_set: int = WORLD) -> None:
+    """Return after every member of the process set has entered it."""
+    handle = submit(Kind.BARRIER, None, process_set=process_set, waited_for=True)
+    handle.wait()
+    handle.release()
+
+
+def join() -> int:
+    """Say that this rank has no more data, and wait for all others; return who came last.
+
+    Until then this rank takes part in the allreduces of the others with zeros.
+    """
+    last = ctypes.c_int(-1)
+    native.call("mpib_join", ctypes.byref(last))
+    return last.value
+
+
+def timeline_start(path: str) -> None:
+    """Write a timeline (Chrome trace format) of this rank to PATH.RANK.json from now on."""
+    native.call("mpib_timeline_start", str(path).encode())
+
+
+def timeline_stop() -> None:
+    """Complete the timeline's file; nothing happens if none is written."""
+    native.call("mpib_timeline_stop")
+
+
+def counters() -> dict[str, Any]:
+    """Return what this rank has done since init().
+
+    "operations", "failures", "bytes", "collectives", "bus_bytes" and "transfer_nanoseconds" are
+    dictionaries by kind ("allreduce", ...); the others are numbers.
+    """
+    found = _Counters(struct_bytes=ctypes.sizeof(_Counters))
+    native.call("mpib_read_counters", ctypes.byref(found))
+    result: dict[str, Any] = {}
+    for name, _ in _Counters._fields_[1:]:
+        value = getattr(found, name)
+        if isinstance(value, int):
+            result[name] = value
+        else:
+            result[name] = {kind.name.lower(): value[kind] for kind in Kind}
+    return result
