@@ -7,7 +7,7 @@ import atexit
 import sys
 from types import TracebackType
 
-from . import native
+from . import memory, native
 from .errors import NotInitializedError
 
 _exit_hooks_installed = False
@@ -24,7 +24,7 @@ def shutdown() -> None:
     """Leave the job step. Not a barrier; a second call does nothing. init() may follow."""
     global _session
     _session += 1
-    native.call("mpib_finalize")
+    memory.keep_beyond(lambda: native.call("mpib_finalize"))
 
 
 def session() -> int:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joining and leaving the job, where a rank is, and what this build can do."""
+"""Joining and leaving the job, where a rank is, what this build can do, and the timeline."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from mpi_bridge import world
+from mpi_bridge import engine, world
 from mpi_bridge.world import (
     cross_rank,
     cross_size,
@@ -14,33 +15,68 @@ from mpi_bridge.world import (
     local_rank,
     local_size,
     rank,
-    shutdown,
     size,
 )
 
-from .unsupported import not_supported, unsupported_function
+from . import environment, handles
+from .process_sets import ProcessSet, register_at_init
+from .unsupported import not_supported
 
 
-def init(comm: Any = None, process_sets: Any = None) -> None:
-    """Join the job step; a second call does nothing.
+def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
+    """Join the job step; a second call does nothing but register further process sets.
 
-    `comm` may be None or the list of all ranks. Subsets of ranks, communicators of mpi4py and
-    process sets are not supported yet.
+    `comm` may be None or the list of all ranks; a communicator of mpi4py is refused, because ranks
+    are wired by PMIx and not by MPI. `process_sets` may be a list of sets to register, the same on
+    all ranks, or "dynamic": sets can be added later, which is always so here.
     """
-    if process_sets:
-        raise not_supported("init(process_sets=...)", "leave it out")
-    if comm is not None and not isinstance(comm, (list, tuple, range)):
+    if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
+        raise ValueError(f'process_sets={process_sets!r}: give a list of ProcessSet or "dynamic"')
+    if comm is not None and (isinstance(comm, str) or not isinstance(comm, (Sequence, range))):
         raise not_supported(
-            f"init(comm={type(comm).__name__})", "ranks are wired by PMIx, not by MPI; leave it out"
+            f"init(comm={type(comm).__name__})",
+            "ranks are wired by PMIx, not by MPI; leave comm out",
         )
+    environment.apply()
+    if not is_initialized():
+        handles.forget_names()
     world.init()
-    if comm and sorted(comm) != list(range(world.size())):
-        raise not_supported("init(comm=...) with a part of the ranks", "leave it out")
+    environment.say_what_has_no_meaning(world.rank())
+    if comm and list(comm) != list(range(world.size())):
+        raise not_supported(
+            "init(comm=...) with a part of the ranks, or in another order",
+            f"leave it out: all {world.size()} ranks join, and a ProcessSet can be a part of them",
+        )
+    if process_sets and not isinstance(process_sets, str):
+        register_at_init(process_sets)
+
+
+def shutdown() -> None:
+    """Leave the job step; a second call does nothing. init() may follow, on all ranks."""
+    world.shutdown()
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Write a timeline of this rank to FILE_PATH.RANK.json from now on.
+
+    `mark_cycles` is accepted and does nothing: there are no cycles.
+    """
+    engine.timeline_start(file_path)
+
+
+def stop_timeline() -> None:
+    """Complete the timeline's file."""
+    engine.timeline_stop()
 
 
 def mpi_threads_supported() -> bool:
-    """Return True: any thread may call, and calls are serialised inside."""
+    """Return True: any thread may call."""
     return True
+
+
+def nccl_built() -> int:
+    """Return the version code of NCCL, 0 where it is not used."""
+    return 0
 
 
 def _absent() -> bool:
@@ -49,10 +85,7 @@ def _absent() -> bool:
 
 
 mpi_enabled = mpi_built = gloo_enabled = gloo_built = _absent
-nccl_built = ddl_built = ccl_built = cuda_built = rocm_built = _absent
-
-start_timeline = unsupported_function("start_timeline")
-stop_timeline = unsupported_function("stop_timeline")
+ddl_built = ccl_built = cuda_built = rocm_built = _absent
 
 __all__ = [
     "ccl_built",

@@ -1,47 +1,163 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process sets: only the one of all ranks exists yet."""
+"""Process sets: subsets of the ranks that have collectives of their own.
+
+They are made by init(process_sets=[...]) or at any time by add_process_set(), which all ranks of
+the job must call alike. Horovod wants HOROVOD_DYNAMIC_PROCESS_SETS for the latter; here it is
+always possible.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mpi_bridge import world
+from mpi_bridge import InvalidArgumentError, world
+from mpi_bridge import process_sets as native
 
-from .unsupported import not_supported, unsupported_function
+from .unsupported import not_supported
 
 
 class ProcessSet:
-    """A subset of ranks. Only global_process_set can be used yet."""
+    """Some of the ranks. Until it is registered, it has neither number nor size."""
 
-    def __init__(self, ranks_or_comm: Any) -> None:
-        raise not_supported("ProcessSet", "use global_process_set, which holds all ranks")
+    def __init__(self, ranks_or_comm: Iterable[int]) -> None:
+        if hasattr(ranks_or_comm, "Get_rank"):
+            raise not_supported(
+                "a ProcessSet of an MPI communicator", "give the list of ranks; there is no MPI"
+            )
+        self.ranks: list[int] = sorted(int(rank) for rank in ranks_or_comm)
+        self._number: int | None = None
+        self._session = -1
+
+    @property
+    def process_set_id(self) -> int | None:
+        """The number of the set, None before it is registered and after it is removed."""
+        return self._number if self._session == world.session() else None
+
+    def _register(self, number: int | None) -> None:
+        self._number, self._session = number, world.session()
+
+    def rank(self) -> int | None:
+        """Return this process's number in the set; None when it is not registered."""
+        number = self.process_set_id
+        if number is None:
+            return None
+        found = native.rank(number)
+        if found < 0:
+            raise ValueError(f"rank {world.rank()} is not in {self}")
+        return found
+
+    def size(self) -> int | None:
+        """Return the number of ranks in the set; None when it is not registered."""
+        return None if self.process_set_id is None else len(self.ranks)
+
+    def included(self) -> bool | None:
+        """Tell whether this process is in the set; None when it is not registered."""
+        return None if self.process_set_id is None else world.rank() in self.ranks
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProcessSet) and self.ranks == other.ranks
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.ranks))
+
+    def __repr__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
 
 
-class _GlobalProcessSet:
-    process_set_id = 0
+class _GlobalProcessSet(ProcessSet):
+    """All ranks."""
+
+    def __init__(self) -> None:
+        self._number, self._session = 0, 0
+
+    @property
+    def process_set_id(self) -> int:
+        """Always 0."""
+        return 0
+
+    @property
+    def ranks(self) -> list[int]:  # type: ignore[override]
+        """The ranks of the job."""
+        return list(range(world.size()))
 
     def rank(self) -> int:
-        """Return this process's number in the set."""
+        """Return this process's number among all."""
         return world.rank()
 
     def size(self) -> int:
-        """Return the number of ranks in the set."""
+        """Return the number of all ranks."""
         return world.size()
 
     def included(self) -> bool:
-        """Tell whether this process is in the set."""
+        """Return True."""
         return True
 
-    @property
-    def ranks(self) -> list[int]:
-        """The ranks of the set."""
-        return list(range(world.size()))
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "global_process_set"
 
 
 global_process_set = _GlobalProcessSet()
 
-add_process_set = unsupported_function("add_process_set", "use global_process_set")
-remove_process_set = unsupported_function("remove_process_set", "use global_process_set")
+
+def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+    """Collective over all ranks of the job: register a set of ranks and return it."""
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    if process_set.process_set_id is not None:
+        raise ValueError(f"{process_set} is registered already")
+    process_set._register(native.add(process_set.ranks))
+    return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Collective over all ranks of the job: end a set; False if it was not registered."""
+    number = process_set.process_set_id
+    if number is None:
+        return False
+    if number == 0:
+        raise ValueError("the set of all ranks cannot be removed")
+    native.remove(number)
+    process_set._register(None)
+    return True
+
+
+def register_at_init(process_sets: Iterable[ProcessSet]) -> None:
+    """Collective over all ranks of the job: register those sets that are not yet.
+
+    One that holds all ranks stands for the global set.
+    """
+    for process_set in process_sets:
+        if process_set.process_set_id is not None:
+            continue
+        if process_set.ranks == global_process_set.ranks:
+            process_set._register(0)
+        else:
+            add_process_set(process_set)
+
+
+def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
+    """Return the ranks of every registered set, by its number."""
+    return {number: native.ranks(number) for number in native.ids()}
+
+
+def number_of(process_set: ProcessSet) -> int:
+    """Return the number to submit with; an error if the set cannot be used by this rank."""
+    number = process_set.process_set_id
+    if number is None:
+        raise InvalidArgumentError(
+            f"{process_set} is not registered; call add_process_set() on all ranks, "
+            "or name it in init(process_sets=...)"
+        )
+    if number != 0 and not process_set.included():
+        raise InvalidArgumentError(f"rank {world.rank()} is not in {process_set}")
+    return number
 
 
 def require_global(process_set: Any) -> None:

@@ -31,14 +31,14 @@ Product = ReduceOp.PRODUCT
 _NATIVE = {Average: Op.AVERAGE, Sum: Op.SUM, Min: Op.MIN, Max: Op.MAX, Product: Op.PRODUCT}
 
 
-def resolve(op: int | None, average: bool | None = None) -> ReduceOp:
+def resolve(op: int | None, average: bool | None = None, allow_adasum: bool = False) -> ReduceOp:
     """Return the operation meant by `op` and the deprecated `average`; the default is Average."""
     if op is not None and average is not None:
         raise ValueError("give op or the deprecated average, not both")
     if average is not None:
         return Average if average else Sum
     chosen = Average if op is None else ReduceOp(op)
-    if chosen is Adasum:
+    if chosen is Adasum and not allow_adasum:
         raise not_supported("op=Adasum", "use Average or Sum")
     return chosen
 

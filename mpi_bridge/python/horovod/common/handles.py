@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers that asynchronous functions return, and what is behind them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from typing import Any, Callable, Protocol
+
+from mpi_bridge import engine
+
+
+class Pending(Protocol):
+    """Something in flight."""
+
+    def poll(self) -> bool:
+        """Tell whether finish() would return at once."""
+
+    def finish(self) -> Any:
+        """Wait and return the result, or raise. Called once."""
+
+
+class Submitted:
+    """One operation of the engine. `complete` makes the result of what it left behind."""
+
+    def __init__(self, handle: engine.Handle, complete: Callable[[engine.Result], Any]) -> None:
+        self._handle = handle
+        self._complete = complete
+
+    def poll(self) -> bool:
+        """Tell whether the operation is done."""
+        return self._handle.poll()
+
+    def finish(self) -> Any:
+        """Wait for the operation and return its result."""
+        try:
+            return self._complete(self._handle.wait())
+        finally:
+            self._handle.release()
+
+
+class Together:
+    """Several of them behind one number; the result is the list of theirs."""
+
+    def __init__(self, members: Sequence[Pending]) -> None:
+        self._members = members
+
+    def poll(self) -> bool:
+        """Tell whether all are done."""
+        return all(member.poll() for member in self._members)
+
+    def finish(self) -> list[Any]:
+        """Wait for all, also after one has failed, so that no name stays in use."""
+        results, failure = [], None
+        for member in self._members:
+            try:
+                results.append(member.finish())
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return results
+
+
+_lock = threading.Lock()
+_numbers = itertools.count()
+_pending: dict[int, Pending] = {}
+
+
+def register(pending: Pending) -> int:
+    """Return the number for poll() and synchronize()."""
+    with _lock:
+        number = next(_numbers)
+        _pending[number] = pending
+    return number
+
+
+def poll(handle: int) -> bool:
+    """Tell whether synchronize(handle) would return at once."""
+    with _lock:
+        pending = _pending.get(handle)
+    if pending is None:
+        raise ValueError(f"handle {handle} is unknown, or was synchronized before")
+    return pending.poll()
+
+
+def synchronize(handle: int) -> Any:
+    """Wait for an asynchronous operation and return its result.
+
+    None for a handle that is unknown or was synchronized before, as in Horovod.
+    """
+    with _lock:
+        pending = _pending.pop(handle, None)
+    return None if pending is None else pending.finish()
+
+
+_counts: dict[str, int] = {}
+
+
+def next_name(kind: str) -> str:
+    """Return a name for something that the script gave none: ranks must ask in the same order."""
+    with _lock:
+        _counts[kind] = _counts.get(kind, 0) + 1
+        return f"{kind}.noname.{_counts[kind]}"
+
+
+def forget_names() -> None:
+    """Count from the beginning again, as all ranks do after init()."""
+    with _lock:
+        _counts.clear()

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small things that the framework packages share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
+
+
+def split_list(items: Sequence[_Item], parts: int) -> list[list[_Item]]:
+    """Return the items in `parts` lists of nearly equal length, those without items left out."""
+    length, remainder = divmod(len(items), parts)
+    lists, start = [], 0
+    for part in range(parts):
+        end = start + length + (1 if part < remainder else 0)
+        if end > start:
+            lists.append(list(items[start:end]))
+        start = end
+    return lists
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    """Tell whether the number is a power of two."""
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the other ranks of the node can reach: collectives on it run without copies.
+
+An array from allocate() is ordinary memory in every other respect. It lives as long as it or a
+view of it is referred to, also beyond shutdown(): what is left then is moved to private memory at
+the same address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import weakref
+from typing import Any, Callable
+
+from . import native
+from .errors import error_for
+
+_MAP_FIXED_NOREPLACE = 0x100000  # of Linux; Python's mmap module does not know it
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_INTERNAL_ERROR = 7
+
+
+class _SharedArray(ctypes.Array):
+    """A ctypes array, for the buffer protocol; gives its memory back at its end."""
+
+    _type_ = ctypes.c_char
+    _length_ = 0
+    is_private = False
+
+    def __del__(self) -> None:
+        if self.is_private:
+            _system().munmap(ctypes.addressof(self), len(self))
+        else:
+            native.functions().mpib_free(ctypes.addressof(self))
+
+
+_living: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by address
+
+
+def _system() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return library
+
+
+def allocate(nbytes: int) -> ctypes.Array:
+    """Return `nbytes` (> 0) bytes as an object with the buffer protocol; page-aligned.
+
+    Raise InternalError when there is no shared memory left.
+    """
+    address = native.functions().mpib_alloc(nbytes)
+    if not address:
+        text = native.functions().mpib_last_error().decode(errors="replace")
+        raise error_for(_INTERNAL_ERROR, "MPIB_ERROR_INTERNAL", text)
+    kind = type("SharedArray", (_SharedArray,), {"_length_": nbytes})
+    array = kind.from_address(address)
+    _living[address] = array
+    return array
+
+
+def keep_beyond(finalize: Callable[[], None]) -> None:
+    """Call mpib_finalize(), which unmaps all of this memory, and put what still lives back."""
+    saved = [(array, array.raw) for array in _living.values() if not array.is_private]
+    finalize()
+    protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    for array, content in saved:
+        address = ctypes.addressof(array)
+        mapped = _system().mmap(
+            address, len(array), protection, flags | _MAP_FIXED_NOREPLACE, -1, 0
+        )
+        if mapped != address:
+            if mapped != _MAP_FAILED:
+                _system().munmap(mapped, len(array))
+            raise MemoryError("the memory of gradients could not be kept beyond shutdown()")
+        array.is_private = True
+        ctypes.memmove(address, content, len(content))
