@@ -20,7 +20,7 @@ struct Group {
 // A stream of collective calls of its own: calls of one channel are matched by order, calls of
 // different channels do not touch each other, and may run at the same time on different threads.
 struct Channel {
-    static constexpr unsigned lane_bits = 2;
+    static constexpr unsigned lane_bits = 3;
     static constexpr unsigned group_bits = 8;
 
     enum class Lane : unsigned {
@@ -28,6 +28,7 @@ struct Channel {
         planned = 1,     // what the engine runs by plan
         negotiated = 2,  // what the engine runs by agreement
         control = 3,     // how the engine agrees
+        device = 4,      // what device memory is staged through, where NCCL cannot serve
     };
 
     Lane lane = Lane::direct;

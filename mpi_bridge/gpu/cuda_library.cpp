@@ -36,14 +36,18 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
     bind(cuda.primary_release, "cuDevicePrimaryCtxRelease_v2");
     bind(cuda.context_push, "cuCtxPushCurrent_v2");
     bind(cuda.context_pop, "cuCtxPopCurrent_v2");
+    bind(cuda.context_device, "cuCtxGetDevice");
     bind(cuda.context_synchronize, "cuCtxSynchronize");
     bind(cuda.stream_priorities, "cuCtxGetStreamPriorityRange");
     bind(cuda.pointer_attribute, "cuPointerGetAttribute");
     bind(cuda.memory_allocate, "cuMemAlloc_v2");
     bind(cuda.memory_free, "cuMemFree_v2");
+    bind(cuda.memory_allocate_async, "cuMemAllocAsync");
+    bind(cuda.memory_free_async, "cuMemFreeAsync");
     bind(cuda.host_allocate, "cuMemHostAlloc");
     bind(cuda.host_free, "cuMemFreeHost");
     bind(cuda.copy_async, "cuMemcpyAsync");
+    bind(cuda.copy_from_host, "cuMemcpyHtoD_v2");
     bind(cuda.fill_async, "cuMemsetD8Async");
     bind(cuda.stream_create, "cuStreamCreateWithPriority");
     bind(cuda.stream_destroy, "cuStreamDestroy_v2");

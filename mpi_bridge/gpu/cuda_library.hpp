@@ -21,6 +21,7 @@ enum Result : int {
     unsupported_ptx_version = 222,
     not_found = 500,
     not_ready = 600,
+    not_supported = 801,
 };
 
 using Device = int;
@@ -65,15 +66,19 @@ struct Library {
     Result (*primary_release)(Device);
     Result (*context_push)(Context);
     Result (*context_pop)(Context*);
+    Result (*context_device)(Device*);
     Result (*context_synchronize)();
     Result (*stream_priorities)(int* least, int* greatest);
     Result (*pointer_attribute)(void* value, PointerAttribute, Address);
 
     Result (*memory_allocate)(Address*, std::size_t bytes);
     Result (*memory_free)(Address);
+    Result (*memory_allocate_async)(Address*, std::size_t bytes, Stream);
+    Result (*memory_free_async)(Address, Stream);
     Result (*host_allocate)(void**, std::size_t bytes, unsigned flags);
     Result (*host_free)(void*);
     Result (*copy_async)(Address to, Address from, std::size_t bytes, Stream);
+    Result (*copy_from_host)(Address to, const void* from, std::size_t bytes);
     Result (*fill_async)(Address to, unsigned char value, std::size_t bytes, Stream);
 
     Result (*stream_create)(Stream*, unsigned flags, int priority);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/cuda_queue.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -159,6 +160,37 @@ Outcome<Memory> CudaQueue::tensor_memory(std::size_t bytes) {
         const CudaDevice::Current owner(*this_device);
         static_cast<void>(this_device->cuda().memory_free(address_of(at)));
     });
+}
+
+// Where the device has no memory in the order of streams (some virtual GPUs), memory that is freed
+// when the device has done all its work.
+Outcome<Memory> CudaQueue::result_memory(std::size_t bytes, DeviceStream stream) {
+    const CudaDevice::Current current(device_);
+    cuda::Address address = 0;
+    const auto result = cuda_.memory_allocate_async(&address, bytes, stream_of(stream));
+    if (result == cuda::not_supported) return tensor_memory(bytes);
+    if (auto done = cuda_.check(result, "cuMemAllocAsync"); !done) {
+        done.error().text +=
+            fmt::format(" ({} bytes on {}, device {})", bytes, device_.name(), device_.ordinal());
+        return pass_on(std::move(done));
+    }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as integers.
+    return Memory(reinterpret_cast<std::byte*>(address), [this_device = &device_,
+                                                          stream](std::byte* at) {
+        const CudaDevice::Current owner(*this_device);
+        static_cast<void>(this_device->cuda().memory_free_async(address_of(at), stream_of(stream)));
+    });
+}
+
+Outcome<Memory> CudaQueue::copy_of(std::span<const std::byte> content) {
+    auto memory = tensor_memory(std::max<std::size_t>(content.size(), 1));
+    if (!memory || content.empty()) return memory;
+    const CudaDevice::Current current(device_);
+    auto done =
+        cuda_.check(cuda_.copy_from_host(address_of(memory->get()), content.data(), content.size()),
+                    "cuMemcpyHtoD");
+    if (!done) return pass_on(std::move(done));
+    return memory;
 }
 
 Outcome<Memory> CudaQueue::host_memory(std::size_t bytes) {

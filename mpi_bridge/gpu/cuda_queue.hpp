@@ -28,6 +28,8 @@ class CudaQueue final : public WorkQueue {
     [[nodiscard]] Done copy(void* to, const void* from, std::size_t bytes) override;
     [[nodiscard]] Outcome<Memory> tensor_memory(std::size_t bytes) override;
     [[nodiscard]] Outcome<Memory> host_memory(std::size_t bytes) override;
+    [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) override;
+    [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override;
     [[nodiscard]] DeviceStream stream() const override { return {stream_}; }
 
   private:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
@@ -22,6 +23,64 @@ struct DeviceStream {
 // One operation of a group; later ones have higher numbers and are never done earlier.
 struct DeviceTicket {
     std::uint64_t number = 0;
+};
+
+class WorkQueue;
+
+// Memory of a device or of the host; freed with the last owner, which must have made sure that
+// nothing uses it any more.
+using Memory = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
+
+// A point in a caller's stream, noted by DeviceGroup::note(), whose group it must not outlive.
+class DeviceNote {
+  public:
+    DeviceNote() = default;
+    DeviceNote(WorkQueue& queue, void* event) : queue_(&queue), event_(event) {}
+    ~DeviceNote() { give_back(); }
+    DeviceNote(DeviceNote&& other) noexcept
+        : queue_(std::exchange(other.queue_, nullptr)),
+          event_(std::exchange(other.event_, nullptr)) {}
+    DeviceNote& operator=(DeviceNote&& other) noexcept {
+        give_back();
+        queue_ = std::exchange(other.queue_, nullptr);
+        event_ = std::exchange(other.event_, nullptr);
+        return *this;
+    }
+    DeviceNote(const DeviceNote&) = delete;
+    DeviceNote& operator=(const DeviceNote&) = delete;
+
+    // False: none was noted, or it was taken.
+    [[nodiscard]] bool holds() const { return queue_ != nullptr; }
+    // The event, which the caller must hand to the queue that made it.
+    [[nodiscard]] void* take() {
+        queue_ = nullptr;
+        return std::exchange(event_, nullptr);
+    }
+
+  private:
+    void give_back();
+
+    WorkQueue* queue_ = nullptr;
+    void* event_ = nullptr;
+};
+
+// What an operation waits for on the device: what a stream holds at the time of the call, or points
+// that were noted earlier, which an operation that is enqueued takes.
+class DeviceStart {
+  public:
+    // NOLINTNEXTLINE(google-explicit-constructor): a stream is what callers mostly have.
+    DeviceStart(DeviceStream stream = {}) : stream_(stream), has_stream_(true) {}
+    // NOLINTNEXTLINE(google-explicit-constructor)
+    DeviceStart(std::span<DeviceNote> notes) : notes_(notes) {}
+
+    // nullptr: the notes count.
+    [[nodiscard]] const DeviceStream* stream() const { return has_stream_ ? &stream_ : nullptr; }
+    [[nodiscard]] std::span<DeviceNote> notes() const { return notes_; }
+
+  private:
+    DeviceStream stream_;
+    bool has_stream_ = false;
+    std::span<DeviceNote> notes_;
 };
 
 // One tensor: `count` elements, aligned as its type needs. recv may be send; otherwise the two must
@@ -88,11 +147,14 @@ struct DeviceGroupOptions {
 // no CUDA driver.
 [[nodiscard]] Outcome<int> device_of(const void* memory);
 
+// The ordinal of the device that is current on this thread; -1 where none is.
+[[nodiscard]] int current_device();
+
 // The collectives of one process set on this rank's device, in the order of calls, which must be
 // the same on all ranks with agreeing arguments: nothing here checks that.
 //
-// A call waits, on the device, for what the caller's stream holds at that moment, and returns as
-// soon as its work is enqueued; completion is an event. Memory belongs to the caller and must be
+// A call waits, on the device, for what DeviceStart says, and returns as soon as its work is
+// enqueued; completion is an event. Memory belongs to the caller and must be
 // left alone until the operation is done. Over NCCL a call returns within microseconds, but the
 // first of a kind makes connections, bounded by `patience`. On the host-staged path a call returns
 // at once and a thread of the group does the rest.
@@ -101,8 +163,9 @@ struct DeviceGroupOptions {
 // text, and the caller must make the other ranks abort() as well: NCCL has no message for them.
 class DeviceGroup {
   public:
-    // Collective. Exchanges which rank has which GPU, chooses the path and connects. A text of
-    // failure says which rank could not do what, and what to install or to set.
+    // Collective. Exchanges which rank has which GPU, chooses the path and connects. Where one rank
+    // fails, all do, unless it is the control plane that fails. A text of failure says which rank
+    // could not do what, and what to install or to set.
     [[nodiscard]] static Outcome<std::unique_ptr<DeviceGroup>> open(DeviceGroupOptions options);
 
     // What is not done is aborted; close() first to part in good order.
@@ -113,6 +176,18 @@ class DeviceGroup {
 
     // Which path and why: "NCCL 2.28.9" or "host-staged: ranks 0 and 1 share one GPU".
     [[nodiscard]] virtual std::string describe() const = 0;
+    // nccl or staged.
+    [[nodiscard]] virtual DevicePath path() const = 0;
+
+    // Where the stream stands now. Waits for nothing, but for room in the stream.
+    [[nodiscard]] virtual Outcome<DeviceNote> note(DeviceStream stream) = 0;
+
+    // Memory for a result, where this rank's tensors are: usable by what is put into the stream
+    // later, and by operations that start after that. It is given back in the order of the stream
+    // too, which must then still exist.
+    [[nodiscard]] virtual Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) = 0;
+    // Memory where this rank's tensors are, with this content. Waits for the copy.
+    [[nodiscard]] virtual Outcome<Memory> copy_of(std::span<const std::byte> content) = 0;
 
     // Many tensors as one bucket, packed, converted and scaled in one launch each way. One tensor
     // alone is reduced where it is, without a bucket, unless it must be converted.
@@ -123,35 +198,35 @@ class DeviceGroup {
     // that an average does not overflow.
     [[nodiscard]] virtual Outcome<DeviceTicket> allreduce(std::span<const DevicePart> parts,
                                                           const DeviceReduction& reduction,
-                                                          DeviceStream callers) = 0;
+                                                          const DeviceStart& start) = 0;
     [[nodiscard]] Outcome<DeviceTicket> allreduce(std::span<const DevicePart> parts,
                                                   mpib_datatype datatype, mpib_op op,
                                                   double prescale, double postscale,
-                                                  DeviceStream callers) {
-        return allreduce(parts, {datatype, op, prescale, postscale, Compression::none}, callers);
+                                                  const DeviceStart& start) {
+        return allreduce(parts, {datatype, op, prescale, postscale, Compression::none}, start);
     }
 
     // counts[r] elements of the result go to rank r.
     [[nodiscard]] virtual Outcome<DeviceTicket> reduce_scatter(const void* send, void* recv,
                                                                std::span<const std::size_t> counts,
                                                                const DeviceReduction& reduction,
-                                                               DeviceStream callers) = 0;
+                                                               const DeviceStart& start) = 0;
 
     // Bytes. parts[i].send is read on the root only, parts[i].recv written on all.
     [[nodiscard]] virtual Outcome<DeviceTicket> broadcast(std::span<const DevicePart> parts,
-                                                          int root, DeviceStream callers) = 0;
+                                                          int root, const DeviceStart& start) = 0;
 
     // lengths[r] bytes of rank r, packed in the order of ranks in recv. send may be its own place.
     [[nodiscard]] virtual Outcome<DeviceTicket> allgather(const void* send, void* recv,
                                                           std::span<const std::size_t> lengths,
-                                                          DeviceStream callers) = 0;
+                                                          const DeviceStart& start) = 0;
 
     // Bytes to and from each rank, packed in the order of ranks.
     [[nodiscard]] virtual Outcome<DeviceTicket> alltoall(const void* send,
                                                          std::span<const std::size_t> send_lengths,
                                                          void* recv,
                                                          std::span<const std::size_t> recv_lengths,
-                                                         DeviceStream callers) = 0;
+                                                         const DeviceStart& start) = 0;
 
     // Whether the operation is done; also how an error of the communicator becomes known, so poll
     // while waiting. Waits for nothing on the device, but for a call of another thread.
@@ -159,9 +234,10 @@ class DeviceGroup {
 
     // What is put into the stream after this call runs when the operation is done. Over NCCL the
     // host does not wait; on the host-staged path the calling thread waits until the result is on
-    // its way back to the device, because no event stands for it earlier.
-    [[nodiscard]] virtual Done make_stream_wait(const DeviceTicket& ticket,
-                                                DeviceStream stream) = 0;
+    // its way back to the device, because no event stands for it earlier. When that takes longer
+    // than `longest`, MPIB_ERROR_TIMEOUT is returned, and the operation goes on.
+    [[nodiscard]] virtual Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
+                                                Seconds longest) = 0;
 
     // Collective: finishes what was enqueued, as far as that is possible before the deadline, and
     // disconnects. Every later call fails.

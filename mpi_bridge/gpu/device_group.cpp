@@ -59,11 +59,54 @@ Outcome<DeviceCard> own_card(const DeviceGroupOptions& options, const CudaDevice
     return card;
 }
 
+Outcome<CudaDevice*> own_device(const DeviceGroupOptions& options) {
+    if (options.device < 0) return nullptr;
+    return CudaDevice::get(options.device);
+}
+
 Outcome<std::unique_ptr<WorkQueue>> make_queue(CudaDevice* device) {
     if (device == nullptr) return make_host_queue();
     auto queue = CudaQueue::open(*device);
     if (!queue) return pass_on(std::move(queue));
     return std::move(*queue);
+}
+
+Outcome<std::unique_ptr<DeviceGroup>> connect(const DeviceGroupOptions& options,
+                                              Placement placement, CudaDevice* device) {
+    if (placement.path == DevicePath::nccl) {
+        auto nccl = nccl::library();
+        if (!nccl) return pass_on(std::move(nccl));
+        return NcclGroup::open(**nccl, *device, options);
+    }
+    auto outbound = make_queue(device);
+    if (!outbound) return pass_on(std::move(outbound));
+    auto inbound = make_queue(device);
+    if (!inbound) return pass_on(std::move(inbound));
+    return std::make_unique<StagedGroup>(options, std::move(placement.why), std::move(*outbound),
+                                         std::move(*inbound));
+}
+
+// How connecting went on one rank.
+struct Report {
+    int status = MPIB_OK;
+    std::array<char, 508> text{};
+};
+
+// Fails on all ranks where it has failed on one, with the text of the first such rank.
+Done all_connected(const DeviceGroupOptions& options, const Failure* own) {
+    Report report;
+    if (own != nullptr) {
+        report.status = own->status;
+        copy_text(report.text, own->text);
+    }
+    std::vector<Report> reports(static_cast<std::size_t>(options.size));
+    auto told = options.allgather(std::as_bytes(std::span(&report, 1)),
+                                  std::as_writable_bytes(std::span(reports)));
+    if (!told) return told;
+    const auto bad =
+        std::ranges::find_if(reports, [](const Report& each) { return each.status != MPIB_OK; });
+    if (bad == reports.end()) return {};
+    return fail(static_cast<mpib_status>(bad->status), bad->text.data());
 }
 
 }  // namespace
@@ -85,15 +128,21 @@ Outcome<int> device_of(const void* memory) {
     return ordinal;
 }
 
+int current_device() {
+    auto cuda = cuda::library();
+    cuda::Device device = -1;
+    if (!cuda || (*cuda)->context_device(&device) != cuda::success) return -1;
+    return device;
+}
+
 Outcome<std::unique_ptr<DeviceGroup>> DeviceGroup::open(DeviceGroupOptions options) {
-    CudaDevice* device = nullptr;
-    if (options.device >= 0) {
-        auto found = CudaDevice::get(options.device);
-        if (!found) return pass_on(std::move(found));
-        device = *found;
+    auto device = own_device(options);
+    auto card = device ? own_card(options, *device) : pass_on(std::move(device));
+    if (!card) {
+        const std::string why = card.error().text;
+        card = DeviceCard{};
+        copy_text(card->fault, why);
     }
-    auto card = own_card(options, device);
-    if (!card) return pass_on(std::move(card));
     std::vector<DeviceCard> cards(static_cast<std::size_t>(options.size));
     auto told = options.allgather(std::as_bytes(std::span(&*card, 1)),
                                   std::as_writable_bytes(std::span(cards)));
@@ -103,17 +152,10 @@ Outcome<std::unique_ptr<DeviceGroup>> DeviceGroup::open(DeviceGroupOptions optio
         placement.error().text = fmt::format("{}: {}", options.name, placement.error().text);
         return pass_on(std::move(placement));
     }
-    if (placement->path == DevicePath::nccl) {
-        auto nccl = nccl::library();
-        if (!nccl) return pass_on(std::move(nccl));
-        return NcclGroup::open(**nccl, *device, options);
-    }
-    auto outbound = make_queue(device);
-    if (!outbound) return pass_on(std::move(outbound));
-    auto inbound = make_queue(device);
-    if (!inbound) return pass_on(std::move(inbound));
-    return std::make_unique<StagedGroup>(std::move(options), std::move(placement->why),
-                                         std::move(*outbound), std::move(*inbound));
+    auto group = connect(options, std::move(*placement), *device);
+    auto connected = all_connected(options, group ? nullptr : &group.error());
+    if (!connected) return pass_on(std::move(connected));
+    return group;
 }
 
 }  // namespace mpi_bridge

@@ -43,6 +43,15 @@ class HostQueue final : public WorkQueue {
     [[nodiscard]] Outcome<Memory> host_memory(std::size_t bytes) override {
         return tensor_memory(bytes);
     }
+    [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes,
+                                                DeviceStream /*stream*/) override {
+        return tensor_memory(bytes);
+    }
+    [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override {
+        auto memory = tensor_memory(content.size());
+        if (memory && !content.empty()) std::memcpy(memory->get(), content.data(), content.size());
+        return memory;
+    }
     [[nodiscard]] DeviceStream stream() const override { return {}; }
 
   private:

@@ -118,6 +118,20 @@ std::string NcclGroup::describe() const {
     return fmt::format("NCCL {} ({})", nccl::version_text(nccl_.version), nccl_.path);
 }
 
+Outcome<DeviceNote> NcclGroup::note(DeviceStream stream) {
+    auto noted = queue_->note(stream);
+    if (!noted) return pass_on(std::move(noted));
+    return DeviceNote(*queue_, noted->event);
+}
+
+Outcome<Memory> NcclGroup::result_memory(std::size_t bytes, DeviceStream stream) {
+    return queue_->result_memory(bytes, stream);
+}
+
+Outcome<Memory> NcclGroup::copy_of(std::span<const std::byte> content) {
+    return queue_->copy_of(content);
+}
+
 cuda::Stream NcclGroup::stream() const {
     return static_cast<cuda::Stream>(queue_->stream().handle);
 }
@@ -133,13 +147,15 @@ void NcclGroup::break_with(Failure failure) {
     communicator_->abort();
 }
 
-Outcome<DeviceTicket> NcclGroup::enqueue(DeviceStream callers, const Body& body) {
+Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Body& body) {
     const std::lock_guard lock(mutex_);
     if (auto fine = usable(); !fine) return pass_on(std::move(fine));
     const auto work = [&]() -> Outcome<DeviceTicket> {
-        auto noted = queue_->note(callers);
-        if (!noted) return pass_on(std::move(noted));
-        if (auto done = queue_->after(*noted); !done) return pass_on(std::move(done));
+        auto ready = queue_->take(start);
+        if (!ready) return pass_on(std::move(ready));
+        for (const auto& noted : *ready) {
+            if (auto done = queue_->after(noted); !done) return pass_on(std::move(done));
+        }
         if (auto done = body(); !done) return pass_on(std::move(done));
         auto mark = queue_->mark();
         if (!mark) return pass_on(std::move(mark));
@@ -195,14 +211,15 @@ Done NcclGroup::reduce_bucket(std::span<const DevicePart> parts, const WirePlan&
 }
 
 Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
-                                           const DeviceReduction& reduction, DeviceStream callers) {
+                                           const DeviceReduction& reduction,
+                                           const DeviceStart& start) {
     auto plan = plan_wire(reduction, size_);
     if (!plan) return pass_on(std::move(plan));
     auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
     if (!fine) return pass_on(std::move(fine));
     const auto filled = [](const DevicePart& part) { return part.count != 0; };
     const auto tensors = std::ranges::count_if(parts, filled);
-    return enqueue(callers, [&]() -> Done {
+    return enqueue(start, [&]() -> Done {
         if (tensors == 0) return {};
         if (tensors == 1 && plan->direct()) {
             return reduce_one(*std::ranges::find_if(parts, filled), *plan);
@@ -258,7 +275,7 @@ Done NcclGroup::scatter_bucket(const DevicePart& whole, void* recv,
 Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
                                                 std::span<const std::size_t> counts,
                                                 const DeviceReduction& reduction,
-                                                DeviceStream callers) {
+                                                const DeviceStart& start) {
     auto plan = plan_wire(reduction, size_);
     if (!plan) return pass_on(std::move(plan));
     if (auto fine = check_lengths(counts, size_); !fine) return pass_on(std::move(fine));
@@ -266,7 +283,7 @@ Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
     const DevicePart parts[] = {{send, const_cast<void*>(send), sum_of(counts)}, {recv, recv, own}};
     auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
     if (!fine) return pass_on(std::move(fine));
-    return enqueue(callers, [&]() -> Done {
+    return enqueue(start, [&]() -> Done {
         if (parts[0].count == 0) return {};
         if (!plan->direct()) return scatter_bucket(parts[0], recv, counts, *plan);
         auto done = scatter_sum(static_cast<const std::byte*>(send), static_cast<std::byte*>(recv),
@@ -278,12 +295,12 @@ Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
 }
 
 Outcome<DeviceTicket> NcclGroup::broadcast(std::span<const DevicePart> parts, int root,
-                                           DeviceStream callers) {
+                                           const DeviceStart& start) {
     if (root < 0 || root >= size_) {
         return fail(MPIB_ERROR_INVALID_ARGUMENT,
                     fmt::format("root {} is not one of {} ranks", root, size_));
     }
-    return enqueue(callers, [&] {
+    return enqueue(start, [&] {
         return communicator_->group("ncclBroadcast", [&](nccl::Communicator comm) {
             nccl::Result result = nccl::success;
             for (const DevicePart& part : parts) {
@@ -300,9 +317,9 @@ Outcome<DeviceTicket> NcclGroup::broadcast(std::span<const DevicePart> parts, in
 
 Outcome<DeviceTicket> NcclGroup::allgather(const void* send, void* recv,
                                            std::span<const std::size_t> lengths,
-                                           DeviceStream callers) {
+                                           const DeviceStart& start) {
     if (auto fine = check_lengths(lengths, size_); !fine) return pass_on(std::move(fine));
-    return enqueue(callers, [&]() -> Done {
+    return enqueue(start, [&]() -> Done {
         if (sum_of(lengths) == 0) return {};
         if (all_equal(lengths)) {
             return communicator_->call("ncclAllGather", [&](nccl::Communicator comm) {
@@ -329,10 +346,10 @@ Outcome<DeviceTicket> NcclGroup::allgather(const void* send, void* recv,
 Outcome<DeviceTicket> NcclGroup::alltoall(const void* send,
                                           std::span<const std::size_t> send_lengths, void* recv,
                                           std::span<const std::size_t> recv_lengths,
-                                          DeviceStream callers) {
+                                          const DeviceStart& start) {
     if (auto fine = check_lengths(send_lengths, size_); !fine) return pass_on(std::move(fine));
     if (auto fine = check_lengths(recv_lengths, size_); !fine) return pass_on(std::move(fine));
-    return enqueue(callers, [&] {
+    return enqueue(start, [&] {
         return communicator_->group("ncclSend and ncclRecv", [&](nccl::Communicator comm) {
             const auto* from = static_cast<const std::byte*>(send);
             auto* to = static_cast<std::byte*>(recv);
@@ -371,7 +388,8 @@ Outcome<bool> NcclGroup::poll(const DeviceTicket& ticket) {
     return reached;
 }
 
-Done NcclGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream) {
+Done NcclGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
+                                 Seconds /*longest*/) {
     const std::lock_guard lock(mutex_);
     if (auto fine = usable(); !fine) return fine;
     return queue_->hold(stream, {ticket.number});

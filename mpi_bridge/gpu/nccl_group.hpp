@@ -23,25 +23,30 @@ class NcclGroup final : public DeviceGroup {
 
     using DeviceGroup::allreduce;
     [[nodiscard]] std::string describe() const override;
+    [[nodiscard]] DevicePath path() const override { return DevicePath::nccl; }
+    [[nodiscard]] Outcome<DeviceNote> note(DeviceStream stream) override;
+    [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) override;
+    [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override;
     [[nodiscard]] Outcome<DeviceTicket> allreduce(std::span<const DevicePart> parts,
                                                   const DeviceReduction& reduction,
-                                                  DeviceStream callers) override;
+                                                  const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> reduce_scatter(const void* send, void* recv,
                                                        std::span<const std::size_t> counts,
                                                        const DeviceReduction& reduction,
-                                                       DeviceStream callers) override;
+                                                       const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> broadcast(std::span<const DevicePart> parts, int root,
-                                                  DeviceStream callers) override;
+                                                  const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> allgather(const void* send, void* recv,
                                                   std::span<const std::size_t> lengths,
-                                                  DeviceStream callers) override;
+                                                  const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> alltoall(const void* send,
                                                  std::span<const std::size_t> send_lengths,
                                                  void* recv,
                                                  std::span<const std::size_t> recv_lengths,
-                                                 DeviceStream callers) override;
+                                                 const DeviceStart& start) override;
     [[nodiscard]] Outcome<bool> poll(const DeviceTicket& ticket) override;
-    [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream) override;
+    [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
+                                        Seconds longest) override;
     [[nodiscard]] Done close(Deadline deadline) override;
     void abort() override;
 
@@ -50,8 +55,8 @@ class NcclGroup final : public DeviceGroup {
         : nccl_(nccl), rank_(rank), size_(size) {}
 
     using Body = std::function<Done()>;
-    // After what the caller's stream holds: `body` enqueues the work. Its failure breaks the group.
-    [[nodiscard]] Outcome<DeviceTicket> enqueue(DeviceStream callers, const Body& body);
+    // `body` enqueues the work, after `start`. Its failure breaks the group.
+    [[nodiscard]] Outcome<DeviceTicket> enqueue(const DeviceStart& start, const Body& body);
     [[nodiscard]] Done reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan);
     [[nodiscard]] Done reduce_one(const DevicePart& part, const WirePlan& plan);
     [[nodiscard]] Done scatter_sum(const std::byte* send, std::byte* recv,

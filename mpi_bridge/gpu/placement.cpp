@@ -44,6 +44,12 @@ std::optional<std::string> obstacle(std::span<const DeviceCard> cards) {
 }  // namespace
 
 Outcome<Placement> place(std::span<const DeviceCard> cards) {
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+        if (cards[rank].fault.front() != '\0') {
+            return fail(MPIB_ERROR_INTERNAL,
+                        fmt::format("rank {}: {}", rank, cards[rank].fault.data()));
+        }
+    }
     const auto wanted = static_cast<DevicePath>(cards[0].wanted_path);
     for (std::size_t rank = 1; rank < cards.size(); ++rank) {
         if (cards[rank].wanted_path != cards[0].wanted_path) {

@@ -20,6 +20,7 @@ struct DeviceCard {
     int shared_gpu_enabled = 0;       // NCCL_MULTI_RANK_GPU_ENABLE=1 is set
     int wanted_path = 0;              // DevicePath
     std::array<char, 512> no_nccl{};  // why it cannot, as text, cut where it is too long
+    std::array<char, 512> fault{};    // why this rank cannot take part at all; likewise
 };
 
 struct Placement {
@@ -28,7 +29,7 @@ struct Placement {
 };
 
 // The same answer on every rank. A path that was asked for but cannot serve, or that the ranks
-// disagree about, is a failure that names the ranks.
+// disagree about, is a failure that names the ranks; so is a rank with a fault.
 [[nodiscard]] Outcome<Placement> place(std::span<const DeviceCard> cards);
 
 }  // namespace mpi_bridge

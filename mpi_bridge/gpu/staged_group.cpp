@@ -75,6 +75,20 @@ std::string StagedGroup::describe() const {
     return "host-staged: " + why_;
 }
 
+Outcome<DeviceNote> StagedGroup::note(DeviceStream stream) {
+    auto noted = outbound_->note(stream);
+    if (!noted) return pass_on(std::move(noted));
+    return DeviceNote(*outbound_, noted->event);
+}
+
+Outcome<Memory> StagedGroup::result_memory(std::size_t bytes, DeviceStream stream) {
+    return outbound_->result_memory(bytes, stream);
+}
+
+Outcome<Memory> StagedGroup::copy_of(std::span<const std::byte> content) {
+    return outbound_->copy_of(content);
+}
+
 Done StagedGroup::usable() const {
     if (!broken_) return {};
     return tl::unexpected<Failure>(*broken_);
@@ -82,8 +96,10 @@ Done StagedGroup::usable() const {
 
 void StagedGroup::break_with(Failure failure) {
     if (!broken_) broken_ = std::move(failure);
-    for (const Job& job : jobs_)
-        outbound_->forget(job.ready);
+    for (const Job& job : jobs_) {
+        for (const auto& noted : job.ready)
+            outbound_->forget(noted);
+    }
     jobs_.clear();
     stopped_ = true;
     changed_.notify_all();
@@ -91,27 +107,27 @@ void StagedGroup::break_with(Failure failure) {
 
 // ---- The caller's side -------------------------------------------------------------------------
 
-Outcome<DeviceTicket> StagedGroup::submit(DeviceStream callers, Work work) {
+Outcome<DeviceTicket> StagedGroup::submit(const DeviceStart& start, Work work) {
     const std::lock_guard lock(mutex_);
     if (auto fine = usable(); !fine) return pass_on(std::move(fine));
-    auto ready = outbound_->note(callers);
+    auto ready = outbound_->take(start);
     if (!ready) {
         break_with(ready.error());
         return pass_on(std::move(ready));
     }
-    jobs_.push_back({*ready, std::move(work)});
+    jobs_.push_back({std::move(*ready), std::move(work)});
     changed_.notify_all();
     return DeviceTicket{++submitted_};
 }
 
 Outcome<DeviceTicket> StagedGroup::allreduce(std::span<const DevicePart> parts,
                                              const DeviceReduction& reduction,
-                                             DeviceStream callers) {
+                                             const DeviceStart& start) {
     auto plan = plan_staged(reduction);
     if (!plan) return pass_on(std::move(plan));
     auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
     if (!fine) return pass_on(std::move(fine));
-    return submit(callers, [this, tensors = without_empty(parts), plan = *plan, op = reduction.op] {
+    return submit(start, [this, tensors = without_empty(parts), plan = *plan, op = reduction.op] {
         return reduce(tensors, plan, op);
     });
 }
@@ -119,7 +135,7 @@ Outcome<DeviceTicket> StagedGroup::allreduce(std::span<const DevicePart> parts,
 Outcome<DeviceTicket> StagedGroup::reduce_scatter(const void* send, void* recv,
                                                   std::span<const std::size_t> counts,
                                                   const DeviceReduction& reduction,
-                                                  DeviceStream callers) {
+                                                  const DeviceStart& start) {
     auto plan = plan_staged(reduction);
     if (!plan) return pass_on(std::move(plan));
     if (auto fine = check_lengths(counts, options_.size); !fine) return pass_on(std::move(fine));
@@ -129,25 +145,25 @@ Outcome<DeviceTicket> StagedGroup::reduce_scatter(const void* send, void* recv,
         auto fine = check_parts(std::span(&part, 1), shape_of(plan->packing).tensor_bytes);
         if (!fine) return pass_on(std::move(fine));
     }
-    return submit(callers, [this, whole, recv, plan = *plan, op = reduction.op,
-                            lengths = std::vector(counts.begin(), counts.end())] {
+    return submit(start, [this, whole, recv, plan = *plan, op = reduction.op,
+                          lengths = std::vector(counts.begin(), counts.end())] {
         return scatter(whole, recv, lengths, plan, op);
     });
 }
 
 Outcome<DeviceTicket> StagedGroup::broadcast(std::span<const DevicePart> parts, int root,
-                                             DeviceStream callers) {
+                                             const DeviceStart& start) {
     if (root < 0 || root >= options_.size) {
         return fail(MPIB_ERROR_INVALID_ARGUMENT,
                     fmt::format("root {} is not one of {} ranks", root, options_.size));
     }
-    return submit(callers,
+    return submit(start,
                   [this, tensors = without_empty(parts), root] { return spread(tensors, root); });
 }
 
 Outcome<DeviceTicket> StagedGroup::allgather(const void* send, void* recv,
                                              std::span<const std::size_t> lengths,
-                                             DeviceStream callers) {
+                                             const DeviceStart& start) {
     if (auto fine = check_lengths(lengths, options_.size); !fine) return pass_on(std::move(fine));
     const auto rank = static_cast<std::size_t>(options_.rank);
     const std::size_t total = sum_of(lengths);
@@ -155,7 +171,7 @@ Outcome<DeviceTicket> StagedGroup::allgather(const void* send, void* recv,
         total,         static_cast<const std::byte*>(send), sum_of(lengths.first(rank)),
         lengths[rank], static_cast<std::byte*>(recv),       0,
         total};
-    return submit(callers, [this, whole, each = std::vector(lengths.begin(), lengths.end())] {
+    return submit(start, [this, whole, each = std::vector(lengths.begin(), lengths.end())] {
         return staging_.run_whole(whole, [&](std::span<std::byte> all) {
             return options_.host.allgather(cut(all.data(), each));
         });
@@ -165,7 +181,7 @@ Outcome<DeviceTicket> StagedGroup::allgather(const void* send, void* recv,
 Outcome<DeviceTicket> StagedGroup::alltoall(const void* send,
                                             std::span<const std::size_t> send_lengths, void* recv,
                                             std::span<const std::size_t> recv_lengths,
-                                            DeviceStream callers) {
+                                            const DeviceStart& start) {
     for (const auto lengths : {send_lengths, recv_lengths}) {
         if (auto fine = check_lengths(lengths, options_.size); !fine) {
             return pass_on(std::move(fine));
@@ -177,7 +193,7 @@ Outcome<DeviceTicket> StagedGroup::alltoall(const void* send,
     const Staging::Whole whole{in_at + in, static_cast<const std::byte*>(send), 0,
                                out,        static_cast<std::byte*>(recv),       in_at,
                                in};
-    return submit(callers,
+    return submit(start,
                   [this, whole, out_each = std::vector(send_lengths.begin(), send_lengths.end()),
                    in_each = std::vector(recv_lengths.begin(), recv_lengths.end())] {
                       return staging_.run_whole(whole, [&](std::span<std::byte> all) {
@@ -197,14 +213,15 @@ Outcome<bool> StagedGroup::poll(const DeviceTicket& ticket) {
     return reached;
 }
 
-Done StagedGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream) {
+Done StagedGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
+                                   Seconds longest) {
     std::unique_lock lock(mutex_);
     const auto known = [&] { return broken_ || ticket.number <= enqueued_; };
-    const Deadline deadline = Deadline::in(options_.patience);
+    const Deadline deadline = Deadline::in(longest);
     if (!changed_.wait_until(lock, deadline.when(), known)) {
         return fail(MPIB_ERROR_TIMEOUT,
                     fmt::format("{}, rank {}: operation {} was not done within {} s", options_.name,
-                                options_.rank, ticket.number, options_.patience.count()));
+                                options_.rank, ticket.number, longest.count()));
     }
     if (auto fine = usable(); !fine) return fine;
     return inbound_->hold(stream, marks_[ticket.number % marks_kept]);
@@ -265,7 +282,9 @@ void StagedGroup::serve() {
 }
 
 Done StagedGroup::perform(const Job& job) {
-    if (auto done = outbound_->after(job.ready); !done) return done;
+    for (const auto& noted : job.ready) {
+        if (auto done = outbound_->after(noted); !done) return done;
+    }
     // The bucket is in use until the last operation's result is out of it.
     auto last = outbound_->note(inbound_->stream());
     if (!last) return pass_on(std::move(last));

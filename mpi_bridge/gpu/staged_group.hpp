@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "gpu/device.hpp"
 #include "gpu/staging.hpp"
@@ -29,37 +30,42 @@ class StagedGroup final : public DeviceGroup {
 
     using DeviceGroup::allreduce;
     [[nodiscard]] std::string describe() const override;
+    [[nodiscard]] DevicePath path() const override { return DevicePath::staged; }
+    [[nodiscard]] Outcome<DeviceNote> note(DeviceStream stream) override;
+    [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) override;
+    [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override;
     [[nodiscard]] Outcome<DeviceTicket> allreduce(std::span<const DevicePart> parts,
                                                   const DeviceReduction& reduction,
-                                                  DeviceStream callers) override;
+                                                  const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> reduce_scatter(const void* send, void* recv,
                                                        std::span<const std::size_t> counts,
                                                        const DeviceReduction& reduction,
-                                                       DeviceStream callers) override;
+                                                       const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> broadcast(std::span<const DevicePart> parts, int root,
-                                                  DeviceStream callers) override;
+                                                  const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> allgather(const void* send, void* recv,
                                                   std::span<const std::size_t> lengths,
-                                                  DeviceStream callers) override;
+                                                  const DeviceStart& start) override;
     [[nodiscard]] Outcome<DeviceTicket> alltoall(const void* send,
                                                  std::span<const std::size_t> send_lengths,
                                                  void* recv,
                                                  std::span<const std::size_t> recv_lengths,
-                                                 DeviceStream callers) override;
+                                                 const DeviceStart& start) override;
     [[nodiscard]] Outcome<bool> poll(const DeviceTicket& ticket) override;
-    [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream) override;
+    [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
+                                        Seconds longest) override;
     [[nodiscard]] Done close(Deadline deadline) override;
     void abort() override;
 
   private:
     using Work = std::function<Done()>;
     struct Job {
-        WorkQueue::Noted ready;
+        std::vector<WorkQueue::Noted> ready;
         Work work;
     };
     static constexpr std::size_t marks_kept = 1024;
 
-    [[nodiscard]] Outcome<DeviceTicket> submit(DeviceStream callers, Work work);
+    [[nodiscard]] Outcome<DeviceTicket> submit(const DeviceStart& start, Work work);
     void serve();
     [[nodiscard]] Done perform(const Job& job);
     void break_with(Failure failure);   // the mutex is held

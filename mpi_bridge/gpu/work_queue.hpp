@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/failure.hpp"
@@ -13,15 +13,11 @@
 
 namespace mpi_bridge {
 
-// Memory of a device or of the host; freed with the last owner, which must have made sure that
-// nothing uses it any more.
-using Memory = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
-
 // Work on the memory that a rank's tensors are in, done in the order it was put here: a stream of a
 // device, or, where tensors are in host memory, nothing but a place where it is done at once.
 //
-// note(), reached() and hold() may be called from any thread at any time; all else by one thread at
-// a time.
+// note(), take(), forget(), reached(), hold(), result_memory() and copy_of() may be called from any
+// thread at any time; all else by one thread at a time.
 class WorkQueue {
   public:
     // A point in another stream, given back by exactly one after() or forget().
@@ -41,6 +37,8 @@ class WorkQueue {
 
     // Where the other stream stands now.
     [[nodiscard]] virtual Outcome<Noted> note(DeviceStream other) = 0;
+    // All points that an operation starts after.
+    [[nodiscard]] Outcome<std::vector<Noted>> take(const DeviceStart& start);
     // What comes into this queue later is done after that.
     [[nodiscard]] virtual Done after(Noted noted) = 0;
     virtual void forget(Noted noted) = 0;
@@ -59,6 +57,10 @@ class WorkQueue {
     // Where the tensors are, and on the host, where the device can reach it fast.
     [[nodiscard]] virtual Outcome<Memory> tensor_memory(std::size_t bytes) = 0;
     [[nodiscard]] virtual Outcome<Memory> host_memory(std::size_t bytes) = 0;
+
+    // See DeviceGroup.
+    [[nodiscard]] virtual Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) = 0;
+    [[nodiscard]] virtual Outcome<Memory> copy_of(std::span<const std::byte> content) = 0;
 
     // This queue as a stream, for note() of another queue.
     [[nodiscard]] virtual DeviceStream stream() const = 0;

@@ -112,7 +112,7 @@ TEST_F(OneRank, OrdersItselfBetweenTheCallersWork) {
     const DevicePart part{tensor.at(), tensor.at(), bytes / 4};
     const auto ticket = must(
         group_->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 2, 1, queue_->stream()));
-    must(group_->make_stream_wait(ticket, queue_->stream()));
+    must(group_->make_stream_wait(ticket, queue_->stream(), Seconds(20)));
     must(queue_->copy(copy.at(), tensor.at(), bytes));
     EXPECT_EQ(values_of<float>(copy.content()), std::vector<float>(bytes / 4, 2.0F));
 }

@@ -45,14 +45,18 @@ EXPECT_SAME_CALL(Cuda::primary_retain, cuDevicePrimaryCtxRetain);
 EXPECT_SAME_CALL(Cuda::primary_release, cuDevicePrimaryCtxRelease);
 EXPECT_SAME_CALL(Cuda::context_push, cuCtxPushCurrent);
 EXPECT_SAME_CALL(Cuda::context_pop, cuCtxPopCurrent);
+EXPECT_SAME_CALL(Cuda::context_device, cuCtxGetDevice);
 EXPECT_SAME_CALL(Cuda::context_synchronize, cuCtxSynchronize);
 EXPECT_SAME_CALL(Cuda::stream_priorities, cuCtxGetStreamPriorityRange);
 EXPECT_SAME_CALL(Cuda::pointer_attribute, cuPointerGetAttribute);
 EXPECT_SAME_CALL(Cuda::memory_allocate, cuMemAlloc);
 EXPECT_SAME_CALL(Cuda::memory_free, cuMemFree);
+EXPECT_SAME_CALL(Cuda::memory_allocate_async, cuMemAllocAsync);
+EXPECT_SAME_CALL(Cuda::memory_free_async, cuMemFreeAsync);
 EXPECT_SAME_CALL(Cuda::host_allocate, cuMemHostAlloc);
 EXPECT_SAME_CALL(Cuda::host_free, cuMemFreeHost);
 EXPECT_SAME_CALL(Cuda::copy_async, cuMemcpyAsync);
+EXPECT_SAME_CALL(Cuda::copy_from_host, cuMemcpyHtoD);
 EXPECT_SAME_CALL(Cuda::fill_async, cuMemsetD8Async);
 EXPECT_SAME_CALL(Cuda::stream_create, cuStreamCreateWithPriority);
 EXPECT_SAME_CALL(Cuda::stream_destroy, cuStreamDestroy);
@@ -95,6 +99,7 @@ TEST(Declarations, NumbersAreTheDriversOwn) {
     EXPECT_EQ(cuda::success, static_cast<int>(CUDA_SUCCESS));
     EXPECT_EQ(cuda::no_device, static_cast<int>(CUDA_ERROR_NO_DEVICE));
     EXPECT_EQ(cuda::not_ready, static_cast<int>(CUDA_ERROR_NOT_READY));
+    EXPECT_EQ(cuda::not_supported, static_cast<int>(CUDA_ERROR_NOT_SUPPORTED));
     EXPECT_EQ(cuda::multiprocessor_count,
               static_cast<int>(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
     EXPECT_EQ(cuda::compute_capability_major,

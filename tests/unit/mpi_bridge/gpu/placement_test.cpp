@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/placement.hpp"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -34,6 +36,15 @@ TEST(Placement, EqualBusAddressesOnTwoHostsAreTwoGpus) {
     EXPECT_EQ(place(two)->path, DevicePath::staged);
     two[1].kernel[0] = 'l';
     EXPECT_EQ(place(two)->path, DevicePath::nccl);
+}
+
+TEST(Placement, FailsOnEveryRankWhereOneCannotTakePart) {
+    auto three = cards(3);
+    const std::string why = "there is no CUDA device 4";
+    std::copy(why.begin(), why.end(), three[1].fault.begin());
+    const auto placement = place(three);
+    ASSERT_FALSE(placement);
+    EXPECT_EQ(placement.error().text, "rank 1: there is no CUDA device 4");
 }
 
 TEST(Placement, StagesWhereRanksShareAGpu) {

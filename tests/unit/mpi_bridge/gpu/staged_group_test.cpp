@@ -46,7 +46,7 @@ void reduce(std::byte* out, const std::vector<const std::byte*>& inputs, std::si
 
 void finish(DeviceGroup& group, const Outcome<DeviceTicket>& ticket) {
     ASSERT_TRUE(ticket) << ticket.error().text;
-    const auto waited = group.make_stream_wait(*ticket, {});
+    const auto waited = group.make_stream_wait(*ticket, {}, Seconds(20));
     ASSERT_TRUE(waited) << waited.error().text;
     const auto done = group.poll(*ticket);
     ASSERT_TRUE(done) << done.error().text;
@@ -214,7 +214,7 @@ TEST(StagedGroup, AFailureOfTheHostFailsEverythingWithItsText) {
     const DevicePart part{&value, &value, 1};
     const auto ticket = (*group)->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 1, 1, {});
     ASSERT_TRUE(ticket);
-    const auto waited = (*group)->make_stream_wait(*ticket, {});
+    const auto waited = (*group)->make_stream_wait(*ticket, {}, Seconds(20));
     ASSERT_FALSE(waited);
     EXPECT_EQ(waited.error().text, "rank 7 is gone");
     EXPECT_EQ((*group)->poll(*ticket).error().status, MPIB_ERROR_PEER_LOST);
@@ -237,6 +237,28 @@ TEST(StagedGroup, AbortFailsWhatIsNotDone) {
     (*group)->abort();
     EXPECT_FALSE((*group)->poll(*ticket));
     meeting.call_off();
+}
+
+TEST(StagedGroup, ARankWithoutItsDeviceFailsOpeningOnAllRanks) {
+    constexpr int no_such_device = 999;
+    Meeting meeting(3);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 3; ++rank) {
+        threads.emplace_back([&, rank] {
+            DeviceGroupOptions options;
+            options.name = "test group";
+            options.rank = rank;
+            options.size = 3;
+            options.device = rank == 1 ? no_such_device : -1;
+            meeting.connect(options);
+            const auto group = DeviceGroup::open(options);
+            ASSERT_FALSE(group);
+            EXPECT_NE(group.error().text.find("test group: rank 1: "), std::string::npos)
+                << group.error().text;
+        });
+    }
+    for (auto& thread : threads)
+        thread.join();
 }
 
 TEST(StagedGroup, SendingDeviceMemoryThroughUcxIsRefusedAloud) {
