@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
+#include <mutex>
+
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {
@@ -23,15 +26,25 @@ class AloneTransport final : public Transport {
     [[nodiscard]] Done wait(Request /*request*/, Deadline /*deadline*/) override {
         return fail(MPIB_ERROR_INTERNAL, "a rank without peers awaited a message");
     }
+    // No message comes, but the caller may be told to stop.
     [[nodiscard]] Outcome<Arrival> await_message(std::uint32_t /*channel*/,
                                                  std::uint32_t /*sequence*/,
-                                                 const std::function<bool()>& /*stop*/,
-                                                 Deadline /*deadline*/) override {
-        return fail(MPIB_ERROR_INTERNAL, "a rank without peers awaited a message");
+                                                 const std::function<bool()>& stop,
+                                                 Deadline deadline) override {
+        std::unique_lock lock(mutex_);
+        const bool stopped = woken_.wait_until(lock, deadline.when(), stop);
+        return stopped ? Arrival::stopped : Arrival::late;
     }
-    void wake() override {}
+    void wake() override {
+        const std::lock_guard lock(mutex_);
+        woken_.notify_all();
+    }
     void abandon() override {}
     void close(Deadline /*deadline*/) override {}
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable woken_;
 };
 
 }  // namespace mpi_bridge
