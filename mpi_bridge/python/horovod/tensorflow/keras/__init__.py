@@ -3,4 +3,5 @@
 
 from ...keras import *  # noqa: F403
 from ...keras import __all__ as __all__
-from ...keras import callbacks as callbacks
+from . import callbacks as callbacks
+from . import elastic as elastic

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What horovod.keras and horovod.tensorflow share; imports neither of them."""

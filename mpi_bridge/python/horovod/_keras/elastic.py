@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a Keras model for elastic training, and callbacks that keep it up to date."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+import keras
+
+from mpi_bridge import world
+
+from ..common import basics
+from ..common.elastic import ObjectState, run_fn
+from . import failures, objects, variables
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Make func(state, ...) elastic: it begins again from the last commit after a failure."""
+
+    @functools.wraps(func)
+    def with_own_errors(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            cause = failures.cause_of(error)
+            if cause is None:
+                raise
+            raise cause from error
+
+    return run_fn(with_own_errors, _reset)
+
+
+def _reset() -> None:
+    basics.shutdown()
+    basics.init()
+
+
+class KerasState(ObjectState):
+    """The weights of a built model, its optimizer's state, and attributes given by keyword.
+
+    `backend` is accepted and has no meaning.
+    """
+
+    def __init__(
+        self, model: keras.Model, optimizer: Any = None, backend: Any = None, **kwargs: Any
+    ) -> None:
+        if not model.built:
+            raise ValueError("the model must be built first; call model.build(input_shape)")
+        self.model = model
+        self.optimizer = optimizer or getattr(model, "optimizer", None)
+        if self.optimizer is not None and not self.optimizer.built:
+            # So that there are as many variables to restore as there will be to save.
+            self.optimizer.build(model.trainable_variables)
+        super().__init__(objects.broadcast_object, world.rank, **kwargs)
+        self._save_model()
+
+    def save(self) -> None:
+        """Remember the model and the attributes."""
+        self._save_model()
+        super().save()
+
+    def restore(self) -> None:
+        """Go back to what was saved."""
+        self._assign_model()
+        super().restore()
+
+    def sync(self) -> None:
+        """Collective: take over what rank 0 has."""
+        variables.broadcast_model(self.model, root_rank=0)
+        if self.optimizer is not None and self.optimizer is not getattr(
+            self.model, "optimizer", None
+        ):
+            variables.broadcast("optimizer", self.optimizer.variables, 0)
+        self._save_model()
+        super().sync()
+
+    def committed(self) -> Any:
+        """Return what was saved, for a later process."""
+        return {"model": self._saved_model, "attributes": super().committed()}
+
+    def adopt(self, committed: Any) -> None:
+        """Take over what an earlier process has saved."""
+        self._saved_model = committed["model"]
+        self._assign_model()
+        super().adopt(committed["attributes"])
+
+    def _optimizer_variables(self) -> list[Any]:
+        return [] if self.optimizer is None else list(self.optimizer.variables)
+
+    def _save_model(self) -> None:
+        variables.synchronize(self.model)
+        self._saved_model = {
+            "weights": variables.values_of(self.model.weights),
+            "optimizer": variables.values_of(self._optimizer_variables()),
+        }
+
+    def _assign_model(self) -> None:
+        variables.synchronize(self.model)
+        variables.assign(self.model.weights, self._saved_model["weights"])
+        variables.assign(self._optimizer_variables(), self._saved_model["optimizer"])
+
+
+class CommitStateCallback(keras.callbacks.Callback):
+    """Commits the state after every `batches_per_commit` batches, and after each epoch.
+
+    Put it after the callbacks that update the state.
+    """
+
+    def __init__(self, state: Any, batches_per_commit: int = 1) -> None:
+        super().__init__()
+        self._state = state
+        self._batches_per_commit = batches_per_commit
+        self._batches_left = batches_per_commit
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Count from the beginning, so that all ranks commit together."""
+        self._batches_left = self._batches_per_commit
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Commit now and then."""
+        self._batches_left -= 1
+        if self._batches_left == 0:
+            self._state.commit()
+            self._batches_left = self._batches_per_commit
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Commit."""
+        self._state.commit()
+
+
+class UpdateBatchStateCallback(keras.callbacks.Callback):
+    """Keeps state.batch at the number of the batch; 0 between epochs.
+
+    After a restore it is for the script to leave out the batches before state.batch, for instance
+    by fit(steps_per_epoch=...): Keras 3 takes no shorter first epoch from a callback.
+    """
+
+    def __init__(self, state: Any) -> None:
+        super().__init__()
+        self._state = state
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Remember the batch."""
+        self._state.batch = batch
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Begin a new epoch."""
+        self._state.batch = 0
+
+
+class UpdateEpochStateCallback(keras.callbacks.Callback):
+    """Keeps state.epoch at the number of epochs that are done, earlier runs included."""
+
+    def __init__(self, state: Any) -> None:
+        super().__init__()
+        self._state = state
+        self._done_before = 0
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Remember where this run began."""
+        self._done_before = self._state.epoch
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Count the epoch."""
+        self._state.epoch = self._done_before + epoch + 1

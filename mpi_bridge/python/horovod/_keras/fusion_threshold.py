@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HOROVOD_FUSION_THRESHOLD: how many bytes of gradients travel as one operation at most."""
+
+from __future__ import annotations
+
+import os
+
+_VARIABLE = "HOROVOD_FUSION_THRESHOLD"
+_DEFAULT = 128 << 20
+
+
+def fusion_threshold() -> int:
+    """Return the bytes above which nothing is added to an operation; 0: nothing is put together."""
+    text = os.environ.get(_VARIABLE)
+    if not text:
+        return _DEFAULT
+    if not text.isdecimal():
+        raise ValueError(f"{_VARIABLE} must be a number of bytes >= 0, not {text!r}")
+    return int(text)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any Keras optimizer made distributed: it reduces the gradients over all ranks before it applies.
+
+Keras 3 has one place that every path leads through, optimizer.apply(gradients, variables); the
+subclass made here overrides that. On JAX it is called while the step is compiled.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import keras
+
+from ..common.unsupported import not_supported
+from .aggregation import Aggregation
+from .gradient_settings import GradientSettings
+from .local_gradients import LocalVariables
+
+
+class Distribution:
+    """What a distributed optimizer knows beyond the user's one."""
+
+    def __init__(
+        self,
+        settings: GradientSettings,
+        backward_passes_per_step: int,
+        average_aggregated_gradients: bool,
+        scale_local_gradients: bool,
+    ) -> None:
+        backend = _backend()
+        self._settings = settings
+        self._reduction = backend.GradientReduction("DistributedOptimizer", settings)
+        self._divided = backend.divided
+        self._dense = backend.dense if settings.sparse_as_dense else list
+        self.local = LocalVariables(scale_local_gradients)
+        self.aggregation = Aggregation(backward_passes_per_step, average_aggregated_gradients)
+
+    def apply(
+        self,
+        optimizer: Any,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        apply: Callable[[Sequence[Any]], None],
+    ) -> None:
+        """Collective: add up, reduce and apply, as the options say."""
+        self.aggregation.apply(
+            optimizer,
+            self._dense(gradients),
+            variables,
+            lambda own: self.reduced(own, variables),
+            apply,
+        )
+
+    def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Collective: return the gradients to apply."""
+        return self.local.reduce_others(
+            gradients,
+            variables,
+            self._reduction,
+            self._divided,
+            self._settings.process_set.size(),
+        )
+
+
+def _backend() -> Any:
+    name = keras.backend.backend()
+    if name == "tensorflow":
+        from ..tensorflow import gradients as backend
+    elif name == "torch":
+        from . import reduction_torch as backend
+    elif name == "jax":
+        from . import reduction_jax as backend
+    else:
+        raise not_supported(
+            f"the Keras backend {name!r}", "set KERAS_BACKEND to tensorflow, torch or jax"
+        )
+    return backend
+
+
+class DistributedMixin:
+    """Comes before the user's optimizer class in the class of a distributed optimizer."""
+
+    # None while it is made, and when another optimizer around this one reduces.
+    _distribution: Distribution | None = None
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
+        """Collective: reduce the gradients over all ranks, then apply them."""
+        grads = list(grads)
+        if self._distribution is None or not grads:
+            super().apply(grads, trainable_variables)
+            return
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            if not self.built:
+                with keras.name_scope(self.name):
+                    self.build(trainable_variables)
+                self.built = True
+        self._distribution.apply(
+            self,
+            grads,
+            trainable_variables or self._trainable_variables,
+            lambda reduced: super(DistributedMixin, self).apply(reduced, trainable_variables),
+        )
+
+    def stateless_apply(
+        self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any
+    ) -> Any:
+        """Collective: the same on JAX, as a function of all state."""
+        # A plain optimizer comes to apply() from here, one that scales the loss does not.
+        if self._distribution is not None and scales_loss(self):
+            if self._distribution.aggregation.is_on:
+                raise not_supported(
+                    "backward_passes_per_step with a LossScaleOptimizer on JAX",
+                    "pass gradient_accumulation_steps to the inner optimizer",
+                )
+            grads = self._distribution.reduced(list(grads), self._trainable_variables)
+        return super().stateless_apply(optimizer_variables, grads, trainable_variables)
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Make the optimizer's variables, and those that gradients are added up in."""
+        super().build(variables)
+        if self._distribution is not None:
+            self._distribution.aggregation.build(self, variables)
+
+    def register_local_var(self, variable: Any) -> None:
+        """Apply the gradient of this variable as it is on this rank."""
+        if self._distribution is not None:
+            self._distribution.local.add([variable])
+
+    def own_variables(self) -> list[Any]:
+        """Return the variables that the user's optimizer would have."""
+        if self._distribution is None:
+            return list(self.variables)
+        return self._distribution.aggregation.others(self)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save what the user's optimizer would, so that a plain one can be loaded from it."""
+        for number, variable in enumerate(self.own_variables()):
+            store[str(number)] = variable.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load what save_own_variables() of this or of the user's optimizer has saved."""
+        variables = self.own_variables()
+        if len(store.keys()) != len(variables):
+            super().load_own_variables(store)  # it warns, and leaves everything as it is
+            return
+        for number, variable in enumerate(variables):
+            variable.assign(store[str(number)])
+
+    @property
+    def loss_scale_factor(self) -> Any:
+        """The user's factor, as in every Keras optimizer."""
+        return self._own_loss_scale_factor
+
+    @loss_scale_factor.setter
+    def loss_scale_factor(self, factor: Any) -> None:
+        object.__setattr__(self, "_own_loss_scale_factor", factor)
+        wrapper = _loss_scaling_caller()
+        if wrapper is not None and wrapper is not self and self._distribution is not None:
+            _let_reduce(wrapper, self)
+
+
+def scales_loss(optimizer: Any) -> bool:
+    """Tell whether this is an optimizer around another one."""
+    return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+
+
+def _loss_scaling_caller() -> Any:
+    """Return the LossScaleOptimizer whose constructor is being run, None if there is none."""
+    frame, left = sys._getframe(2), 8
+    while frame is not None and left:
+        owner = frame.f_locals.get("self")
+        if frame.f_code.co_name == "__init__" and scales_loss(owner):
+            return owner
+        frame, left = frame.f_back, left - 1
+    return None
+
+
+def _let_reduce(wrapper: Any, inner: DistributedMixin) -> None:
+    """Let the optimizer around a distributed one reduce in its place.
+
+    A LossScaleOptimizer leaves a step out where a gradient is not finite. It has to find that in
+    the reduced gradients, or some ranks would wait in a reduction that the others leave out. Keras
+    puts one around the optimizer by itself in model.compile() with the policy mixed_float16.
+    """
+    wrapper.__class__ = distributed_class(type(wrapper))
+    object.__setattr__(wrapper, "_distribution", inner._distribution)
+    object.__setattr__(inner, "_distribution", None)
+
+
+def distributed_class(base: type) -> type:
+    """Return the subclass; it has the same name, so that a saved model loads without us."""
+    return type(base.__name__, (DistributedMixin, base), {"__module__": base.__module__})
+
+
+def is_distributed(optimizer: Any) -> bool:
+    """Tell whether DistributedOptimizer made this optimizer, or the one that it wraps."""
+    return isinstance(optimizer, DistributedMixin) or isinstance(
+        getattr(optimizer, "inner_optimizer", None), DistributedMixin
+    )
+
+
+def distributed(optimizer: Any, distribution: Distribution, name: str | None = None) -> Any:
+    """Return a distributed optimizer with the configuration and the state of `optimizer`."""
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise TypeError(
+            f"DistributedOptimizer needs a Keras 3 optimizer, not {type(optimizer).__name__}"
+        )
+    if is_distributed(optimizer):
+        raise ValueError("this optimizer is distributed already")
+    config = optimizer.get_config()
+    if name is not None:
+        config["name"] = name
+    made = distributed_class(type(optimizer)).from_config(config)
+    # Keras tracks what is assigned to an optimizer, to save and to name it; this is no state.
+    object.__setattr__(made, "_distribution", distribution)
+    # Keras builds the optimizer of a model read from HDF5 on no variables at all; such a one has
+    # nothing to take over and would refuse the model's variables.
+    if optimizer.built and optimizer._trainable_variables:
+        made.build(optimizer._trainable_variables)
+        for target, source in zip(made.own_variables(), optimizer.variables):
+            target.assign(source)
+    return made

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reduces a list of gradients in TensorFlow: one host call a step for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .._keras.gradient_settings import GradientSettings
+from .host_call import host_call
+
+
+class GradientReduction:
+    """Reduces gradients of the same variables, in eager mode and in any number of graphs."""
+
+    def __init__(self, kind: str, settings: GradientSettings) -> None:
+        self._kind = kind
+        self._settings = settings
+
+    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Return the reduced gradients. None stays None; it must be None on all ranks."""
+        results = list(gradients)
+        present = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        if not present or not self._settings.is_needed():
+            return results
+        travelling = [_Travelling(gradients[i], self._settings) for i in present]
+        exchange = self._settings.exchange(
+            self._kind,
+            [variables[i] for i in present],
+            [one.is_sparse for one in travelling],
+        )
+        tensors = [tensor for one in travelling for tensor in one.tensors]
+        outputs = [output for one in travelling for output in one.outputs]
+        reduced = iter(host_call(exchange, tensors, outputs, "HorovodGradients"))
+        for position, one in zip(present, travelling):
+            results[position] = one.arrived([next(reduced) for _ in one.tensors])
+        return results
+
+
+class _Travelling:
+    """One gradient as the tensors that travel, and the way back."""
+
+    def __init__(self, gradient: Any, settings: GradientSettings) -> None:
+        if isinstance(gradient, tf.IndexedSlices) and settings.sparse_as_dense:
+            gradient = tf.convert_to_tensor(gradient)
+        self.is_sparse = isinstance(gradient, tf.IndexedSlices)
+        self._gradient = gradient
+        self._compression = settings.compression
+        values = gradient.values if self.is_sparse else tf.convert_to_tensor(gradient)
+        compressed, self._context = settings.compression.compress(values)
+        self.tensors = [compressed, gradient.indices] if self.is_sparse else [compressed]
+
+    @property
+    def outputs(self) -> list[tuple[tf.DType, Any]]:
+        """Types and static shapes of what arrives."""
+        if not self.is_sparse:
+            return [(self.tensors[0].dtype, self.tensors[0].shape)]
+        values, indices = self.tensors
+        rows = None if values.shape.rank is None else [None, *values.shape[1:]]
+        return [(values.dtype, tf.TensorShape(rows)), (indices.dtype, [None])]
+
+    def arrived(self, tensors: Sequence[tf.Tensor]) -> Any:
+        """Return the reduced gradient in its own form and type."""
+        values = self._compression.decompress(tensors[0], self._context)
+        if not self.is_sparse:
+            return values
+        return tf.IndexedSlices(values, tensors[1], dense_shape=self._gradient.dense_shape)
+
+
+def divided(gradient: Any, number: int) -> Any:
+    """Return gradient / number."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            gradient.values / tf.cast(number, gradient.values.dtype),
+            gradient.indices,
+            gradient.dense_shape,
+        )
+    return gradient / tf.cast(number, gradient.dtype)
+
+
+def dense(gradients: Sequence[Any]) -> list[Any]:
+    """Return the gradients with those that are tf.IndexedSlices made dense."""
+    return [
+        tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
+        for gradient in gradients
+    ]
