@@ -47,6 +47,29 @@ bool read_user(spank_t handle, User& user) {
     return true;
 }
 
+// Not for a step of `batchai run`, which has told where the ranks meet, or that there are none.
+void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& arguments) {
+    if (!job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT).empty()) return;
+    const std::string told =
+        job_variable(handle, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_RANK_VARIABLES_LIMIT);
+    if (told == BATCHAI_NO_RANKS) return;
+    uint32_t step = 0;
+    uint32_t node = 0;
+    uint32_t nodes = 0;
+    if (spank_get_item(handle, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
+        spank_get_item(handle, S_JOB_NODEID, &node) != ESPANK_SUCCESS ||
+        spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes == 0)
+        return;
+    // A requeued job has the number of its first run, and its steps are counted from 0 again.
+    std::string restart = job_variable(handle, "SLURM_RESTART_COUNT", 8);
+    if (restart.find_first_not_of("0123456789") != std::string::npos) restart.clear();
+    arguments.insert(arguments.end(),
+                     {"--rendezvous",
+                      std::to_string(job_id) + '.' + (restart.empty() ? "0" : restart) + '.' +
+                          std::to_string(step),
+                      "--node", std::to_string(node), "--nodes", std::to_string(nodes)});
+}
+
 Program node_program(spank_t handle, const Settings& settings, const std::string& plan) {
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) job_id = 0;
@@ -54,6 +77,7 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
     program.arguments = {
         settings.node_program, "sandbox", "--plan", plan, "--digest", sandbox().digest, "--job-id",
         std::to_string(job_id)};
+    add_rendezvous(handle, job_id, program.arguments);
     // Nothing of the job's own environment: in user_init even its SLURMD_NODENAME is that of the
     // node which the step was started from.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};

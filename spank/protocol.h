@@ -7,6 +7,7 @@
  *
  *   batchai.so, user_init:  forks; the child drops to the user and execs
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
+ *                               [--rendezvous STEP --node N --nodes N]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           stays, as the anchor of its namespaces, until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
@@ -35,6 +36,16 @@
 #define BATCHAI_DIGEST_VARIABLE "BATCHAI_PLAN_DIGEST"
 #define BATCHAI_DISABLE_VARIABLE "BATCHAI_DISABLE"
 #define BATCHAI_PROOF_VARIABLE "BATCHAI_SANDBOX"
+
+/* Where the ranks meet, "ADDRESS PORT": from `batchai run` in the job's environment, else from
+ * batchai-node in its reply, which the plugin asks for then (--rendezvous). Tasks do not see it. */
+#define BATCHAI_MASTER_VARIABLE "BATCHAI_MASTER"
+/* Which of RANK, MASTER_ADDR, … the plugin has set, "NAME=value" separated by commas: what still has
+ * that value is not the user's. "none" in the environment of a step: its tasks are no ranks. */
+#define BATCHAI_RANK_VARIABLES_VARIABLE "BATCHAI_RANK_VARIABLES"
+#define BATCHAI_NO_RANKS "none"
+#define BATCHAI_MASTER_LIMIT 512u
+#define BATCHAI_RANK_VARIABLES_LIMIT 2048u
 
 enum batchai_status {
     BATCHAI_STATUS_OK = 0,

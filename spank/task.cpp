@@ -15,6 +15,7 @@
 #include "spank/node.hpp"
 #include "spank/options.hpp"
 #include "spank/protocol.h"
+#include "spank/rank_environment.hpp"
 #include "spank/reply.hpp"
 
 namespace batchai::spank {
@@ -100,6 +101,8 @@ void set_environment(spank_t handle, const Reply& reply) {
     set(handle, "AZ_BATCHAI_NUM_GPUS", std::to_string(count_devices(on_node, list)));
     set(handle, "AZ_BATCH_NODE_ID", node_name(handle));
     set(handle, BATCHAI_PROOF_VARIABLE, sandbox().digest);
+    if (const char* const refused = set_rank_environment(handle))
+        refuse(handle, std::string("Slurm refused to set the variable ") + refused);
 }
 
 }  // namespace

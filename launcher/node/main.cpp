@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -53,14 +55,15 @@ void wait_for_end_of(int descriptor) {
     }
 }
 
-std::string build_reply(const batchai::node::SandboxRequest& request, bool& ok) {
+std::string build_reply(const batchai::node::SandboxRequest& request,
+                        std::optional<batchai::node::Sandbox>& made) {
     try {
-        const auto environment = batchai::node::make_sandbox(request);
-        ok = environment.has_value();
-        return ok ? batchai::node::success_reply(*environment)
-                  : batchai::node::failure_reply(environment.error());
+        auto sandbox = batchai::node::make_sandbox(request);
+        if (!sandbox) return batchai::node::failure_reply(sandbox.error());
+        made = std::move(*sandbox);
+        return batchai::node::success_reply(made->environment);
     } catch (const std::exception& error) {
-        ok = false;
+        made.reset();
         return batchai::node::failure_reply(Error{error.what(), "batchai-node", {}, {}});
     }
 }
@@ -75,14 +78,15 @@ int sandbox(const batchai::node::SandboxRequest& request) {
     // Besides the control pipe: slurmstepd may be killed while a task still holds its copy.
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     umask(022);
-    bool ok = false;
-    const std::string reply = build_reply(request, ok);
+    // Holds the port where the ranks meet, until the step is over.
+    std::optional<batchai::node::Sandbox> made;
+    const std::string reply = build_reply(request, made);
     if (!write_all(BATCHAI_REPLY_DESCRIPTOR, reply) || !write_all(BATCHAI_READY_DESCRIPTOR, "r"))
         return static_cast<int>(ExitCode::failed);
     close(BATCHAI_READY_DESCRIPTOR);
     // The namespaces live as long as we do.
-    if (ok) wait_for_end_of(BATCHAI_CONTROL_DESCRIPTOR);
-    return static_cast<int>(ok ? ExitCode::ok : ExitCode::failed);
+    if (made) wait_for_end_of(BATCHAI_CONTROL_DESCRIPTOR);
+    return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
 }
 
 int clean(const std::string& job_id, std::string node_directory) {
@@ -108,6 +112,10 @@ int run(int argc, char** argv) {
     sandbox_verb->add_option("--plan", request.plan_path)->required();
     sandbox_verb->add_option("--digest", request.plan_digest)->required();
     sandbox_verb->add_option("--job-id", request.job_id)->required();
+    sandbox_verb->add_option("--rendezvous", request.rendezvous_step,
+                             "the step's name, if its ranks need a place to meet");
+    sandbox_verb->add_option("--node", request.node)->check(CLI::NonNegativeNumber);
+    sandbox_verb->add_option("--nodes", request.nodes)->check(CLI::PositiveNumber);
     std::string job_id;
     std::string node_directory;
     auto* const clean_verb = app.add_subcommand("clean", "remove what a Slurm job left here");

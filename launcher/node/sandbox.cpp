@@ -2,6 +2,7 @@
 #include "node/sandbox.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -14,12 +15,14 @@
 #include "node/reply.hpp"
 #include "node/secrets.hpp"
 #include "node/trace.hpp"
+#include "spank/protocol.h"
 
 namespace batchai::node {
 
 namespace {
 
 constexpr std::size_t plan_limit = 8UL << 20U;
+constexpr std::chrono::seconds rendezvous_deadline{10};
 
 base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
     const auto text = base::read_file(request.plan_path, plan_limit);
@@ -100,19 +103,37 @@ void make_output_directories(const plan::Plan& plan, const Trace& trace) {
     }
 }
 
+std::optional<Rendezvous> arrange_rendezvous(const SandboxRequest& request,
+                                             const std::string& job_directory, const Trace& trace) {
+    if (request.rendezvous_step.empty()) return std::nullopt;
+    auto made =
+        meet({job_directory + "/node", request.rendezvous_step, request.node, request.nodes},
+             rendezvous_deadline);
+    if (made) return std::move(*made);
+    trace.line("MASTER_ADDR and MASTER_PORT are not set: " + made.error().text());
+    return std::nullopt;
+}
+
 }  // namespace
 
-base::Result<std::vector<plan::Variable>> make_sandbox(const SandboxRequest& request) {
+base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const auto plan = read_plan(request);
     if (!plan) return tl::unexpected<base::Error>(plan.error());
-    auto environment = plan->environment;
+    const Trace trace(plan->directories.job_directory);
+    Sandbox out;
+    auto& environment = out.environment;
+    environment = plan->environment;
     auto secrets = read_secrets(plan->directories.job_directory, plan->secret_names);
     if (!secrets) return tl::unexpected<base::Error>(secrets.error());
     environment.insert(environment.end(), secrets->begin(), secrets->end());
+    out.rendezvous = arrange_rendezvous(request, plan->directories.job_directory, trace);
+    if (out.rendezvous)
+        environment.push_back(
+            {BATCHAI_MASTER_VARIABLE,
+             fmt::format("{} {}", out.rendezvous->address, out.rendezvous->port)});
     if (auto sound = check_environment(environment); !sound)
         return tl::unexpected<base::Error>(sound.error());
 
-    const Trace trace(plan->directories.job_directory);
     const auto made = enter_private_namespaces().and_then(
         [&] { return make_mounts(*plan, request.job_id, trace); });
     if (!made) {
@@ -121,7 +142,7 @@ base::Result<std::vector<plan::Variable>> make_sandbox(const SandboxRequest& req
     }
     make_output_directories(*plan, trace);
     trace.line(fmt::format("the sandbox of Slurm job {} is ready", request.job_id));
-    return environment;
+    return out;
 }
 
 }  // namespace batchai::node

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "node/rendezvous.hpp"
 #include "plan/plan.hpp"
 
 namespace batchai::node {
@@ -13,10 +15,21 @@ struct SandboxRequest {
     std::string plan_path;    // absolute
     std::string plan_digest;  // SHA-256 of the file, in hexadecimal
     std::string job_id;       // Slurm's
+    // Names the step among all of the plan, when its ranks need a place to meet; else empty.
+    std::string rendezvous_step;
+    int node = 0;  // of this node, among those of the step
+    int nodes = 1;
+};
+
+struct Sandbox {
+    std::vector<plan::Variable> environment;  // of the job's processes, secrets included
+    // Where the ranks meet; to be kept as long as the step runs. None when it was not asked for, or
+    // could not be had: few programs need it, so that is only in the trace.
+    std::optional<Rendezvous> rendezvous;
 };
 
 // Reads the plan, moves this process to namespaces of its own and makes the job's directories and
-// mounts there. Returns the environment of the job's processes, secrets included. Runs as the user.
-[[nodiscard]] base::Result<std::vector<plan::Variable>> make_sandbox(const SandboxRequest& request);
+// mounts there. Runs as the user.
+[[nodiscard]] base::Result<Sandbox> make_sandbox(const SandboxRequest& request);
 
 }  // namespace batchai::node

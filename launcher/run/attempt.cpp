@@ -11,9 +11,11 @@
 
 #include "base/file.hpp"
 #include "run/first_failure.hpp"
+#include "run/hosts.hpp"
 #include "run/line_merger.hpp"
 #include "run/paths.hpp"
 #include "run/srun_arguments.hpp"
+#include "spank/protocol.h"
 
 namespace batchai::run {
 
@@ -88,14 +90,15 @@ AttemptRunner::AttemptRunner(const plan::Plan& plan, std::string digest, std::st
                              std::string mpi, Granted granted)
     : plan_(plan),
       granted_(std::move(granted)),
-      port_(ReservedPort::reserve()),
+      port_(base::ReservedPort::reserve()),
+      rank_port_(base::ReservedPort::reserve()),
       output_directory_(log_directory(plan)),
       digest_(std::move(digest)),
       plan_path_(std::move(plan_path)),
       mpi_(std::move(mpi)),
       log_(log_directory(plan), traces_directory(plan), granted_.nodes) {
     for (const std::string& node : granted_.nodes)
-        addresses_.push_back(address_of(node));
+        addresses_.push_back(base::address_of(node));
     record_.number = granted_.restart + 1;
     record_.slurm_job_id = granted_.job_id;
     record_.nodes = granted_.nodes;
@@ -147,8 +150,9 @@ bool AttemptRunner::prepare(const plan::Step& step) {
     std::fflush(stdout);
     log_.all_nodes("job preparation starts");
     const StepFiles files{output_path(step.stdout_name), output_path(step.stderr_name)};
-    const auto result = run_step(srun_arguments(plan_, step, "none", files),
-                                 srun_environment(step_environment()), signals_, {}, [] {});
+    const auto result =
+        run_step(srun_arguments(plan_, step, "none", files),
+                 srun_environment(step_environment(step.kind)), signals_, {}, [] {});
     log_.collect_traces();
     if (!result || result->exit_code == 0) {
         end_phase(result ? 0 : 1);
@@ -253,9 +257,9 @@ bool AttemptRunner::run_ranks(const plan::Step& step) {
     const auto merge = [&](base::Result<void> merged) {
         if (!merged) merge_problem = merged.error().text();
     };
-    const auto result =
-        run_step(srun_arguments(plan_, step, mpi_, files), srun_environment(step_environment()),
-                 signals_, {}, [&] { merge(merger->poll()); });
+    const auto result = run_step(srun_arguments(plan_, step, mpi_, files),
+                                 srun_environment(step_environment(step.kind)), signals_, {},
+                                 [&] { merge(merger->poll()); });
     merge(merger->finish());
     if (!merge_problem.empty())
         std::fprintf(stderr, "batchai: warning: standard error: %s\n", merge_problem.c_str());
@@ -336,7 +340,7 @@ void AttemptRunner::finish(int exit_code) {
     save();
 }
 
-base::Environment AttemptRunner::step_environment() const {
+base::Environment AttemptRunner::step_environment(plan::StepKind kind) const {
     std::string host_list;
     for (const std::string& address : addresses_)
         host_list += (host_list.empty() ? "" : ",") + address;
@@ -347,6 +351,13 @@ base::Environment AttemptRunner::step_environment() const {
     if (port_)
         out.push_back(
             fmt::format("AZ_BATCH_MASTER_NODE={}:{}", addresses_.front(), port_->number()));
+    // The plugin makes the ranks' RANK, MASTER_PORT, … of these. What runs once on a node or once
+    // altogether is no rank, and would be misled by a WORLD_SIZE.
+    if (kind != plan::StepKind::ranks)
+        out.emplace_back(BATCHAI_RANK_VARIABLES_VARIABLE "=" BATCHAI_NO_RANKS);
+    else if (rank_port_)
+        out.push_back(fmt::format(BATCHAI_MASTER_VARIABLE "={} {}", addresses_.front(),
+                                  rank_port_->number()));
     return out;
 }
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/network.hpp"
 #include "base/process.hpp"
 #include "plan/plan.hpp"
 #include "run/allocation.hpp"
 #include "run/execution_log.hpp"
-#include "run/hosts.hpp"
 #include "run/record.hpp"
 #include "run/step.hpp"
 
@@ -40,14 +40,17 @@ class AttemptRunner {
     void save();
     void finish(int exit_code);
 
-    [[nodiscard]] base::Environment step_environment() const;
+    [[nodiscard]] base::Environment step_environment(plan::StepKind kind) const;
     [[nodiscard]] std::vector<std::string> rank_error_files(const plan::Step& step) const;
     [[nodiscard]] std::string output_path(const std::string& name) const;
 
     const plan::Plan& plan_;
     Granted granted_;
     std::vector<std::string> addresses_;
-    std::optional<ReservedPort> port_;
+    // AZ_BATCH_MASTER_NODE's, for the job's own use, and MASTER_PORT. They are of the first node,
+    // on which this program runs.
+    std::optional<base::ReservedPort> port_;
+    std::optional<base::ReservedPort> rank_port_;
     std::string output_directory_;  // of the logs, as this node sees it
     std::string digest_;
     std::string plan_path_;

@@ -61,6 +61,16 @@ spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
         *va_arg(list, uint32_t*) = slurm().step_id;
     } else if (item == S_JOB_LOCAL_TASK_COUNT) {
         *va_arg(list, uint32_t*) = slurm().local_tasks;
+    } else if (item == S_JOB_TOTAL_TASK_COUNT) {
+        *va_arg(list, uint32_t*) = slurm().tasks;
+    } else if (item == S_JOB_NODEID) {
+        *va_arg(list, uint32_t*) = slurm().node;
+    } else if (item == S_JOB_NNODES) {
+        *va_arg(list, uint32_t*) = slurm().nodes;
+    } else if (item == S_TASK_ID) {
+        *va_arg(list, int*) = slurm().local_task;
+    } else if (item == S_TASK_GLOBAL_ID) {
+        *va_arg(list, uint32_t*) = slurm().task;
     } else if (item == S_JOB_SUPPLEMENTARY_GIDS) {
         *va_arg(list, gid_t**) = slurm().groups.data();
         *va_arg(list, int*) = static_cast<int>(slurm().groups.size());
@@ -85,6 +95,12 @@ spank_err_t spank_setenv(spank_t, const char* name, const char* value, int overw
     if (slurm().context != S_CTX_REMOTE) return ESPANK_NOT_REMOTE;
     if (overwrite == 0 && slurm().environment.contains(name)) return ESPANK_ENV_EXISTS;
     slurm().environment[name] = value;
+    return success;
+}
+
+spank_err_t spank_unsetenv(spank_t, const char* name) {
+    if (slurm().context != S_CTX_REMOTE) return ESPANK_NOT_REMOTE;
+    slurm().environment.erase(name);
     return success;
 }
 

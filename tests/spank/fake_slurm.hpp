@@ -21,6 +21,11 @@ struct Slurm {
     unsigned int job_id = 4711;
     unsigned int step_id = 0;
     unsigned int local_tasks = 1;
+    unsigned int tasks = 1;  // of all nodes
+    unsigned int node = 0;   // of this one, in the step
+    unsigned int nodes = 1;
+    int local_task = 0;
+    unsigned int task = 0;
     std::map<std::string, std::string> environment;  // the job's
     std::map<std::string, std::string> given;        // options that the user gave
     std::map<std::string, spank_option> registered;

@@ -295,6 +295,70 @@ TEST_F(Step, LeavesATraceForTheExecutionLog) {
     EXPECT_THAT(trace, testing::MatchesRegex("[0-9T:.+-]+ mounted(.|\n)*"));
 }
 
+constexpr const char* show_rank_variables =
+    "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT";
+
+class RankOfAStep : public Step {
+  protected:
+    RankOfAStep() {
+        slurm().tasks = 8;
+        slurm().local_tasks = 2;
+        slurm().task = 5;
+        slurm().local_task = 1;
+        submit();
+    }
+};
+
+TEST_F(RankOfAStep, KnowsItsNumberAndWhereBatchaiRunLetsTheRanksMeet) {
+    slurm().environment["BATCHAI_MASTER"] = "10.0.0.4 4321";
+    EXPECT_EQ(run(std::string(show_rank_variables) + "; echo $BATCHAI_MASTER").output,
+              "5/8 1/2 10.0.0.4 4321\n\n");
+}
+
+TEST_F(RankOfAStep, KeepsWhatTheUserOrTheJobFileHasSet) {
+    slurm().environment["BATCHAI_MASTER"] = "10.0.0.4 4321";
+    slurm().environment["MASTER_PORT"] = "29500";
+    slurm().environment["LOCAL_RANK"] = "";
+    plan.environment.push_back({"WORLD_SIZE", "16"});
+    submit();
+    EXPECT_EQ(run(show_rank_variables).output, "5/16 /2 10.0.0.4 29500\n");
+}
+
+TEST_F(RankOfAStep, DoesNotTakeAnOuterStepsNumberForItsOwn) {
+    slurm().environment["BATCHAI_MASTER"] = "10.0.0.4 4321";
+    slurm().environment["BATCHAI_RANK_VARIABLES"] = "RANK=0,WORLD_SIZE=1,MASTER_ADDR=h1";
+    slurm().environment["RANK"] = "0";
+    slurm().environment["WORLD_SIZE"] = "4";  // set by hand since
+    EXPECT_EQ(run(show_rank_variables).output, "5/4 1/2 10.0.0.4 4321\n");
+}
+
+TEST_F(RankOfAStep, IsNoneWhereBatchaiRunSaysSo) {
+    slurm().environment["BATCHAI_RANK_VARIABLES"] = "none";
+    EXPECT_EQ(run(std::string(show_rank_variables) + "; echo \"<$BATCHAI_RANK_VARIABLES>\"").output,
+              "/ /\n<>\n");
+}
+
+TEST_F(RankOfAStep, GetsAPortThatIsHeldForItWithoutBatchaiRun) {
+    const Ended ended =
+        run(std::string(show_rank_variables) +
+            "; bind() { perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new(LocalPort => "
+            "$ENV{MASTER_PORT}, Listen => 1, ReuseAddr => shift)' $1; }"
+            "; bind 0 && echo anybody can have it; bind 1 && echo a rank can have it");
+    EXPECT_THAT(ended.output,
+                testing::MatchesRegex("5/8 1/2 [^ ]+ [1-9][0-9]+\na rank can have it\n"))
+        << ended.errors;
+}
+
+TEST_F(RankOfAStep, LearnsThePortFromTheFirstNodeOfTheStep) {
+    slurm().nodes = 2;
+    slurm().node = 1;
+    slurm().step_id = 3;
+    slurm().environment["SLURM_RESTART_COUNT"] = "2";
+    scratch.directory("job/node");
+    scratch.file("job/node/master-4711.2.3", "10.0.0.9 5555\n");
+    EXPECT_EQ(run(show_rank_variables).output, "5/8 1/2 10.0.0.9 5555\n");
+}
+
 class Epilog : public Step {
   protected:
     Ended epilog(std::vector<std::string> arguments) {

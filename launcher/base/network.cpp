@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/network.hpp"
+
+#include <array>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace batchai::base {
+
+namespace {
+
+bool is_loopback(const sockaddr* address) {
+    if (address->sa_family == AF_INET) {
+        const auto* const four = reinterpret_cast<const sockaddr_in*>(address);
+        return ntohl(four->sin_addr.s_addr) >> 24U == IN_LOOPBACKNET;
+    }
+    const auto* const six = reinterpret_cast<const sockaddr_in6*>(address);
+    return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}
+
+std::optional<std::string> resolve(const std::string& node, int family) {
+    addrinfo hints{};
+    hints.ai_family = family;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(node.c_str(), nullptr, &hints, &found) != 0 || found == nullptr)
+        return std::nullopt;
+    std::optional<std::string> address;
+    for (const addrinfo* one = found; one != nullptr && !address; one = one->ai_next) {
+        std::array<char, NI_MAXHOST> text{};
+        if (!is_loopback(one->ai_addr) &&
+            getnameinfo(one->ai_addr, one->ai_addrlen, text.data(),
+                        static_cast<socklen_t>(text.size()), nullptr, 0, NI_NUMERICHOST) == 0)
+            address = text.data();
+    }
+    freeaddrinfo(found);
+    return address;
+}
+
+}  // namespace
+
+std::string address_of(const std::string& node) {
+    if (auto address = resolve(node, AF_INET)) return *address;
+    if (auto address = resolve(node, AF_INET6)) return *address;
+    return node;
+}
+
+std::optional<ReservedPort> ReservedPort::reserve() {
+    ReservedPort port;
+    port.socket_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    socklen_t length = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    if (!port.socket_.valid() ||
+        setsockopt(port.socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(port.socket_.get(), generic, length) != 0 ||
+        getsockname(port.socket_.get(), generic, &length) != 0)
+        return std::nullopt;
+    port.number_ = ntohs(address.sin_port);
+    return port;
+}
+
+}  // namespace batchai::base
