@@ -188,6 +188,19 @@ class Handle:
             last_joined=found.last_joined,
         )
 
+    def finish(self) -> None:
+        """Wait, and release also if that fails; for operations whose result is in `recv`."""
+        try:
+            while True:
+                try:
+                    native.call("mpib_wait", self._live_number(), _SLICE_SECONDS)
+                    return
+                except CollectiveTimeoutError:
+                    if native.functions().mpib_poll(self._live_number()) != 0:
+                        raise
+        finally:
+            self.release()
+
     def release(self) -> None:
         """Give the name and the buffers back; wait first if the operation is not done."""
         number, self._number = self._number, 0
@@ -237,25 +250,57 @@ def _require_capacity(kind: Kind, send: Buffer, recv: Buffer, is_same_length: bo
         raise InvalidArgumentError(f"{kind.name.lower()}: send and recv differ in type")
 
 
-def _describe(
+def _members(process_set: int) -> int:
+    return native.functions().mpib_process_set_size(process_set)
+
+
+class Prepared:
+    """An operation that is submitted again and again on the same buffers."""
+
+    __slots__ = ("_kept", "_operation")
+
+    def __init__(self, operation: _Operation, kept: tuple[Any, ...]) -> None:
+        self._operation = operation
+        self._kept = kept
+
+    def submit(self) -> Handle:
+        """Hand it to the engine and return at once."""
+        number = ctypes.c_int64()
+        native.call("mpib_submit", ctypes.byref(self._operation), ctypes.byref(number))
+        return Handle(number.value, self._kept)
+
+    def call(self) -> None:
+        """Submit, wait and release in one native call; signals are looked at when it returns."""
+        native.call("mpib_call", ctypes.byref(self._operation))
+
+
+def prepare(
     kind: Kind | int,
     send: Any,
-    recv: Any,
+    recv: Any = None,
     *,
-    name: str | None,
-    op: Op,
-    root: int,
-    prescale: float,
-    postscale: float,
-    splits: Sequence[int] | None,
-    process_set: int,
-    group: str | None,
-    group_size: int,
-    waited_for: bool,
-    shape: Sequence[int] | None,
-    stream: int | None,
-) -> tuple[_Operation, tuple[Any, ...]]:
-    """Return the C struct, and what must live until the operation is done."""
+    name: str | None = None,
+    op: Op = Op.SUM,
+    root: int = 0,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    splits: Sequence[int] | None = None,
+    process_set: int = WORLD,
+    group: str | None = None,
+    group_size: int = 0,
+    waited_for: bool = False,
+    shape: Sequence[int] | None = None,
+    stream: int | None = None,
+) -> Prepared:
+    """Describe an operation.
+
+    `recv` may be `send` (allreduce, broadcast, reduce: in place). Without `recv` allgather,
+    alltoall and reduce_scatter put the result into memory of the engine, whose length only the
+    Result tells. `name` None: "<kind>.noname.<n>". `root` is a rank of the job, also in a process
+    set. `splits`: rows for each member (alltoall). Operations of the same `group` run together
+    once `group_size` of them are submitted everywhere. `waited_for`: the caller will wait at once.
+    `shape`: of `send`, where its own is to be read as another one.
+    """
     kind = Kind(kind)
     operation = _Operation(struct_bytes=ctypes.sizeof(_Operation), kind=kind)
     operation.name = name.encode() if name is not None else None
@@ -291,98 +336,20 @@ def _describe(
                 f"{len(splits)} splits for a process set of {_members(process_set)} ranks"
             )
         operation.splits = _numbers(splits)
-    return operation, tuple(kept)
+    return Prepared(operation, tuple(kept))
 
 
-def _members(process_set: int) -> int:
-    return native.functions().mpib_process_set_size(process_set)
+def submit(kind: Kind | int, send: Any, recv: Any = None, **options: Any) -> Handle:
+    """Hand an operation to the engine and return at once; prepare() has the options."""
+    return prepare(kind, send, recv, **options).submit()
 
 
-def submit(
-    kind: Kind | int,
-    send: Any,
-    recv: Any = None,
-    *,
-    name: str | None = None,
-    op: Op = Op.SUM,
-    root: int = 0,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
-    splits: Sequence[int] | None = None,
-    process_set: int = WORLD,
-    group: str | None = None,
-    group_size: int = 0,
-    waited_for: bool = False,
-    shape: Sequence[int] | None = None,
-    stream: int | None = None,
-) -> Handle:
-    """Hand an operation to the engine and return at once.
-
-    `recv` may be `send` (allreduce, broadcast, reduce: in place). Without `recv` allgather,
-    alltoall and reduce_scatter put the result into memory of the engine, whose length only the
-    Result tells. `name` None: "<kind>.noname.<n>". `root` is a rank of the job, also in a process
-    set. Operations of the same `group` run together once `group_size` of them are submitted
-    everywhere. `waited_for`: the caller will wait at once.
-    """
-    operation, kept = _describe(
-        kind,
-        send,
-        recv,
-        name=name,
-        op=op,
-        root=root,
-        prescale=prescale,
-        postscale=postscale,
-        splits=splits,
-        process_set=process_set,
-        group=group,
-        group_size=group_size,
-        waited_for=waited_for,
-        shape=shape,
-        stream=stream,
-    )
-    number = ctypes.c_int64()
-    native.call("mpib_submit", ctypes.byref(operation), ctypes.byref(number))
-    return Handle(number.value, kept)
-
-
-def call(
-    kind: Kind | int,
-    send: Any,
-    recv: Any,
-    *,
-    name: str | None = None,
-    op: Op = Op.SUM,
-    root: int = 0,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
-    splits: Sequence[int] | None = None,
-    process_set: int = WORLD,
-    shape: Sequence[int] | None = None,
-    stream: int | None = None,
-) -> None:
+def call(kind: Kind | int, send: Any, recv: Any, **options: Any) -> None:
     """Submit, wait and release in one native call: the quick way for small vectors.
 
-    `recv` must be given. Signals are looked at only when it returns.
+    `recv` must be given; prepare() has the options.
     """
-    operation, _kept = _describe(
-        kind,
-        send,
-        recv,
-        name=name,
-        op=op,
-        root=root,
-        prescale=prescale,
-        postscale=postscale,
-        splits=splits,
-        process_set=process_set,
-        group=None,
-        group_size=0,
-        waited_for=True,
-        shape=shape,
-        stream=stream,
-    )
-    native.call("mpib_call", ctypes.byref(operation))
+    prepare(kind, send, recv, waited_for=True, **options).call()
 
 
 def barrier(process_set: int = WORLD) -> None:

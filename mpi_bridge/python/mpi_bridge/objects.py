@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import array
 import pickle
 from typing import Any
 
-from .collectives import allgatherv, broadcast, gather_integers
+from . import engine
+from .engine import WORLD, Kind
 from .world import rank
 
 
@@ -18,24 +20,40 @@ def _dumps(value: Any) -> bytes:
     return cloudpickle.dumps(value)
 
 
-def broadcast_object(value: Any, root: int = 0) -> Any:
-    """Return the root's value on every rank; the root gets its own object back."""
-    payload = bytearray(_dumps(value)) if rank() == root else bytearray()
-    length = gather_integers([len(payload)])[root][0]
-    if rank() != root:
-        payload = bytearray(length)
-    broadcast(payload, root)
-    return value if rank() == root else pickle.loads(payload)
+def broadcast_object(
+    value: Any, root: int = 0, process_set: int = WORLD, name: str | None = None
+) -> Any:
+    """Return the root's value on every rank; the root gets its own object back.
+
+    `root` is a rank of the job, also in a process set.
+    """
+    is_root = rank() == root
+    payload = bytearray(_dumps(value)) if is_root else bytearray()
+    length = array.array("q", [len(payload)])
+    options = {"root": root, "process_set": process_set}
+    engine.call(Kind.BROADCAST, length, length, name=name and f"{name}.length", **options)
+    if not is_root:
+        payload = bytearray(length[0])
+    engine.call(Kind.BROADCAST, payload, payload, name=name and f"{name}.object", **options)
+    return value if is_root else pickle.loads(payload)
 
 
-def allgather_object(value: Any) -> list[Any]:
-    """Return every rank's value, in the order of ranks."""
-    payload = _dumps(value)
-    lengths = [row[0] for row in gather_integers([len(payload)])]
-    everyone = bytearray(sum(lengths))
-    allgatherv(payload, everyone, lengths)
+def allgather_object(value: Any, process_set: int = WORLD, name: str | None = None) -> list[Any]:
+    """Return every member's value, in the order of ranks."""
+    handle = engine.submit(
+        Kind.ALLGATHER,
+        _dumps(value),
+        name=name and f"{name}.object",
+        process_set=process_set,
+        waited_for=True,
+    )
+    try:
+        result = handle.wait()
+        everyone = memoryview(result.tobytes())
+    finally:
+        handle.release()
     values, start = [], 0
-    for length in lengths:
-        values.append(pickle.loads(memoryview(everyone)[start : start + length]))
+    for length in result.received_rows:
+        values.append(pickle.loads(everyone[start : start + length]))
         start += length
     return values

@@ -40,12 +40,6 @@ def test_collectives():
     passes("collectives.py")
 
 
-@pytest.mark.parametrize("program", ["torch_operations.py", "torch_training.py", "mismatch.py"])
-def test_torch(program):
-    pytest.importorskip("torch")
-    passes(program)
-
-
 @pytest.mark.parametrize("backend", ["tensorflow", "torch"])
 def test_keras(backend):
     pytest.importorskip("keras")

@@ -3,29 +3,45 @@
 
 from __future__ import annotations
 
+import array
 import zlib
 from collections.abc import Sequence
 
-from mpi_bridge import MismatchError, gather_integers, rank
+from mpi_bridge import MismatchError, engine, process_sets, rank
 
 
-def _require_equal(what: str, mine: str, codes: Sequence[int]) -> None:
-    me = rank()
-    others = [number for number, code in enumerate(codes) if code != codes[me]]
+def gather_numbers(values: Sequence[int], process_set: int = engine.WORLD) -> list[list[int]]:
+    """Collect the same number of 64-bit integers from every member, in the order of ranks."""
+    handle = engine.submit(
+        engine.Kind.ALLGATHER, array.array("q", values), process_set=process_set, waited_for=True
+    )
+    try:
+        everyone = array.array("q", handle.wait().tobytes())
+    finally:
+        handle.release()
+    width = len(values)
+    return [list(everyone[i : i + width]) for i in range(0, len(everyone), width)]
+
+
+def _require_equal(what: str, mine: str, codes: Sequence[int], process_set: int) -> None:
+    members = process_sets.ranks(process_set)
+    own = codes[members.index(rank())]
+    others = [member for member, code in zip(members, codes) if code != own]
     if others:
-        raise MismatchError(f"{what}: rank {me} has {mine}; ranks {others} have something else")
+        raise MismatchError(f"{what}: rank {rank()} has {mine}; ranks {others} have something else")
 
 
-def require_same(what: str, text: str) -> None:
+def require_same(what: str, text: str, process_set: int = engine.WORLD) -> None:
     """Collective: raise MismatchError on every rank unless all ranks pass the same text."""
     # A majority cannot be told from a fault, so each rank names those that differ from itself.
-    rows = gather_integers([zlib.crc32(text.encode()), len(text)])
+    rows = gather_numbers([zlib.crc32(text.encode()), len(text)], process_set)
     shown = text if len(text) <= 200 else text[:200] + "..."
-    _require_equal(what, shown, [row[0] ^ (row[1] << 32) for row in rows])
+    _require_equal(what, shown, [row[0] ^ (row[1] << 32) for row in rows], process_set)
 
 
 def exchange_rows(what: str, rows: int, row_description: str) -> list[int]:
     """Collective: return each rank's number of rows, once all agree on what a row is."""
-    gathered = gather_integers([rows, zlib.crc32(row_description.encode())])
-    _require_equal(what, f"rows of {row_description}", [row[1] for row in gathered])
+    gathered = gather_numbers([rows, zlib.crc32(row_description.encode())])
+    codes = [row[1] for row in gathered]
+    _require_equal(what, f"rows of {row_description}", codes, engine.WORLD)
     return [row[0] for row in gathered]

@@ -40,6 +40,22 @@ class Submitted:
             self._handle.release()
 
 
+class Mapped:
+    """Something in flight, with another result made of its own."""
+
+    def __init__(self, pending: Pending, change: Callable[[Any], Any]) -> None:
+        self._pending = pending
+        self._change = change
+
+    def poll(self) -> bool:
+        """Tell whether the result is there."""
+        return self._pending.poll()
+
+    def finish(self) -> Any:
+        """Wait and return the changed result."""
+        return self._change(self._pending.finish())
+
+
 class Together:
     """Several of them behind one number; the result is the list of theirs."""
 
@@ -95,14 +111,17 @@ def synchronize(handle: int) -> Any:
     return None if pending is None else pending.finish()
 
 
-_counts: dict[str, int] = {}
+_counts: dict[tuple[str, int], int] = {}
 
 
-def next_name(kind: str) -> str:
-    """Return a name for something that the script gave none: ranks must ask in the same order."""
+def next_name(kind: str, process_set: int = 0) -> str:
+    """Return a name for something that the script gave none.
+
+    The members of the process set must ask in the same order.
+    """
     with _lock:
-        _counts[kind] = _counts.get(kind, 0) + 1
-        return f"{kind}.noname.{_counts[kind]}"
+        count = _counts[kind, process_set] = _counts.get((kind, process_set), 0) + 1
+        return f"{kind}.noname.{count}"
 
 
 def forget_names() -> None:

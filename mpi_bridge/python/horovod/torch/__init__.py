@@ -16,7 +16,7 @@ from ..common.process_sets import (
     remove_process_set,
 )
 from ..common.reduce_ops import Adasum, Average, Max, Min, Product, Sum
-from ..common.unsupported import UnsupportedNamespace, unsupported_function
+from . import elastic
 from .compression import Compression
 from .functions import (
     allgather_object,
@@ -24,40 +24,40 @@ from .functions import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
+from .grouped import (
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+)
 from .mpi_ops import (
     allgather,
+    allgather_async,
     allreduce,
     allreduce_,
+    allreduce_async,
+    allreduce_async_,
     alltoall,
+    alltoall_async,
     barrier,
     broadcast,
     broadcast_,
-    grouped_allreduce,
+    broadcast_async,
+    broadcast_async_,
+    join,
+    poll,
     reducescatter,
+    reducescatter_async,
+    sparse_allreduce,
+    sparse_allreduce_async,
+    synchronize,
 )
 from .optimizer import DistributedOptimizer
-
-_BLOCKING = "use the blocking form"
-allreduce_async = unsupported_function("allreduce_async", _BLOCKING)
-allreduce_async_ = unsupported_function("allreduce_async_", _BLOCKING)
-allgather_async = unsupported_function("allgather_async", _BLOCKING)
-broadcast_async = unsupported_function("broadcast_async", _BLOCKING)
-broadcast_async_ = unsupported_function("broadcast_async_", _BLOCKING)
-alltoall_async = unsupported_function("alltoall_async", _BLOCKING)
-reducescatter_async = unsupported_function("reducescatter_async", _BLOCKING)
-grouped_allreduce_ = unsupported_function("grouped_allreduce_", "use grouped_allreduce")
-grouped_allreduce_async = unsupported_function("grouped_allreduce_async", _BLOCKING)
-grouped_allreduce_async_ = unsupported_function("grouped_allreduce_async_", _BLOCKING)
-grouped_allgather = unsupported_function("grouped_allgather", "use allgather")
-grouped_allgather_async = unsupported_function("grouped_allgather_async", _BLOCKING)
-grouped_reducescatter = unsupported_function("grouped_reducescatter", "use reducescatter")
-grouped_reducescatter_async = unsupported_function("grouped_reducescatter_async", _BLOCKING)
-sparse_allreduce_async = unsupported_function("sparse_allreduce_async", "use allreduce, dense")
-poll = unsupported_function("poll", _BLOCKING)
-synchronize = unsupported_function("synchronize", _BLOCKING)
-join = unsupported_function("join", "give every rank the same number of batches")
-SyncBatchNorm = unsupported_function("SyncBatchNorm", "use BatchNorm, whose statistics stay local")
-elastic = UnsupportedNamespace("horovod.torch.elastic")
+from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     *_lifecycle,
@@ -74,20 +74,38 @@ __all__ = [
     "SyncBatchNorm",
     "add_process_set",
     "allgather",
+    "allgather_async",
     "allgather_object",
     "allreduce",
     "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
     "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "elastic",
     "global_process_set",
+    "grouped_allgather",
+    "grouped_allgather_async",
     "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "join",
+    "poll",
     "reducescatter",
+    "reducescatter_async",
     "remove_process_set",
+    "sparse_allreduce",
+    "sparse_allreduce_async",
+    "synchronize",
 ]

@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collectives as differentiable torch functions.
 
-In the backward pass every rank must reach the same collectives in the same order, as in forward.
+In the backward pass every rank must reach the same collectives as in forward. They carry the name
+of the forward operation with ".gradient" behind it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Optional
 
 import torch
 
-from mpi_bridge import broadcast as broadcast_buffer
-from mpi_bridge import rank, size
-
-from ..common import operations
 from ..common.reduce_ops import Average, ReduceOp, Sum
 from ..common.unsupported import not_supported
-from .arrays import TorchArrays
-
-ARRAYS = TorchArrays()
+from . import tensors
+from .tensors import Place, Reduction
 
 _Gradients = tuple[Optional[torch.Tensor], ...]
 
@@ -28,52 +25,73 @@ def _require_linear(op: ReduceOp) -> None:
         raise not_supported(f"the gradient of an operation with op={op.name.title()}")
 
 
+def _backward(place: Place) -> Place:
+    name = None if place.name is None else f"{place.name}.gradient"
+    group = None if place.group is None else f"{place.group}.gradient"
+    return dataclasses.replace(place, name=name, group=group, waited_for=group is None)
+
+
+def _averaged(gradient: torch.Tensor, place: Place) -> torch.Tensor:
+    output = torch.empty_like(gradient, memory_format=torch.contiguous_format)
+    return tensors.allreduce(gradient, output, Reduction(Average), place).finish()
+
+
+def _allreduced(inputs: Any, reduction: Reduction, places: list[Place]) -> list[torch.Tensor]:
+    pending = [
+        tensors.allreduce(tensor, torch.empty_like(tensor), reduction, place)
+        for tensor, place in zip(inputs, places)
+    ]
+    return [each.finish() for each in pending]
+
+
 class Allreduce(torch.autograd.Function):
-    """Its gradient is the allreduce of the gradient with the same operation."""
+    """Of one tensor or a group. Its gradient is the same allreduce of the gradients."""
 
     @staticmethod
     def forward(  # noqa: D102
-        ctx: Any, tensor: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
-    ) -> torch.Tensor:
-        ctx.op, ctx.prescale, ctx.postscale = op, prescale, postscale
-        return operations.allreduce(ARRAYS, tensor, op, prescale, postscale).to(tensor.device)
+        ctx: Any, reduction: Reduction, places: list[Place], *inputs: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.reduction, ctx.places = reduction, places
+        return tuple(_allreduced(inputs, reduction, places))
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> _Gradients:  # noqa: D102
-        _require_linear(ctx.op)
-        reduced = operations.allreduce(ARRAYS, gradient, ctx.op, ctx.prescale, ctx.postscale)
-        return reduced.to(gradient.device), None, None, None
+    def backward(ctx: Any, *gradients: torch.Tensor) -> _Gradients:  # noqa: D102
+        _require_linear(ctx.reduction.op)
+        places = [_backward(place) for place in ctx.places]
+        return None, None, *_allreduced(gradients, ctx.reduction, places)
 
 
 class Allgather(torch.autograd.Function):
     """Its gradient is this rank's rows of the averaged gradient."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        result, rows = operations.allgather(ARRAYS, tensor)
-        ctx.first, ctx.rows, ctx.shape = sum(rows[: rank()]), rows[rank()], tensor.shape
-        return result.to(tensor.device)
+    def forward(ctx: Any, tensor: torch.Tensor, place: Place) -> torch.Tensor:  # noqa: D102
+        result, rows = tensors.allgather(tensor, place).finish()
+        own = place.process_set.rank()
+        ctx.place, ctx.first, ctx.rows = place, sum(rows[:own]), rows[own]
+        ctx.shape = tensor.shape
+        return result
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> _Gradients:  # noqa: D102
-        averaged = operations.allreduce(ARRAYS, gradient, Average).to(gradient.device)
-        return (averaged.narrow(0, ctx.first, ctx.rows).reshape(ctx.shape),)
+        averaged = _averaged(gradient, _backward(ctx.place))
+        return averaged.narrow(0, ctx.first, ctx.rows).reshape(ctx.shape), None
 
 
 class Broadcast(torch.autograd.Function):
     """Its gradient is the averaged gradient at the root and zero elsewhere."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int) -> torch.Tensor:  # noqa: D102
-        ctx.root_rank = root_rank
-        result = ARRAYS.host(tensor).clone()
-        broadcast_buffer(result, root_rank)
-        return result.to(tensor.device)
+    def forward(  # noqa: D102
+        ctx: Any, tensor: torch.Tensor, root_rank: int, is_root: bool, place: Place
+    ) -> torch.Tensor:
+        ctx.place, ctx.is_root = place, is_root
+        return tensors.broadcast(tensor, torch.empty_like(tensor), root_rank, place).finish()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> _Gradients:  # noqa: D102
-        averaged = operations.allreduce(ARRAYS, gradient, Average).to(gradient.device)
-        return (averaged if rank() == ctx.root_rank else torch.zeros_like(averaged)), None
+        averaged = _averaged(gradient, _backward(ctx.place))
+        return (averaged if ctx.is_root else torch.zeros_like(averaged)), None, None, None
 
 
 class Alltoall(torch.autograd.Function):
@@ -81,18 +99,18 @@ class Alltoall(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: D102
-        ctx: Any, tensor: torch.Tensor, splits: list[int] | None
+        ctx: Any, tensor: torch.Tensor, splits: list[int] | None, place: Place
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        result, received = operations.alltoall(ARRAYS, tensor, splits)
-        ctx.received, ctx.shape = received, tensor.shape
+        result, received = tensors.alltoall(tensor, splits, place).finish()
+        ctx.place, ctx.received, ctx.shape = place, received, tensor.shape
         counts = torch.tensor(received, dtype=torch.int32)
         ctx.mark_non_differentiable(counts)
-        return result.to(tensor.device), counts
+        return result, counts
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, _counts: Any) -> _Gradients:  # noqa: D102
-        returned, _ = operations.alltoall(ARRAYS, gradient, ctx.received)
-        return returned.to(gradient.device).reshape(ctx.shape), None
+        returned, _ = tensors.alltoall(gradient, ctx.received, _backward(ctx.place)).finish()
+        return returned.reshape(ctx.shape), None, None
 
 
 class Reducescatter(torch.autograd.Function):
@@ -100,14 +118,16 @@ class Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: D102
-        ctx: Any, tensor: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
+        ctx: Any, tensor: torch.Tensor, reduction: Reduction, place: Place
     ) -> torch.Tensor:
-        ctx.op, ctx.prescale, ctx.postscale, ctx.shape = op, prescale, postscale, tensor.shape
-        return operations.reducescatter(ARRAYS, tensor, op, prescale, postscale).to(tensor.device)
+        ctx.reduction, ctx.place, ctx.shape = reduction, place, tensor.shape
+        return tensors.reducescatter(tensor, reduction, place).finish()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> _Gradients:  # noqa: D102
-        _require_linear(ctx.op)
-        scale = ctx.prescale * ctx.postscale * (size() if ctx.op is Sum else 1.0)
-        gathered, _ = operations.allgather(ARRAYS, gradient)
-        return (gathered.to(gradient.device) * scale).reshape(ctx.shape), None, None, None
+        reduction, place = ctx.reduction, ctx.place
+        _require_linear(reduction.op)
+        members = place.process_set.size() if reduction.op is Sum else 1.0
+        scale = reduction.prescale * reduction.postscale * members
+        gathered, _ = tensors.allgather(gradient, _backward(place)).finish()
+        return (gathered * scale).reshape(ctx.shape), None, None

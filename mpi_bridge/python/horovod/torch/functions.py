@@ -1,29 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing all ranks to the same starting point."""
+"""Bringing all ranks to the same starting point, and sending Python objects."""
 
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
-import mpi_bridge
+from mpi_bridge import objects, rank
 
-from ..common.process_sets import global_process_set, require_global
-from .fusion import FusedTensors
+from ..common.agreement import require_same
+from ..common.handles import Together
+from ..common.process_sets import ProcessSet, global_process_set, number_of
+from . import tensors
+from .tensors import Place
+
+
+def _broadcast_all(
+    what: str, named: list[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet
+) -> None:
+    """Overwrite tensors with the root's, once all ranks agree on which."""
+    described = ", ".join(f"{name}:{tensor.dtype}{list(tensor.shape)}" for name, tensor in named)
+    require_same(what, described, number_of(process_set))
+    Together(
+        [
+            tensors.broadcast(tensor, tensor, root_rank, Place(f"{what}.{name}", process_set))
+            for name, tensor in named
+        ]
+    ).finish()
 
 
 def broadcast_parameters(
     params: Mapping[str, Any] | Iterable[tuple[str, Any]],
     root_rank: int,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> None:
     """Overwrite tensors with the root's: model.state_dict() or model.named_parameters()."""
-    require_global(process_set)
     pairs = sorted(params.items()) if isinstance(params, Mapping) else list(params)
-    tensors = []
+    named = []
     for name, value in pairs:
         if value is None:
             continue
@@ -32,40 +49,62 @@ def broadcast_parameters(
                 f"broadcast_parameters: {name} is no tensor but {type(value).__name__}; "
                 "send it with broadcast_object"
             )
-        tensors.append((name, value))
-    if not tensors:
-        return
-    fused = FusedTensors(
-        "broadcast_parameters", [(name, tensor.shape, tensor.dtype) for name, tensor in tensors]
-    )
-    with torch.no_grad():
-        if mpi_bridge.rank() == root_rank:
-            for view, (_, tensor) in zip(fused.views, tensors):
-                view.copy_(tensor)
-        fused.broadcast(root_rank)
-        if mpi_bridge.rank() != root_rank:
-            for view, (_, tensor) in zip(fused.views, tensors):
-                tensor.copy_(view)
+        named.append((name, value))
+    _broadcast_all("broadcast_parameters", named, root_rank, process_set)
+
+
+class _WithoutTensors(pickle.Pickler):
+    """Leaves tensors out and remembers them."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream)
+        self.tensors: list[torch.Tensor] = []
+
+    def persistent_id(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return None
+        self.tensors.append(value.detach())
+        return value.dtype, tuple(value.shape)
+
+
+class _WithEmptyTensors(pickle.Unpickler):
+    """Puts new tensors where others were left out."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream)
+        self.tensors: list[torch.Tensor] = []
+
+    def persistent_load(self, description: Any) -> torch.Tensor:
+        dtype, shape = description
+        self.tensors.append(torch.empty(shape, dtype=dtype))
+        return self.tensors[-1]
 
 
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer,
     root_rank: int,
     model: torch.nn.Module | None = None,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Overwrite the optimizer's state and its groups' settings with the root's."""
-    require_global(process_set)
-    is_root = mpi_bridge.rank() == root_rank
-    payload = None
+    """Overwrite the optimizer's state and its groups' settings with the root's.
+
+    For every optimizer, also where the root or another rank has no state yet. The tensors travel
+    by themselves, the rest as an object. `model` is accepted for compatibility.
+    """
+    is_root = rank() == root_rank
+    skeleton, state, found = b"", None, []
     if is_root:
         stream = io.BytesIO()
-        torch.save(optimizer.state_dict(), stream)
-        payload = stream.getvalue()
-    payload = mpi_bridge.broadcast_object(payload, root_rank)
+        pickler = _WithoutTensors(stream)
+        pickler.dump(optimizer.state_dict())
+        skeleton, found = stream.getvalue(), pickler.tensors
+    skeleton = broadcast_object(skeleton, root_rank, process_set=process_set)
     if not is_root:
-        # Sent by a rank of this job; the state may hold any object that its optimizer put there.
-        state = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=False)
+        unpickler = _WithEmptyTensors(io.BytesIO(skeleton))
+        state, found = unpickler.load(), unpickler.tensors
+    named = [(str(position), tensor) for position, tensor in enumerate(found)]
+    _broadcast_all("broadcast_optimizer_state", named, root_rank, process_set)
+    if not is_root:
         optimizer.load_state_dict(state)
 
 
@@ -73,16 +112,14 @@ def broadcast_object(
     obj: Any = None,
     root_rank: int = 0,
     name: str | None = None,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Return the root's object on every rank."""
-    require_global(process_set)
-    return mpi_bridge.broadcast_object(obj, root_rank)
+    return objects.broadcast_object(obj, root_rank, number_of(process_set), name)
 
 
 def allgather_object(
-    obj: Any, name: str | None = None, process_set: Any = global_process_set
+    obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
     """Return every rank's object, in the order of ranks."""
-    require_global(process_set)
-    return mpi_bridge.allgather_object(obj)
+    return objects.allgather_object(obj, number_of(process_set), name)

@@ -1,23 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collectives on torch tensors.
+"""The collectives on torch tensors, as Horovod names them.
 
-`name` is accepted and not used: operations are matched by the order of calls, which must be the
-same on all ranks. Tensors on an accelerator travel through host memory.
+Each comes in up to four forms: it returns a new tensor, or (name_) works in place; it waits, or
+(name_async) returns a handle for poll() and synchronize(). The forms that wait and return a new
+tensor are differentiable. Operations are matched by `name`; those without one by the order of
+calls. `process_set` limits an operation to some ranks; `root_rank` is a rank of the job even then.
+Tensors on an accelerator travel through host memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable
 
 import torch
 
-import mpi_bridge
+from mpi_bridge import InvalidArgumentError, engine, rank
 
-from ..common import reduce_ops
-from ..common.process_sets import global_process_set, require_global
-from . import autograd
+from ..common import handles, reduce_ops
+from ..common.handles import Pending, Submitted
+from ..common.handles import poll as poll
+from ..common.handles import synchronize as synchronize
+from ..common.process_sets import ProcessSet, global_process_set, number_of
+from ..common.reduce_ops import Adasum, Average, ReduceOp, Sum
+from . import adasum, autograd, sparse
+from . import tensors as single
 from .compression import Compression, Compressor
+from .tensors import Place, Reduction
+
+
+def needs_gradient(inputs: Iterable[torch.Tensor]) -> bool:
+    """Tell whether autograd has to know of an operation on these."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+
+
+def reduction_of(
+    op: int | None, average: bool | None, prescale: float, postscale: float
+) -> Reduction:
+    """Return what the arguments of an allreduce mean."""
+    chosen = reduce_ops.resolve(op, average, allow_adasum=True)
+    return Reduction(chosen, prescale, postscale)
+
+
+def _begin_allreduce(
+    tensor: torch.Tensor, output: torch.Tensor, reduction: Reduction, place: Place
+) -> Pending:
+    if reduction.op is Adasum:
+        return adasum.begin([tensor], [output], reduction, place, lambda outputs: outputs[0])
+    return single.allreduce(tensor, output, reduction, place)
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start to reduce the tensor over all ranks; the default operation is Average."""
+    reduction = reduction_of(op, average, prescale_factor, postscale_factor)
+    output = torch.empty_like(tensor, requires_grad=False)
+    return handles.register(_begin_allreduce(tensor, output, reduction, Place(name, process_set)))
 
 
 def allreduce(
@@ -28,14 +73,34 @@ def allreduce(
     op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Return the tensor reduced over all ranks; the default operation is Average."""
-    require_global(process_set)
-    chosen = reduce_ops.resolve(op, average)
-    compressed, context = compression.compress(tensor)
-    reduced = autograd.Allreduce.apply(compressed, chosen, prescale_factor, postscale_factor)
+    if tensor.is_sparse:
+        return sparse.begin(tensor, _sparse_op(op, average), Place(name, process_set)).finish()
+    reduction = reduction_of(op, average, prescale_factor, postscale_factor)
+    place = Place(name, process_set, waited_for=True)
+    travelling, context = compression.compress(tensor)
+    if needs_gradient([travelling]) and reduction.op is not Adasum:
+        (reduced,) = autograd.Allreduce.apply(reduction, [place], travelling)
+    else:
+        output = torch.empty_like(travelling, requires_grad=False)
+        reduced = _begin_allreduce(travelling, output, reduction, place).finish()
     return compression.decompress(reduced, context)
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start to reduce the tensor in place."""
+    reduction = reduction_of(op, average, prescale_factor, postscale_factor)
+    return handles.register(_begin_allreduce(tensor, tensor, reduction, Place(name, process_set)))
 
 
 def allreduce_(
@@ -45,93 +110,161 @@ def allreduce_(
     op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Reduce the tensor in place and return it."""
-    with torch.no_grad():
-        reduced = allreduce(
-            tensor.detach(),
-            average,
-            name,
-            op=op,
-            prescale_factor=prescale_factor,
-            postscale_factor=postscale_factor,
-            process_set=process_set,
-        )
-        return tensor.copy_(reduced)
+    reduction = reduction_of(op, average, prescale_factor, postscale_factor)
+    place = Place(name, process_set, waited_for=True)
+    return _begin_allreduce(tensor, tensor, reduction, place).finish()
 
 
-def grouped_allreduce(
-    tensors: Sequence[torch.Tensor],
-    average: bool | None = None,
+def _sparse_op(op: int | None, average: bool | None = None) -> ReduceOp:
+    chosen = reduce_ops.resolve(op, average)
+    if chosen not in (Average, Sum):
+        raise ValueError(f"a sparse tensor is reduced with Average or Sum, not {chosen.name}")
+    return chosen
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor,
     name: str | None = None,
-    compression: type[Compressor] = Compression.none,
     op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: Any = global_process_set,
-) -> list[torch.Tensor]:
-    """Return each tensor reduced over all ranks, in the order of the list."""
-    return [
-        allreduce(
-            tensor,
-            average,
-            name,
-            compression,
-            op,
-            prescale_factor,
-            postscale_factor,
-            process_set,
-        )
-        for tensor in tensors
-    ]
+    process_set: ProcessSet = global_process_set,
+) -> Callable[[], torch.Tensor]:
+    """Start to reduce a sparse tensor; call what is returned to wait for the result."""
+    return sparse.begin(tensor, _sparse_op(op), Place(name, process_set)).finish
+
+
+def sparse_allreduce(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: int | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Return a sparse tensor reduced over all ranks."""
+    return sparse_allreduce_async(tensor, name, op, process_set)()
+
+
+def rows_only(pending: Submitted) -> Pending:
+    """Leave only the tensor of a result that tells rows as well."""
+    return handles.Mapped(pending, lambda result: result[0])
+
+
+def allgather_async(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Start to join all ranks' tensors along axis 0, whose length may differ between ranks."""
+    return handles.register(rows_only(single.allgather(tensor, Place(name, process_set))))
 
 
 def allgather(
-    tensor: torch.Tensor, name: str | None = None, process_set: Any = global_process_set
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """Return all ranks' tensors joined along axis 0, whose length may differ between ranks."""
-    require_global(process_set)
-    return autograd.Allgather.apply(tensor)
+    place = Place(name, process_set, waited_for=True)
+    if needs_gradient([tensor]):
+        return autograd.Allgather.apply(tensor, place)
+    return single.allgather(tensor, place).finish()[0]
+
+
+def broadcast_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start to fetch the root's tensor; the others pass one of the same shape and type."""
+    output = torch.empty_like(tensor, requires_grad=False)
+    return handles.register(single.broadcast(tensor, output, root_rank, Place(name, process_set)))
 
 
 def broadcast(
     tensor: torch.Tensor,
     root_rank: int,
     name: str | None = None,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Return the root's tensor; the others pass one of the same shape and type."""
-    require_global(process_set)
-    return autograd.Broadcast.apply(tensor, root_rank)
+    place = Place(name, process_set, waited_for=True)
+    if needs_gradient([tensor]):
+        return autograd.Broadcast.apply(tensor, root_rank, rank() == root_rank, place)
+    output = torch.empty_like(tensor, requires_grad=False)
+    return single.broadcast(tensor, output, root_rank, place).finish()
+
+
+def broadcast_async_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start to overwrite the tensor with the root's."""
+    return handles.register(single.broadcast(tensor, tensor, root_rank, Place(name, process_set)))
 
 
 def broadcast_(
     tensor: torch.Tensor,
     root_rank: int,
     name: str | None = None,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Overwrite the tensor with the root's and return it."""
-    with torch.no_grad():
-        return tensor.copy_(broadcast(tensor.detach(), root_rank, name, process_set))
+    place = Place(name, process_set, waited_for=True)
+    return single.broadcast(tensor, tensor, root_rank, place).finish()
+
+
+def _splits(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
+    if splits is None:
+        return None
+    if isinstance(splits, torch.Tensor):
+        if splits.dim() != 1:
+            raise InvalidArgumentError(f"alltoall: splits must have one axis, not {splits.dim()}")
+        return splits.tolist()
+    return [int(rows) for rows in splits]
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start to send splits[i] rows to the i-th rank; synchronize() returns as alltoall() does."""
+    pending = single.alltoall(tensor, _splits(splits), Place(name, process_set))
+
+    def result(received: tuple[torch.Tensor, Sequence[int]]) -> Any:
+        rows, counts = received
+        return rows if splits is None else (rows, torch.tensor(counts, dtype=torch.int32))
+
+    return handles.register(handles.Mapped(pending, result))
 
 
 def alltoall(
     tensor: torch.Tensor,
     splits: torch.Tensor | Sequence[int] | None = None,
     name: str | None = None,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Send splits[r] rows to rank r and return the rows received.
+    """Send splits[i] rows to the i-th rank and return the rows received.
 
     With `splits` also return how many rows came from each rank.
     """
-    require_global(process_set)
-    if isinstance(splits, torch.Tensor):
-        splits = splits.tolist()
-    result, received = autograd.Alltoall.apply(tensor, splits)
+    place = Place(name, process_set, waited_for=True)
+    result, received = autograd.Alltoall.apply(tensor, _splits(splits), place)
     return result if splits is None else (result, received)
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: int | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Start to reduce and scatter; synchronize() returns this rank's rows."""
+    reduction = Reduction(reduce_ops.resolve(op), prescale_factor, postscale_factor)
+    return handles.register(single.reducescatter(tensor, reduction, Place(name, process_set)))
 
 
 def reducescatter(
@@ -139,32 +272,30 @@ def reducescatter(
     name: str | None = None,
     compression: type[Compressor] = Compression.none,
     op: int | None = None,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
     """Reduce, and return this rank's rows of the result; low ranks get the remainder."""
-    require_global(process_set)
-    chosen = reduce_ops.resolve(op)
-    compressed, context = compression.compress(tensor)
-    reduced = autograd.Reducescatter.apply(compressed, chosen, prescale_factor, postscale_factor)
+    reduction = Reduction(reduce_ops.resolve(op), prescale_factor, postscale_factor)
+    place = Place(name, process_set, waited_for=True)
+    travelling, context = compression.compress(tensor)
+    if needs_gradient([travelling]):
+        reduced = autograd.Reducescatter.apply(travelling, reduction, place)
+    else:
+        reduced = single.reducescatter(travelling, reduction, place).finish()
     return compression.decompress(reduced, context)
 
 
-def barrier(process_set: Any = global_process_set) -> None:
-    """Return after every rank has entered it."""
-    require_global(process_set)
-    mpi_bridge.barrier()
+def join(device: int = -1) -> int:
+    """Say that this rank has no more data; wait for all others and return who came last.
+
+    Until then this rank takes part in the allreduces of the others with zeros. `device` is
+    accepted for compatibility.
+    """
+    return engine.join()
 
 
-__all__ = [
-    "allgather",
-    "allreduce",
-    "allreduce_",
-    "alltoall",
-    "barrier",
-    "broadcast",
-    "broadcast_",
-    "grouped_allreduce",
-    "reducescatter",
-]
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Return after every rank of the process set has entered it."""
+    engine.barrier(number_of(process_set))

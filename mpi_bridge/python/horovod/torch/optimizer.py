@@ -1,106 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer: any torch optimizer, stepping on gradients averaged over all ranks."""
+"""DistributedOptimizer: any torch optimizer, stepping on gradients reduced over all ranks."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
 
 import torch
 
 from ..common import reduce_ops
-from ..common.process_sets import global_process_set, require_global
-from ..common.reduce_ops import Average, ReduceOp, Sum
+from ..common.process_sets import ProcessSet, global_process_set
+from ..common.reduce_ops import Adasum, Average, Sum
 from ..common.unsupported import not_supported
-from .compression import Compression, Compressor
-from .fusion import FusedAllreduce
-
-
-class _GradientReducer:
-    """Replaces the gradients of parameters by their reduction over all ranks."""
-
-    def __init__(
-        self,
-        names: dict[torch.Tensor, str],
-        compression: type[Compressor],
-        op: ReduceOp,
-        predivide_factor: float,
-        sparse_as_dense: bool,
-    ) -> None:
-        self._names = names
-        self._compression = compression
-        self._op = op
-        self._predivide_factor = predivide_factor
-        self._sparse_as_dense = sparse_as_dense
-        self._planned_for: tuple[Any, ...] | None = None
-        self._fused: FusedAllreduce | None = None
-
-    def reduce(self, parameters: list[torch.Tensor]) -> None:
-        if not parameters:
-            return
-        gradients = [self._dense(parameter) for parameter in parameters]
-        reduced = self._plan(parameters)(gradients)
-        for parameter, gradient in zip(parameters, reduced):
-            if gradient is None:
-                continue
-            if parameter.grad is None or parameter.grad.is_sparse:
-                parameter.grad = torch.empty_like(parameter)
-            parameter.grad.copy_(gradient)
-
-    def _plan(self, parameters: list[torch.Tensor]) -> FusedAllreduce:
-        key = tuple((id(parameter), parameter.dtype) for parameter in parameters)
-        if self._fused is None or self._planned_for != key:
-            described = [
-                (
-                    self._names.get(parameter, f"parameter.{position}"),
-                    parameter.shape,
-                    parameter.dtype,
-                )
-                for position, parameter in enumerate(parameters)
-            ]
-            self._fused = FusedAllreduce(
-                described, self._compression.travels_as, self._op, self._predivide_factor
-            )
-            self._planned_for = key
-        return self._fused
-
-    def _dense(self, parameter: torch.Tensor) -> torch.Tensor | None:
-        gradient = parameter.grad
-        if gradient is None or not gradient.is_sparse:
-            return gradient
-        if not self._sparse_as_dense:
-            name = self._names.get(parameter, "a parameter")
-            raise not_supported(
-                f"the sparse gradient of {name}",
-                "pass sparse_as_dense=True to DistributedOptimizer",
-            )
-        return gradient.to_dense()
+from ..common.util import split_list
+from .adasum_optimizer import AdasumMixin
+from .compression import Compression
+from .gradients import GradientReducer
 
 
 class _DistributedMixin:
     """Comes before the user's optimizer class in the class that DistributedOptimizer makes."""
 
-    _reducer: _GradientReducer
+    _reducer: GradientReducer
     _wrapped: torch.optim.Optimizer
     _should_synchronize: bool
     _synchronized: bool
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Accept the number of backward passes; gradients are reduced once, at step()."""
+        """Reduce gradients only after that many backward passes."""
         _require_positive_passes(passes)
+        self._reducer.set_passes(passes)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters; all ranks must add the same."""
+        super().add_param_group(param_group)
+        first = sum(len(group["params"]) for group in self.param_groups[:-1])
+        added = self.param_groups[-1]["params"]
+        self._reducer.add({p: f"parameter.{first + i}" for i, p in enumerate(added)})
 
     def synchronize(self) -> None:
-        """Collective: replace all gradients by their reduction over all ranks."""
-        self._reducer.reduce(
-            [
-                parameter
-                for group in self.param_groups
-                for parameter in group["params"]
-                if parameter.requires_grad
-            ]
-        )
+        """Collective: wait until all gradients are reduced over all ranks."""
+        self._reducer.synchronize()
         self._synchronized = True
 
     @contextlib.contextmanager
@@ -113,7 +55,7 @@ class _DistributedMixin:
             self._should_synchronize = True
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Collective: reduce the gradients, then take the optimizer's own step."""
+        """Collective: wait for the reduced gradients, then take the optimizer's own step."""
         if not self._should_synchronize:
             self._synchronized = False
             return super().step(closure)
@@ -144,7 +86,12 @@ class _DistributedMixin:
     step.hooked = True
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients."""
+        """Clear the gradients; not while they are being reduced."""
+        if self._reducer.is_in_flight:
+            raise AssertionError(
+                "zero_grad() was called after backward() and before step() or synchronize(): "
+                "the gradients are being reduced"
+            )
         self._synchronized = False
         super().zero_grad(set_to_none=set_to_none)
 
@@ -158,77 +105,120 @@ def _names_of(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
 ) -> dict[torch.Tensor, str]:
+    """Return the name of each of the optimizer's parameters, in their order."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if named_parameters is None:
-        return {}
+        return {p: f"parameter.{position}" for position, p in enumerate(parameters)}
     pairs = list(named_parameters)
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise ValueError(
+            "named_parameters must be pairs of name and parameter: model.named_parameters()"
+        )
     names = [name for name, _ in pairs]
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
         raise ValueError(f"named_parameters has these names more than once: {duplicates}")
     by_parameter = {parameter: name for name, parameter in pairs}
-    unnamed = sum(
-        parameter not in by_parameter
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    )
+    unnamed = sum(p not in by_parameter for p in parameters)
     if unnamed:
         raise ValueError(
             f"named_parameters names no {unnamed} of the optimizer's parameters; "
             "pass model.named_parameters() of the whole model, or leave it out"
         )
-    return by_parameter
+    return {p: by_parameter[p] for p in parameters}
+
+
+def _groups_of(
+    names: dict[torch.Tensor, str], groups: int | Sequence[Sequence[torch.Tensor]] | None
+) -> dict[torch.Tensor, tuple[int, int]]:
+    """Return each parameter's group: its number and how many members it has."""
+    if groups is None or groups == 0:
+        return {}
+    parameters = [p for p in names if p.requires_grad]
+    if isinstance(groups, int):
+        if groups < 0:
+            raise ValueError(f"groups must be a number of groups > 0, not {groups}")
+        lists = split_list(parameters, min(groups, max(len(parameters), 1)))
+    else:
+        lists = [[p for p in members if p.requires_grad] for members in groups]
+        grouped = [p for members in lists for p in members]
+        if len(set(grouped)) != len(grouped):
+            raise ValueError("groups: a parameter is in two groups")
+        if any(p not in names for p in grouped):
+            raise ValueError("groups: a parameter is not one of the optimizer's")
+    return {p: (number, len(members)) for number, members in enumerate(lists) for p in members}
 
 
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
-    compression: type[Compressor] = Compression.none,
+    compression: Any = Compression.none,
     backward_passes_per_step: int = 1,
     op: int = Average,
     gradient_predivide_factor: float = 1.0,
     num_groups: int = 0,
-    groups: Any = None,
+    groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
-    process_set: Any = global_process_set,
+    process_set: ProcessSet = global_process_set,
+    gradient_as_bucket_view: bool = True,
 ) -> torch.optim.Optimizer:
-    """Return an optimizer of a subclass of `optimizer`'s class that reduces gradients at step().
+    """Return an optimizer of a subclass of `optimizer`'s class that steps on reduced gradients.
 
-    It shares the parameters and the state of `optimizer`. Gradients travel in few large messages,
-    in the order of the parameter groups. They are reduced once at step(), however many backward
-    passes came before it.
+    It shares the parameters and the state of `optimizer`. Each gradient leaves as soon as backward
+    has computed it, or after `backward_passes_per_step` backward passes. `groups` (a number, or
+    lists of parameters) makes the gradients of a group travel together. `op` is Average, Sum or
+    Adasum. On ranks outside of `process_set` it is `optimizer` by another name.
+
+    Not in Horovod: with `gradient_as_bucket_view`, the gradients' memory is kept from step to step,
+    so that they are reduced where they are. Pass False if references to old gradients must keep
+    their values.
     """
-    require_global(process_set)
     _require_positive_passes(backward_passes_per_step)
-    if num_groups or groups is not None:
-        raise not_supported(
-            "DistributedOptimizer(groups=...)", "leave it out; all gradients are fused already"
-        )
-    chosen = reduce_ops.resolve(op)
-    if chosen not in (Average, Sum):
-        raise ValueError(f"DistributedOptimizer reduces with Average or Sum, not {chosen.name}")
+    chosen = reduce_ops.resolve(op, allow_adasum=True)
+    if chosen not in (Average, Sum, Adasum):
+        raise ValueError(f"DistributedOptimizer reduces with Average, Sum or Adasum, not {op!r}")
     if gradient_predivide_factor != 1.0 and chosen is not Average:
         raise ValueError("gradient_predivide_factor needs op=Average")
-    if not (isinstance(compression, type) and issubclass(compression, Compressor)):
-        raise not_supported("a compressor of your own", "use Compression.none, fp16 or bf16")
+    if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
+        raise TypeError("compression must have compress() and decompress()")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise not_supported(
             "LBFGS in DistributedOptimizer", "its line search would differ between ranks"
         )
+    if num_groups:
+        warnings.warn("num_groups is deprecated; pass groups", DeprecationWarning, stacklevel=2)
+        groups = groups if groups is not None else num_groups
+    names = _names_of(optimizer, named_parameters)
+    members = _groups_of(names, groups)
+    if chosen is Adasum:
+        distributed = _made_of(AdasumMixin, optimizer)
+        distributed._start(names, compression, process_set)
+        return distributed
+    distributed = _made_of(_DistributedMixin, optimizer)
+    distributed._reducer = GradientReducer(
+        names,
+        members,
+        compression,
+        chosen,
+        gradient_predivide_factor,
+        backward_passes_per_step,
+        sparse_as_dense,
+        process_set,
+        gradient_as_bucket_view,
+    )
+    distributed._wrapped = optimizer
+    distributed._should_synchronize = True
+    distributed._synchronized = False
+    return distributed
+
+
+def _made_of(mixin: type, optimizer: torch.optim.Optimizer) -> Any:
+    """Return an object of a class that is the mixin before the optimizer's own class."""
     base = type(optimizer)
-    subclass = type(base.__name__, (_DistributedMixin, base), {"__module__": base.__module__})
+    subclass = type(base.__name__, (mixin, base), {"__module__": base.__module__})
     distributed = subclass.__new__(subclass)
     # A learning-rate scheduler may have put its own step() on the instance; it would hide ours.
     distributed.__dict__.update(
         (name, value) for name, value in vars(optimizer).items() if name != "step"
     )
-    distributed._reducer = _GradientReducer(
-        _names_of(optimizer, named_parameters),
-        compression,
-        chosen,
-        gradient_predivide_factor,
-        sparse_as_dense,
-    )
-    distributed._wrapped = optimizer
-    distributed._should_synchronize = True
-    distributed._synchronized = False
     return distributed

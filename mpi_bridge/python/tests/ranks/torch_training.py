@@ -6,6 +6,7 @@ ranks disagree. Each rank computes the reference on all data by itself.
 """
 
 import check
+import rows
 import torch
 from torch import nn
 
@@ -87,7 +88,7 @@ def distributed(optimizer_of=sgd, **options):
     return model, wrapped
 
 
-def plain_steps():
+def check_plain_steps():
     for optimizer_of in (sgd, lambda model: torch.optim.Adam(model.parameters(), lr=0.01)):
         for options in (
             {},
@@ -103,7 +104,7 @@ def plain_steps():
             check.equal("never stays without gradient", model.never.grad is None, True)
 
 
-def sum_is_size_times_average():
+def check_sum_is_size_times_average():
     model, optimizer = distributed(op=hvd.Sum)
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -112,7 +113,7 @@ def sum_is_size_times_average():
     compare("op=Sum", model, reference())
 
 
-def compressed():
+def check_compressed():
     for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
         model, optimizer = distributed(compression=compression)
         for step in range(STEPS):
@@ -122,7 +123,7 @@ def compressed():
         compare(compression.__name__, model, reference(), 0.05)
 
 
-def several_buckets():
+def check_several_buckets():
     import os
 
     os.environ["HOROVOD_FUSION_THRESHOLD"] = "40"
@@ -137,7 +138,7 @@ def several_buckets():
     compare("several buckets", model, reference())
 
 
-def clipped_between_synchronize_and_step():
+def check_clipped_between_synchronize_and_step():
     model, optimizer = distributed()
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -149,7 +150,7 @@ def clipped_between_synchronize_and_step():
     compare("clipped", model, reference(clip=0.05))
 
 
-def with_a_closure():
+def check_with_a_closure():
     model, optimizer = distributed()
     for step in range(STEPS):
 
@@ -163,7 +164,7 @@ def with_a_closure():
     compare("with a closure", model, reference())
 
 
-def with_a_scheduler_made_before():
+def check_with_a_scheduler_made_before():
     model = make_model()
     plain = sgd(model)
     scheduler = torch.optim.lr_scheduler.StepLR(plain, step_size=100)
@@ -176,7 +177,7 @@ def with_a_scheduler_made_before():
     compare("with a scheduler", model, reference())
 
 
-def branch_taken_by_one_rank_only():
+def check_branch_taken_by_one_rank_only():
     model, optimizer = distributed()
     x = torch.ones(1, 5, dtype=torch.float64)
     optimizer.zero_grad()
@@ -191,7 +192,7 @@ def branch_taken_by_one_rank_only():
         check.same_on_all_ranks("rare", model.rare.detach().numpy())
 
 
-def reloaded_state_still_reduces():
+def check_reloaded_state_still_reduces():
     model, optimizer = distributed()
     for step in range(STEPS):
         if step == STEPS // 2:
@@ -202,25 +203,299 @@ def reloaded_state_still_reduces():
     compare("after load_state_dict", model, reference())
 
 
-def wrong_use_is_refused():
+def train(model, optimizer, steps=STEPS, passes=1, **clearing):
+    """Make steps, each with one backward for each of `passes` parts of the rank's batch."""
+    for step in range(steps):
+        optimizer.zero_grad(**clearing)
+        x, y = data(step)
+        for part in zip(my_part(x).chunk(passes), my_part(y).chunk(passes)):
+            ((model(part[0]) - part[1]).square().mean() / passes).backward()
+        optimizer.step()
+
+
+def check_options_that_change_nothing_but_the_way():
+    lists = lambda model: [[model.common.weight, model.rare], [model.common.bias]]  # noqa: E731
+    variants = [
+        ({"backward_passes_per_step": 2}, {"passes": 2}),
+        ({"groups": 2}, {}),
+        ({"groups": lists}, {}),
+        ({"gradient_predivide_factor": float(SIZE)}, {}),
+        ({"gradient_as_bucket_view": False}, {}),
+        ({"sparse_as_dense": True}, {"set_to_none": False}),
+        ({"process_set": hvd.global_process_set}, {"set_to_none": True}),
+        ({"compression": OwnCompressor}, {}),
+    ]
+    for options, how in variants:
+        model = make_model()
+        if callable(options.get("groups")):
+            options["groups"] = options["groups"](model)
+        optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), **options)
+        train(model, optimizer, **how)
+        compare(f"{sorted(options)}", model, reference(), 1e-10)
+
+
+class OwnCompressor:
+    """A compressor that a script brings along."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor.clone(), "context"
+
+    @staticmethod
+    def decompress(tensor, context):
+        check.equal("context", context, "context")
+        return tensor
+
+
+def check_every_kind_of_optimizer():
+    for optimizer_of in (
+        lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+        lambda model: torch.optim.AdamW(model.parameters(), lr=0.01),
+        lambda model: torch.optim.Adagrad(model.parameters(), lr=0.1),
+        lambda model: torch.optim.RMSprop(model.parameters(), lr=0.01),
+        lambda model: torch.optim.NAdam(model.parameters(), lr=0.01),
+    ):
+        model = make_model()
+        train(model, hvd.DistributedOptimizer(optimizer_of(model)))
+        compare("kind", model, reference(optimizer_of), 1e-9)
+
+
+def check_bfloat16_stays_within_its_error():
+    def adam(model):
+        return torch.optim.Adam(model.parameters(), lr=0.01)
+
+    model, optimizer = distributed(adam, compression=hvd.Compression.bf16)
+    train(model, optimizer)
+    compare("bfloat16", model, reference(adam), 0.02)
+
+
+def check_gradients_lie_side_by_side_after_the_first_step():
+    model, optimizer = distributed()
+    train(model, optimizer, steps=3)
+    if SIZE == 1:
+        return
+    optimizer.zero_grad()
+    loss_of(model, 0).backward()
+    optimizer.synchronize()
+    addresses = sorted(
+        (p.grad.data_ptr(), p.grad.numel() * p.grad.element_size())
+        for p in model.parameters()
+        if p.grad is not None
+    )
+    check.equal("gradients", len(addresses), 3)
+    for (first, length), (second, _) in zip(addresses, addresses[1:]):
+        check.equal("no gap", first + length, second)
+    kept = model.common.weight.grad
+    hvd.shutdown()
+    check.equal("readable after shutdown", bool(torch.isfinite(kept).all()), True)
+    hvd.init()
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    train(model, optimizer, steps=2)
+    check.same_on_all_ranks("after init again", model.common.weight.detach().numpy())
+
+
+def check_a_caller_may_replace_gradients():
+    model, optimizer = distributed()
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.synchronize()
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad.clone()
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        for parameter in model.parameters():
+            if step % 2:
+                parameter.grad = None
+    compare("replaced", model, reference())
+
+
+def check_more_passes_than_announced_are_an_error():
+    if SIZE == 1:
+        return
+    model, optimizer = distributed()
+    loss_of(model, 0).backward()
+    check.raises(AssertionError, optimizer.zero_grad)
+    check.raises(AssertionError, lambda: loss_of(model, 0).backward())
+    optimizer.synchronize()
+    optimizer.zero_grad()
+    optimizer.set_backward_passes_per_step(2)
+    loss_of(model, 0).backward()
+    loss_of(model, 0).backward()
+    optimizer.synchronize()
+
+
+def check_fewer_passes_than_announced_are_reduced_at_the_step():
+    model, optimizer = distributed(backward_passes_per_step=3)
+    train(model, optimizer)
+    compare("fewer passes", model, reference())
+
+
+class Words(nn.Module):
+    """An embedding whose gradient is sparse, and a layer whose is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(9, 4, sparse=True)
+        self.output = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.output(self.words(x).mean(1))
+
+
+def check_sparse_gradients():
+    def words(step):
+        generator = torch.Generator().manual_seed(step)
+        return torch.randint(0, 9, (SIZE * BATCH, 3), generator=generator)
+
+    def make():
+        torch.manual_seed(1)
+        return Words().double()
+
+    def steps(model, optimizer, pick):
+        for step in range(4):
+            optimizer.zero_grad()
+            model(pick(words(step))).square().mean().backward()
+            optimizer.step()
+
+    expected = make()
+    steps(expected, torch.optim.SGD(expected.parameters(), lr=0.5), lambda x: x)
+    for options in ({}, {"sparse_as_dense": True}):
+        model = make()
+        plain = torch.optim.SGD(model.parameters(), lr=0.5)
+        optimizer = hvd.DistributedOptimizer(plain, model.named_parameters(), **options)
+        steps(model, optimizer, my_part)
+        compare(f"sparse {options}", model, expected)
+
+
+def check_a_model_in_channels_last():
+    def make():
+        torch.manual_seed(2)
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3), nn.Flatten())
+        return model.double().to(memory_format=torch.channels_last)
+
+    def steps(model, optimizer, pick):
+        for step in range(4):
+            generator = torch.Generator().manual_seed(step)
+            x = torch.randn(SIZE * 2, 3, 6, 6, generator=generator, dtype=torch.float64)
+            optimizer.zero_grad()
+            pick(model(x.to(memory_format=torch.channels_last))).square().mean().backward()
+            optimizer.step()
+
+    expected = make()
+    steps(expected, torch.optim.SGD(expected.parameters(), lr=0.1), lambda y: y)
+    model = make()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    steps(model, optimizer, lambda y: y[RANK * 2 : RANK * 2 + 2])
+    compare("channels last", model, expected)
+
+
+def check_a_process_set_trains_by_itself():
+    if SIZE == 1:
+        return
+    first = hvd.add_process_set([0])
+    rest = hvd.add_process_set(range(1, SIZE))
+    mine = first if RANK == 0 else rest
+    for process_set in (first, rest):
+        model = make_model()
+        optimizer = hvd.DistributedOptimizer(sgd(model), process_set=process_set)
+        if process_set is not mine:
+            continue
+        train(model, optimizer)
+        everyone = hvd.allgather(model.common.weight.detach()[None], process_set=process_set)
+        for other in everyone:
+            check.equal("within the set", other, everyone[0])
+    check.equal("remove", hvd.remove_process_set(rest), True)
+    check.equal("remove", hvd.remove_process_set(first), True)
+
+
+def check_a_group_of_parameters_added_later():
+    model = make_model()
+    plain = torch.optim.SGD([model.common.weight, model.common.bias], lr=0.1)
+    optimizer = hvd.DistributedOptimizer(plain)
+    train(model, optimizer, steps=2)
+    optimizer.add_param_group({"params": [model.rare], "lr": 0.01})
+    train(model, optimizer, steps=3)
+    for name, parameter in model.named_parameters():
+        check.same_on_all_ranks(name, parameter.detach().numpy())
+    check.equal("it has moved", bool((model.rare != 1).any()), True)
+
+
+def check_ranks_with_fewer_batches_join():
+    model, optimizer = distributed()
+    for step in range(RANK + 1):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.step()
+    check.equal("last", hvd.join(), SIZE - 1)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=SIZE - 1)
+
+
+def check_two_optimizers_and_a_model_wrapped_again():
+    first, second = make_model(), make_model(seed=4)
+    one = hvd.DistributedOptimizer(sgd(first), first.named_parameters())
+    train(first, one, steps=2)
+    del one
+    one = hvd.DistributedOptimizer(
+        sgd(first), [(f"one.{n}", p) for n, p in first.named_parameters()]
+    )
+    two = hvd.DistributedOptimizer(
+        sgd(second), [(f"two.{n}", p) for n, p in second.named_parameters()]
+    )
+    for step in range(4):
+        one.zero_grad()
+        two.zero_grad()
+        (loss_of(first, step) + loss_of(second, step)).backward()
+        one.step()
+        two.step()
+    for model in (first, second):
+        check.same_on_all_ranks("weights", model.common.weight.detach().numpy())
+
+
+def check_adasum_optimizer():
+    model, optimizer = distributed(op=hvd.Adasum)
+    alone = make_model()
+    plain = sgd(alone)
+    same = data(0)[0][:BATCH]
+    for _ in range(3):
+        # All ranks see the same data, so the combined step is that of one.
+        for each, its_model in ((optimizer, model), (plain, alone)):
+            each.zero_grad()
+            its_model(same).square().mean().backward()
+            each.step()
+    compare("equal steps", model, alone, 1e-10)
+    train(model, optimizer, steps=2)
+    check.same_on_all_ranks("weights", model.common.weight.detach().numpy())
+    check.raises(AssertionError, lambda: optimizer.skip_synchronize().__enter__())
+
+
+def check_models_that_differ_are_an_error():
+    if SIZE == 1:
+        return
+    model = make_model()
+    names = [(n + "!" if RANK == 1 else n, p) for n, p in model.named_parameters()]
+    hvd.DistributedOptimizer(sgd(model), names)
+    optimizer = hvd.DistributedOptimizer(sgd(model), names)
+    text = check.raises(hvd.HorovodInternalError, lambda: loss_of(model, 0).backward())
+    check.equal("says what differs", "DistributedOptimizer" in text, True)
+    check.equal("nothing is in flight", optimizer._reducer.is_in_flight, False)
+
+
+def check_wrong_use_is_refused():
     model = make_model()
     names = list(model.named_parameters())
     wrap = hvd.DistributedOptimizer
     check.raises(ValueError, lambda: wrap(sgd(model), named_parameters=names[:1]))
     check.raises(ValueError, lambda: wrap(sgd(model), named_parameters=names + names[:1]))
-    check.raises(NotImplementedError, lambda: wrap(sgd(model), groups=2))
+    check.raises(ValueError, lambda: wrap(sgd(model), groups=-1))
+    check.raises(ValueError, lambda: wrap(sgd(model), groups=[names[0][1:], names[0][1:]]))
+    check.raises(ValueError, lambda: wrap(sgd(model), backward_passes_per_step=0))
+    check.raises(ValueError, lambda: wrap(sgd(model), gradient_predivide_factor=2.0, op=hvd.Sum))
+    check.raises(TypeError, lambda: wrap(sgd(model), compression=None))
     check.raises(NotImplementedError, lambda: wrap(torch.optim.LBFGS(model.parameters())))
     check.raises(ValueError, lambda: wrap(sgd(model), op=hvd.Max))
 
 
-plain_steps()
-sum_is_size_times_average()
-compressed()
-several_buckets()
-clipped_between_synchronize_and_step()
-with_a_closure()
-with_a_scheduler_made_before()
-branch_taken_by_one_rank_only()
-reloaded_state_still_reduces()
-wrong_use_is_refused()
-check.passed()
+rows.run(globals())

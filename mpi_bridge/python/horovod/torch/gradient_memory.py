@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory for gradients, one after the other in the order in which they arrive.
+
+The other ranks of the node can reach it, so a bucket of gradients that lie side by side is reduced
+where it is, without a copy into a bucket and back. A parameter's `grad` then is a view of this
+memory: what the caller sees, clips and clears. Where gradients travel in another type, or lie on an
+accelerator, the memory holds what travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import torch
+
+from mpi_bridge import InternalError, engine, memory
+from mpi_bridge.engine import Kind
+
+from ..common import reduce_ops
+from ..common.process_sets import number_of
+from .compression import Compressor
+from .tensors import Place, Reduction
+
+
+class _Slot:
+    """One gradient: its view in the parameter's own layout, and its operation."""
+
+    def __init__(self, view: torch.Tensor, is_gradient: bool, operation: engine.Prepared) -> None:
+        self.view = view
+        self.is_gradient = is_gradient  # or what travels for it
+        self.operation = operation
+
+
+def _allocate(count: int, dtype: torch.dtype) -> torch.Tensor:
+    """Return shared memory, or ordinary memory where the node has no more of the other."""
+    try:
+        shared = memory.allocate(count * dtype.itemsize)
+    except InternalError:
+        return torch.zeros(count, dtype=dtype)
+    return torch.frombuffer(shared, dtype=dtype)
+
+
+def _strides(parameter: torch.Tensor) -> tuple[int, ...]:
+    """Return the strides of a gradient as autograd makes it: those of the parameter if dense."""
+    for layout in (torch.contiguous_format, torch.channels_last, torch.channels_last_3d):
+        dimensions = {torch.channels_last: 4, torch.channels_last_3d: 5}.get(layout)
+        if dimensions in (None, parameter.dim()) and parameter.is_contiguous(memory_format=layout):
+            return parameter.stride()
+    return torch.empty(parameter.shape, device="meta").stride()
+
+
+class GradientMemory:
+    """The slots of some parameters."""
+
+    def __init__(
+        self,
+        parameters: Sequence[torch.Tensor],
+        compression: type[Compressor],
+        reduction: Reduction,
+        place_of: Callable[[torch.Tensor], Place],
+    ) -> None:
+        self._slots: dict[torch.Tensor, _Slot] = {}
+        counts: dict[torch.dtype, int] = {}
+        for parameter in parameters:
+            dtype = compression.travels_as(parameter.dtype)
+            counts[dtype] = counts.get(dtype, 0) + parameter.numel()
+        arenas = {dtype: _allocate(max(count, 1), dtype) for dtype, count in counts.items()}
+        used = dict.fromkeys(counts, 0)
+        for parameter in parameters:
+            dtype = compression.travels_as(parameter.dtype)
+            first, used[dtype] = used[dtype], used[dtype] + parameter.numel()
+            flat = arenas[dtype][first : used[dtype]]
+            view = flat.as_strided(parameter.shape, _strides(parameter))
+            is_gradient = dtype == parameter.dtype and parameter.device.type == "cpu"
+            operation = _prepare(flat, parameter.shape, reduction, place_of(parameter))
+            self._slots[parameter] = _Slot(view, is_gradient, operation)
+
+    def __contains__(self, parameter: Any) -> bool:
+        return parameter in self._slots
+
+    def submit(self, parameter: torch.Tensor) -> Callable[[], None]:
+        """Submit the parameter's gradient, or zeros; what is returned waits for the result."""
+        slot, gradient = self._slots[parameter], parameter.grad
+        if gradient is None:
+            slot.view.zero_()
+        elif gradient.data_ptr() != slot.view.data_ptr():
+            slot.view.copy_(gradient)
+        if slot.is_gradient:
+            parameter.grad = slot.view
+            return slot.operation.submit().finish
+        handle = slot.operation.submit()
+
+        def finish() -> None:
+            handle.finish()
+            if parameter.grad is None:
+                parameter.grad = torch.empty_like(parameter)
+            parameter.grad.copy_(slot.view)
+
+        return finish
+
+
+def _prepare(
+    flat: torch.Tensor, shape: torch.Size, reduction: Reduction, place: Place
+) -> engine.Prepared:
+    return engine.prepare(
+        Kind.ALLREDUCE,
+        flat,
+        flat,
+        name=place.full_name(Kind.ALLREDUCE),
+        process_set=number_of(place.process_set),
+        group=place.group,
+        group_size=place.group_size,
+        op=reduce_ops.native(reduction.op),
+        prescale=reduction.prescale,
+        postscale=reduction.postscale,
+        shape=tuple(shape),
+    )

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reduces gradients while the backward pass still computes others.
+
+A hook on each parameter submits its gradient to the engine as soon as it is complete; synchronize()
+submits what is left and waits. In the first step gradients are reduced where autograd has put them.
+After it, they get a memory of their own (see gradient_memory): in the order in which they arrived
+and one after the other, so that the engine reduces whole buckets where they are.
+
+A gradient that a rank has not computed counts as zeros. One that no rank has computed stays absent,
+as it would in a single process: with the gradients travels one number for each, and one that is
+still zero after the reduction says so.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable
+
+import torch
+
+from mpi_bridge import MismatchError, Op, engine, world
+from mpi_bridge.engine import Kind
+
+from ..common.agreement import require_same
+from ..common.process_sets import ProcessSet, number_of
+from ..common.reduce_ops import ReduceOp
+from . import sparse, tensors
+from .compression import Compressor
+from .gradient_memory import GradientMemory
+from .tensors import Place, Reduction
+
+if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+    raise ImportError(f"horovod.torch needs PyTorch 2.1 or later, not {torch.__version__}")
+
+_Finish = Callable[[], None]
+
+
+class GradientReducer:
+    """The gradients of some parameters, over the ranks of a process set.
+
+    `names` and `groups` must be the same on all ranks; a parameter's group is its number and the
+    number of members.
+    """
+
+    def __init__(
+        self,
+        names: dict[torch.Tensor, str],
+        groups: dict[torch.Tensor, tuple[int, int]],
+        compression: Any,
+        op: ReduceOp,
+        predivide_factor: float,
+        passes: int,
+        sparse_as_dense: bool,
+        process_set: ProcessSet,
+        as_views: bool,
+    ) -> None:
+        self._names: dict[torch.Tensor, str] = {}
+        self._groups = groups
+        self._compression = compression
+        self._reduction = Reduction(op, 1.0 / predivide_factor, predivide_factor)
+        self._sparse_as_dense = sparse_as_dense
+        self._process_set = process_set
+        self._as_views = as_views
+        self._passes = passes
+        self._passes_left: dict[torch.Tensor, int] = {}
+        self._lock = threading.RLock()
+        self._in_flight: dict[torch.Tensor, _Finish] = {}
+        self._absent: set[torch.Tensor] = set()
+        self._known_sparse: set[torch.Tensor] = set()
+        self._memory: GradientMemory | None = None
+        self._agreed = False
+        self._session = world.session()
+        self._hooks: list[Any] = []
+        weakref.finalize(self, _remove_all, self._hooks)
+        self.add(names)
+
+    def add(self, names: dict[torch.Tensor, str]) -> None:
+        """Take further parameters, those that need no gradient left out."""
+        new = {p: name for p, name in names.items() if p.requires_grad and p not in self._names}
+        if not new:
+            return
+        self._names.update(new)
+        self._agreed = False
+        self._memory = None
+        # The reducer lives as long as its optimizer, not as long as the parameters.
+        this = weakref.ref(self)
+
+        def arrived(parameter: torch.Tensor) -> None:
+            reducer = this()
+            if reducer is not None:
+                reducer._arrived(parameter)
+
+        for parameter in new:
+            self._passes_left[parameter] = self._passes
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(arrived))
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is anybody to reduce with."""
+        return bool(self._process_set.included()) and self._process_set.size() > 1
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether gradients have been submitted that synchronize() has not fetched."""
+        return bool(self._in_flight)
+
+    def set_passes(self, passes: int) -> None:
+        """Submit a gradient only after that many backward passes."""
+        self._passes = passes
+        self._passes_left = dict.fromkeys(self._passes_left, passes)
+
+    def _arrived(self, parameter: torch.Tensor) -> None:
+        """Called by autograd when the gradient of one backward pass is complete."""
+        if not self.is_active:
+            return
+        with self._lock:
+            self._begin_anew_after_shutdown()
+            if parameter in self._in_flight:
+                raise AssertionError(
+                    f"the gradient of {self._names[parameter]} was computed more than "
+                    "backward_passes_per_step times before step() or synchronize(); "
+                    "increase backward_passes_per_step to add up gradients on each rank first"
+                )
+            self._passes_left[parameter] -= 1
+            if self._passes_left[parameter] <= 0:
+                self._submit(parameter)
+
+    def synchronize(self) -> None:
+        """Collective: replace all gradients by their reduction."""
+        if not self.is_active:
+            return
+        with self._lock:
+            self._begin_anew_after_shutdown()
+            try:
+                for parameter in self._names:
+                    if parameter not in self._in_flight and parameter.requires_grad:
+                        self._submit(parameter)
+                presence = self._submit_presence()
+                for finish in self._in_flight.values():
+                    finish()
+                self._drop_absent(presence())
+                if self._memory is None:
+                    self._memory = self._make_memory()
+            finally:
+                self._in_flight.clear()
+                self._absent.clear()
+                self._passes_left = dict.fromkeys(self._passes_left, self._passes)
+
+    def _begin_anew_after_shutdown(self) -> None:
+        if self._session == world.session():
+            return
+        self._session = world.session()
+        self._in_flight.clear()
+        self._memory, self._agreed = None, False
+
+    def _submit(self, parameter: torch.Tensor) -> None:
+        self._agree()
+        gradient = parameter.grad
+        if gradient is None and parameter in self._known_sparse:
+            gradient = _no_rows(parameter)
+            self._absent.add(parameter)
+        if gradient is not None and gradient.is_sparse:
+            if not self._sparse_as_dense:
+                self._known_sparse.add(parameter)
+                self._in_flight[parameter] = self._submit_sparse(parameter, gradient)
+                return
+            gradient = parameter.grad = gradient.to_dense()
+        if gradient is None:
+            self._absent.add(parameter)
+        if self._memory is not None and parameter in self._memory:
+            self._in_flight[parameter] = self._memory.submit(parameter)
+        else:
+            self._in_flight[parameter] = self._submit_alone(parameter)
+
+    def _agree(self) -> None:
+        """Before anything is submitted under these names: do all ranks have the same?
+
+        By allreduces, because a rank that has joined takes part in those.
+        """
+        if self._agreed:
+            return
+        described = ", ".join(
+            f"{name}:{parameter.dtype}{list(parameter.shape)}"
+            for parameter, name in self._names.items()
+        )
+        digest = zlib.crc32(described.encode())
+        numbers = torch.tensor([digest, -digest, self._passes, -self._passes])
+        number = number_of(self._process_set)
+        engine.call(Kind.ALLREDUCE, numbers, numbers, op=Op.MAX, process_set=number)
+        if numbers[0] != -numbers[1] or numbers[2] != -numbers[3]:
+            require_same("the parameters of DistributedOptimizer", described, number)
+            raise MismatchError("ranks have different backward_passes_per_step")
+        self._agreed = True
+
+    def _place(self, parameter: torch.Tensor) -> Place:
+        group, count = self._groups.get(parameter, (None, 0))
+        return Place(
+            f"gradient.{self._names[parameter]}",
+            self._process_set,
+            None if group is None else f"gradients.{group}",
+            count,
+        )
+
+    def _submit_sparse(self, parameter: torch.Tensor, gradient: torch.Tensor) -> _Finish:
+        place = Place(f"gradient.{self._names[parameter]}", self._process_set)
+        compressed, context = self._compression.compress(gradient)
+        pending = sparse.begin(compressed, self._reduction.op, place)
+
+        def finish() -> None:
+            parameter.grad = self._compression.decompress(pending.finish(), context)
+
+        return finish
+
+    def _submit_alone(self, parameter: torch.Tensor) -> _Finish:
+        """Reduce the gradient in its own memory, or in that of its compressed form."""
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        gradient = parameter.grad
+        compressed, context = self._compression.compress(gradient)
+        pending = tensors.allreduce(compressed, compressed, self._reduction, self._place(parameter))
+
+        def finish() -> None:
+            reduced = self._compression.decompress(pending.finish(), context)
+            if reduced is not gradient:
+                gradient.copy_(reduced)
+
+        return finish
+
+    def _make_memory(self) -> GradientMemory | None:
+        """After the first step, when the order of arrival is known."""
+        is_known = isinstance(self._compression, type) and issubclass(self._compression, Compressor)
+        if not self._as_views or not is_known:
+            return None
+        dense = [p for p in self._in_flight if p not in self._known_sparse]
+        return GradientMemory(dense, self._compression, self._reduction, self._place)
+
+    def _submit_presence(self) -> Callable[[], list[bool]]:
+        # Of a type that gradients have, to share a bucket with the last of them.
+        dtypes = [p.dtype for p in self._names if p.dtype.is_floating_point]
+        dtype = dtypes[0] if dtypes else torch.float32
+        if isinstance(self._compression, type) and issubclass(self._compression, Compressor):
+            dtype = self._compression.travels_as(dtype)
+        flags = torch.tensor([float(p not in self._absent) for p in self._names], dtype=dtype)
+        place = Place("gradients.present", self._process_set)
+        pending = tensors.allreduce(flags, flags, self._reduction, place)
+        return lambda: (pending.finish() != 0).tolist()
+
+    def _drop_absent(self, present: Sequence[bool]) -> None:
+        for parameter, is_present in zip(self._names, present):
+            if not is_present and parameter in self._absent:
+                parameter.grad = None
+
+
+def _no_rows(parameter: torch.Tensor) -> torch.Tensor:
+    """Return the sparse gradient of a parameter that took no part in the step."""
+    indices = torch.empty((1, 0), dtype=torch.int64)
+    values = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype)
+    return torch.sparse_coo_tensor(indices, values, parameter.shape)
+
+
+def _remove_all(hooks: Iterable[Any]) -> None:
+    for hook in hooks:
+        hook.remove()

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allreduce of sparse tensors: what each rank has is gathered, and equal places are added."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from ..common.handles import Mapped, Together
+from ..common.reduce_ops import Average, ReduceOp
+from . import tensors
+from .tensors import Place
+
+
+def begin(tensor: torch.Tensor, op: ReduceOp, place: Place) -> Mapped:
+    """Submit indices and values; the result is a coalesced sparse tensor."""
+    tensor = tensor.detach().coalesce()
+    names = (
+        (None, None) if place.name is None else (f"{place.name}.indices", f"{place.name}.values")
+    )
+    indices, values = (dataclasses.replace(place, name=name) for name in names)
+    # Gathered along axis 0, so the places are rows.
+    pending = Together(
+        [
+            tensors.allgather(tensor.indices().t(), indices),
+            tensors.allgather(tensor.values(), values),
+        ]
+    )
+    divisor = place.process_set.size() if op is Average else 1
+
+    def result(gathered: list[tuple[torch.Tensor, tuple[int, ...]]]) -> torch.Tensor:
+        (rows, _), (all_values, _) = gathered
+        summed = torch.sparse_coo_tensor(rows.t(), all_values, tensor.shape).coalesce()
+        return summed if divisor == 1 else summed / divisor
+
+    return Mapped(pending, result)

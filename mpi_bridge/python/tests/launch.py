@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a program of ranks/ once for each number of ranks, and tells what its checks said.
+
+MPI_BRIDGE_TEST_LAUNCHER may hold a launcher's command, such as "srun -n4 --mpi=pmix". Without it
+programs run as 1 process, and as 2 and 4 under Open MPI's mpirun where that is installed.
+"""
+
+import ast
+import functools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RANKS = Path(__file__).parent / "ranks"
+_LAUNCHER = os.environ.get("MPI_BRIDGE_TEST_LAUNCHER")
+
+
+def launchers():
+    """Return the command before the program, by a name for the test's report."""
+    if _LAUNCHER:
+        return {"launched": shlex.split(_LAUNCHER)}
+    found = {"1 rank": []}
+    if shutil.which("mpirun"):
+        for count in (2, 4):
+            command = f"mpirun --allow-run-as-root --oversubscribe -n {count}"
+            found[f"{count} ranks"] = shlex.split(command)
+    return found
+
+
+LAUNCHERS = launchers()
+
+
+def run(program, how, seconds=150, arguments=(), **environment):
+    # A check that goes wrong on one rank must not keep the others waiting for long.
+    patience = {"MPI_BRIDGE_TIMEOUT_SECONDS": "60", "MPI_BRIDGE_STALL_SHUTDOWN_SECONDS": "30"}
+    command = [*LAUNCHERS[how], sys.executable, str(RANKS / program), *arguments]
+    return subprocess.run(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **patience, **environment},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+@functools.cache
+def _outcome(program, how):
+    return run(program, how)
+
+
+def checks(program):
+    """Parametrize a test with every check of a program under every launcher."""
+    tree = ast.parse((RANKS / program).read_text())
+    names = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
+    ]
+    cases = [(how, name) for how in LAUNCHERS for name in names]
+    return pytest.mark.parametrize(("how", "name"), cases)
+
+
+def assert_passed(program, how, name):
+    result = _outcome(program, how)
+    if re.search(rf"^PASSED {name}$", result.stdout, re.MULTILINE):
+        return
+    texts = re.findall(
+        rf"^FAILED {name} on.*?(?=^(?:PASSED|FAILED) |\Z)", result.stdout, re.M | re.S
+    )
+    pytest.fail("\n".join(texts) or result.stdout + result.stderr, pytrace=False)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovod.torch at 1, 2 and 4 ranks; each program runs once for each number, with all checks."""
+
+import json
+
+import launch
+import pytest
+
+pytest.importorskip("torch")
+
+PROGRAMS = ("torch_rows.py", "torch_training.py")
+
+
+@launch.checks("torch_rows.py")
+def test_operations(how, name):
+    launch.assert_passed("torch_rows.py", how, name)
+
+
+@launch.checks("torch_training.py")
+def test_training(how, name):
+    launch.assert_passed("torch_training.py", how, name)
+
+
+def test_the_first_bucket_leaves_before_the_last_gradient_is_computed(tmp_path):
+    how = next((how for how in launch.LAUNCHERS if how == "2 ranks"), None)
+    if how is None:
+        pytest.skip("needs mpirun")
+    result = launch.run("torch_overlap.py", how, arguments=[str(tmp_path)])
+    assert result.returncode == 0, result.stdout + result.stderr
+    for rank in range(2):
+        told = json.loads((tmp_path / f"order.{rank}.json").read_text())
+        assert told["first transfer"] < told["last gradient"], told
