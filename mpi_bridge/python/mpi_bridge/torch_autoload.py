@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch >= 2.5 calls at the end of `import torch` where this package is installed."""
+
+from __future__ import annotations
+
+import warnings
+
+
+def autoload() -> None:
+    """Register the torch.distributed backend; a failure must not keep torch from being imported."""
+    try:
+        from . import torch_distributed
+
+        torch_distributed.register()
+    except Exception as error:
+        warnings.warn(f'the backend "mpi_bridge" is not registered: {error!r}', stacklevel=2)

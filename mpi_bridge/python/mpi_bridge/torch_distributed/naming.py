@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names for operations that have none.
+
+torch.distributed matches operations by their order in a group; the engine matches them by name, and
+plans what comes again under the same names. A training loop repeats one sequence of operations, so
+this finds its period in the sequence itself and gives each place of a cycle a name of its own. All
+ranks see the same sequence and so find the same names, without talking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+# A sequence must have repeated over this many operations, and twice, before it is believed; and the
+# cycle is unrolled to as many, so that operations of one step do not wait for those of the step
+# before, whose names they would have.
+_SHORTEST_CYCLE = 8
+_LONGEST_HISTORY = 1024
+# More operations beside the cycle than this, in a row, and it is given up.
+_PATIENCE = 8
+
+
+class Naming:
+    """The names of one group's operations, in the order of their submission."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._count = 0  # of names outside a cycle
+        self._generation = 0
+        self._history: list[Hashable] = []
+        self._cycle: list[Hashable] = []
+        self._period = 0
+        self._place = 0
+        self._misses = 0  # in a row
+
+    def name(self, signature: Hashable) -> str:
+        """Return the name of the next operation; `signature` is equal for what is alike."""
+        self._history.append(signature)
+        if len(self._history) >= 2 * _LONGEST_HISTORY:
+            del self._history[:-_LONGEST_HISTORY]
+        if self._cycle and self._cycle[self._place] == signature:
+            return self._planned()
+        self._count += 1
+        self._misses += 1
+        if self._misses > max(_PATIENCE, len(self._cycle)):
+            self._cycle, self._period = [], 0
+        self._look_for_a_cycle()
+        return f"{self._prefix}.{self._count}"
+
+    def _planned(self) -> str:
+        name = f"{self._prefix}.cycle{self._generation}.{self._place}"
+        self._place = (self._place + 1) % len(self._cycle)
+        self._misses = 0
+        return name
+
+    def _look_for_a_cycle(self) -> None:
+        """Take up the sequence in which the history repeats, if it is longer than the cycle's."""
+        period = _period(self._history[-_LONGEST_HISTORY:], self._period + 1)
+        if period is None:
+            return
+        self._cycle = self._history[-period:] * -(-_SHORTEST_CYCLE // period)
+        self._period, self._place, self._misses = period, 0, 0
+        self._generation += 1
+
+
+def _period(history: list[Hashable], shortest: int) -> int | None:
+    """Return the shortest period, of at least `shortest`, in which the history's end repeats."""
+    size = len(history)
+    for period in range(shortest, size // 2 + 1):
+        length = max(2 * period, _SHORTEST_CYCLE)
+        if length <= size and all(
+            history[place] == history[place - period]
+            for place in range(size - 1, size - 1 - (length - period), -1)
+        ):
+            return period
+    return None

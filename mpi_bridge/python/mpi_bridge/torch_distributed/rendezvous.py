@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the ranks find each other when no RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set.
+
+The launcher's PMIx has already told the ranks about each other, so rank 0 opens torch's store on a
+port that the system gives it, and broadcasts where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlparse
+
+import torch.distributed as dist
+from torch.distributed.rendezvous import _rendezvous_handlers
+
+from .. import objects, world
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_DEFAULT_TIMEOUT = timedelta(minutes=5)
+
+
+def install() -> None:
+    """Register the scheme mpi-bridge://, and let env:// use it where it would fail."""
+    handlers = _rendezvous_handlers
+    if "mpi-bridge" in handlers:
+        return
+    dist.register_rendezvous_handler("mpi-bridge", _rendezvous)
+    by_environment = handlers["env"]
+
+    def env_or_pmix(url: str, *arguments: Any, **options: Any) -> Iterator[Any]:
+        # Whoever gave ranks or a master has a plan of their own.
+        told = any(name in os.environ for name in _VARIABLES) or urlparse(url).query
+        if told or "PMIX_NAMESPACE" not in os.environ:
+            return by_environment(url, *arguments, **options)
+        return _rendezvous(url, *arguments, **options)
+
+    handlers["env"] = env_or_pmix
+
+
+def _rendezvous(
+    url: str, timeout: timedelta = _DEFAULT_TIMEOUT, **_options: Any
+) -> Iterator[tuple[dist.Store, int, int]]:
+    world.init()
+    rank, size = world.rank(), world.size()
+    store, place = None, None
+    if rank == 0:
+        store = dist.TCPStore(
+            "localhost", 0, size, is_master=True, timeout=timeout, wait_for_workers=False
+        )
+        place = (_own_address(), store.port)
+    host, port = objects.broadcast_object(place, 0)
+    if store is None:
+        store = dist.TCPStore(
+            host, port, size, is_master=False, timeout=timeout, wait_for_workers=False
+        )
+    yield store, rank, size
+    raise RuntimeError("mpi_bridge: the set of ranks of a job step does not change")
+
+
+def _own_address() -> str:
+    if world.local_size() == world.size():
+        return "127.0.0.1"
+    name = socket.gethostname()
+    # The other hosts may know a name that this one has for its loopback only.
+    found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
+    addresses = [entry[4][0] for entry in found if not entry[4][0].startswith("127.")]
+    return addresses[0] if addresses else name
