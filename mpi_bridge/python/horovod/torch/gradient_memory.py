@@ -51,17 +51,19 @@ def _strides(parameter: torch.Tensor) -> tuple[int, ...]:
 
 
 class GradientMemory:
-    """The slots of some parameters."""
+    """The slots of some parameters, and after them the flags that tell who has which gradient."""
 
     def __init__(
         self,
         parameters: Sequence[torch.Tensor],
+        flags: torch.Tensor,
         compression: type[Compressor],
         reduction: Reduction,
         place_of: Callable[[torch.Tensor], Place],
+        place_of_flags: Place,
     ) -> None:
         self._slots: dict[torch.Tensor, _Slot] = {}
-        counts: dict[torch.dtype, int] = {}
+        counts: dict[torch.dtype, int] = {flags.dtype: flags.numel()}
         for parameter in parameters:
             dtype = compression.travels_as(parameter.dtype)
             counts[dtype] = counts.get(dtype, 0) + parameter.numel()
@@ -75,9 +77,22 @@ class GradientMemory:
             is_gradient = dtype == parameter.dtype and parameter.device.type == "cpu"
             operation = _prepare(flat, parameter.shape, reduction, place_of(parameter))
             self._slots[parameter] = _Slot(view, is_gradient, operation)
+        self._flags = arenas[flags.dtype][used[flags.dtype] :]
+        self._flags_operation = _prepare(self._flags, flags.shape, reduction, place_of_flags)
 
     def __contains__(self, parameter: Any) -> bool:
         return parameter in self._slots
+
+    def submit_flags(self, flags: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Submit the flags; what is returned waits for their reduction."""
+        self._flags.copy_(flags)
+        handle = self._flags_operation.submit()
+
+        def finish() -> torch.Tensor:
+            handle.finish()
+            return self._flags
+
+        return finish
 
     def submit(self, parameter: torch.Tensor) -> Callable[[], None]:
         """Submit the parameter's gradient, or zeros; what is returned waits for the result."""

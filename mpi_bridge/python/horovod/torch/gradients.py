@@ -60,6 +60,10 @@ class GradientReducer:
         self._names: dict[torch.Tensor, str] = {}
         self._groups = groups
         self._compression = compression
+        # Another compressor, of the script's own, may do anything to a gradient.
+        self._travels_by_type = isinstance(compression, type) and issubclass(
+            compression, Compressor
+        )
         self._reduction = Reduction(op, 1.0 / predivide_factor, predivide_factor)
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
@@ -138,10 +142,10 @@ class GradientReducer:
                 for parameter in self._names:
                     if parameter not in self._in_flight and parameter.requires_grad:
                         self._submit(parameter)
-                presence = self._submit_presence()
+                presence = self._submit_flags()
                 for finish in self._in_flight.values():
                     finish()
-                self._drop_absent(presence())
+                self._drop_absent((presence() != 0).tolist())
                 if self._memory is None:
                     self._memory = self._make_memory()
             finally:
@@ -231,22 +235,38 @@ class GradientReducer:
 
     def _make_memory(self) -> GradientMemory | None:
         """After the first step, when the order of arrival is known."""
-        is_known = isinstance(self._compression, type) and issubclass(self._compression, Compressor)
-        if not self._as_views or not is_known:
+        if not self._as_views or not self._travels_by_type:
             return None
         dense = [p for p in self._in_flight if p not in self._known_sparse]
-        return GradientMemory(dense, self._compression, self._reduction, self._place)
+        return GradientMemory(
+            dense,
+            self._flags(),
+            self._compression,
+            self._reduction,
+            self._place,
+            self._place_of_flags(),
+        )
 
-    def _submit_presence(self) -> Callable[[], list[bool]]:
-        # Of a type that gradients have, to share a bucket with the last of them.
-        dtypes = [p.dtype for p in self._names if p.dtype.is_floating_point]
-        dtype = dtypes[0] if dtypes else torch.float32
-        if isinstance(self._compression, type) and issubclass(self._compression, Compressor):
+    def _flags(self) -> torch.Tensor:
+        """Return 1 for each parameter that has a gradient here.
+
+        In the type of the gradient that arrives last, to share its bucket.
+        """
+        last = next((p for p in reversed(self._in_flight) if p not in self._known_sparse), None)
+        dtype = torch.float32 if last is None else last.dtype
+        if self._travels_by_type:
             dtype = self._compression.travels_as(dtype)
-        flags = torch.tensor([float(p not in self._absent) for p in self._names], dtype=dtype)
-        place = Place("gradients.present", self._process_set)
-        pending = tensors.allreduce(flags, flags, self._reduction, place)
-        return lambda: (pending.finish() != 0).tolist()
+        return torch.tensor([float(p not in self._absent) for p in self._names], dtype=dtype)
+
+    def _place_of_flags(self) -> Place:
+        return Place(f"gradients present.{next(iter(self._names.values()))}", self._process_set)
+
+    def _submit_flags(self) -> Callable[[], torch.Tensor]:
+        flags = self._flags()
+        if self._memory is not None:
+            return self._memory.submit_flags(flags)
+        place = self._place_of_flags()
+        return tensors.allreduce(flags, flags, self._reduction, place).finish
 
     def _drop_absent(self, present: Sequence[bool]) -> None:
         for parameter, is_present in zip(self._names, present):

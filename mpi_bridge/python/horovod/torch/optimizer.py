@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
@@ -18,6 +19,8 @@ from ..common.util import split_list
 from .adasum_optimizer import AdasumMixin
 from .compression import Compression
 from .gradients import GradientReducer
+
+_unnamed = itertools.count()
 
 
 class _DistributedMixin:
@@ -36,9 +39,9 @@ class _DistributedMixin:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; all ranks must add the same."""
         super().add_param_group(param_group)
-        first = sum(len(group["params"]) for group in self.param_groups[:-1])
         added = self.param_groups[-1]["params"]
-        self._reducer.add({p: f"parameter.{first + i}" for i, p in enumerate(added)})
+        base = f"optimizer.{next(_unnamed)}"
+        self._reducer.add({p: f"{base}.{position}" for position, p in enumerate(added)})
 
     def synchronize(self) -> None:
         """Collective: wait until all gradients are reduced over all ranks."""
@@ -108,7 +111,9 @@ def _names_of(
     """Return the name of each of the optimizer's parameters, in their order."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if named_parameters is None:
-        return {p: f"parameter.{position}" for position, p in enumerate(parameters)}
+        # Two optimizers without names must not mean each other's parameters.
+        base = f"optimizer.{next(_unnamed)}"
+        return {p: f"{base}.{position}" for position, p in enumerate(parameters)}
     pairs = list(named_parameters)
     if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ValueError(
