@@ -151,12 +151,20 @@ class DistributedMixin:
 
     @property
     def loss_scale_factor(self) -> Any:
-        """The user's factor, as in every Keras optimizer."""
+        """The user's factor, as in every Keras optimizer.
+
+        A LossScaleOptimizer sets it to None on the optimizer that it wraps, which on TensorFlow
+        goes no further than to see that it is None. So both are where we learn of it.
+        """
+        self._notice_wrapper()
         return self._own_loss_scale_factor
 
     @loss_scale_factor.setter
     def loss_scale_factor(self, factor: Any) -> None:
         object.__setattr__(self, "_own_loss_scale_factor", factor)
+        self._notice_wrapper()
+
+    def _notice_wrapper(self) -> None:
         wrapper = _loss_scaling_caller()
         if wrapper is not None and wrapper is not self and self._distribution is not None:
             _let_reduce(wrapper, self)
@@ -169,7 +177,7 @@ def scales_loss(optimizer: Any) -> bool:
 
 def _loss_scaling_caller() -> Any:
     """Return the LossScaleOptimizer whose constructor is being run, None if there is none."""
-    frame, left = sys._getframe(2), 8
+    frame, left = sys._getframe(3), 8
     while frame is not None and left:
         owner = frame.f_locals.get("self")
         if frame.f_code.co_name == "__init__" and scales_loss(owner):

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options, callbacks and functions of horovod.keras; KERAS_BACKEND chooses the backend."""
+
+import os
+import tempfile
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+import check
+import keras
+import numpy as np
+
+import horovod.keras as hvd
+
+hvd.init()
+RANK, SIZE = hvd.rank(), hvd.size()
+BACKEND = keras.backend.backend()
+BATCH, STEPS = 4, 6
+
+random = np.random.default_rng(5)
+X = random.normal(size=(STEPS * SIZE * BATCH, 6)).astype("f4")
+Y = np.sin(X[:, :2])
+MINE = np.concatenate([np.arange(BATCH) + (step * SIZE + RANK) * BATCH for step in range(STEPS)])
+
+
+def make_model(seed=1):
+    keras.utils.set_random_seed(seed)
+    layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(2)]
+    return keras.Sequential([keras.Input((6,)), *layers])
+
+
+def sgd(**options):
+    return keras.optimizers.SGD(0.05, momentum=0.9, **options)
+
+
+def fit(model, optimizer, rows=MINE, batch_size=BATCH, epochs=2, callbacks=(), **options):
+    model.compile(optimizer=optimizer, loss="mse", **options)
+    return model.fit(
+        X[rows],
+        Y[rows],
+        batch_size=batch_size,
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=list(callbacks),
+    )
+
+
+def trained(optimizer, batch_size=SIZE * BATCH, **options):
+    model = make_model()
+    fit(model, optimizer, slice(None), batch_size, **options)
+    return model
+
+
+def array(variable):
+    return keras.ops.convert_to_numpy(variable.value)
+
+
+def compare(what, model, expected, tolerance=2e-5):
+    for actual, wanted in zip(model.weights, expected.weights):
+        check.close(f"{what}: {actual.path}", array(actual), array(wanted), tolerance)
+        check.same_on_all_ranks(f"{what}: {actual.path}", array(actual))
+
+
+def options_of_the_optimizer():
+    expected = trained(sgd())
+    model = make_model()
+    fit(model, hvd.DistributedOptimizer(sgd(), groups=2))
+    compare("two groups", model, expected)
+    model = make_model()
+    fit(model, hvd.DistributedOptimizer(sgd(), groups=[model.trainable_variables[1:3]]))
+    compare("a group of variables", model, expected)
+    model = make_model()
+    fit(model, hvd.DistributedOptimizer(keras.optimizers.SGD(0.05 / SIZE), op=hvd.Sum))
+    compare("op=Sum", model, trained(keras.optimizers.SGD(0.05)))
+    adam = trained(keras.optimizers.Adam(0.01))
+    model = make_model()
+    fit(model, hvd.DistributedOptimizer(keras.optimizers.Adam(0.01)))
+    compare("Adam", model, adam, 1e-4)
+    for refused in (
+        {"op": hvd.Max},
+        {"op": hvd.Sum, "gradient_predivide_factor": 2.0},
+        {"backward_passes_per_step": 0},
+        {"groups": "all"},
+    ):
+        check.raises(ValueError, lambda options=refused: hvd.DistributedOptimizer(sgd(), **options))
+    check.raises(NotImplementedError, lambda: hvd.DistributedOptimizer(sgd(), op=hvd.Adasum))
+    check.raises(ValueError, lambda: hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd())))
+
+
+def several_passes_to_a_step():
+    # Two batches in each step add up to what one step of twice the batch averages.
+    expected = trained(sgd(), 2 * SIZE * BATCH)
+    rows = MINE.reshape(STEPS, BATCH)
+    options = {"backward_passes_per_step": 2, "average_aggregated_gradients": True}
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(), **options)
+    # A batch of all ranks in the reference is two of ours: the same samples, whatever their order.
+    fit(model, optimizer, rows.reshape(-1))
+    compare("averaged", model, expected)
+    check.equal("iterations", int(array(optimizer.iterations)), 2 * STEPS)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "model.keras")
+        model.save(path)
+        plain = keras.models.load_model(path)
+    names = [variable.name for variable in plain.optimizer.variables]
+    check.equal("a plain optimizer's variables", len(names), len(sgd_variables(model)))
+    half = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        keras.optimizers.SGD(0.025), backward_passes_per_step=2, sparse_as_dense=True
+    )
+    fit(half, optimizer, rows.reshape(-1))
+    compare("added up", half, trained(keras.optimizers.SGD(0.05), 2 * SIZE * BATCH))
+
+
+def sgd_variables(model):
+    optimizer = sgd()
+    optimizer.build(model.trainable_variables)
+    return optimizer.variables
+
+
+def some_layers_stay_local():
+    model = make_model(seed=RANK)
+    before = [array(weight) for weight in model.layers[0].weights]
+    hvd.broadcast_global_variables(0, model=model)
+    for weight, value in zip(model.layers[0].weights, before):
+        weight.assign(value)
+    optimizer = hvd.PartialDistributedOptimizer(sgd(), local_layers=[model.layers[0]])
+    fit(model, optimizer)
+    for weight in model.layers[1].weights:
+        check.same_on_all_ranks("a shared layer", array(weight))
+    if SIZE > 1:
+        kernels = hvd.allgather(array(model.layers[0].weights[0])[None])
+        check.equal("local layers differ", np.array_equal(kernels[0], kernels[1]), False)
+
+
+def scaled_losses():
+    wanted = make_model()
+    fit(wanted, sgd(), slice(None), SIZE * BATCH)
+    for what, optimizer in (
+        ("inside", hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(sgd()))),
+        ("outside", keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(sgd()))),
+    ):
+        model = make_model()
+        fit(model, optimizer)
+        compare(f"loss scaling {what}", model, wanted)
+        scales = [array(variable) for variable in optimizer.variables if "scale" in variable.name]
+        check.same_on_all_ranks("scales", np.array(scales))
+    # A gradient that overflows on one rank makes all ranks leave the step out.
+    model = make_model()
+    broken = np.where(RANK == SIZE - 1, np.float32("inf"), X[:BATCH])
+    before = array(model.weights[0])
+    optimizer = keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(sgd()))
+    model.compile(optimizer=optimizer, loss="mse")
+    model.fit(broken, Y[:BATCH], batch_size=BATCH, verbose=0)
+    check.equal("the step is left out", array(model.weights[0]), before)
+
+
+class Rates(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.seen.append(float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)))
+
+
+def learning_rates():
+    def rates_with(callback, epochs):
+        rates = Rates()
+        history = fit(
+            make_model(),
+            hvd.DistributedOptimizer(sgd()),
+            epochs=epochs,
+            callbacks=[callback, rates],
+        )
+        return rates.seen, history.history["lr"]
+
+    warmup = hvd.callbacks.LearningRateWarmupCallback(0.4, warmup_epochs=2, verbose=1)
+    seen, reported = rates_with(warmup, 3)
+    expected = [
+        0.4 / SIZE * (((step + 1) / STEPS) * (SIZE - 1) / 2 + 1) for step in range(2 * STEPS)
+    ]
+    check.close("warm-up", seen, expected + [0.4] * STEPS, 1e-6)
+    check.close("reported", reported, [expected[STEPS - 1], 0.4, 0.4], 1e-6)
+    schedule = hvd.callbacks.LearningRateScheduleCallback
+    seen, _ = rates_with(schedule(0.1, 0.5, start_epoch=1), 3)
+    check.close("a base", seen, [0.05] * STEPS + [0.05] * STEPS + [0.025] * STEPS, 1e-6)
+    function = schedule(0.1, lambda epoch: 1 + epoch, end_epoch=1, staircase=False)
+    seen, _ = rates_with(function, 1)
+    check.close("a function", seen, [0.1 * (1 + step / STEPS) for step in range(STEPS)], 1e-6)
+
+
+def momentum_correction():
+    # One weight, one gradient g a step: v = m * v * new / old - new * g, w += v.
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    model.weights[0].assign([[0.0]])
+    callback = hvd.callbacks.LearningRateScheduleCallback(
+        0.1, lambda epoch: 1 + epoch, staircase=True
+    )
+    model.compile(optimizer=hvd.DistributedOptimizer(sgd()), loss=lambda y, p: p)
+    ones = np.ones((2, 1), "f4")
+    model.fit(ones, ones, batch_size=1, epochs=2, verbose=0, callbacks=[callback])
+    weight = velocity = 0.0
+    old = 0.1
+    for epoch in range(2):
+        for batch in range(2):
+            new = 0.1 * (1 + epoch)
+            velocity = 0.9 * velocity * (new / old if batch == 0 else 1) - new
+            old, weight = new, weight + velocity
+    check.close("momentum correction", array(model.weights[0]), [[weight]], 1e-5)
+
+
+def best_model():
+    with tempfile.TemporaryDirectory() as directory:
+        checkpoint = hvd.callbacks.BestModelCheckpoint(monitor="loss")
+        model = make_model()
+        check.raises(ValueError, lambda: fit(make_model(), sgd(), callbacks=[checkpoint]))
+        checkpoint.filepath = os.path.join(directory, "best.keras")
+        average = hvd.callbacks.MetricAverageCallback()
+        fit(model, hvd.DistributedOptimizer(sgd()), callbacks=[average, checkpoint])
+        check.equal("rank 0 alone writes", os.path.exists(checkpoint.filepath), RANK == 0)
+
+
+def values_of_all_kinds():
+    tensor = keras.ops.convert_to_tensor([RANK + 1.0, 2.0])
+    total = SIZE * (SIZE + 1) / 2
+    check.close("allreduce", hvd.allreduce(tensor, op=hvd.Sum, name="v"), [total, 2 * SIZE], 1e-6)
+    scaled = hvd.allreduce(RANK + 1, average=False, prescale_factor=2.0)
+    check.equal("a scaled number", scaled, 2 * total)
+    for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
+        check.close("compressed", hvd.allreduce(tensor, compression=compression)[1], 2, 1e-3)
+    check.equal("allgather", hvd.allgather([RANK] * (RANK + 1)).shape, (total,))
+    rows = hvd.reducescatter(np.ones((SIZE, 2)), op=hvd.Sum)
+    check.equal("reducescatter", rows, np.full((1, 2), SIZE))
+    check.equal("alltoall", hvd.alltoall(np.arange(SIZE)), np.full(SIZE, RANK))
+    check.equal("broadcast", hvd.broadcast(np.array([RANK]), SIZE - 1), [SIZE - 1])
+    check.equal("object", hvd.broadcast_object([RANK], SIZE - 1), [SIZE - 1])
+    check.equal("join", hvd.join() in range(SIZE), True)
+    hvd.barrier()
+    check.raises(ValueError, lambda: hvd.broadcast_global_variables(0))
+
+
+def elastic_state():
+    model = make_model(seed=RANK)
+    model.compile(optimizer=hvd.DistributedOptimizer(sgd()), loss="mse")
+    state = hvd.elastic.KerasState(model, batch=0, epoch=0)
+    state.sync()
+    callbacks = [
+        hvd.elastic.UpdateBatchStateCallback(state),
+        hvd.elastic.UpdateEpochStateCallback(state),
+        hvd.elastic.CommitStateCallback(state, batches_per_commit=4),
+    ]
+    options = {"batch_size": BATCH, "shuffle": False, "verbose": 0, "callbacks": callbacks}
+    with tempfile.TemporaryDirectory() as directory:
+        directory = hvd.broadcast_object(directory)
+        os.environ["BATCHAI_ELASTIC_DIRECTORY"] = directory
+        model.fit(X[MINE], Y[MINE], epochs=2, **options)
+        check.equal("epochs", (state.epoch, state.batch), (2, 0))
+        trained_weights = [array(weight) for weight in model.weights]
+        later = hvd.elastic.KerasState(make_model(seed=9), sgd(), batch=1, epoch=0)
+        check.equal("a commit to load", RANK != 0 or later.load(), True)
+        later.sync()
+        hvd.barrier()
+        del os.environ["BATCHAI_ELASTIC_DIRECTORY"]
+    check.equal("the epoch of the commit", later.epoch, 2)
+    for weight, value in zip(later.model.weights, trained_weights):
+        check.equal("weights of the commit", array(weight), value)
+    check.equal("the optimizer's", array(later.optimizer.variables[0]), 2 * STEPS)
+    for weight in model.weights:
+        weight.assign(array(weight) + 1)
+    state.restore()
+    check.equal("restored", array(model.weights[0]), trained_weights[0])
+
+
+def process_sets():
+    if SIZE < 3:
+        return
+    low, high = hvd.add_process_set(range(SIZE - 1)), hvd.add_process_set([SIZE - 1])
+    own = low if RANK < SIZE - 1 else high
+    model = make_model(seed=RANK)
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(own.ranks[0], process_set=own)
+    fit(model, hvd.DistributedOptimizer(sgd(), process_set=own), callbacks=[callback])
+    kernels = hvd.allgather(array(model.weights[0])[None])
+    check.equal("within the set", kernels[0], kernels[1])
+    check.equal("outside", np.array_equal(kernels[0], kernels[-1]), False)
+    hvd.remove_process_set(low)
+    hvd.remove_process_set(high)
+
+
+for part in (
+    [options_of_the_optimizer, several_passes_to_a_step, some_layers_stay_local, scaled_losses]
+    + [learning_rates, momentum_correction, best_model, values_of_all_kinds, elastic_state]
+    + [process_sets]
+):
+    part()
+check.passed()

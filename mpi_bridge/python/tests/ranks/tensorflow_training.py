@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""N ranks with batch B train like one with batch N*B in loops of horovod.tensorflow."""
+
+import check
+import keras
+import numpy as np
+import tensorflow as tf
+
+import horovod.tensorflow as hvd
+from mpi_bridge import engine
+
+tf.get_logger().setLevel("ERROR")
+hvd.init()
+RANK, SIZE = hvd.rank(), hvd.size()
+BATCH, STEPS = 4, 5
+
+random = np.random.default_rng(7)
+X = random.normal(size=(STEPS, SIZE * BATCH, 6)).astype("f4")
+Y = np.sin(X[..., :2])
+IDS = random.integers(0, 9, size=(STEPS, SIZE * BATCH))
+MINE = slice(RANK * BATCH, (RANK + 1) * BATCH)
+
+
+def make_model(seed=1):
+    keras.utils.set_random_seed(seed)
+    layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(2)]
+    return keras.Sequential([keras.Input((6,)), *layers])
+
+
+def make_embedding():
+    keras.utils.set_random_seed(3)
+    return keras.Sequential(
+        [keras.Input((), dtype="int32"), keras.layers.Embedding(9, 4), keras.layers.Dense(2)]
+    )
+
+
+def loss_of(model, x, y):
+    return tf.reduce_mean(tf.square(model(x, training=True) - y))
+
+
+def train(model, optimizer, inputs, rows, wrap=lambda tape: tape, in_graph=True):
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(model, x, y)
+        tape = wrap(tape)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+    compiled = tf.function(step) if in_graph else step
+    for x, y in zip(inputs, Y):
+        compiled(tf.constant(x[rows]), tf.constant(y[rows]))
+    return model
+
+
+def compare(what, model, expected, tolerance=2e-5):
+    for actual, wanted in zip(model.weights, expected.weights):
+        check.close(f"{what}: {actual.path}", actual.numpy(), wanted.numpy(), tolerance)
+        check.same_on_all_ranks(f"{what}: {actual.path}", actual.numpy())
+
+
+def optimizers():
+    return {
+        "SGD": keras.optimizers.SGD(0.05),
+        "momentum": keras.optimizers.SGD(0.05, momentum=0.9),
+        "Adam": keras.optimizers.Adam(0.01),
+    }
+
+
+def tapes_train_like_one_process():
+    for name in optimizers():
+        expected = train(make_model(), optimizers()[name], X, slice(None))
+        for in_graph in (True, False):
+            model = make_model()
+            train(model, optimizers()[name], X, MINE, hvd.DistributedGradientTape, in_graph)
+            compare(f"{name}, graph: {in_graph}", model, expected)
+
+
+def tape_options():
+    expected = train(make_model(), optimizers()["momentum"], X, slice(None))
+    model = make_model()
+    kernels, biases = model.trainable_variables[::2], model.trainable_variables[1::2]
+    for options, tolerance in (
+        ({"gradient_predivide_factor": 2.0}, 2e-5),
+        ({"num_groups": 2}, 2e-5),
+        ({"groups": [kernels, biases]}, 2e-5),
+        ({"compression": hvd.Compression.fp16}, 5e-3),
+        ({"compression": hvd.Compression.bf16}, 5e-2),
+    ):
+        model.set_weights(make_model().get_weights())
+
+        def wrap(tape, options=options):
+            return hvd.DistributedGradientTape(tape, **options)
+
+        train(model, optimizers()["momentum"], X, MINE, wrap)
+        compare(str(list(options)), model, expected, tolerance)
+    check.raises(
+        ValueError,
+        lambda: hvd.DistributedGradientTape(
+            tf.GradientTape(), op=hvd.Sum, gradient_predivide_factor=2.0
+        ),
+    )
+
+
+def gradients_of_tapes():
+    a, b, unused = tf.Variable(RANK + 1.0), tf.Variable([1.0, 2.0]), tf.Variable(0.0)
+
+    def tape_of(persistent=False, **options):
+        with hvd.DistributedGradientTape(tf.GradientTape(persistent), **options) as tape:
+            loss = (RANK + 1) * (3 * a + tf.reduce_sum(b * b))
+        return tape, loss
+
+    total = SIZE * (SIZE + 1) / 2
+    tape, loss = tape_of(op=hvd.Sum)
+    found = tape.gradient(loss, {"a": a, "more": [b, unused]})
+    check.close("a structure of sources", found["a"], 3 * total, 1e-5)
+    check.close("nested", found["more"][0], total * 2 * b.numpy(), 1e-5)
+    check.equal("without a gradient", found["more"][1] is None, True)
+    tape, loss = tape_of(persistent=True)
+    for _ in range(2):
+        check.close("a persistent tape", tape.gradient(loss, a), 3 * total / SIZE, 1e-5)
+    tape, loss = tape_of()
+    tape.register_local_source(a)
+    local, reduced = tape.gradient(loss, [a, b])
+    check.close("a local source", local, 3 * (RANK + 1) / SIZE, 1e-5)
+    check.close("beside it", reduced, total / SIZE * 2 * b.numpy(), 1e-5)
+    tape, loss = tape_of(scale_local_gradients=False)
+    tape.register_local_source(a)
+    check.close("not scaled", tape.gradient(loss, [a, b])[0], 3 * (RANK + 1), 1e-5)
+    if SIZE > 2:
+        pair = hvd.add_process_set([0, 1])
+        tape, loss = tape_of(process_set=pair)
+        expected = 4.5 if RANK < 2 else 3 * (RANK + 1)
+        check.close("in a process set", tape.gradient(loss, a), expected, 1e-5)
+        hvd.remove_process_set(pair)
+
+
+def partial_tape():
+    model = make_model(seed=RANK)
+    first = model.layers[0]
+    with tf.GradientTape(persistent=True) as tape:
+        loss = loss_of(model, X[0][MINE], Y[0][MINE])
+    plain = tape.gradient(loss, model.trainable_variables)
+    partial = hvd.PartialDistributedGradientTape(tape, local_layers=first)
+    mixed = partial.gradient(loss, model.trainable_variables)
+    for i in range(2):
+        check.close("local layers", mixed[i], plain[i] / SIZE, 1e-6)
+    for i in (2, 3):
+        check.same_on_all_ranks("other layers", mixed[i].numpy())
+
+
+def sparse_gradients():
+    def sgd():
+        return keras.optimizers.SGD(0.5)
+
+    expected = train(make_embedding(), sgd(), IDS, slice(None))
+    for sparse_as_dense in (False, True):
+
+        def wrap(tape, dense=sparse_as_dense):
+            return hvd.DistributedGradientTape(tape, sparse_as_dense=dense)
+
+        for in_graph in (True, False):
+            model = train(make_embedding(), sgd(), IDS, MINE, wrap, in_graph)
+            compare(f"sparse, as dense: {sparse_as_dense}", model, expected)
+
+
+def two_models_with_the_same_names():
+    expected = [train(make_model(), optimizers()["SGD"], X, slice(None)), None]
+    wide = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+    wide.layers[0].kernel.assign(tf.ones((6, 2)))
+    models = [make_model(), keras.models.clone_model(wide)]
+    models[1].set_weights(wide.get_weights())
+    expected[1] = train(wide, optimizers()["SGD"], X, slice(None))
+    for model, wanted in zip(models, expected):
+        for variable in model.trainable_variables:
+            variable._path = "same/name"
+        train(model, optimizers()["SGD"], X, MINE, hvd.DistributedGradientTape)
+        compare("same names", model, wanted)
+
+
+def a_step_is_one_operation():
+    if SIZE == 1:
+        return
+    model, optimizer = make_model(), optimizers()["SGD"]
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(model, x, y)
+        gradients = hvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+    batch = tf.constant(X[0][MINE]), tf.constant(Y[0][MINE])
+    # Until the plan of the steps before is given up and a new one is made.
+    for _ in range(15):
+        step(*batch)
+    before = engine.counters()
+    for _ in range(10):
+        step(*batch)
+    after = engine.counters()
+    check.equal(
+        "operations", after["operations"]["allreduce"] - before["operations"]["allreduce"], 10
+    )
+    check.equal("planned", after["planned_buckets"] - before["planned_buckets"] >= 9, True)
+
+
+def synchronized_batch_normalization():
+    def network(layer):
+        keras.utils.set_random_seed(5)
+        return keras.Sequential([keras.Input((6,)), keras.layers.Dense(4), layer])
+
+    Y4 = np.sin(X[..., :4])
+
+    def fit(model, rows, wrap):
+        sgd = keras.optimizers.SGD(0.1)
+        for x, y in zip(X, Y4):
+            with tf.GradientTape() as tape:
+                loss = loss_of(model, x[rows], y[rows])
+            gradients = wrap(tape).gradient(loss, model.trainable_variables)
+            sgd.apply_gradients(zip(gradients, model.trainable_variables))
+        return model
+
+    expected = fit(network(keras.layers.BatchNormalization()), slice(None), lambda tape: tape)
+    model = fit(network(hvd.SyncBatchNormalization()), MINE, hvd.DistributedGradientTape)
+    compare("SyncBatchNormalization", model, expected, 1e-4)
+
+
+def optimizers_of_both_kinds():
+    expected = train(make_model(), optimizers()["momentum"], X, slice(None))
+    model = make_model()
+    train(model, hvd.DistributedOptimizer(optimizers()["momentum"]), X, MINE)
+    compare("a Keras optimizer", model, expected)
+
+    weights = tf.Variable([1.0, 2.0])
+    old = hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.5))
+    old.minimize(lambda: (RANK + 1) * tf.reduce_sum(weights * weights), var_list=[weights])
+    mean = (SIZE + 1) / 2
+    check.close("an optimizer of tf.compat.v1", weights.numpy(), [1 - mean, 2 - 2 * mean], 1e-5)
+    check.raises(TypeError, lambda: hvd.DistributedOptimizer(object()))
+
+
+def elastic_states():
+    model = make_model(seed=RANK)
+    model.compile(optimizer=optimizers()["momentum"], loss="mse")
+    state = hvd.elastic.TensorFlowKerasState(model, batch=RANK, epoch=2)
+    state.sync()
+    check.equal("attributes of rank 0", (state.batch, state.epoch), (0, 2))
+    check.same_on_all_ranks("weights of rank 0", model.weights[0].numpy())
+    saved = model.weights[0].numpy()
+    state.commit()
+    train(model, model.optimizer, X, MINE)
+    state.batch = 5
+    state.restore()
+    check.equal("restored weights", model.weights[0].numpy(), saved)
+    check.equal("restored attribute", state.batch, 0)
+    variable = tf.Variable([float(RANK)])
+    variables = hvd.elastic.TensorFlowState([variable], step=1)
+    variables.sync()
+    check.equal("variables of rank 0", variable.numpy(), [0.0])
+    calls = []
+
+    @hvd.elastic.run
+    def training(state):
+        calls.append(state.step)
+        if len(calls) == 1 and SIZE > 1:
+            state.step, variable_before = 7, variable.assign([3.0])
+            tf.function(lambda: hvd.allreduce(tf.zeros(RANK + 1), name="differs"))()
+            raise AssertionError(variable_before)
+        return state.step
+
+    check.equal("the result after a failure", training(variables), 1)
+    check.equal("begun again", len(calls), 2 if SIZE > 1 else 1)
+    check.equal("went back", variable.numpy(), [0.0])
+
+
+for part in (
+    [tapes_train_like_one_process, tape_options, gradients_of_tapes, partial_tape]
+    + [sparse_gradients, two_models_with_the_same_names, a_step_is_one_operation]
+    + [synchronized_batch_normalization, optimizers_of_both_kinds, elastic_states]
+):
+    part()
+check.passed()
