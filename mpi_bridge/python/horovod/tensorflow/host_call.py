@@ -30,6 +30,7 @@ HostFunction = Callable[..., Sequence[np.ndarray]]
 _last_call: weakref.WeakKeyDictionary[tf.Graph, tf.Operation] = weakref.WeakKeyDictionary()
 
 
+@tf.autograph.experimental.do_not_convert
 def host_call(
     function: HostFunction,
     tensors: Sequence[tf.Tensor],
