@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's names over libmpi_bridge: import horovod.torch or horovod.keras.
+"""Horovod's names over libmpi_bridge: import horovod.torch, horovod.tensorflow or horovod.keras.
 
-There is no horovodrun: start the script with any PMIx launcher, such as `srun --mpi=pmix`.
+Start the script with any PMIx launcher, such as `srun --mpi=pmix`, or with `horovodrun`.
 """
 
 # Scripts compare this with the Horovod release whose interface they need.

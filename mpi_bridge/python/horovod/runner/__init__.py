@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovodrun: starts ranks with srun, inside of an allocation."""

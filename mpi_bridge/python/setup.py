@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the wheel; the rest of the description is in pyproject.toml.
+
+With MPI_BRIDGE_LIBRARY=/path/to/libmpi_bridge.so the wheel carries the library, for this machine's
+system and processor and for every Python 3. Without, it is pure Python and looks for an installed
+one.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+LIBRARY = os.environ.get("MPI_BRIDGE_LIBRARY")
+
+
+class BuildWithLibrary(build_py):
+    """Puts the library beside the package's modules, without its debugging symbols."""
+
+    def run(self) -> None:
+        """Build as usual, then copy."""
+        super().run()
+        if not LIBRARY:
+            return
+        target = Path(self.build_lib, "mpi_bridge", "libmpi_bridge.so.0")
+        shutil.copyfile(Path(LIBRARY).resolve(strict=True), target)
+        strip = shutil.which("strip")
+        if strip:
+            subprocess.run([strip, "--strip-debug", str(target)], check=True)
+
+
+class WheelForEveryPython(bdist_wheel):
+    """Bound to the platform by the library, but to no version of Python."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Return the tags of Python, of its binary interface, and of the platform."""
+        _, _, platform = super().get_tag()
+        return "py3", "none", platform if LIBRARY else "any"
+
+
+class DistributionWithLibrary(Distribution):
+    """Has native code where it carries the library, so that its files go where such code goes."""
+
+    def has_ext_modules(self) -> bool:
+        """Tell whether there is native code."""
+        return bool(LIBRARY)
+
+
+setup(
+    distclass=DistributionWithLibrary,
+    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": WheelForEveryPython},
+)
