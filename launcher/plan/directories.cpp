@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/elastic.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
 
@@ -158,6 +159,19 @@ void plan_user_variables(Planning& planning) {
     }
 }
 
+void check_elastic(Planning& planning) {
+    const Plan& plan = planning.plan;
+    const auto elastic = elastic_of(plan.environment, plan.allocation.nodes);
+    if (elastic) return;
+    const auto& variables = planning.spec.environment_variables;
+    std::string pointer;  // of the site's own variables: none
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+        if (variables[i].name == elastic.error().where)
+            pointer = fmt::format("/properties/environmentVariables/{}/value", i);
+    }
+    planning.findings.add(Finding::bad_elastic_setting, pointer, elastic.error().what);
+}
+
 void plan_secrets(Planning& planning) {
     const auto& secrets = planning.spec.secrets;
     for (std::size_t i = 0; i < secrets.size(); ++i) {
@@ -230,6 +244,7 @@ void plan_environment(Planning& planning) {
     for (const auto& [name, value] : planning.site.environment)
         planning.plan.environment.push_back({name, value});
     plan_user_variables(planning);
+    check_elastic(planning);
     plan_secrets(planning);
 }
 

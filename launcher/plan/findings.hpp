@@ -26,6 +26,7 @@ enum class Finding {
     no_storage_directory,     // E110
     no_command,               // E111
     secret_reference,         // E112
+    bad_elastic_setting,      // E113
     undefined_variable,       // W200
     output_not_mounted,       // W201
 };

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/elastic.hpp"
 #include "plan/make.hpp"
 #include "plan/quote.hpp"
 
@@ -75,6 +76,9 @@ std::vector<std::string> sbatch_options(const Plan& plan) {
     if (allocation.nice != 0) options.push_back(fmt::format("--nice={}", allocation.nice));
     // A pre-empted job waits for a retry and writes on where it was.
     options.emplace_back("--requeue");
+    // A lost node then ends its step, not the job.
+    const auto elastic = elastic_of(plan.environment, allocation.nodes);
+    if (elastic && *elastic) options.emplace_back("--no-kill");
     options.emplace_back("--open-mode=append");
     options.push_back("--output=" + literal_pattern(directory + "/slurm.log"));
     options.push_back("--chdir=" + directory);

@@ -7,6 +7,7 @@
 
 #include "base/network.hpp"
 #include "base/process.hpp"
+#include "plan/elastic.hpp"
 #include "plan/plan.hpp"
 #include "run/allocation.hpp"
 #include "run/execution_log.hpp"
@@ -27,25 +28,45 @@ class AttemptRunner {
     [[nodiscard]] int run();
 
   private:
+    // A step that did not end well.
+    struct Ending {
+        Failure failure;
+        int exit_code = 0;
+        bool may_start_again = false;  // not when somebody wanted its end
+    };
+
     [[nodiscard]] base::Result<void> make_outputs();
+    [[nodiscard]] base::Result<void> write_host_file();
+    void use_nodes(std::vector<std::string> nodes);
     [[nodiscard]] bool prepare(const plan::Step& step);
-    [[nodiscard]] bool wire_up(const plan::Step& ranks);
-    [[nodiscard]] bool run_ranks(const plan::Step& step);
+    // The job's own step; of an elastic job, as often as needed.
+    [[nodiscard]] bool run_until_done(const plan::Step& step);
+    [[nodiscard]] std::optional<Ending> wire_up(const plan::Step& ranks);
+    [[nodiscard]] std::optional<Ending> run_ranks(const plan::Step& step);
+    // True, with the nodes and the record up to date, when the ranks are to start once more.
+    [[nodiscard]] bool start_again(const Ending& end);
 
     void begin_phase(const std::string& name);
     void end_phase(int exit_code);
     void fail(Failure failure, int exit_code);
-    // True, with the failure recorded, when the job was ended from outside during the step.
-    [[nodiscard]] bool stopped(const StepResult& result, const std::string& phase);
+    // Something when the job was ended from outside during the step.
+    [[nodiscard]] static std::optional<Ending> ended_from_outside(const StepResult& result,
+                                                                  const std::string& phase);
     void save();
     void finish(int exit_code);
 
     [[nodiscard]] base::Environment step_environment(plan::StepKind kind) const;
+    // Of the files of this start of the ranks.
+    [[nodiscard]] std::string start_name() const;
+    // For srun: empty when the ranks have all nodes of the allocation.
+    [[nodiscard]] std::vector<std::string> step_nodes() const;
     [[nodiscard]] std::vector<std::string> rank_error_files(const plan::Step& step) const;
     [[nodiscard]] std::string output_path(const std::string& name) const;
 
     const plan::Plan& plan_;
     Granted granted_;
+    std::optional<plan::Elastic> elastic_;
+    std::vector<std::string> nodes_;  // on which the ranks run: all of them, or what is left
     std::vector<std::string> addresses_;
     // AZ_BATCH_MASTER_NODE's, for the job's own use, and MASTER_PORT. They are of the first node,
     // on which this program runs.

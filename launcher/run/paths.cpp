@@ -8,13 +8,12 @@
 
 namespace batchai::run {
 
-std::string rank_error_file(const plan::Plan& plan, int attempt, int rank) {
-    return fmt::format("{}/attempts/{}.stderr-{}.txt", plan.directories.job_directory, attempt,
-                       rank);
+std::string rank_error_file(const plan::Plan& plan, const std::string& start, int rank) {
+    return fmt::format("{}/attempts/{}.stderr-{}.txt", plan.directories.job_directory, start, rank);
 }
 
-std::string rank_error_pattern(const plan::Plan& plan, int attempt) {
-    return fmt::format("{}/attempts/{}.stderr-%t.txt", plan.directories.job_directory, attempt);
+std::string rank_error_pattern(const plan::Plan& plan, const std::string& start) {
+    return fmt::format("{}/attempts/{}.stderr-%t.txt", plan.directories.job_directory, start);
 }
 
 std::string wire_up_program() {

@@ -49,6 +49,14 @@ Json failure_json(const Failure& failure) {
     return out;
 }
 
+Json restart_json(const Restart& restart) {
+    Json out(jsoncons::json_object_arg);
+    out["time"] = base::to_iso8601(restart.time);
+    out["nodes"] = restart.nodes;
+    out["failure"] = failure_json(restart.failure);
+    return out;
+}
+
 // Thrown inside this file only; attempt_from_json turns it into a value.
 struct BadRecord {
     std::string what;
@@ -105,14 +113,20 @@ Failure read_failure(const Json& object) {
     return failure;
 }
 
+std::vector<std::string> names_member(const Json& object, std::string_view key) {
+    std::vector<std::string> names;
+    for (const Json& name : array_member(object, key).array_range())
+        names.push_back(name.as<std::string>());
+    return names;
+}
+
 Attempt read_attempt(const Json& document) {
     if (text_member(document, "schema") != schema)
         throw BadRecord{fmt::format("\"schema\" is not \"{}\"", schema)};
     Attempt attempt;
     attempt.number = number_member(document, "attempt").value_or(0);
     attempt.slurm_job_id = text_member(document, "slurmJobId");
-    for (const Json& node : array_member(document, "nodes").array_range())
-        attempt.nodes.push_back(node.as<std::string>());
+    attempt.nodes = names_member(document, "nodes");
     attempt.start = required_time(document, "start");
     attempt.end = time_member(document, "end");
     attempt.exit_code = number_member(document, "exitCode");
@@ -120,6 +134,12 @@ Attempt read_attempt(const Json& document) {
         Phase phase{text_member(entry, "name"), required_time(entry, "start"),
                     time_member(entry, "end"), number_member(entry, "exitCode").value_or(0)};
         attempt.phases.push_back(std::move(phase));
+    }
+    // Records of version 0.1.0 have none.
+    if (document.contains("restarts")) {
+        for (const Json& entry : array_member(document, "restarts").array_range())
+            attempt.restarts.push_back({required_time(entry, "time"), names_member(entry, "nodes"),
+                                        read_failure(member(entry, "failure"))});
     }
     const Json& failure = member(document, "failure");
     if (!failure.is_null()) attempt.failure = read_failure(failure);
@@ -141,6 +161,10 @@ std::string to_json(const Attempt& attempt) {
     for (const Phase& phase : attempt.phases)
         phases.push_back(phase_json(phase));
     out["phases"] = std::move(phases);
+    Json restarts(jsoncons::json_array_arg);
+    for (const Restart& restart : attempt.restarts)
+        restarts.push_back(restart_json(restart));
+    out["restarts"] = std::move(restarts);
     out["failure"] = attempt.failure ? failure_json(*attempt.failure) : Json::null();
     std::string text;
     out.dump_pretty(text);

@@ -38,6 +38,15 @@ struct Failure {
     bool operator==(const Failure&) const = default;
 };
 
+// An elastic job's ranks were started again within the attempt.
+struct Restart {
+    base::Time time;
+    std::vector<std::string> nodes;  // on which the ranks start again
+    Failure failure;                 // why
+
+    bool operator==(const Restart&) const = default;
+};
+
 struct Attempt {
     int number = 1;  // SLURM_RESTART_COUNT + 1
     std::string slurm_job_id;
@@ -46,6 +55,7 @@ struct Attempt {
     std::optional<base::Time> end;  // none: still running, or `batchai run` was killed
     std::optional<int> exit_code;   // of the job; there when `end` is
     std::vector<Phase> phases;
+    std::vector<Restart> restarts;
     std::optional<Failure> failure;
 
     bool operator==(const Attempt&) const = default;

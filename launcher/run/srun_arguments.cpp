@@ -19,9 +19,15 @@ constexpr std::string_view guarded_command =
 fi
 exec /bin/bash -c "$1")";
 
-void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step) {
+void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step,
+                const std::vector<std::string>& nodes) {
     const bool everywhere = step.kind != plan::StepKind::master;
-    arguments.push_back(fmt::format("--nodes={}", everywhere ? plan.allocation.nodes : 1));
+    if (nodes.empty()) {
+        arguments.push_back(fmt::format("--nodes={}", everywhere ? plan.allocation.nodes : 1));
+    } else {
+        arguments.push_back(fmt::format("--nodes={}", nodes.size()));
+        arguments.push_back(fmt::format("--nodelist={}", fmt::join(nodes, ",")));
+    }
     arguments.push_back(fmt::format("--ntasks={}", step.processes));
     arguments.push_back(fmt::format("--ntasks-per-node={}", step.processes_per_node));
     if (step.kind == plan::StepKind::preparation || step.kind == plan::StepKind::master) {
@@ -39,9 +45,10 @@ void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::
 }  // namespace
 
 base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
-                               const std::string& mpi, const StepFiles& files) {
+                               const std::string& mpi, const StepFiles& files,
+                               const std::vector<std::string>& nodes) {
     base::Arguments arguments{"srun"};
-    add_layout(arguments, plan, step);
+    add_layout(arguments, plan, step, nodes);
     arguments.push_back("--mpi=" + (step.pmix ? mpi : std::string("none")));
     arguments.emplace_back("--export=ALL");
     arguments.emplace_back("--input=none");
@@ -57,9 +64,10 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
 }
 
 base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
-                                  const std::string& mpi, const std::string& program) {
+                                  const std::string& mpi, const std::string& program,
+                                  const std::vector<std::string>& nodes) {
     base::Arguments arguments{"srun"};
-    add_layout(arguments, plan, ranks);
+    add_layout(arguments, plan, ranks, nodes);
     arguments.push_back("--mpi=" + mpi);
     arguments.emplace_back("--export=ALL");
     arguments.emplace_back("--input=none");
@@ -75,7 +83,7 @@ base::Environment srun_environment(const base::Environment& additions) {
         {"SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=",
          "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
          "SLURM_MPI_TYPE=", "SLURM_OPEN_MODE=", "SLURM_KILL_BAD_EXIT=", "SLURM_WAIT=",
-         "SLURM_EXACT=", "SLURM_LABELIO=", "SRUN_"});
+         "SLURM_EXACT=", "SLURM_LABELIO=", "SLURM_NO_KILL=", "SRUN_"});
     const auto overridden = [&](const std::string& entry) {
         const std::string name = entry.substr(0, entry.find('=') + 1);
         return std::any_of(additions.begin(), additions.end(),

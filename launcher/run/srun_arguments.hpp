@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/process.hpp"
 #include "plan/plan.hpp"
@@ -13,14 +14,19 @@ struct StepFiles {
     std::string standard_error;
 };
 
+// `nodes` below: where the step runs, if not on all nodes of the allocation (or, for the master
+// step, on the first).
+
 // The argv of the srun that carries out `step`. Everything that decides sizes is said outright:
 // srun since 22.05 inherits some of it from sbatch and some not.
 [[nodiscard]] base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
-                                             const std::string& mpi, const StepFiles& files);
+                                             const std::string& mpi, const StepFiles& files,
+                                             const std::vector<std::string>& nodes = {});
 
 // The same for the wire-up check: as many processes as the ranks step, each runs `program`.
 [[nodiscard]] base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
-                                                const std::string& mpi, const std::string& program);
+                                                const std::string& mpi, const std::string& program,
+                                                const std::vector<std::string>& nodes = {});
 
 // The environment for srun: ours without what an enclosing sbatch set for its own purposes, plus
 // `additions` ("NAME=value"), which win.

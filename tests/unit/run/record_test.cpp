@@ -17,6 +17,7 @@ Attempt example() {
     attempt.exit_code = 137;
     attempt.phases = {{"outputs", attempt.start, attempt.start, 0},
                       {"ranks", attempt.start, std::nullopt, 0}};
+    attempt.restarts = {{*attempt.end, {"n1"}, {"JobFailed", "lost", "ranks", "n2", 1, {}, 1, ""}}};
     attempt.failure =
         Failure{"JobFailed", "Job failed", "ranks", "n2", 3, 9, std::nullopt, "boom \"quoted\""};
     return attempt;
@@ -28,6 +29,14 @@ TEST(AttemptRecord, RoundTrips) {
     const auto again = attempt_from_json(to_json(example()));
     ASSERT_TRUE(again) << again.error().text();
     EXPECT_EQ(*again, example());
+}
+
+TEST(AttemptRecord, OfAnOlderVersionHasNoRestarts) {
+    std::string text = to_json(example());
+    text.replace(text.find("\"restarts\""), 10, "\"something\"");
+    const auto again = attempt_from_json(text);
+    ASSERT_TRUE(again) << again.error().text();
+    EXPECT_TRUE(again->restarts.empty());
 }
 
 TEST(AttemptRecord, RefusesDamageAndNamesTheKey) {
