@@ -5,6 +5,8 @@
 bats_require_minimum_version 1.5.0
 load lib
 
+gone_node=h4
+
 setup_file() {
     export HOME_DIR="/home/alice/examples-$$"
     as_user mkdir -p "$HOME_DIR/myshare/digits" "$HOME_DIR/myshare/cifar"
@@ -20,6 +22,12 @@ LUA
 }
 
 teardown_file() { as_user rm -rf "$HOME_DIR"; }
+# Brings back the node that a test has set down.
+node_is_back() {
+    as_root_on login scontrol update nodename=$gone_node state=resume 2> /dev/null || true
+    [[ $(as_user sinfo -h -n $gone_node -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
+}
+
 teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
 
 # batchai WORDS…: in the suite's own home and site; standard input passes through.
@@ -70,6 +78,50 @@ output_of() { batchai job file stream --job "$1" --file-name stdout.txt; }
     echo "$output"
     jq -e '.code == "JobFailed" and any(.details[]; .name == "Rank" and .value == "0")
            and any(.details[]; .value == "the test accuracy is below 0.999")' <<< "$output"
+}
+
+# Breaks when the ranks of torch.distributed do not meet at the port that they are given, or
+# DistributedDataParallel does not reduce their gradients.
+@test "the DistributedDataParallel example reaches 95 % test accuracy on four ranks" {
+    copy digits-ddp digits_ddp.py myshare/digits
+    submit ddp digits-ddp job.json
+    run batchai job wait --name ddp
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of ddp
+    echo "$output"
+    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on h$((rank + 1))"* ]]; done
+    [[ $output == *"Test accuracy: 0.9"* || $output == *"Test accuracy: 1"* ]]
+}
+
+epoch_is_over() { output_of elastic 2> /dev/null | grep -q "^Epoch $1/"; }
+
+# Breaks when a lost node ends an elastic job, a commit is lost, or the restart is not told.
+@test "the elastic example goes on with three ranks when a node is lost half-way" {
+    copy digits-elastic digits_elastic.py myshare/digits
+    submit elastic digits-elastic job.json \
+        '.properties.horovodSettings.commandLineArgs = "--epochs=16 --pause=0.5 --require-accuracy=0.95"'
+    wait_until 60 epoch_is_over 3
+    as_root_on login scontrol update nodename=$gone_node state=down reason=test
+    run batchai job wait --name elastic
+    echo "$output"
+    local code=$status
+    wait_until 30 node_is_back
+    run --separate-stderr output_of elastic
+    echo "$output"
+    [[ $code -eq 0 ]]
+    [[ $output == *"Epoch 3/16 - 4 ranks"* && $output == *"Epoch 16/16 - 3 ranks"* ]]
+    # Each epoch once, but the one that was lost before its commit.
+    [[ $(grep -c ^Epoch <<< "$output") -eq 16 ]]
+    [[ $output == *"Test accuracy: "* ]]
+    run as_user bash -c "find '$HOME_DIR/records' -path '*attempts/1.json' \
+        -newer '$HOME_DIR/elastic.json' -exec jq -c '[.restarts[].nodes, .exitCode, .slurmJobId]' {} +"
+    echo "$output"
+    [[ $output =~ \[\[\"h1\",\"h2\",\"h3\"\],0,\"([0-9]+)\"\] ]]
+    # A node that is taken out of a job gets no epilog of it.
+    as_user_on $gone_node "$PREFIX/libexec/batchai/batchai-node" clean --job-id "${BASH_REMATCH[1]}"
+    run --separate-stderr batchai job file stream --job elastic --file-name execution-h1.log
+    [[ $output == *"the ranks start again on 3 of 4 nodes, restart 1 of 3"* ]]
 }
 
 # Breaks when the model is not saved where the tutorial says, cannot be loaded again, or generated

@@ -51,13 +51,18 @@ job() {
           + if $prepare == "" then {} else {jobPreparation: {commandLine: $prepare}} end)}'
 }
 
+# The variables of torch.distributed, in order.
+torch_variables="env | grep -E '^((LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT))=' | sort"
+
 good_job() {
     local note='date +%s%N > $AZ_BATCHAI_OUTPUT_SEEN'
     job customMpiSettings "$note/started-\$SLURM_PROCID
         env | grep -E '^(AZ_BATCH|COLOUR=)' | sort > \$AZ_BATCHAI_OUTPUT_SEEN/rank-\$SLURM_PROCID
+        $torch_variables > \$AZ_BATCHAI_OUTPUT_SEEN/torch-\$SLURM_PROCID
         echo rank \$SLURM_PROCID of \$SLURM_NTASKS on \$(hostname)
         echo complaint of rank \$SLURM_PROCID >&2" \
         4 "env | grep -E '^(AZ_BATCH|COLOUR=)' | sort > \$AZ_BATCHAI_OUTPUT_SEEN/node-\$(hostname)
+        $torch_variables > \$AZ_BATCHAI_OUTPUT_SEEN/torch-prepared-\$(hostname)
         echo prepared \$(hostname); sleep 1; $note/prepared-\$(hostname)-\$\$" |
         jq '.properties.customMpiSettings.processCount = 8'
 }
@@ -131,6 +136,20 @@ nodes_are_clean() {
         [[ $own =~ AZ_BATCH_MASTER_NODE=10\.77\.0\.1:[0-9]+ ]]
         [[ $own =~ AZ_BATCHAI_OUTPUT_SEEN=/tmp/[^[:space:]]*/mounts/share/[^[:space:]]*/outputs/seen ]]
     done
+}
+
+# Breaks when a script of torch.distributed finds another number or place to meet than it has.
+@test "every rank has the variables of torch.distributed, and the preparation has none" {
+    local seen rank port expected
+    seen=$(seen_by good)
+    port=$(as_user sed -n 's/^MASTER_PORT=//p' "$seen/torch-0")
+    [[ $port =~ ^[0-9]+$ ]]
+    for rank in {0..7}; do
+        expected="LOCAL_RANK=$((rank % 2))|LOCAL_WORLD_SIZE=2|MASTER_ADDR=10.77.0.1|"
+        expected+="MASTER_PORT=$port|RANK=$rank|WORLD_SIZE=8|"
+        [[ $(as_user cat "$seen/torch-$rank" | tr '\n' '|') == "$expected" ]]
+    done
+    [[ $(as_user cat "$seen/torch-prepared-h1") == "" ]]
 }
 
 # Breaks when the preparation gets another environment than the ranks.

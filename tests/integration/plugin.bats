@@ -94,6 +94,41 @@ no_node_is_drained() {
     [[ $(grep -c from-the-share <<< "$output") -eq 4 ]]
 }
 
+# Breaks when nodes do not learn the first one's port, it is not held, or an inner srun takes the
+# numbers of the outer one.
+@test "ranks of srun --job-json have numbers and a port that is held on the first node" {
+    local names='$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR' out ports
+    job 2
+    as_user sed -i 's/"customToolkitSettings": {/"customMpiSettings": {"processCount": 4, /' \
+        "$share/job.json"
+    as_user bash -c "cat > $share/listen.pl" << 'PERL'
+use IO::Socket::INET;
+sub bound { IO::Socket::INET->new(LocalPort => $ENV{MASTER_PORT}, Listen => 1, ReuseAddr => shift) }
+print "anybody can have it\n" if bound(0);
+print "a rank can have it\n" if bound(1);
+PERL
+    run with_site srun --job-json="$share/job.json" bash -c \
+        "echo \"$names \$MASTER_PORT\"; if [[ \$RANK -eq 0 ]]; then perl $share/listen.pl; fi"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    out=$output
+    for rank in {0..3}; do [[ $out == *"$rank/4 $((rank % 2))/2 10.77.0.1 "* ]]; done
+    ports=$(sed -n 's|.* 10.77.0.1 ||p' <<< "$out" | sort -u)
+    lines_are 1 "$ports"
+    [[ $out == *"a rank can have it"* && $out != *"anybody can"* ]]
+    as_user bash -c "cat > $share/outer.sh && chmod 755 $share/outer.sh" << 'SCRIPT'
+#!/bin/bash
+echo outer $RANK/$WORLD_SIZE $MASTER_ADDR $MASTER_PORT
+srun --overlap -n2 -N2 bash -c 'echo inner $RANK/$WORLD_SIZE $MASTER_PORT'
+SCRIPT
+    with_site sbatch --wait --output="$share/torch.txt" --job-json="$share/job.json" --wrap \
+        "MASTER_PORT=5 srun --overlap -n1 -N1 $share/outer.sh"
+    out=$(as_user cat "$share/torch.txt")
+    echo "$out"
+    [[ $out == *"outer 0/1 10.77.0.1 5"* ]]
+    [[ $out == *"inner 0/2 5"* && $out == *"inner 1/2 5"* ]]
+}
+
 # Breaks when the plan does not travel through salloc's environment.
 @test "a step inside salloc --job-json has the mounts" {
     job 2
