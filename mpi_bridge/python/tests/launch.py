@@ -68,7 +68,10 @@ def checks(program):
 
 
 def assert_passed(program, how, name):
-    result = _outcome(program, how)
+    assert_passed_in(_outcome(program, how), name)
+
+
+def assert_passed_in(result, name):
     if re.search(rf"^PASSED {name}$", result.stdout, re.MULTILINE):
         return
     texts = re.findall(

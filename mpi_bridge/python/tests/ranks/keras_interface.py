@@ -9,6 +9,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 import check
 import keras
 import numpy as np
+import rows
 
 import horovod.keras as hvd
 
@@ -62,7 +63,7 @@ def compare(what, model, expected, tolerance=2e-5):
         check.same_on_all_ranks(f"{what}: {actual.path}", array(actual))
 
 
-def options_of_the_optimizer():
+def check_options_of_the_optimizer():
     expected = trained(sgd())
     model = make_model()
     fit(model, hvd.DistributedOptimizer(sgd(), groups=2))
@@ -88,7 +89,7 @@ def options_of_the_optimizer():
     check.raises(ValueError, lambda: hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd())))
 
 
-def several_passes_to_a_step():
+def check_several_passes_to_a_step():
     # Two batches in each step add up to what one step of twice the batch averages.
     expected = trained(sgd(), 2 * SIZE * BATCH)
     rows = MINE.reshape(STEPS, BATCH)
@@ -119,7 +120,7 @@ def sgd_variables(model):
     return optimizer.variables
 
 
-def some_layers_stay_local():
+def check_some_layers_stay_local():
     model = make_model(seed=RANK)
     before = [array(weight) for weight in model.layers[0].weights]
     hvd.broadcast_global_variables(0, model=model)
@@ -134,7 +135,7 @@ def some_layers_stay_local():
         check.equal("local layers differ", np.array_equal(kernels[0], kernels[1]), False)
 
 
-def scaled_losses():
+def check_scaled_losses():
     wanted = make_model()
     fit(wanted, sgd(), slice(None), SIZE * BATCH)
     for what, optimizer in (
@@ -165,7 +166,7 @@ class Rates(keras.callbacks.Callback):
         self.seen.append(float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)))
 
 
-def learning_rates():
+def check_learning_rates():
     def rates_with(callback, epochs):
         rates = Rates()
         history = fit(
@@ -191,7 +192,7 @@ def learning_rates():
     check.close("a function", seen, [0.1 * (1 + step / STEPS) for step in range(STEPS)], 1e-6)
 
 
-def momentum_correction():
+def check_momentum_correction():
     # One weight, one gradient g a step: v = m * v * new / old - new * g, w += v.
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
     model.weights[0].assign([[0.0]])
@@ -211,7 +212,7 @@ def momentum_correction():
     check.close("momentum correction", array(model.weights[0]), [[weight]], 1e-5)
 
 
-def best_model():
+def check_best_model():
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = hvd.callbacks.BestModelCheckpoint(monitor="loss")
         model = make_model()
@@ -222,7 +223,7 @@ def best_model():
         check.equal("rank 0 alone writes", os.path.exists(checkpoint.filepath), RANK == 0)
 
 
-def values_of_all_kinds():
+def check_values_of_all_kinds():
     tensor = keras.ops.convert_to_tensor([RANK + 1.0, 2.0])
     total = SIZE * (SIZE + 1) / 2
     check.close("allreduce", hvd.allreduce(tensor, op=hvd.Sum, name="v"), [total, 2 * SIZE], 1e-6)
@@ -241,7 +242,7 @@ def values_of_all_kinds():
     check.raises(ValueError, lambda: hvd.broadcast_global_variables(0))
 
 
-def elastic_state():
+def check_elastic_state():
     model = make_model(seed=RANK)
     model.compile(optimizer=hvd.DistributedOptimizer(sgd()), loss="mse")
     state = hvd.elastic.KerasState(model, batch=0, epoch=0)
@@ -273,7 +274,7 @@ def elastic_state():
     check.equal("restored", array(model.weights[0]), trained_weights[0])
 
 
-def process_sets():
+def check_process_sets():
     if SIZE < 3:
         return
     low, high = hvd.add_process_set(range(SIZE - 1)), hvd.add_process_set([SIZE - 1])
@@ -288,10 +289,4 @@ def process_sets():
     hvd.remove_process_set(high)
 
 
-for part in (
-    [options_of_the_optimizer, several_passes_to_a_step, some_layers_stay_local, scaled_losses]
-    + [learning_rates, momentum_correction, best_model, values_of_all_kinds, elastic_state]
-    + [process_sets]
-):
-    part()
-check.passed()
+rows.run(globals())

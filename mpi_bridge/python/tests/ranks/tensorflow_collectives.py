@@ -3,6 +3,7 @@
 
 import check
 import numpy as np
+import rows
 import tensorflow as tf
 
 import horovod.tensorflow as hvd
@@ -11,11 +12,10 @@ tf.get_logger().setLevel("ERROR")
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
 TOTAL = SIZE * (SIZE + 1) // 2  # the sum of r + 1 over all ranks
-DTYPES = [tf.uint8, tf.int8, tf.int16, tf.int32, tf.int64, tf.float16] + [
-    tf.bfloat16,
-    tf.float32,
-    tf.float64,
-]
+DTYPES = (
+    *(tf.uint8, tf.int8, tf.int16, tf.int32, tf.int64),
+    *(tf.float16, tf.bfloat16, tf.float32, tf.float64),
+)
 
 
 def in_both_modes(what, function, *tensors):
@@ -31,7 +31,7 @@ def mine(*shape, dtype=tf.float32):
     return tf.cast(tf.fill(shape, RANK + 1), dtype)
 
 
-def allreduce_of_every_type():
+def check_allreduce_of_every_type():
     for dtype in DTYPES:
         result = in_both_modes(
             f"sum of {dtype.name}", lambda x: hvd.allreduce(x, op=hvd.Sum), mine(3, 2, dtype=dtype)
@@ -44,7 +44,7 @@ def allreduce_of_every_type():
     check.equal("average of integers", integers, np.full(3, 7 * TOTAL // SIZE))
 
 
-def allreduce_with_options():
+def check_allreduce_with_options():
     def all_of_them(x):
         return {
             "min": hvd.allreduce(x, op=hvd.Min),
@@ -70,7 +70,7 @@ def allreduce_with_options():
     check.equal("a variable", hvd.allreduce(variable, op=hvd.Sum), np.full(2, TOTAL))
 
 
-def sparse_allreduce():
+def check_sparse_allreduce():
     def reduce(values, indices):
         slices = tf.IndexedSlices(values, indices, dense_shape=tf.constant([4, 2]))
         reduced = hvd.allreduce(slices)
@@ -86,7 +86,7 @@ def sparse_allreduce():
     check.raises(NotImplementedError, lambda: hvd.allreduce(slices, op=hvd.Max))
 
 
-def grouped_allreduce():
+def check_grouped_allreduce():
     def reduce(a, b, c):
         return hvd.grouped_allreduce([a, b, c], op=hvd.Sum)
 
@@ -96,7 +96,7 @@ def grouped_allreduce():
     check.equal("no tensors", hvd.grouped_allreduce([]), [])
 
 
-def allgather():
+def check_allgather():
     expected = np.concatenate([np.full((r + 1, 2), r + 1) for r in range(SIZE)])
     uneven = in_both_modes("allgather", hvd.allgather, mine(RANK + 1, 2))
     check.equal("allgather", uneven, expected)
@@ -114,14 +114,14 @@ def allgather():
     check.equal("grouped, second", second, np.repeat(np.arange(SIZE) + 1, 2))
 
 
-def broadcast():
+def check_broadcast():
     for root in range(SIZE):
         result = in_both_modes("broadcast", lambda x, r=root: hvd.broadcast(x, r), mine(2, 3))
         check.equal("broadcast", result, np.full((2, 3), root + 1))
     check.equal("of bool", hvd.broadcast(tf.constant([RANK == 0]), 0), [True])
 
 
-def alltoall():
+def check_alltoall():
     def uneven(x, splits):
         return hvd.alltoall(x, splits=splits)
 
@@ -134,7 +134,7 @@ def alltoall():
     check.raises(ValueError, lambda: hvd.alltoall(mine(3), splits=[4] + [0] * (SIZE - 1)))
 
 
-def reducescatter():
+def check_reducescatter():
     rows = [(SIZE + 2) // SIZE + (1 if r < (SIZE + 2) % SIZE else 0) for r in range(SIZE)]
     x = tf.range(SIZE + 2, dtype=tf.float32)[:, None] * mine(1, 2)
     own = slice(sum(rows[:RANK]), sum(rows[: RANK + 1]))
@@ -151,12 +151,11 @@ def reducescatter():
         check.close("grouped", part, expected / 2, 1e-5)
 
 
-def queries_in_graphs():
+def check_queries_in_graphs():
     @tf.function
     def numbers():
-        return [hvd.rank_op(), hvd.size_op(), hvd.local_rank_op(), hvd.local_size_op()] + [
-            hvd.process_set_included_op()
-        ]
+        queries = (hvd.rank_op, hvd.size_op, hvd.local_rank_op, hvd.local_size_op)
+        return [*(query() for query in queries), hvd.process_set_included_op()]
 
     expected = [RANK, SIZE, hvd.local_rank(), hvd.local_size(), 1]
     check.equal("in a graph", [int(number) for number in numbers()], expected)
@@ -173,7 +172,7 @@ def gradient_of(function, x):
     return tape.gradient(loss, x)
 
 
-def gradients():
+def check_gradients():
     def both(what, function, x):
         return in_both_modes(f"gradient of {what}", lambda x: gradient_of(function, x), x)
 
@@ -207,7 +206,7 @@ def gradients():
     )
 
 
-def process_sets():
+def check_process_sets():
     if SIZE == 1:
         return
     low = hvd.add_process_set(list(range(SIZE - 1)))
@@ -229,7 +228,7 @@ def process_sets():
         hvd.remove_process_set(process_set)
 
 
-def variables_and_objects():
+def check_variables_and_objects():
     made = [tf.Variable(mine(2)), tf.Variable(RANK, dtype=tf.int64), tf.Variable(RANK > 0)]
     hvd.broadcast_variables(made, root_rank=SIZE - 1)
     check.equal("variables", made[0].numpy(), np.full(2, SIZE))
@@ -248,7 +247,7 @@ def variables_and_objects():
     check.raises(RuntimeError, lambda: hvd.broadcast_global_variables(0))
 
 
-def session_graphs():
+def check_session_graphs():
     with tf.Graph().as_default():
         variable = tf.compat.v1.get_variable("v", initializer=tf.constant([float(RANK)] * 3))
         other = tf.compat.v1.get_variable("w", initializer=tf.constant(float(RANK)))
@@ -261,7 +260,7 @@ def session_graphs():
         check.equal("sums", values[7], np.full(3, 8 * SIZE * (SIZE - 1)))
 
 
-def other_things():
+def check_other_things():
     check.equal("join", hvd.join().numpy() in range(SIZE), True)
     hvd.barrier()
     check.raises(NotImplementedError, lambda: tf.function(hvd.allreduce, jit_compile=True)(mine(1)))
@@ -291,10 +290,4 @@ def other_things():
     check.equal("also in a graph", "mismatch" in text, True)
 
 
-for part in (
-    [allreduce_of_every_type, allreduce_with_options, sparse_allreduce, grouped_allreduce]
-    + [allgather, broadcast, alltoall, reducescatter, queries_in_graphs, gradients]
-    + [process_sets, variables_and_objects, session_graphs, other_things]
-):
-    part()
-check.passed()
+rows.run(globals())
