@@ -51,16 +51,16 @@ def run(program, how, seconds=150, arguments=(), **environment):
 
 
 @functools.cache
-def _outcome(program, how):
-    return run(program, how)
+def _outcome(programs, how):
+    return run("rows.py", how, arguments=[str(RANKS / program) for program in programs])
 
 
-def checks(program):
-    """Parametrize a test with every check of a program under every launcher."""
-    tree = ast.parse((RANKS / program).read_text())
+def checks(*programs):
+    """Parametrize a test with every check of some programs under every launcher."""
     names = [
         node.name
-        for node in tree.body
+        for program in programs
+        for node in ast.parse((RANKS / program).read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
     ]
     cases = [(how, name) for how in LAUNCHERS for name in names]

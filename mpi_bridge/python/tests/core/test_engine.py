@@ -6,4 +6,4 @@ import launch
 
 @launch.checks("engine_rows.py")
 def test_engine(how, name):
-    launch.assert_passed("engine_rows.py", how, name)
+    launch.assert_passed(("engine_rows.py",), how, name)

@@ -265,4 +265,5 @@ def check_disagreement_is_an_error_on_every_rank():
     engine.barrier()
 
 
-rows.run(globals())
+if __name__ == "__main__":
+    rows.run(globals())

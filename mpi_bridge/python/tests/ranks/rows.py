@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the check_...() functions of a program on every rank and prints what became of each.
+"""Runs the check_...() functions of programs on every rank and prints what became of each.
 
 A check that fails on one rank does not end the program: the ranks agree on the outcome and go on.
+Several programs in one process (`rows.py PROGRAM ...`) import their framework once.
 """
 
+import runpy
 import sys
 import traceback
 
@@ -15,6 +17,7 @@ from mpi_bridge.engine import Kind
 
 
 def run(functions):
+    """Run the checks among these; leave with status 1 if one failed on any rank."""
     failed = 0
     for name, function in list(functions.items()):
         if not name.startswith("check_"):
@@ -34,3 +37,14 @@ def run(functions):
         elif mpi_bridge.rank() == 0 and not outcome[0]:
             print(f"PASSED {name}", flush=True)
     sys.exit(1 if failed else 0)
+
+
+def main():
+    checks = {}
+    for program in sys.argv[1:]:
+        checks.update(runpy.run_path(program, run_name="checks"))
+    run(checks)
+
+
+if __name__ == "__main__":
+    main()

@@ -517,4 +517,5 @@ def check_init_after_shutdown():
     check.raises(ValueError, lambda: hvd.init(process_sets="static"))
 
 
-rows.run(globals())
+if __name__ == "__main__":
+    rows.run(globals())

@@ -498,4 +498,5 @@ def check_wrong_use_is_refused():
     check.raises(ValueError, lambda: wrap(sgd(model), op=hvd.Max))
 
 
-rows.run(globals())
+if __name__ == "__main__":
+    rows.run(globals())

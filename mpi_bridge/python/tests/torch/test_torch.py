@@ -11,14 +11,9 @@ pytest.importorskip("torch")
 PROGRAMS = ("torch_rows.py", "torch_training.py")
 
 
-@launch.checks("torch_rows.py")
-def test_operations(how, name):
-    launch.assert_passed("torch_rows.py", how, name)
-
-
-@launch.checks("torch_training.py")
-def test_training(how, name):
-    launch.assert_passed("torch_training.py", how, name)
+@launch.checks(*PROGRAMS)
+def test_at_every_number_of_ranks(how, name):
+    launch.assert_passed(PROGRAMS, how, name)
 
 
 def test_the_first_bucket_leaves_before_the_last_gradient_is_computed(tmp_path):
