@@ -14,7 +14,6 @@ the cudaStream_t whose order they follow.
 from __future__ import annotations
 
 import ctypes
-import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from . import native, world
 from .buffer import Buffer, buffer_of, writable_buffer_of
 from .datatype import DataType, Op
 from .errors import CollectiveTimeoutError, InvalidArgumentError
+from .structures import CountersStruct, Kind, OperationStruct, ResultStruct
 
 WORLD = 0
 """The process set of all ranks."""
@@ -33,74 +33,9 @@ _DEVICE = 2
 _SLICE_SECONDS = 0.5  # of a wait, between two looks for signals
 
 
-class Kind(enum.IntEnum):
-    """What an operation does."""
-
-    ALLREDUCE = 0
-    ALLGATHER = 1
-    BROADCAST = 2
-    REDUCE_SCATTER = 3
-    ALLTOALL = 4
-    REDUCE = 5
-    BARRIER = 6
-    JOIN = 7
-
-
 _REDUCING = (Kind.ALLREDUCE, Kind.REDUCE_SCATTER, Kind.REDUCE)
 # Their first dimension is cut or joined, so it must be there.
 _BY_ROWS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLTOALL)
-
-
-class _Operation(ctypes.Structure):
-    _fields_ = (
-        ("struct_bytes", ctypes.c_size_t),
-        ("kind", ctypes.c_int),
-        ("name", ctypes.c_char_p),
-        ("send", ctypes.c_void_p),
-        ("recv", ctypes.c_void_p),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("dimensions", ctypes.c_int),
-        ("datatype", ctypes.c_int),
-        ("op", ctypes.c_int),
-        ("root", ctypes.c_int),
-        ("prescale", ctypes.c_double),
-        ("postscale", ctypes.c_double),
-        ("splits", ctypes.POINTER(ctypes.c_int64)),
-        ("process_set", ctypes.c_int),
-        ("group", ctypes.c_char_p),
-        ("group_size", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-    )
-
-
-class _Result(ctypes.Structure):
-    _fields_ = (
-        ("struct_bytes", ctypes.c_size_t),
-        ("data", ctypes.c_void_p),
-        ("bytes", ctypes.c_size_t),
-        ("rows", ctypes.c_int64),
-        ("received_rows", ctypes.POINTER(ctypes.c_int64)),
-        ("members", ctypes.c_int),
-        ("last_joined", ctypes.c_int),
-    )
-
-
-class _Counters(ctypes.Structure):
-    _by_kind = ("operations", "failures", "bytes", "collectives", "bus_bytes")
-    _fields_ = (
-        ("struct_bytes", ctypes.c_size_t),
-        *((name, ctypes.c_uint64 * len(Kind)) for name in _by_kind),
-        ("transfer_nanoseconds", ctypes.c_uint64 * len(Kind)),
-        ("queued_nanoseconds", ctypes.c_uint64),
-        ("negotiation_nanoseconds", ctypes.c_uint64),
-        ("pack_nanoseconds", ctypes.c_uint64),
-        ("unpack_nanoseconds", ctypes.c_uint64),
-        ("negotiation_rounds", ctypes.c_uint64),
-        ("planned_buckets", ctypes.c_uint64),
-        ("plans_made", ctypes.c_uint64),
-        ("plans_broken", ctypes.c_uint64),
-    )
 
 
 @dataclass(frozen=True)
@@ -116,9 +51,15 @@ class Result:
     rows: int  # length of the first dimension
     received_rows: tuple[int, ...]  # allgather, alltoall: from each member of the set
     last_joined: int  # join: the rank that joined last; else -1
+    on_device: bool = False  # then the data is for the framework that owns the stream
+
+    def _require_host_memory(self) -> None:
+        if self.on_device:
+            raise InvalidArgumentError("the result lies on an accelerator; enqueue a copy there")
 
     def copy_to(self, target: Any) -> None:
         """Copy the data into a buffer of the same length."""
+        self._require_host_memory()
         buffer = writable_buffer_of(target)
         if buffer.nbytes != self.nbytes:
             raise InvalidArgumentError(
@@ -129,6 +70,7 @@ class Result:
 
     def tobytes(self) -> bytes:
         """Return a copy of the data."""
+        self._require_host_memory()
         return ctypes.string_at(self.address, self.nbytes) if self.nbytes else b""
 
 
@@ -176,7 +118,7 @@ class Handle:
             return self._result(number)
 
     def _result(self, number: int) -> Result:
-        found = _Result(struct_bytes=ctypes.sizeof(_Result))
+        found = ResultStruct(struct_bytes=ctypes.sizeof(ResultStruct))
         native.call("mpib_get_result", number, ctypes.byref(found))
         return Result(
             address=found.data or 0,
@@ -186,6 +128,7 @@ class Handle:
             if found.received_rows
             else (),
             last_joined=found.last_joined,
+            on_device=any(buffer.on_device for buffer in self._kept),
         )
 
     def finish(self) -> None:
@@ -259,7 +202,7 @@ class Prepared:
 
     __slots__ = ("_kept", "_operation")
 
-    def __init__(self, operation: _Operation, kept: tuple[Any, ...]) -> None:
+    def __init__(self, operation: OperationStruct, kept: tuple[Any, ...]) -> None:
         self._operation = operation
         self._kept = kept
 
@@ -302,7 +245,7 @@ def prepare(
     `shape`: of `send`, where its own is to be read as another one.
     """
     kind = Kind(kind)
-    operation = _Operation(struct_bytes=ctypes.sizeof(_Operation), kind=kind)
+    operation = OperationStruct(struct_bytes=ctypes.sizeof(OperationStruct), kind=kind)
     operation.name = name.encode() if name is not None else None
     operation.process_set = process_set
     operation.root = root
@@ -385,10 +328,10 @@ def counters() -> dict[str, Any]:
     "operations", "failures", "bytes", "collectives", "bus_bytes" and "transfer_nanoseconds" are
     dictionaries by kind ("allreduce", ...); the others are numbers.
     """
-    found = _Counters(struct_bytes=ctypes.sizeof(_Counters))
+    found = CountersStruct(struct_bytes=ctypes.sizeof(CountersStruct))
     native.call("mpib_read_counters", ctypes.byref(found))
     result: dict[str, Any] = {}
-    for name, _ in _Counters._fields_[1:]:
+    for name, _ in CountersStruct._fields_[1:]:
         value = getattr(found, name)
         if isinstance(value, int):
             result[name] = value

@@ -37,11 +37,3 @@ def require_same(what: str, text: str, process_set: int = engine.WORLD) -> None:
     rows = gather_numbers([zlib.crc32(text.encode()), len(text)], process_set)
     shown = text if len(text) <= 200 else text[:200] + "..."
     _require_equal(what, shown, [row[0] ^ (row[1] << 32) for row in rows], process_set)
-
-
-def exchange_rows(what: str, rows: int, row_description: str) -> list[int]:
-    """Collective: return each rank's number of rows, once all agree on what a row is."""
-    gathered = gather_numbers([rows, zlib.crc32(row_description.encode())])
-    codes = [row[1] for row in gathered]
-    _require_equal(what, f"rows of {row_description}", codes, engine.WORLD)
-    return [row[0] for row in gathered]

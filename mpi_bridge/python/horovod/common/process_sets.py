@@ -9,7 +9,6 @@ always possible.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from mpi_bridge import InvalidArgumentError, world
 from mpi_bridge import process_sets as native
@@ -158,9 +157,3 @@ def number_of(process_set: ProcessSet) -> int:
     if number != 0 and not process_set.included():
         raise InvalidArgumentError(f"rank {world.rank()} is not in {process_set}")
     return number
-
-
-def require_global(process_set: Any) -> None:
-    """Refuse every process set but the one of all ranks."""
-    if process_set is not global_process_set:
-        raise not_supported("process_set", "only global_process_set is")

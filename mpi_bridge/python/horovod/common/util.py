@@ -11,14 +11,18 @@ _Item = TypeVar("_Item")
 
 def split_list(items: Sequence[_Item], parts: int) -> list[list[_Item]]:
     """Return the items in `parts` lists of nearly equal length, those without items left out."""
-    length, remainder = divmod(len(items), parts)
     lists, start = [], 0
-    for part in range(parts):
-        end = start + length + (1 if part < remainder else 0)
-        if end > start:
-            lists.append(list(items[start:end]))
-        start = end
+    for length in even_parts(len(items), parts):
+        if length:
+            lists.append(list(items[start : start + length]))
+        start += length
     return lists
+
+
+def even_parts(total: int, parts: int) -> list[int]:
+    """Return `parts` numbers that add up to `total`; the first ones get the remainder."""
+    quotient, remainder = divmod(total, parts)
+    return [quotient + (1 if part < remainder else 0) for part in range(parts)]
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:

@@ -33,8 +33,8 @@ from mpi_bridge import MpiBridgeError, Op, engine
 from mpi_bridge.engine import Kind
 
 from ..common import handles
-from ..common.operations import even_parts
 from ..common.process_sets import number_of
+from ..common.util import even_parts
 from . import tensors
 from .tensors import Place, Reduction
 

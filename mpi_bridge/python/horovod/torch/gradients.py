@@ -278,7 +278,7 @@ def _no_rows(parameter: torch.Tensor) -> torch.Tensor:
     """Return the sparse gradient of a parameter that took no part in the step."""
     indices = torch.empty((1, 0), dtype=torch.int64)
     values = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype)
-    return torch.sparse_coo_tensor(indices, values, parameter.shape)
+    return torch.sparse_coo_tensor(indices, values, parameter.shape, check_invariants=False)
 
 
 def _remove_all(hooks: Iterable[Any]) -> None:

@@ -17,9 +17,9 @@ from mpi_bridge.engine import Kind
 
 from ..common import reduce_ops
 from ..common.handles import Submitted
-from ..common.operations import even_parts
 from ..common.process_sets import ProcessSet, global_process_set, number_of
 from ..common.reduce_ops import Average, ReduceOp
+from ..common.util import even_parts
 
 
 @dataclass(frozen=True)

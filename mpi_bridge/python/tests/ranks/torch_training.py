@@ -126,16 +126,16 @@ def check_compressed():
 def check_several_buckets():
     import os
 
-    os.environ["HOROVOD_FUSION_THRESHOLD"] = "40"
-    try:
-        model, optimizer = distributed()
-        for step in range(STEPS):
-            optimizer.zero_grad()
-            loss_of(model, step).backward()
-            optimizer.step()
-    finally:
+    for limit in ("40", "0"):
+        hvd.shutdown()
+        os.environ["HOROVOD_FUSION_THRESHOLD"] = limit
+        hvd.init()
         del os.environ["HOROVOD_FUSION_THRESHOLD"]
-    compare("several buckets", model, reference())
+        model, optimizer = distributed()
+        train(model, optimizer)
+        compare(f"buckets of {limit} bytes", model, reference())
+    hvd.shutdown()
+    hvd.init()
 
 
 def check_clipped_between_synchronize_and_step():
