@@ -71,6 +71,7 @@ Announcement read_one(Reader& reader) {
     what.kind = static_cast<Kind>(reader.number<std::uint8_t>());
     const auto datatype = reader.number<std::uint8_t>();
     const auto op = reader.number<std::uint8_t>();
+    what.device = reader.number<std::uint8_t>() != 0;
     if (what.kind > Kind::remove_process_set || datatype > MPIB_BOOL || op > MPIB_OR) {
         reader.spoil();
         return one;
@@ -101,6 +102,7 @@ std::vector<std::byte> encode(std::span<const Announcement> announcements) {
         writer.number(static_cast<std::uint8_t>(what.kind));
         writer.number(static_cast<std::uint8_t>(what.datatype));
         writer.number(static_cast<std::uint8_t>(what.op));
+        writer.number(static_cast<std::uint8_t>(what.device ? 1 : 0));
         writer.number(static_cast<std::int32_t>(what.root));
         writer.number(what.prescale);
         writer.number(what.postscale);

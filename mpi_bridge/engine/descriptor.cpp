@@ -96,6 +96,8 @@ constexpr Aspect aspects[] = {
     {"kind of operation", [](const Descriptor& d) { return std::string(name_of(d.kind)); }},
     {"datatype",
      [](const Descriptor& d) { return std::string(name_in(datatype_names, d.datatype)); }},
+    {"kind of memory",
+     [](const Descriptor& d) { return std::string(d.device ? "MPIB_DEVICE" : "host"); }},
     {"reduction", [](const Descriptor& d) { return std::string(name_in(op_names, d.op)); }},
     {"root rank", [](const Descriptor& d) { return std::to_string(d.root); }},
     {"shape", [](const Descriptor& d) { return shape_text(d.shape); }},
@@ -106,6 +108,10 @@ constexpr Aspect aspects[] = {
 
 }  // namespace
 
+bool is_on_device(const mpib_operation& operation) {
+    return (operation.flags & MPIB_DEVICE) != 0 && has_data(static_cast<Kind>(operation.kind));
+}
+
 std::string_view name_of(Kind kind) {
     return name_in(kind_names, static_cast<int>(kind));
 }
@@ -115,6 +121,7 @@ Descriptor describe(const mpib_operation& operation) {
     descriptor.kind = static_cast<Kind>(operation.kind);
     const Kind kind = descriptor.kind;
     if (has_data(kind)) descriptor.datatype = operation.datatype;
+    descriptor.device = is_on_device(operation);
     if (reduces(kind)) {
         descriptor.op = operation.op;
         descriptor.prescale = scale_of(operation.prescale);
@@ -133,6 +140,7 @@ bool describes(const Descriptor& descriptor, const mpib_operation& operation) {
     const auto kind = static_cast<Kind>(operation.kind);
     if (descriptor.kind != kind) return false;
     if (has_data(kind) && descriptor.datatype != operation.datatype) return false;
+    if (descriptor.device != is_on_device(operation)) return false;
     if (reduces(kind) && (descriptor.op != operation.op ||
                           !same(descriptor.prescale, scale_of(operation.prescale)) ||
                           !same(descriptor.postscale, scale_of(operation.postscale)))) {
@@ -177,8 +185,9 @@ bool is_plannable(const Descriptor& descriptor) {
 
 bool can_share_bucket(const Descriptor& first, const Descriptor& second) {
     return first.kind == Kind::allreduce && second.kind == Kind::allreduce &&
-           first.datatype == second.datatype && first.op == second.op &&
-           same(first.prescale, second.prescale) && same(first.postscale, second.postscale);
+           first.device == second.device && first.datatype == second.datatype &&
+           first.op == second.op && same(first.prescale, second.prescale) &&
+           same(first.postscale, second.postscale);
 }
 
 std::string mismatch_text(std::string_view name, std::span<const Claim> claims) {

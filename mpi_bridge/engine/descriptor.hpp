@@ -42,6 +42,7 @@ struct Descriptor {
     int root = -1;  // global rank
     double prescale = 1;
     double postscale = 1;
+    bool device = false;  // MPIB_DEVICE
     // Of the send buffer. The ranks of process_set_add, the id of process_set_remove.
     std::vector<std::int64_t> shape;
     std::string group;
@@ -49,6 +50,9 @@ struct Descriptor {
 
     bool operator==(const Descriptor&) const = default;
 };
+
+// The operation is on device memory; barrier and join never are.
+[[nodiscard]] bool is_on_device(const mpib_operation& operation);
 
 // Of the caller's operation, which must have passed check_operation().
 [[nodiscard]] Descriptor describe(const mpib_operation& operation);

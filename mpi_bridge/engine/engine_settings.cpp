@@ -23,6 +23,16 @@ Outcome<std::size_t> size_from(const Environment& environment,
     return otherwise;
 }
 
+Outcome<DevicePath> device_path(const Environment& environment) {
+    const auto text = environment("MPI_BRIDGE_GPU_PATH");
+    if (!text || text->empty() || *text == "auto") return DevicePath::automatic;
+    if (*text == "nccl") return DevicePath::nccl;
+    if (*text == "staged") return DevicePath::staged;
+    if (*text == "ucx") return DevicePath::ucx;
+    return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                "MPI_BRIDGE_GPU_PATH=\"" + *text + "\" is not auto, nccl, staged or ucx");
+}
+
 }  // namespace
 
 Outcome<EngineSettings> engine_settings(const Environment& environment) {
@@ -36,6 +46,9 @@ Outcome<EngineSettings> engine_settings(const Environment& environment) {
     if (!others) return tl::unexpected(others.error());
     auto stall = stall_settings(environment);
     if (!stall) return pass_on(std::move(stall));
+    const auto path = device_path(environment);
+    if (!path) return tl::unexpected(path.error());
+    settings.device_path = *path;
     settings.first_bucket_bytes = *first;
     settings.bucket_bytes = *others;
     settings.stall = *stall;

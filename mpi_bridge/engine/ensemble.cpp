@@ -31,11 +31,16 @@ Ensemble::Ensemble(EnsembleHost& host, int process_set, std::uint32_t number, Gr
       latest_round_(progress_),
       stall_watch_(host.parts().settings.stall),
       negotiated_workspace_(host.parts().allocate, host.parts().free),
-      planned_workspace_(host.parts().allocate, host.parts().free) {}
+      planned_workspace_(host.parts().allocate, host.parts().free),
+      devices_(device_options()) {}
 
 Ensemble::~Ensemble() {
     if (conductor_.joinable()) conductor_.join();
     if (lane_thread_.joinable()) lane_thread_.join();
+    // Memory of results that were not released: the streams it belongs to may be gone by now, so on
+    // a device it is left to the end of the process.
+    for (Index index = 0; index < table_.size() && !devices_.on_host(); ++index)
+        static_cast<void>(table_.at(index).device_owned.release());
 }
 
 Handle Ensemble::handle_of(Index index) {
@@ -89,7 +94,8 @@ void Ensemble::reconsider(Entry& entry) {
                     ledger_.at(entry.id).descriptor == entry.descriptor;
 }
 
-Outcome<Ensemble::Index> Ensemble::enter(const mpib_operation& operation, Concerned& concerned) {
+Outcome<Ensemble::Index> Ensemble::enter(const mpib_operation& operation, DeviceNote note,
+                                         Concerned& concerned) {
     if (failure_) return tl::unexpected(*failure_);
     if (joined_here_) {
         return invalid("nothing can be submitted between mpib_join and the join of all ranks");
@@ -105,6 +111,8 @@ Outcome<Ensemble::Index> Ensemble::enter(const mpib_operation& operation, Concer
     entry.splits.clear();
     if (operation.splits != nullptr)
         entry.splits.assign(operation.splits, operation.splits + group_.size());
+    entry.stream = operation.stream;
+    entry.note = std::move(note);
     entry.waited_for = (operation.flags & MPIB_WAITED_FOR) != 0;
     put_in_line(entry, concerned);
     return index;
@@ -148,11 +156,13 @@ void Ensemble::tell(const Concerned& concerned) {
 
 Outcome<mpib_handle> Ensemble::submit(const mpib_operation& operation) {
     start();
+    auto note = admit_device(operation);
+    if (!note) return pass_on(std::move(note));
     Concerned concerned;
     mpib_handle handle = 0;
     {
         const Lock lock(mutex_);
-        auto index = enter(operation, concerned);
+        auto index = enter(operation, std::move(*note), concerned);
         if (!index) return pass_on(std::move(index));
         handle = handle_of(*index).pack();
     }
@@ -162,14 +172,18 @@ Outcome<mpib_handle> Ensemble::submit(const mpib_operation& operation) {
 
 Done Ensemble::call(const mpib_operation& operation) {
     start();
+    auto note = admit_device(operation);
+    if (!note) return pass_on(std::move(note));
     Concerned concerned;
     Lock lock(mutex_);
-    auto index = enter(operation, concerned);
+    auto index = enter(operation, std::move(*note), concerned);
     if (!index) return pass_on(std::move(index));
     const Handle handle = handle_of(*index);
     tell(concerned);
     (void)await(lock, handle, 0);
-    Done done = outcome_of(table_.at(*index));
+    const Entry& entry = table_.at(*index);
+    Done done = outcome_of(entry);
+    if (done && entry.descriptor.device) done = wait_on_device(lock, entry, 0);
     give_free(*index);
     return done;
 }
@@ -211,8 +225,9 @@ Outcome<mpib_result> Ensemble::result(const Handle& handle) {
     if (entry->stage != Entry::Stage::done) return invalid(described(*entry) + " is not done yet");
     mpib_result result{};
     result.struct_bytes = sizeof result;
-    const bool own_memory = entry->recv == nullptr;
-    result.data = own_memory ? entry->owned.data() : entry->recv;
+    const std::byte* own_memory =
+        entry->descriptor.device ? entry->device_owned.get() : entry->owned.data();
+    result.data = entry->recv == nullptr ? own_memory : entry->recv;
     const std::size_t row_bytes =
         row_elements(entry->descriptor) * datatype_bytes(entry->descriptor.datatype);
     result.rows = entry->result_rows;
@@ -229,7 +244,14 @@ Done Ensemble::release(const Handle& handle) {
         return invalid("the handle is unknown, or was released already");
     }
     (void)await(lock, handle, 0);
+    Entry* entry = table_.find(handle);
+    if (entry == nullptr) return {};
+    // The stream must not have the memory back before the operation has written it. A failure is
+    // told by mpib_wait(), and by all that comes later.
+    if (entry->device_owned != nullptr) (void)wait_on_device(lock, *entry, 0);
+    const Memory memory = std::move(entry->device_owned);
     if (table_.find(handle) != nullptr) give_free(handle.entry);
+    lock.unlock();
     return {};
 }
 
@@ -240,6 +262,7 @@ void Ensemble::give_free(Index index) {
     ++entry.generation;
     entry.failure.reset();
     entry.owned = {};
+    entry.device_owned = nullptr;
     entry.missing.clear();
     table_.released(index);
 }
@@ -249,6 +272,7 @@ void Ensemble::finish(Entry& entry, const Done& done) {
     trace().counters.add_operation(shown_kind(entry.descriptor.kind), entry.bytes,
                                    done.has_value());
     if (!done) entry.failure = done.error();
+    entry.note = DeviceNote();
     entry.stage = Entry::Stage::done;
     entry.planned = false;
 }
@@ -289,6 +313,14 @@ void Ensemble::close() {
 }
 
 void Ensemble::end_with(const Failure& failure, bool abandon) {
+    if (abandon) {
+        {
+            const Lock lock(mutex_, std::try_to_lock);
+            if (lock.owns_lock() && !failure_) failure_ = failure;
+        }
+        // Without the lock: who has it may be waiting for the device.
+        devices_.abort();
+    }
     {
         const Lock lock(mutex_);
         if (!failure_) failure_ = failure;
@@ -299,6 +331,7 @@ void Ensemble::end_with(const Failure& failure, bool abandon) {
             for (Communicator* each : {control_.get(), negotiated_.get(), planned_.get()}) {
                 if (each != nullptr) each->abandon();
             }
+            devices_.abandon_host();
         }
         changed_.notify_all();
         lane_work_.notify_all();

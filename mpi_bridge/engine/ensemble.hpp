@@ -13,6 +13,8 @@
 
 #include "collectives/communicator.hpp"
 #include "engine/agreement.hpp"
+#include "engine/device_execution.hpp"
+#include "engine/device_lane.hpp"
 #include "engine/engine.hpp"
 #include "engine/entry.hpp"
 #include "engine/entry_table.hpp"
@@ -69,6 +71,18 @@ class EnsembleHost {
 // whoever was stuck comes free. (3) All tensors that wait are negotiated, and a new plan is
 // recorded.
 //
+// Device memory. There is one DeviceGroup for all lanes, because two that use one device at once
+// can block each other; and its members must put the same operations into it in the same order.
+// What one lane runs is in the same order on all members, but two lanes have no order between them.
+// So when a round has found an operation on device memory, and the plan has such operations too,
+// the members pause the plan as if to leave it, (1) and (2) above, run the operation, and go on
+// with the plan. To put an operation into the group waits for no other member, but when the group
+// makes connections, in which all are at that time; where the group goes through host memory, a
+// thread of its own does, in a fifth channel and in the group's order, and waits for nothing else.
+// On the device an operation waits for what its stream held at its submission, and a stream waits
+// for operations only once they are in the group: so all waiting is for what is earlier in the
+// group.
+//
 // Any thread may call any function. One mutex guards all state; it is never held across a
 // collective, a wait, or fail_all(). The conductor is woken under it, which is safe because what
 // the transport asks in return, Communicator::next_call()'s `stop`, takes no lock.
@@ -121,7 +135,8 @@ class Ensemble {
     struct Report;
 
     // ensemble.cpp
-    [[nodiscard]] Outcome<Index> enter(const mpib_operation& operation, Concerned& concerned);
+    [[nodiscard]] Outcome<Index> enter(const mpib_operation& operation, DeviceNote note,
+                                       Concerned& concerned);
     [[nodiscard]] Outcome<Index> claim_name(const mpib_operation& operation);
     void put_in_line(Entry& entry, Concerned& concerned);
     void tell(const Concerned& concerned);
@@ -153,6 +168,20 @@ class Ensemble {
     void work_lane();
     void hand_over_lane();
 
+    // ensemble_device.cpp
+    [[nodiscard]] DeviceLane::Options device_options() const;
+    [[nodiscard]] Outcome<DeviceNote> admit_device(const mpib_operation& operation);
+    [[nodiscard]] Done open_devices();
+    [[nodiscard]] Done run_negotiated_on_device(const Communicator::Call& call, const Part& part,
+                                                const std::vector<Entry*>& entries,
+                                                const Descriptor& what);
+    [[nodiscard]] Done run_planned_on_device(const Lane::Tensors& part, std::size_t first_entry);
+    [[nodiscard]] Done wait_on_device(Lock& lock, const Entry& entry, double seconds);
+    [[nodiscard]] bool poll_on_device(Lock& lock, const DeviceTicket& ticket);
+    [[nodiscard]] Done watch_devices();
+    [[nodiscard]] Seconds until_device_look(Seconds otherwise) const;
+    void part_from_devices();
+
     // ensemble_rounds.cpp
     void conduct();
     void conduct_rounds();
@@ -171,6 +200,7 @@ class Ensemble {
 
     // ensemble_run.cpp
     [[nodiscard]] Done run_ready(const std::vector<Ledger::Id>& ready);
+    [[nodiscard]] Done run_agreed_order(const std::vector<Ledger::Id>& ready);
     [[nodiscard]] Done run_part(const Part& part);
     [[nodiscard]] Done run_agreed(const Part& part, const std::vector<Entry*>& entries,
                                   const Descriptor& what);
@@ -185,6 +215,9 @@ class Ensemble {
     void adopt(std::vector<Lane::Spot> spots);
     // `asked`: by a member that needs it.
     [[nodiscard]] Done leave_plan(bool asked);
+    [[nodiscard]] Done pause_plan();
+    void resume_plan();
+    [[nodiscard]] Done stop_together(std::string_view step, std::span<Word> words, Lock& lock);
     void want_to_leave();
 
     // ensemble_stall.cpp
@@ -249,6 +282,8 @@ class Ensemble {
     Workspace negotiated_workspace_;
     Workspace planned_workspace_;
     std::optional<Execution> planned_execution_;
+    DeviceLane devices_;  // used by whoever runs a lane, one after the other; see above
+    std::optional<DeviceExecution> device_execution_;
 
     std::thread conductor_;
     std::thread lane_thread_;

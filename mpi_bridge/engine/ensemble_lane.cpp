@@ -52,7 +52,9 @@ Outcome<bool> Ensemble::run_spot(Lane::Spot& spot, bool whole) {
     std::size_t entries = 0;
     for (const Lane::Tensors& part : spot.parts) {
         Done done;
-        if (part.what.kind == Kind::allreduce) {
+        if (part.what.device) {
+            done = run_planned_on_device(part, entries);
+        } else if (part.what.kind == Kind::allreduce) {
             gather_tensors(part, entries, whole);
             done = planned_execution_->allreduce({part.label, lane_.agreement(), timeout()},
                                                  part.what, lane_.tensors);

@@ -164,31 +164,52 @@ void Ensemble::want_to_leave() {
     host_.parts().wake();
 }
 
-// The second half of a round in which somebody asked to leave the plan; see ensemble.hpp.
-Done Ensemble::leave_plan(bool asked) {
-    std::vector<Word> words(1 + (ledger_.size() + 63) / 64);
-    {
-        const Lock lock(mutex_);
-        lane_.frozen = true;
-        words[0].number = lane_.started();
-        if (order_changed_ && !lane_.busy && lane_.head().missing != 0) {
-            for (const Lane::Tensors& part : lane_.head().parts) {
-                for (const std::uint32_t id : part.ids) {
-                    const Entry* entry = table_.of(id);
-                    if (entry == nullptr || !entry->planned)
-                        words[1 + id / 64].mask |= std::uint64_t{1} << (id % 64);
-                }
-            }
-        }
-    }
-    auto done = agree(*control_, "control round (leaving the plan)", timeout(), words);
+// Brings all members to the same place of the plan, where nothing runs and nothing is started; see
+// ensemble.hpp. words[0] is overwritten, the others are agreed on; the lock is held afterwards.
+Done Ensemble::stop_together(std::string_view step, std::span<Word> words, Lock& lock) {
+    lane_.frozen = true;
+    words[0].number = lane_.started();
+    lock.unlock();
+    auto done = agree(*control_, step, timeout(), words);
+    lock.lock();
     if (!done) return done;
-
     // What this rank is in the middle of ends: all members are in it, or will be in a moment.
-    Lock lock(mutex_);
     changed_.wait(lock, [this] { return !lane_.busy; });
     if (lane_.started() < words[0].number) run_head(lock, lane_.head().missing == 0);
     if (failure_) return tl::unexpected(*failure_);
+    return {};
+}
+
+// For what needs an order beside the plan's. An item that not all had is tried again afterwards.
+Done Ensemble::pause_plan() {
+    Word word;
+    Lock lock(mutex_);
+    return stop_together("control round (pausing the plan)", {&word, 1}, lock);
+}
+
+void Ensemble::resume_plan() {
+    const Lock lock(mutex_);
+    if (failure_) return;
+    lane_.frozen = false;
+    changed_.notify_all();
+    lane_work_.notify_one();
+}
+
+// The second half of a round in which somebody asked to leave the plan; see ensemble.hpp.
+Done Ensemble::leave_plan(bool asked) {
+    std::vector<Word> words(1 + (ledger_.size() + 63) / 64);
+    Lock lock(mutex_);
+    if (order_changed_ && !lane_.busy && lane_.head().missing != 0) {
+        for (const Lane::Tensors& part : lane_.head().parts) {
+            for (const std::uint32_t id : part.ids) {
+                const Entry* entry = table_.of(id);
+                if (entry == nullptr || !entry->planned)
+                    words[1 + id / 64].mask |= std::uint64_t{1} << (id % 64);
+            }
+        }
+    }
+    auto done = stop_together("control round (leaving the plan)", words, lock);
+    if (!done) return done;
     lane_.drop();
     lane_.frozen = false;
     wants_to_leave_ = false;

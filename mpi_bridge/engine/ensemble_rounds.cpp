@@ -72,6 +72,7 @@ struct Ensemble::Report {
 
 void Ensemble::conduct() {
     conduct_rounds();
+    part_from_devices();
     const Lock lock(mutex_);
     conductor_ended_ = true;
     if (closed_) {
@@ -97,6 +98,7 @@ void Ensemble::conduct_rounds() {
             return;
         }
         if (ending_) return;
+        if (failed(watch_devices())) return;
         bool pulse = false;
         if (*woken == Communicator::Next::late) pulse = look_for_stalls();
         if (*woken != Communicator::Next::call && !has_news() && !pulse) continue;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The negotiated lane: the conductor runs what a round has found ready.
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include "engine/catching.hpp"
@@ -13,6 +15,18 @@ Done Ensemble::run_ready(const std::vector<Ledger::Id>& ready) {
     if (negotiated_ == nullptr) {
         if (auto done = open(negotiated_, Channel::Lane::negotiated); !done) return done;
     }
+    const bool pauses = lane_.on_device() && std::any_of(ready.begin(), ready.end(), [&](auto id) {
+                            return ledger_.at(id).descriptor.device;
+                        });
+    if (pauses) {
+        if (auto done = pause_plan(); !done) return done;
+    }
+    auto done = run_agreed_order(ready);
+    if (pauses) resume_plan();
+    return done;
+}
+
+Done Ensemble::run_agreed_order(const std::vector<Ledger::Id>& ready) {
     // All are submitted on all ranks, so no two of them depend on each other.
     std::vector<Sequenced> sequence;
     sequence.reserve(ready.size());
@@ -52,7 +66,8 @@ Done Ensemble::run_part(const Part& part) {
     for (std::size_t at = 0; at < part.ids.size(); ++at) {
         const Ledger::Id id = part.ids[at];
         ledger_.executed(id, ++serial_);
-        if (is_plannable(what)) recorder_.executed({id, serial_});
+        // What all ranks refuse has no place in a plan.
+        if (done && is_plannable(what)) recorder_.executed({id, serial_});
         Entry* entry = entries[at];
         if (entry == nullptr) continue;
         entry->serial = serial_;
@@ -61,9 +76,11 @@ Done Ensemble::run_part(const Part& part) {
     }
     progress_ = Clock::now();
     changed_.notify_all();
-    // A refused change of process sets leaves the order of messages as it was.
-    const bool harmless =
-        what.kind == Kind::add_process_set || what.kind == Kind::remove_process_set;
+    // A refused change of process sets leaves the order of messages as it was; so does what the
+    // devices of all ranks refuse alike.
+    const bool harmless = what.kind == Kind::add_process_set ||
+                          what.kind == Kind::remove_process_set ||
+                          (what.device && devices_.refused());
     return harmless && !failure_ ? Done() : done;
 }
 
@@ -79,6 +96,7 @@ Done Ensemble::run_agreed(const Part& part, const std::vector<Entry*>& entries,
     std::string label = fmt::format("{} \"{}\"", name_of(what.kind), name);
     if (part.ids.size() > 1) label += fmt::format(" and {} more", part.ids.size() - 1);
     const Communicator::Call call{label, serial_, timeout()};
+    if (what.device) return run_negotiated_on_device(call, part, entries, what);
     Execution execution(*negotiated_, negotiated_workspace_, trace(), process_set_);
     if (what.kind != Kind::allreduce) return execution.run_single(call, *entries.front());
     std::vector<Tensor> tensors;

@@ -41,7 +41,7 @@ Deadline Ensemble::next_stall_look() {
     Seconds wait = next.value_or(never);
     // What waits in the plan comes without the conductor's knowledge, so it looks now and then.
     if (oldest.count() > 0 || lane_.active()) wait = std::min(wait, pulse_after);
-    return Deadline::in(std::max(wait, Seconds(0.001)));
+    return Deadline::in(std::max(until_device_look(wait), Seconds(0.001)));
 }
 
 // True when it is time for a pulse.

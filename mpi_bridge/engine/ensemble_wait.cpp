@@ -23,7 +23,7 @@ Clock::time_point after(Clock::time_point from, Seconds time) {
 }  // namespace
 
 std::optional<bool> Ensemble::poll(const Handle& handle) {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     const Entry* entry = table_.find(handle);
     if (entry == nullptr) return std::nullopt;
     if (entry->stage != Entry::Stage::done) {
@@ -31,6 +31,7 @@ std::optional<bool> Ensemble::poll(const Handle& handle) {
         return false;
     }
     observed_ = std::max(observed_, entry->serial);
+    if (entry->descriptor.device && !entry->failure) return poll_on_device(lock, entry->ticket);
     return true;
 }
 
@@ -50,6 +51,7 @@ Done Ensemble::wait(const Handle& handle, double seconds) {
                                                     described(*entry), seconds));
     }
     observed_ = std::max(observed_, entry->serial);
+    if (entry->descriptor.device && !entry->failure) return wait_on_device(lock, *entry, seconds);
     return outcome_of(*entry);
 }
 

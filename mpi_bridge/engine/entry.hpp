@@ -11,6 +11,7 @@
 #include "core/failure.hpp"
 #include "engine/descriptor.hpp"
 #include "engine/ledger.hpp"
+#include "gpu/device.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {
@@ -36,6 +37,7 @@ struct Entry {
     std::int64_t rows = 0;             // length of the first dimension of send
     std::vector<std::int64_t> splits;  // rows to each member; empty: equal parts
     std::size_t bytes = 0;             // of send
+    void* stream = nullptr;            // for device memory
     bool waited_for = false;
     Clock::time_point submitted;
     std::uint64_t number = 0;  // counts this rank's submissions
@@ -54,6 +56,9 @@ struct Entry {
     std::uint64_t executed_after = 0;  // `after` of the operation executed then
     std::optional<Failure> failure;    // once done
     std::vector<std::byte> owned;      // the result where recv was not given
+    Memory device_owned;               // likewise, of an operation on device memory
+    DeviceNote note;                   // where the stream stood at the submission, if known
+    DeviceTicket ticket;               // what to ask the device for; once done
     std::int64_t result_rows = 0;
     std::vector<std::int64_t> received_rows;
     int last_joined = -1;

@@ -157,7 +157,7 @@ Done Execution::allreduce(const Communicator::Call& call, const Descriptor& what
 }
 
 bool Execution::can_check_in_band(const Descriptor& what, std::size_t bytes) const {
-    return what.kind == Kind::allreduce && bytes <= small_bucket_bytes &&
+    return what.kind == Kind::allreduce && !what.device && bytes <= small_bucket_bytes &&
            communicator_.group().size() <= most_status_ranks(what.datatype);
 }
 

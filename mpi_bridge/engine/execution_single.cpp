@@ -2,14 +2,13 @@
 //
 // The operations that never share a collective with another.
 #include <cstring>
-#include <limits>
-#include <numeric>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include "collectives/chunks.hpp"
 #include "engine/execution.hpp"
+#include "engine/row_counts.hpp"
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {
@@ -20,23 +19,6 @@ std::byte* result_memory(Entry& entry, std::size_t bytes) {
     if (entry.recv != nullptr) return entry.recv;
     entry.owned.resize(bytes);
     return entry.owned.data();
-}
-
-template <typename Span>
-std::vector<Span> cut(typename Span::pointer memory, std::span<const std::int64_t> rows,
-                      std::size_t row_bytes) {
-    std::vector<Span> parts;
-    std::size_t offset = 0;
-    for (const std::int64_t count : rows) {
-        const std::size_t length = static_cast<std::size_t>(count) * row_bytes;
-        parts.emplace_back(memory == nullptr ? nullptr : memory + offset, length);
-        offset += length;
-    }
-    return parts;
-}
-
-std::int64_t sum(std::span<const std::int64_t> values) {
-    return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
 }  // namespace
@@ -99,49 +81,32 @@ Done Execution::reduce_scatter(const Communicator::Call& call, Entry& entry) {
     return {};
 }
 
-// The lengths of the first dimension go ahead of the data.
 Done Execution::allgather(const Communicator::Call& call, Entry& entry) {
-    const auto members = static_cast<std::size_t>(communicator_.group().size());
-    const auto own = static_cast<std::size_t>(communicator_.group().own);
+    if (auto done = gather_row_counts(communicator_, call, entry); !done) return done;
     const std::size_t row_bytes =
         row_elements(entry.descriptor) * datatype_bytes(entry.descriptor.datatype);
-    entry.received_rows.assign(members, 0);
-    entry.received_rows[own] = entry.rows;
-    const std::vector<std::int64_t> one_each(members, 1);
-    auto* rows = reinterpret_cast<std::byte*>(entry.received_rows.data());
-    auto done = communicator_.allgather(call, cut<Bytes>(rows, one_each, sizeof(std::int64_t)));
-    if (!done) return done;
-    entry.result_rows = sum(entry.received_rows);
     const std::size_t bytes = static_cast<std::size_t>(entry.result_rows) * row_bytes;
     std::byte* recv = result_memory(entry, bytes);
-    const auto parts = cut<Bytes>(recv, entry.received_rows, row_bytes);
-    if (entry.bytes != 0 && parts[own].data() != entry.send)
-        std::memmove(parts[own].data(), entry.send, entry.bytes);
+    const auto parts = cut_rows<Bytes>(recv, entry.received_rows, row_bytes);
+    const Bytes own = parts[static_cast<std::size_t>(communicator_.group().own)];
+    if (entry.bytes != 0 && own.data() != entry.send)
+        std::memmove(own.data(), entry.send, entry.bytes);
     const auto began = Clock::now();
-    done = communicator_.allgather(call, parts);
+    auto done = communicator_.allgather(call, parts);
     if (done) transferred(entry.descriptor, bytes, began);
     return done;
 }
 
 Done Execution::alltoall(const Communicator::Call& call, Entry& entry) {
-    const auto members = static_cast<std::size_t>(communicator_.group().size());
+    const auto splits = splits_of(entry, communicator_.group().size());
+    if (auto done = exchange_row_counts(communicator_, call, splits, entry); !done) return done;
     const std::size_t row_bytes =
         row_elements(entry.descriptor) * datatype_bytes(entry.descriptor.datatype);
-    std::vector<std::int64_t> splits = entry.splits;
-    if (splits.empty()) splits.assign(members, entry.rows / static_cast<std::int64_t>(members));
-    entry.received_rows.assign(members, 0);
-    const std::vector<std::int64_t> one_each(members, 1);
-    const auto* to = reinterpret_cast<const std::byte*>(splits.data());
-    auto* from = reinterpret_cast<std::byte*>(entry.received_rows.data());
-    auto done = communicator_.alltoall(call, cut<ConstBytes>(to, one_each, sizeof(std::int64_t)),
-                                       cut<Bytes>(from, one_each, sizeof(std::int64_t)));
-    if (!done) return done;
-    entry.result_rows = sum(entry.received_rows);
     const std::size_t bytes = static_cast<std::size_t>(entry.result_rows) * row_bytes;
     std::byte* recv = result_memory(entry, bytes);
     const auto began = Clock::now();
-    done = communicator_.alltoall(call, cut<ConstBytes>(entry.send, splits, row_bytes),
-                                  cut<Bytes>(recv, entry.received_rows, row_bytes));
+    auto done = communicator_.alltoall(call, cut_rows<ConstBytes>(entry.send, splits, row_bytes),
+                                       cut_rows<Bytes>(recv, entry.received_rows, row_bytes));
     if (done) transferred(entry.descriptor, entry.bytes, began);
     return done;
 }

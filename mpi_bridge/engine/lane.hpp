@@ -40,10 +40,17 @@ class Lane {
         started_ = 0;
         finished_ = 0;
         frozen = false;
+        on_device_ = false;
+        for (const Spot& spot : spots_) {
+            for (const Tensors& part : spot.parts)
+                on_device_ = on_device_ || part.what.device;
+        }
     }
     void drop() { spots_.clear(); }
 
     [[nodiscard]] bool active() const { return !spots_.empty(); }
+    // Some item is on device memory.
+    [[nodiscard]] bool on_device() const { return active() && on_device_; }
     [[nodiscard]] Spot& head() { return spots_[finished_ % spots_.size()]; }
     [[nodiscard]] Spot& at(int item) { return spots_[static_cast<std::size_t>(item)]; }
     [[nodiscard]] const std::vector<Spot>& spots() const { return spots_; }
@@ -77,6 +84,7 @@ class Lane {
 
   private:
     std::vector<Spot> spots_;
+    bool on_device_ = false;
     std::uint64_t epoch_ = 0;
     std::uint64_t started_ = 0;
     std::uint64_t finished_ = 0;

@@ -122,6 +122,7 @@ std::string fault_in(const mpib_operation& operation, const Group& group) {
     if (fault.empty() && operation.kind == MPIB_ALLTOALL) fault = fault_in_splits(operation, group);
     if (fault.empty())
         fault = fault_in_memory(operation, group, bytes_in(operation, element_bytes));
+    if (fault.empty() && is_on_device(operation)) fault = fault_on_device(operation, element_bytes);
     return fault;
 }
 
@@ -144,7 +145,6 @@ Done check_operation(const mpib_operation& operation, const Group& group) {
     if (operation.name != nullptr && *operation.name == '\0') return refuse("the name is empty");
     if (operation.group != nullptr && *operation.group != '\0' && operation.group_size < 1)
         return refuse("group_size must be at least 1");
-    if (auto memory = check_memory(operation); !memory) return refuse(memory.error().text);
     const std::string fault = fault_in(operation, group);
     if (!fault.empty()) return refuse(fault);
     return {};

@@ -216,7 +216,8 @@ Outcome<bool> StagedGroup::poll(const DeviceTicket& ticket) {
 Done StagedGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
                                    Seconds longest) {
     std::unique_lock lock(mutex_);
-    const auto known = [&] { return broken_ || ticket.number <= enqueued_; };
+    // Once this has returned, a caller may free its memory, even after a failure.
+    const auto known = [&] { return broken_ ? !working_ : ticket.number <= enqueued_; };
     const Deadline deadline = Deadline::in(longest);
     if (!changed_.wait_until(lock, deadline.when(), known)) {
         return fail(MPIB_ERROR_TIMEOUT,
@@ -265,10 +266,12 @@ void StagedGroup::serve() {
         if (broken_) return;
         const Job job = std::move(jobs_.front());
         jobs_.pop_front();
+        working_ = true;
         lock.unlock();
         auto done = perform(job);
         auto mark = inbound_->mark();
         lock.lock();
+        working_ = false;
         if (!done) {
             break_with(std::move(done).error());
         } else if (!mark) {

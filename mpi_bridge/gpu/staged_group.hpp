@@ -94,6 +94,7 @@ class StagedGroup final : public DeviceGroup {
     std::condition_variable changed_;
     std::deque<Job> jobs_;
     std::optional<Failure> broken_;
+    bool working_ = false;  // the thread is in an operation
     std::uint64_t submitted_ = 0;
     std::uint64_t enqueued_ = 0;  // operations whose end the inbound queue holds
     // Of operation n, at n % marks_kept; an older one's place is taken by a later mark.

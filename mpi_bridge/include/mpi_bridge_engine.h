@@ -23,6 +23,50 @@
  *  - A lost peer or a passed deadline fails every operation in flight on every rank, and every
  *    later one, within a bounded time; the text says which rank and which step.
  *  - Buffers stay the caller's and must neither be written nor freed until the operation is done.
+ *
+ * Device memory, MPIB_DEVICE. An operation with this flag works on CUDA device memory, in the order
+ * of `stream` (a cudaStream_t; NULL is the legacy default stream). Of it the contracts above hold,
+ * and these:
+ *
+ *  - It begins after what the stream held when it was submitted (of a process set's first such
+ *    operations: perhaps after what was put there a little later). Nothing waits for the device:
+ *    no call here synchronises the host with it, but where host-staged is said below.
+ *  - mpib_wait() returns MPIB_OK when the operation is under way and `stream` waits for it: what is
+ *    put into that stream from then on runs after it, and finds the result in recv. The result must
+ *    not be touched otherwise, and the buffers may be written, or given back to an allocator in the
+ *    order of that stream. Host-staged, mpib_wait() returns when the result is on its way back to
+ *    the device, because no event can stand for what other hosts have yet to do.
+ *  - mpib_poll() is 1 when the device has done the operation (well or not): any stream, and the
+ *    host, may use the result then. mpib_wait() must still be called, for the status.
+ *  - mpib_release() without mpib_wait() waits until the operation is under way, and orders nothing:
+ *    the buffers must stay until mpib_poll() has said 1, or the device was synchronised.
+ *  - mpib_call() is mpib_submit(), mpib_wait() and mpib_release().
+ *  - What happens after mpib_wait(), on the device or to a peer, is noticed by the engine within
+ *    some seconds: the operations under way are aborted on every rank, and every later call fails.
+ *    The result of an operation is good when the stream has been synchronised and no call of the
+ *    engine has failed meanwhile.
+ *  - recv NULL (allgather, alltoall, reduce_scatter): mpib_result.data is device memory of the
+ *    engine, ready in the order of `stream`, and is given back by mpib_release() in the order of
+ *    `stream`. So: wait, get the result, enqueue a copy on `stream`, release. NULL when it is
+ * empty.
+ *  - The stream must exist until the handle is released, and all handles must be released before
+ *    mpib_finalize(), which ends what is not done within some seconds.
+ *  - All ranks pass the flag under one name, or none; else it is a mismatch. A rank whose tensors
+ *    are in host memory, beside others that have a GPU, passes the flag with its host pointers and
+ *    stream NULL; the process set is then served host-staged. The memory of all such operations of
+ *    a rank and a process set is in one place, one device or the host: others are refused. The
+ *    engine asks CUDA where memory is only under this flag: without it, pointers must be host
+ *    memory.
+ *  - send and recv are aligned to their elements.
+ *  - MPIB_REDUCE is not supported yet. MPIB_BARRIER and MPIB_JOIN ignore the flag; a barrier
+ *    is between the hosts, and waits for no device. Joined ranks take part with
+ *    neutral elements of their own memory.
+ *  - Sums of 16-bit floats, and AND and OR of integers: see docs/gpu.md for what NCCL does.
+ *
+ * A framework with a caching allocator: pass the current stream, keep a reference to the tensors
+ * until mpib_wait() has returned, and tell the allocator of `stream` (record_stream) for a tensor
+ * that was allocated for another one. Nothing need be said of the engine's own streams: they are
+ * waited for through `stream`.
  */
 #ifndef MPI_BRIDGE_ENGINE_H
 #define MPI_BRIDGE_ENGINE_H
@@ -53,8 +97,7 @@ typedef enum mpib_kind {
 
 /* The caller will wait for this operation at once: run it on the waiting thread, wake no other. */
 #define MPIB_WAITED_FOR 1u
-/* send and recv are CUDA device memory, used in the order of `stream`. Not supported yet: such an
- * operation is MPIB_ERROR_INVALID_ARGUMENT. */
+/* send and recv are CUDA device memory, used in the order of `stream`; see above. */
 #define MPIB_DEVICE 2u
 
 /* One operation. Zero what is not used; struct_bytes must be sizeof(mpib_operation). */
@@ -79,7 +122,7 @@ typedef struct mpib_operation {
     const char* group;
     int group_size;
     unsigned flags;
-    void* stream; /* cudaStream_t for MPIB_DEVICE */
+    void* stream; /* cudaStream_t, for MPIB_DEVICE */
 } mpib_operation;
 
 /* Names an operation in flight; never 0. */
@@ -91,21 +134,23 @@ typedef int64_t mpib_handle;
  */
 MPIB_API mpib_status mpib_submit(const mpib_operation* operation, mpib_handle* handle);
 
-/* 1 when done (well or not), 0 when not, -1 when the handle is unknown. */
+/* 1 when done (well or not), 0 when not, -1 when the handle is unknown. Device memory: see above.
+ */
 MPIB_API int mpib_poll(mpib_handle handle);
 
 /*
- * Waits until the operation is done and returns its status. Works off the engine's queue on the
- * calling thread where it can, which saves a wake-up. `seconds` > 0 bounds the wait: when it
- * passes, MPIB_ERROR_TIMEOUT is returned and the operation goes on; 0 waits as long as the engine's
- * own deadlines allow.
+ * Waits until the operation is done (on device memory: until it is under way, see above) and
+ * returns its status. Works off the engine's queue on the calling thread where it can, which saves
+ * a wake-up. `seconds` > 0 bounds the wait: when it passes, MPIB_ERROR_TIMEOUT is returned and the
+ * operation goes on; 0 waits as long as the engine's own deadlines allow.
  */
 MPIB_API mpib_status mpib_wait(mpib_handle handle, double seconds);
 
 /* What an operation that is done left behind. Valid until the handle is released. */
 typedef struct mpib_result {
     size_t struct_bytes;
-    /* recv, or where recv was NULL (allgather, alltoall, reduce_scatter) memory of the engine. */
+    /* recv, or where recv was NULL (allgather, alltoall, reduce_scatter) memory of the engine, on
+     * the device for MPIB_DEVICE. */
     const void* data;
     size_t bytes;
     int64_t rows;                 /* length of the first dimension of the result */
@@ -175,11 +220,11 @@ typedef struct mpib_counters {
     /* Bytes each rank must move in both directions at least, as nccl-tests define bus bandwidth:
      * bus_bytes / transfer_nanoseconds is the bus bandwidth in GB/s. */
     uint64_t bus_bytes[MPIB_KIND_COUNT];
-    uint64_t transfer_nanoseconds[MPIB_KIND_COUNT];
-    uint64_t queued_nanoseconds;      /* submitted, but not yet on all ranks */
-    uint64_t negotiation_nanoseconds; /* in control rounds */
-    uint64_t pack_nanoseconds;        /* into buckets */
-    uint64_t unpack_nanoseconds;      /* out of buckets */
+    uint64_t transfer_nanoseconds[MPIB_KIND_COUNT]; /* of both, device memory has no part */
+    uint64_t queued_nanoseconds;                    /* submitted, but not yet on all ranks */
+    uint64_t negotiation_nanoseconds;               /* in control rounds */
+    uint64_t pack_nanoseconds;                      /* into buckets */
+    uint64_t unpack_nanoseconds;                    /* out of buckets */
     uint64_t negotiation_rounds;
     uint64_t planned_buckets; /* run without negotiation */
     uint64_t plans_made;

@@ -186,7 +186,18 @@ const Fault faults[] = {
               o.splits = short_splits;
           },
           "splits add up to 1 of 2 rows"},
-    Fault{"DeviceMemory", [](mpib_operation& o) { o.flags = MPIB_DEVICE; }, "device memory"},
+    Fault{"ReduceOfDeviceMemory",
+          [](mpib_operation& o) {
+              o.kind = MPIB_REDUCE;
+              o.flags = MPIB_DEVICE;
+          },
+          "reduce of device memory is not supported yet"},
+    Fault{"UnalignedDeviceMemory",
+          [](mpib_operation& o) {
+              o.flags = MPIB_DEVICE;
+              o.recv = static_cast<std::byte*>(o.recv) + 1;
+          },
+          "device memory is not aligned"},
     Fault{"EmptyName", [](mpib_operation& o) { o.name = ""; }, "name is empty"}};
 
 INSTANTIATE_TEST_SUITE_P(Engine, RefusedOperation, testing::ValuesIn(faults), name_of<Fault>);
