@@ -56,10 +56,29 @@ void combine(void* elements, const void* const* sources, std::size_t sources_cou
     combine_partial(elements, sources, sources_count, count);
 }
 
+void combine_pair(void* const* targets, const void* const* sources, std::size_t count,
+                  int /*ranks*/) {
+    for (std::size_t at = 0; at < count; ++at) {
+        const Word a = get(sources[0], at);
+        const Word b = get(sources[1], at);
+        const Word word{a.mask | b.mask, std::max(a.number, b.number)};
+        put(targets[0], at, word);
+        put(targets[1], at, word);
+    }
+}
+
 void keep(void* /*elements*/, std::size_t /*count*/, double /*factor*/) {}
 
-constexpr Reduction agreement_reduction{sizeof(Word), sizeof(Word),    copy, add, merge, store,
-                                        combine,      combine_partial, keep};
+constexpr Reduction agreement_reduction{.element_bytes = sizeof(Word),
+                                        .accumulator_bytes = sizeof(Word),
+                                        .load = copy,
+                                        .add = add,
+                                        .merge = merge,
+                                        .store = store,
+                                        .combine = combine,
+                                        .combine_pair = combine_pair,
+                                        .combine_partial = combine_partial,
+                                        .scale = keep};
 
 // Parts of the given lengths in `whole`, one after the other.
 std::vector<Bytes> parts_of(Bytes whole, std::span<const std::uint64_t> lengths) {

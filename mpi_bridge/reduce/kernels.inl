@@ -39,7 +39,7 @@ inline Lanes<T, N> apply(Lanes<T, N> first, Lanes<T, N> second) {
 
 // Where a pass over memory begins and ends.
 enum class From { sources, accumulators };
-enum class To { accumulators, elements };
+enum class To { accumulators, elements, twins };  // twins: the elements at two places
 
 // Accumulators of a block stay in the first-level cache between passes.
 constexpr std::size_t block_bytes = 4096;
@@ -108,6 +108,16 @@ struct Kernel {
         }
     }
 
+    static void combine_pair(void* const* targets, const void* const* sources, std::size_t count,
+                             int ranks) {
+        Streams<2> streams{static_cast<unsigned char*>(targets[0]),
+                           static_cast<unsigned char*>(targets[1]),
+                           nullptr,
+                           {static_cast<const unsigned char*>(sources[0]),
+                            static_cast<const unsigned char*>(sources[1])}};
+        walk<From::sources, To::twins>(streams, count, ranks);
+    }
+
     static void combine_partial(void* accumulators, const void* const* sources,
                                 std::size_t sources_count, std::size_t count) {
         auto* out = static_cast<unsigned char*>(accumulators);
@@ -133,10 +143,26 @@ struct Kernel {
                      std::size_t at, std::size_t count, int ranks) {
         Streams<S> streams;
         streams.out = static_cast<unsigned char*>(out);
+        streams.twin = nullptr;
         streams.accumulators = static_cast<const unsigned char*>(accumulators);
         for (std::size_t s = 0; s < S; ++s) {
             streams.in[s] = static_cast<const unsigned char*>(sources[s]) + at * sizeof(Element);
         }
+        walk<from, to>(streams, count, ranks);
+    }
+
+  private:
+    template <std::size_t S>
+    struct Streams {
+        unsigned char* out;
+        unsigned char* twin;
+        const unsigned char* accumulators;
+        const unsigned char* in[S == 0 ? 1 : S];
+    };
+
+    template <From from, To to, std::size_t S>
+    [[gnu::always_inline]] static void walk(const Streams<S>& streams, std::size_t count,
+                                            int ranks) {
         std::size_t i = 0;
         if constexpr (std::is_same_v<Element, Brain> && from == From::sources &&
                       to == To::elements) {
@@ -150,14 +176,6 @@ struct Kernel {
                 step<from, to, S, 1>(streams, i, ranks);
         }
     }
-
-  private:
-    template <std::size_t S>
-    struct Streams {
-        unsigned char* out;
-        const unsigned char* accumulators;
-        const unsigned char* in[S == 0 ? 1 : S];
-    };
 
     template <From from, To to>
     static void pass_any(void* out, const void* accumulators, const void* const* sources,
@@ -200,6 +218,7 @@ struct Kernel {
         } else {
             if constexpr (Op == MPIB_AVERAGE) value = value / static_cast<Accumulator>(ranks);
             Conversion::narrow(streams.out + element, value);
+            if constexpr (to == To::twins) Conversion::narrow(streams.twin + element, value);
         }
     }
 
@@ -233,8 +252,8 @@ using Scaling = void (*)(void* elements, std::size_t count, double factor);
 template <mpib_op Op, typename Element, typename Accumulator>
 constexpr Reduction reduction(Scaling scale) {
     using K = Kernel<Op, Element, Accumulator>;
-    return {sizeof(Element), sizeof(Accumulator), K::load, K::add, K::merge, K::store,
-            K::combine,      K::combine_partial,  scale};
+    return {sizeof(Element), sizeof(Accumulator), K::load, K::add, K::merge, K::store, K::combine,
+            K::combine_pair, K::combine_partial,  scale};
 }
 
 // Rows of the table, in the order of mpib_op.

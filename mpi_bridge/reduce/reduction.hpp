@@ -43,6 +43,10 @@ struct Reduction {
     // `elements` may be exactly one of the sources, but not overlap one partly.
     void (*combine)(void* elements, const void* const* sources, std::size_t sources_count,
                     std::size_t count, int ranks) = nullptr;
+    // The same of two sources, to two targets at once, which must not overlap. Each target may be
+    // exactly one of the sources.
+    void (*combine_pair)(void* const* targets, const void* const* sources, std::size_t count,
+                         int ranks) = nullptr;
     // accumulators = sources[0] op sources[1] op ...; the same bits as load() and add()s.
     void (*combine_partial)(void* accumulators, const void* const* sources,
                             std::size_t sources_count, std::size_t count) = nullptr;

@@ -5,8 +5,9 @@
 // Flat: every rank shows its vector, every rank reduces all vectors.
 //
 // Direct: the vector is cut into one slice per rank. Rank r reduces slice r of all ranks' buffers
-// in blocks that stay in its cache, and writes each block to all ranks' results. A closing step
-// keeps a rank from returning while others still work on its buffers.
+// in blocks that stay in its cache, and writes each block to all ranks' results; of two ranks it
+// writes both at once. A closing step keeps a rank from returning while others still work on its
+// buffers.
 //
 // Staged: slices are worked off in rounds, one piece of each slice per round. In round i, which
 // begins when every rank has done step i, rank r
@@ -33,9 +34,9 @@ namespace {
 
 constexpr std::size_t line = 64;
 
-// Long enough that calls do not count, short enough that a block of each rank's source and result
-// is still in the second-level cache when it is copied.
-constexpr std::size_t block_bytes = 16UL << 10;
+// Long enough that calls do not count, short enough that a block of results is still in the
+// first-level cache when it is copied.
+constexpr std::size_t block_bytes = 8UL << 10;
 
 }  // namespace
 
@@ -73,14 +74,20 @@ Done NodeStage::allreduce_direct(const Reduction& reduction, std::size_t count) 
     const auto target_of = [&](int peer) {
         return heaps_[static_cast<std::size_t>(peer)].at(whereabouts(peer).target);
     };
-    std::byte* const own = target_of(rank());
-    for (std::size_t done = 0; done < slice.length; done += block) {
-        const std::size_t offset = (slice.offset + done) * item;
-        const std::size_t length = std::min(block, slice.length - done);
+    if (size() == 2) {
+        const std::size_t offset = slice.offset * item;
         find_block(offset);
-        reduction.combine(own + offset, block_.data(), block_.size(), length, size());
-        for (int peer = 0; peer < size(); ++peer) {
-            if (peer != rank()) {
+        void* const targets[] = {target_of(0) + offset, target_of(1) + offset};
+        reduction.combine_pair(targets, block_.data(), slice.length, size());
+    } else {
+        std::byte* const own = target_of(rank());
+        for (std::size_t done = 0; done < slice.length; done += block) {
+            const std::size_t offset = (slice.offset + done) * item;
+            const std::size_t length = std::min(block, slice.length - done);
+            find_block(offset);
+            reduction.combine(own + offset, block_.data(), block_.size(), length, size());
+            for (int peer = 0; peer < size(); ++peer) {
+                if (peer == rank()) continue;
                 std::memcpy(target_of(peer) + offset, own + offset, length * item);
             }
         }
@@ -93,6 +100,7 @@ Done NodeStage::allreduce_staged(const Reduction& reduction, const StageCut& cut
                                  const std::byte* send, std::byte* recv) {
     const shm::Layout& layout = meeting_.layout();
     const std::size_t item = reduction.element_bytes;
+    const std::size_t block = block_bytes / item;
     const auto take_results = [&](std::size_t round, std::uint32_t step) {
         for (int peer = 0; peer < size(); ++peer) {
             const Slice piece = cut.piece(peer, round);
@@ -105,10 +113,15 @@ Done NodeStage::allreduce_staged(const Reduction& reduction, const StageCut& cut
         const std::uint32_t step = meeting_.steps() - 1;  // in which the round's pieces were put
         if (round != 0) take_results(round - 1, step - 1);
         const Slice piece = find_pieces(cut, round, step, send, item);
-        if (piece.length != 0) {
-            std::byte* const results = layout.results(rank(), step);
-            reduction.combine(results, block_.data(), block_.size(), piece.length, size());
-            std::memcpy(recv + piece.offset * item, results, piece.length * item);
+        std::byte* const results = layout.results(rank(), step);
+        for (std::size_t done = 0; done < piece.length; done += block) {
+            const std::size_t length = std::min(block, piece.length - done);
+            std::byte* const reduced = recv + (piece.offset + done) * item;
+            reduction.combine(reduced, block_.data(), block_.size(), length, size());
+            // The bench's lines are in other ranks' caches: a copy takes them over whole, where
+            // a reduction would first read them.
+            std::memcpy(results + done * item, reduced, length * item);
+            move_block(length * item);
         }
         if (round + 1 != cut.rounds()) put_pieces(cut, round + 1, send, item);
         meeting_.advance();

@@ -271,4 +271,9 @@ void NodeStage::find_block(std::size_t offset_bytes) {
     }
 }
 
+void NodeStage::move_block(std::size_t bytes) {
+    for (const void*& source : block_)
+        source = static_cast<const std::byte*>(source) + bytes;
+}
+
 }  // namespace mpi_bridge

@@ -153,6 +153,8 @@ class NodeStage {
                                     const std::byte* data, std::size_t element_bytes);
     // The sources of a slice, in the direct way: block_ = shown_ + offset.
     void find_block(std::size_t offset_bytes);
+    // Moves block_ on.
+    void move_block(std::size_t bytes);
 
     [[nodiscard]] Done allreduce_direct(const Reduction& reduction, std::size_t count);
     [[nodiscard]] Done allreduce_staged(const Reduction& reduction, const shm::StageCut& cut,

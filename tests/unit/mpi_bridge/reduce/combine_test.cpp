@@ -125,4 +125,24 @@ TEST(Combine, MayWriteOverAnyOneOfItsSources) {
     });
 }
 
+TEST(Combine, GivesAPairOfTargetsTheSameBitsInPlaceAndNot) {
+    for_every_reduction([](const Reduction& reduction, mpib_datatype, mpib_op) {
+        for (const std::size_t count : {0UL, 1UL, 15UL, 31UL, 32UL, 33UL, 64UL, 301UL, 1500UL}) {
+            const std::size_t bytes = count * reduction.element_bytes;
+            Inputs inputs = wild_inputs(bytes, 2);
+            const Bytes expected = combined(reduction, inputs, count);
+            Misaligned one(bytes);
+            Misaligned other(bytes);
+            void* const apart[] = {one.data(), other.data()};
+            reduction.combine_pair(apart, inputs.sources.data(), count, 2);
+            ASSERT_EQ(one.content(), expected) << count;
+            ASSERT_EQ(other.content(), expected) << count;
+            void* const in_place[] = {inputs.memory[0].data(), inputs.memory[1].data()};
+            reduction.combine_pair(in_place, inputs.sources.data(), count, 2);
+            ASSERT_EQ(inputs.memory[0].content(), expected) << count;
+            ASSERT_EQ(inputs.memory[1].content(), expected) << count;
+        }
+    });
+}
+
 }  // namespace
