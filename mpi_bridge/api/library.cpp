@@ -19,12 +19,12 @@
 #include "trace/bus_bytes.hpp"
 #include "trace/trace.hpp"
 #include "transport/alone_transport.hpp"
-#include "transport/ucx_transport.hpp"
+#include "transport/open_transport.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-constexpr const char* address_key = "mpi_bridge.ucx";
+constexpr const char* address_key = "mpi_bridge.address";
 // How long leaving may take: long enough to deliver what was sent, short enough to end by.
 constexpr Seconds longest_goodbye{5};
 // At exit another thread may be in a collective call that will never end.
@@ -37,22 +37,22 @@ constexpr unsigned small_calls_per_sample = 16;
 // A child made by fork() shares the parent's connections and must not use them.
 std::atomic<bool> in_child{false};
 
-Outcome<std::unique_ptr<Transport>> open_transport(Bootstrap& bootstrap, Seconds timeout) {
+Outcome<std::unique_ptr<Transport>> join_network(Bootstrap& bootstrap, const std::string& network,
+                                                 Seconds timeout) {
     const Topology& topology = bootstrap.topology();
     if (topology.size == 1) return std::make_unique<AloneTransport>();
-    UcxTransport::Options options;
-    options.rank = topology.rank;
-    options.size = topology.size;
-    options.local_size = topology.local_size;
-    options.address_of = [&bootstrap, timeout](int rank) {
+    TransportWishes wishes;
+    wishes.rank = topology.rank;
+    wishes.size = topology.size;
+    wishes.local_size = topology.local_size;
+    wishes.network = network;
+    wishes.publish = [&bootstrap, timeout](std::span<const std::byte> address) {
+        return bootstrap.publish(address_key, address, Deadline::in(timeout));
+    };
+    wishes.fetch = [&bootstrap, timeout](int rank) {
         return bootstrap.fetch(address_key, rank, Deadline::in(timeout));
     };
-    auto transport = UcxTransport::open(std::move(options));
-    if (!transport) return pass_on(std::move(transport));
-    const auto address = (*transport)->address();
-    auto published = bootstrap.publish(address_key, address, Deadline::in(timeout));
-    if (!published) return pass_on(std::move(published));
-    return std::move(*transport);
+    return open_transport(std::move(wishes));
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ Done Library::join_step() {
     // After the connection, whose own exit handler then runs later: the launcher hears last of all
     // that this process leaves.
     if (!exit_handler_set_) exit_handler_set_ = std::atexit(at_exit) == 0;
-    auto transport = open_transport(*bootstrap_, timeout());
+    auto transport = join_network(*bootstrap_, settings_.network, timeout());
     if (!transport) return pass_on(std::move(transport));
     transport_ = std::move(*transport);
 
@@ -256,14 +256,14 @@ void Library::end(const Identity& identity, const Done& done, Clock::duration ti
     trace().timeline.end({identity.name, Phase::operation, identity.kind, MPIB_WORLD},
                          done.has_value());
     Counters& counters = trace().counters;
-    counters.add_operation(identity.kind, identity.bytes, done.has_value());
     if (!done) {
+        counters.add_operation(identity.kind, identity.bytes, false);
         break_off(done.error());
         return;
     }
     if (identity.bytes < small_bytes) time *= small_calls_per_sample;
-    counters.add_collective(identity.kind,
-                            bus_bytes(identity.kind, topology_.load()->size, identity.size), time);
+    counters.add_call(identity.kind, identity.bytes,
+                      bus_bytes(identity.kind, topology_.load()->size, identity.size), time);
 }
 
 void Library::break_off(const Failure& failure) {

@@ -20,15 +20,25 @@ void add(std::atomic<std::uint64_t>& number, std::chrono::nanoseconds time) noex
     add(number, static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
 }
 
+// Where nobody else adds.
+void add_alone(std::atomic<std::uint64_t>& number, std::uint64_t value) noexcept {
+    number.store(number.load(relaxed) + value, relaxed);
+}
+
+std::uint64_t sum(const std::atomic<std::uint64_t>& one,
+                  const std::atomic<std::uint64_t>& other) noexcept {
+    return one.load(relaxed) + other.load(relaxed);
+}
+
 }  // namespace
 
-Counters::OfKind* Counters::of(mpib_kind kind) noexcept {
+Counters::OfKind* Counters::of(Kinds& kinds, mpib_kind kind) noexcept {
     const auto index = static_cast<std::size_t>(kind);
-    return index < kinds_.size() ? &kinds_[index] : nullptr;
+    return index < kinds.size() ? &kinds[index] : nullptr;
 }
 
 void Counters::add_operation(mpib_kind kind, std::uint64_t bytes, bool ok) noexcept {
-    OfKind* const numbers = of(kind);
+    OfKind* const numbers = of(kinds_, kind);
     if (numbers == nullptr) return;
     if (!ok) {
         add(numbers->failures, 1);
@@ -40,11 +50,23 @@ void Counters::add_operation(mpib_kind kind, std::uint64_t bytes, bool ok) noexc
 
 void Counters::add_collective(mpib_kind kind, std::uint64_t bus_bytes,
                               Nanoseconds transfer) noexcept {
-    OfKind* const numbers = of(kind);
+    OfKind* const numbers = of(kinds_, kind);
     if (numbers == nullptr) return;
     add(numbers->collectives, 1);
     add(numbers->bus_bytes, bus_bytes);
     add(numbers->transfer_nanoseconds, transfer);
+}
+
+void Counters::add_call(mpib_kind kind, std::uint64_t bytes, std::uint64_t bus_bytes,
+                        Nanoseconds transfer) noexcept {
+    OfKind* const numbers = of(calls_, kind);
+    if (numbers == nullptr) return;
+    add_alone(numbers->operations, 1);
+    add_alone(numbers->bytes, bytes);
+    add_alone(numbers->collectives, 1);
+    add_alone(numbers->bus_bytes, bus_bytes);
+    const auto time = std::max<std::int64_t>(transfer.count(), 0);
+    if (time != 0) add_alone(numbers->transfer_nanoseconds, static_cast<std::uint64_t>(time));
 }
 
 void Counters::add_negotiation(Nanoseconds time) noexcept {
@@ -82,13 +104,14 @@ Done Counters::read(mpib_counters& into) const {
     mpib_counters now{};
     now.struct_bytes = room;
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-        const OfKind& numbers = kinds_[kind];
-        now.operations[kind] = numbers.operations.load(relaxed);
-        now.failures[kind] = numbers.failures.load(relaxed);
-        now.bytes[kind] = numbers.bytes.load(relaxed);
-        now.collectives[kind] = numbers.collectives.load(relaxed);
-        now.bus_bytes[kind] = numbers.bus_bytes.load(relaxed);
-        now.transfer_nanoseconds[kind] = numbers.transfer_nanoseconds.load(relaxed);
+        const OfKind& one = kinds_[kind];
+        const OfKind& other = calls_[kind];
+        now.operations[kind] = sum(one.operations, other.operations);
+        now.failures[kind] = sum(one.failures, other.failures);
+        now.bytes[kind] = sum(one.bytes, other.bytes);
+        now.collectives[kind] = sum(one.collectives, other.collectives);
+        now.bus_bytes[kind] = sum(one.bus_bytes, other.bus_bytes);
+        now.transfer_nanoseconds[kind] = sum(one.transfer_nanoseconds, other.transfer_nanoseconds);
     }
     now.queued_nanoseconds = engine_.queued_nanoseconds.load(relaxed);
     now.negotiation_nanoseconds = engine_.negotiation_nanoseconds.load(relaxed);
@@ -106,11 +129,13 @@ Done Counters::read(mpib_counters& into) const {
 }
 
 void Counters::reset() noexcept {
-    for (OfKind& numbers : kinds_) {
-        for (auto* number :
-             {&numbers.operations, &numbers.failures, &numbers.bytes, &numbers.collectives,
-              &numbers.bus_bytes, &numbers.transfer_nanoseconds}) {
-            number->store(0, relaxed);
+    for (Kinds* kinds : {&kinds_, &calls_}) {
+        for (OfKind& numbers : *kinds) {
+            for (auto* number :
+                 {&numbers.operations, &numbers.failures, &numbers.bytes, &numbers.collectives,
+                  &numbers.bus_bytes, &numbers.transfer_nanoseconds}) {
+                number->store(0, relaxed);
+            }
         }
     }
     for (auto* number :

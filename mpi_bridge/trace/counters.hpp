@@ -12,8 +12,8 @@
 namespace mpi_bridge {
 
 // What this rank has done; see mpib_counters for what each number means. Any thread may call any
-// function at any time; adding costs a few uncontended atomic additions and never waits. The
-// numbers read are each correct but not of one instant.
+// function at any time; but for add_call(), adding costs a few uncontended atomic additions and
+// never waits. The numbers read are each correct but not of one instant.
 //
 // Kinds out of range are not counted.
 class Counters {
@@ -24,6 +24,11 @@ class Counters {
     void add_operation(mpib_kind kind, std::uint64_t bytes, bool ok) noexcept;
     // A collective has been run: one call, or one bucket of operations. See bus_bytes().
     void add_collective(mpib_kind kind, std::uint64_t bus_bytes, Nanoseconds transfer) noexcept;
+    // Both at once, for an operation that went well and was a collective of its own. Not two at a
+    // time: what only one thread changes needs no atomic addition, and five of those take as long
+    // as a tenth of a small allreduce.
+    void add_call(mpib_kind kind, std::uint64_t bytes, std::uint64_t bus_bytes,
+                  Nanoseconds transfer) noexcept;
 
     // A control round in which the ranks agreed.
     void add_negotiation(Nanoseconds time) noexcept;
@@ -40,7 +45,8 @@ class Counters {
     // does not count. MPIB_ERROR_INVALID_ARGUMENT when not even struct_bytes fits.
     [[nodiscard]] Done read(mpib_counters& into) const;
 
-    // Back to zero. What other threads add meanwhile may be lost or kept.
+    // Back to zero. What other threads add meanwhile may be lost or kept, and what they have added
+    // by add_call() may come back.
     void reset() noexcept;
 
   private:
@@ -67,9 +73,12 @@ class Counters {
         Number plans_broken{0};
     };
 
-    [[nodiscard]] OfKind* of(mpib_kind kind) noexcept;
+    using Kinds = std::array<OfKind, MPIB_KIND_COUNT>;
 
-    std::array<OfKind, MPIB_KIND_COUNT> kinds_;
+    [[nodiscard]] static OfKind* of(Kinds& kinds, mpib_kind kind) noexcept;
+
+    Kinds kinds_;
+    Kinds calls_;  // by add_call()
     OfEngine engine_;
 };
 
