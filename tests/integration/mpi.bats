@@ -1,0 +1,59 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Programs of other MPI libraries, as Debian has them, under `batchai run`.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+share=/shared/mpi-test
+
+setup_file() {
+    export HOME_DIR="/home/alice/mpi-$$"
+    as_user mkdir -p "$HOME_DIR"
+    as_root_on login install -d -m 1777 "$share"
+    local library
+    for library in openmpi mpich; do
+        "mpicc.$library" -Wall -Werror -o "$BATS_FILE_TMPDIR/$library" \
+            "$SOURCE/tests/integration/mpi_sum.c"
+        put "$BATS_FILE_TMPDIR/$library" "$share/$library"
+    done
+}
+
+teardown_file() { as_user rm -rf "$HOME_DIR"; }
+teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+
+batchai() {
+    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
+        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
+}
+
+# job NAME SETTINGS COMMAND: runs a job on four nodes and prints its output.
+job() {
+    jq -n --arg command "$3" "{properties: {nodeCount: 4, stdOutErrPathPrefix: \"$HOME_DIR/logs\",
+        $2: {commandLine: \$command}}}" | as_user bash -c "cat > '$HOME_DIR/$1.json'"
+    batchai job create --name "$1" --config-file "$1.json" --output none
+    batchai job wait --name "$1"
+    as_user bash -c "find '$HOME_DIR/logs' -path '*/jobs/$1/*/stdout.txt' -exec cat {} +"
+}
+
+all_ranks_agree() {
+    local rank
+    for rank in 0 1 2 3; do [[ $1 == *"rank $rank of 4 on h$((rank + 1)): sum 6"* ]]; done
+}
+
+# Breaks when the ranks of an Open MPI program do not get PMIx from us.
+@test "an Open MPI program runs as it is, without mpirun" {
+    run job open customMpiSettings "OMPI_MCA_btl=tcp,self OMPI_MCA_pml=ob1 $share/openmpi"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    all_ranks_agree "$output"
+}
+
+# Breaks when a launcher of the user's own does not find the hosts or cannot start tasks there.
+@test "an MPICH program runs by its own launcher" {
+    run job mpich customToolkitSettings "UCX_TLS=tcp,self SLURM_OVERLAP=1 \
+        mpiexec.mpich -bootstrap slurm -n 4 -ppn 1 $share/mpich"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    all_ranks_agree "$output"
+}
