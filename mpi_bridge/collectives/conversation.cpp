@@ -58,9 +58,9 @@ tl::unexpected<Failure> Conversation::explain(Failure failure, const Pending& pe
             where, call_.patience.count(), direction, pending.peer, failure.text);
     } else if (failure.status == MPIB_ERROR_PEER_LOST) {
         text = fmt::format(
-            "{}: lost rank {} while {} it ({}); look for the first error of that "
+            "{}: lost {} while {} rank {}; look for the first error of the lost "
             "rank",
-            where, pending.peer, direction, failure.text);
+            where, failure.text, direction, pending.peer);
     } else {
         text = fmt::format("{}: {} rank {}: {}", where, direction, pending.peer, failure.text);
     }

@@ -71,6 +71,12 @@ Outcome<Settings> settings_from_environment() {
         }
         settings.segment_bytes = *bytes;
     }
+    if (const auto text = variable("MPI_BRIDGE_NETWORK"); !text.empty()) {
+        if (text != "auto" && text != "ucx" && text != "tcp") {
+            return unusable("MPI_BRIDGE_NETWORK", text, "auto, ucx or tcp");
+        }
+        settings.network = text;
+    }
     settings.allreduce = variable("MPI_BRIDGE_ALLREDUCE");
     settings.model = variable("MPI_BRIDGE_MODEL");
     settings.kernels = variable("MPI_BRIDGE_KERNELS");

@@ -15,6 +15,7 @@ namespace mpi_bridge {
 struct Settings {
     Seconds timeout{300};                       // MPI_BRIDGE_TIMEOUT_SECONDS
     std::size_t segment_bytes = 1024UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
+    std::string network = "auto";               // MPI_BRIDGE_NETWORK; auto, ucx or tcp
     std::string allreduce;                      // MPI_BRIDGE_ALLREDUCE; "" means by the model
     std::string model;                          // MPI_BRIDGE_MODEL; "" means measured
     std::string kernels;                        // MPI_BRIDGE_KERNELS; "" means the fastest

@@ -14,6 +14,7 @@
 #include "core/settings.hpp"
 #include "reduce/reduction.hpp"
 #include "select/selection.hpp"
+#include "transport/network_choice.hpp"
 #include "transport/ucx_transport.hpp"
 
 namespace {
@@ -62,6 +63,7 @@ Done print_host() {
 
     auto settings = mpi_bridge::settings_from_environment();
     if (!settings) return pass_on(std::move(settings));
+    line("network", mpi_bridge::network_in_use(settings->network) + " (MPI_BRIDGE_NETWORK)");
     if (auto forced = mpi_bridge::choose_kernels(settings->kernels); !forced) return forced;
     line("kernels", mpi_bridge::reduction_instruction_set() + std::string(" (MPI_BRIDGE_KERNELS)"));
     line("allreduce", or_default(settings->allreduce, "by the model") + " (MPI_BRIDGE_ALLREDUCE)");

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 namespace mpi_bridge {
@@ -33,6 +34,13 @@ std::optional<std::chrono::nanoseconds> time_without_processor() {
     const auto parsed = std::from_chars(waited.data(), waited.data() + waited.size(), nanoseconds);
     if (parsed.ec != std::errc()) return std::nullopt;
     return std::chrono::nanoseconds(nanoseconds);
+}
+
+bool ranks_exceed_processors(int local_size) {
+    cpu_set_t usable;
+    CPU_ZERO(&usable);
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0) return true;
+    return local_size > CPU_COUNT(&usable);
 }
 
 void LookingHabit::learn() {

@@ -13,6 +13,9 @@ namespace mpi_bridge {
 // microsecond.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> time_without_processor();
 
+// Whether so many ranks on this host are more than the processors that they may use.
+[[nodiscard]] bool ranks_exceed_processors(int local_size);
+
 // How long waiters look before they block. A peer that runs answers soon, and blocking costs a
 // wake-up of tens of microseconds on an idle processor, so looking is right where the processor is
 // ours alone. Where others want it, ranks of another job or ranks that a launcher put on the same

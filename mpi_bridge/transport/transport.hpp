@@ -61,7 +61,9 @@ class Transport {
 
     // Returns when the operation is complete. A message of another length or agreement than the
     // receive's is MPIB_ERROR_MISMATCH, a passed deadline MPIB_ERROR_TIMEOUT, a peer that is gone
-    // MPIB_ERROR_PEER_LOST. After a failure the caller must abandon().
+    // MPIB_ERROR_PEER_LOST. So is the loss of another peer that was sent a message of this call,
+    // since what is waited for may depend on it, but not if that one left by close(): the text of
+    // PEER_LOST is "rank N (why)". After a failure the caller must abandon().
     [[nodiscard]] virtual Done wait(Request request, Deadline deadline) = 0;
 
     enum class Arrival { message, stopped, late };

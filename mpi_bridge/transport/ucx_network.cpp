@@ -82,7 +82,7 @@ void settle_network(ucp_config_t* config) {
     log(LogLevel::info, "network: " + settlement.text);
 }
 
-std::string network_in_use() {
+std::string ucx_network_in_use() {
     ucp_config_t* config = nullptr;
     const auto status = ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) return std::string("unknown: UCX says ") + ucs_status_string(status);

@@ -14,6 +14,6 @@ namespace mpi_bridge {
 void settle_network(ucp_config_t* config);
 
 // What settle_network() would say on this host, for reports: "eth0, because …".
-[[nodiscard]] std::string network_in_use();
+[[nodiscard]] std::string ucx_network_in_use();
 
 }  // namespace mpi_bridge

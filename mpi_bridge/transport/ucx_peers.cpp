@@ -6,8 +6,10 @@
 namespace mpi_bridge {
 
 void UcxPeers::on_error(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
-    auto& lost = static_cast<Peer*>(peer)->lost_since;
-    if (!lost) lost = Clock::now();
+    auto& broken = *static_cast<Peer*>(peer);
+    if (broken.lost_since) return;
+    broken.lost_since = Clock::now();
+    broken.owner->lost_.push_back(broken.rank);
 }
 
 Outcome<ucp_ep_h> UcxPeers::endpoint(int rank) {
@@ -18,6 +20,8 @@ Outcome<ucp_ep_h> UcxPeers::endpoint(int rank) {
     if (!address) return pass_on(std::move(address));
 
     auto peer = std::make_unique<Peer>();
+    peer->owner = this;
+    peer->rank = rank;
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -40,6 +44,31 @@ std::optional<Clock::time_point> UcxPeers::lost_since(int rank) const {
     return known->second->lost_since;
 }
 
+bool UcxPeers::finish(std::vector<void*>& requests, Deadline deadline) const {
+    while (!requests.empty() && !deadline.passed()) {
+        ucp_worker_progress(worker_);
+        std::erase_if(requests, [](void* request) {
+            if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+            ucp_request_free(request);
+            return true;
+        });
+    }
+    for (void* request : requests)
+        ucp_request_free(request);
+    return requests.empty();
+}
+
+void UcxPeers::say_to_all(ucp_tag_t tag, Deadline deadline) {
+    std::vector<void*> sending;
+    const ucp_request_param_t params{};
+    for (const auto& [rank, peer] : peers_) {
+        if (peer->lost_since) continue;
+        void* request = ucp_tag_send_nbx(peer->endpoint, nullptr, 0, tag, &params);
+        if (UCS_PTR_IS_PTR(request)) sending.push_back(request);
+    }
+    (void)finish(sending, deadline);
+}
+
 void* UcxPeers::start_close(ucp_ep_h endpoint, bool force) const {
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -54,19 +83,9 @@ void UcxPeers::close(bool force, Deadline deadline) {
         void* request = start_close(peer->endpoint, force || peer->lost_since.has_value());
         if (request != nullptr) closing.push_back(request);
     }
-    while (!closing.empty() && !deadline.passed()) {
-        ucp_worker_progress(worker_);
-        std::erase_if(closing, [](void* request) {
-            if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
-            ucp_request_free(request);
-            return true;
-        });
-    }
-    // An endpoint that is still closing is ended with the worker; its request goes with it.
-    for (void* request : closing)
-        ucp_request_free(request);
     // The error callbacks refer to the peers until their endpoints are gone: keep them till then.
-    if (closing.empty()) peers_.clear();
+    // An endpoint that is still closing is ended with the worker; its request goes with it.
+    if (finish(closing, deadline)) peers_.clear();
 }
 
 }  // namespace mpi_bridge

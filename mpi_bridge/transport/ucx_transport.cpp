@@ -6,9 +6,9 @@
 #include <deque>
 #include <vector>
 
-#include <sched.h>
 #include <ucp/api/ucp.h>
 
+#include "transport/patience.hpp"
 #include "transport/ucx_network.hpp"
 #include "transport/ucx_peers.hpp"
 #include "transport/watch.hpp"
@@ -39,12 +39,9 @@ ucp_tag_t encode(int sender, Tag tag) {
            static_cast<ucp_tag_t>(Tag::low(tag.agreement, Tag::agreement_bits));
 }
 
-bool ranks_exceed_processors(int local_size) {
-    cpu_set_t usable;
-    CPU_ZERO(&usable);
-    if (sched_getaffinity(0, sizeof usable, &usable) != 0) return true;
-    return local_size > CPU_COUNT(&usable);
-}
+// The last message of a rank that leaves, by which it differs from one that dies. No algorithm has
+// so many steps in the call of that number in the last process set.
+constexpr Tag goodbye{~0U, ~0U, ~0U, ~0U};
 
 struct Operation {
     void* request = nullptr;  // UCX's handle while the operation is under way
@@ -52,6 +49,7 @@ struct Operation {
     bool done = false;
     bool receives = false;
     int peer = 0;
+    Tag tag;
     ucs_status_t status = UCS_OK;
     std::size_t expected_bytes = 0;
     ucp_tag_t expected_tag = 0;
@@ -89,10 +87,12 @@ class UcxTransportImplementation final : public UcxTransport {
 
   private:
     [[nodiscard]] Outcome<ucp_ep_h> endpoint(int peer);
-    [[nodiscard]] Request new_operation(int peer, bool receives);
+    [[nodiscard]] Request new_operation(int peer, Tag tag, bool receives);
     [[nodiscard]] Request posted(Request id, void* request);
+    [[nodiscard]] bool left(int peer) const;
     [[nodiscard]] Done check_alive(const Operation& operation) const;
     [[nodiscard]] Done result(const Operation& operation) const;
+    void take_goodbyes();
     void destroy();
 
     [[nodiscard]] static bool finished(Operation& operation);
@@ -158,7 +158,7 @@ Done UcxTransportImplementation::start(Options options) {
         return worker_ != nullptr && ucp_worker_progress(worker_) != 0;
     };
     const auto arm = [this] { return worker_ != nullptr && ucp_worker_arm(worker_) == UCS_OK; };
-    watch_ = std::make_unique<Watch>(Watch::Source{progress, arm, descriptor}, crowded_);
+    watch_ = std::make_unique<Watch>(Watch::Source{progress, arm, descriptor, {}}, crowded_);
 
     ucp_address_t* address = nullptr;
     std::size_t length = 0;
@@ -177,7 +177,7 @@ Outcome<ucp_ep_h> UcxTransportImplementation::endpoint(int peer) {
     return peers_->endpoint(peer);
 }
 
-Request UcxTransportImplementation::new_operation(int peer, bool receives) {
+Request UcxTransportImplementation::new_operation(int peer, Tag tag, bool receives) {
     Request id = 0;
     if (unused_.empty()) {
         id = static_cast<Request>(operations_.size());
@@ -190,6 +190,7 @@ Request UcxTransportImplementation::new_operation(int peer, bool receives) {
     operations_[id].posted = true;
     operations_[id].receives = receives;
     operations_[id].peer = peer;
+    operations_[id].tag = tag;
     return id;
 }
 
@@ -222,7 +223,8 @@ Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
     const std::lock_guard lock(watch_->mutex());
     auto peer = endpoint(to);
     if (!peer) return pass_on(std::move(peer));
-    const Request id = new_operation(to, false);
+    const Request id = new_operation(to, tag, false);
+    peers_->note_sent(to, tag);
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     params.memory_type = UCS_MEMORY_TYPE_HOST;
@@ -236,7 +238,7 @@ Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
     // A receive needs no endpoint, but without one nobody would tell that the sender is gone.
     auto peer = endpoint(from);
     if (!peer) return pass_on(std::move(peer));
-    const Request id = new_operation(from, true);
+    const Request id = new_operation(from, tag, true);
     Operation& operation = operations_[id];
     operation.expected_bytes = data.size();
     operation.expected_tag = encode(from, tag);
@@ -250,9 +252,19 @@ Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
 }
 
 Done UcxTransportImplementation::check_alive(const Operation& operation) const {
-    const auto lost = peers_->lost_since(operation.peer);
-    if (!lost || Clock::now() < *lost + grace) return {};
-    return fail(MPIB_ERROR_PEER_LOST, "the connection broke");
+    for (const int rank : peers_->lost()) {
+        if (Clock::now() < *peers_->lost_since(rank) + grace) continue;
+        if (rank == operation.peer || (peers_->took_part(rank, operation.tag) && !left(rank))) {
+            return fail(MPIB_ERROR_PEER_LOST,
+                        "rank " + std::to_string(rank) + " (the connection broke)");
+        }
+    }
+    return {};
+}
+
+bool UcxTransportImplementation::left(int peer) const {
+    ucp_tag_recv_info_t info{};
+    return ucp_tag_probe_nb(worker_, encode(peer, goodbye), ~ucp_tag_t{0}, 0, &info) != nullptr;
 }
 
 Done UcxTransportImplementation::result(const Operation& operation) const {
@@ -263,8 +275,10 @@ Done UcxTransportImplementation::result(const Operation& operation) const {
     }
     if (operation.status != UCS_OK) {
         const bool lost = peers_->lost_since(operation.peer).has_value();
-        return fail(lost ? MPIB_ERROR_PEER_LOST : MPIB_ERROR_INTERNAL,
-                    std::string("UCX says: ") + ucs_status_string(operation.status));
+        const std::string why = std::string("UCX says: ") + ucs_status_string(operation.status);
+        if (!lost) return fail(MPIB_ERROR_INTERNAL, why);
+        return fail(MPIB_ERROR_PEER_LOST,
+                    "rank " + std::to_string(operation.peer) + " (" + why + ")");
     }
     if (!operation.receives) return {};
     if (operation.received.sender_tag != operation.expected_tag) {
@@ -368,12 +382,27 @@ void UcxTransportImplementation::abandon() {
 void UcxTransportImplementation::close(Deadline deadline) {
     const std::lock_guard lock(watch_->mutex());
     if (worker_ == nullptr) return;
+    peers_->say_to_all(encode(rank_, goodbye), deadline);
     peers_->close(false, deadline);
     destroy();
 }
 
+// UCX warns of messages that nobody received.
+void UcxTransportImplementation::take_goodbyes() {
+    const ucp_tag_t any_sender = (ucp_tag_t{1} << sender_shift) - 1;
+    ucp_tag_recv_info_t info{};
+    while (auto* message = ucp_tag_probe_nb(worker_, encode(0, goodbye), any_sender, 1, &info)) {
+        const ucp_request_param_t params{};
+        void* request = ucp_tag_msg_recv_nbx(worker_, nullptr, 0, message, &params);
+        if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+    }
+}
+
 void UcxTransportImplementation::destroy() {
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+    if (worker_ != nullptr) {
+        take_goodbyes();
+        ucp_worker_destroy(worker_);
+    }
     if (context_ != nullptr) ucp_cleanup(context_);
     worker_ = nullptr;
     context_ = nullptr;

@@ -44,8 +44,9 @@ void Watch::rouse_those_whose_condition_happened() {
     }
 }
 
-void Watch::interrupt_poller() const {
+void Watch::interrupt_poller() {
     const std::uint64_t one = 1;
+    interrupted_ = true;
     // A full counter is readable, which is all that is wanted.
     [[maybe_unused]] const auto written = write(interrupt_descriptor_, &one, sizeof one);
 }
@@ -110,15 +111,22 @@ void Watch::poll_descriptor(std::unique_lock<std::mutex>& lock, Deadline deadlin
     if (!source_.arm()) return;
     polled_ = true;
     lock.unlock();
-    std::array<pollfd, 2> events{
-        {{source_.descriptor, POLLIN, 0}, {interrupt_descriptor_, POLLIN, 0}}};
     // Interrupted or timed out, the caller looks again either way.
-    (void)poll(events.data(), events.size(),
-               deadline.left_milliseconds(static_cast<int>(longest_sleep.count())));
+    const int longest = deadline.left_milliseconds(static_cast<int>(longest_sleep.count()));
+    if (source_.await_event) {
+        source_.await_event(longest);
+    } else {
+        std::array<pollfd, 2> events{
+            {{source_.descriptor, POLLIN, 0}, {interrupt_descriptor_, POLLIN, 0}}};
+        (void)poll(events.data(), events.size(), longest);
+    }
     lock.lock();
     polled_ = false;
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto drained = read(interrupt_descriptor_, &count, sizeof count);
+    if (interrupted_) {
+        std::uint64_t count = 0;
+        [[maybe_unused]] const auto drained = read(interrupt_descriptor_, &count, sizeof count);
+        interrupted_ = false;
+    }
     // This thread may be about to leave: somebody else takes over.
     for (Sleeper* sleeper : sleepers_)
         sleeper->roused.notify_one();

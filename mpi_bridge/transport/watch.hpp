@@ -28,6 +28,10 @@ class Watch {
         // Makes `descriptor` readable at the next event; false when there is one already.
         std::function<bool()> arm;
         int descriptor = -1;
+        // Instead of `descriptor`, where that is cheaper: returns at the next event, at one of the
+        // watch's interrupt_descriptor(), or after so many milliseconds. Called without the mutex,
+        // by one thread at a time.
+        std::function<void(int milliseconds)> await_event;
     };
     using Condition = std::function<bool()>;
 
@@ -38,6 +42,8 @@ class Watch {
     ~Watch();
 
     [[nodiscard]] std::mutex& mutex() { return mutex_; }
+    // Readable when the thread in Source::await_event() is to return.
+    [[nodiscard]] int interrupt_descriptor() const { return interrupt_descriptor_; }
 
     // Returns true when `happened` does, false when the deadline has passed. `happened` is asked
     // with the mutex held, also by other threads, and must not call back.
@@ -60,14 +66,15 @@ class Watch {
     void poll_descriptor(std::unique_lock<std::mutex>& lock, Deadline deadline);
     [[nodiscard]] bool another_thread_looks() const;
     void rouse_those_whose_condition_happened();
-    void interrupt_poller() const;
+    void interrupt_poller();
 
     std::mutex mutex_;
     Source source_;
     LookingHabit habit_;
     int interrupt_descriptor_;
     bool polled_ = false;
-    int waiting_ = 0;  // threads in wait()
+    bool interrupted_ = false;  // the descriptor is readable
+    int waiting_ = 0;           // threads in wait()
     std::vector<Sleeper*> sleepers_;
     std::thread::id last_looker_;  // of those that do not sleep between looks
     Clock::time_point last_look_;

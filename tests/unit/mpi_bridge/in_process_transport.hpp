@@ -159,7 +159,9 @@ class InProcessTransport final : public mpi_bridge::Transport {
             case Post::Taken::late:
                 return mpi_bridge::fail(MPIB_ERROR_TIMEOUT, "nothing came");
             case Post::Taken::lost:
-                return mpi_bridge::fail(MPIB_ERROR_PEER_LOST, "the connection broke");
+                return mpi_bridge::fail(
+                    MPIB_ERROR_PEER_LOST,
+                    "rank " + std::to_string(std::get<3>(operation.address)) + " (cut off)");
         }
         if (letter.agreement != operation.agreement ||
             letter.data.size() != operation.data.size()) {

@@ -36,7 +36,7 @@ class Events {
             ++seen_;
             return true;
         };
-        return {progress, [] { return true; }, descriptor_};
+        return {progress, [] { return true; }, descriptor_, {}};
     }
 
   private:

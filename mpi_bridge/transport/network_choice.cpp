@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/network_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "transport/ucx_network.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// UCX's transports that do not leave the host, which are no alternative to TCP.
+constexpr std::array<std::string_view, 9> on_host = {"tcp",  "self", "sm",    "shm", "posix",
+                                                     "sysv", "cma",  "xpmem", "knem"};
+
+std::vector<std::string> items(std::string_view list) {
+    std::vector<std::string> found;
+    while (!list.empty()) {
+        const auto comma = list.find(',');
+        if (comma != 0) found.emplace_back(list.substr(0, comma));
+        list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    }
+    return found;
+}
+
+bool is_on_host(std::string_view transport) {
+    return std::find(on_host.begin(), on_host.end(), transport) != on_host.end() ||
+           transport.starts_with("cuda") || transport.starts_with("rocm");
+}
+
+// "" or "all" or "^…" leave the choice to UCX.
+bool names_only_tcp(const std::string& transports) {
+    if (transports.empty() || transports.front() == '^') return false;
+    const auto all = items(transports);
+    return std::all_of(all.begin(), all.end(), is_on_host) &&
+           std::find(all.begin(), all.end(), "tcp") != all.end();
+}
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+}
+
+std::vector<std::string> in_order(std::vector<std::string> addresses) {
+    std::stable_partition(addresses.begin(), addresses.end(), [](const std::string& address) {
+        return address.find(':') == std::string::npos;
+    });
+    return addresses;
+}
+
+const NetworkInterface* find(const Network& network, const std::string& name) {
+    const auto found = std::find_if(network.interfaces.begin(), network.interfaces.end(),
+                                    [&](const auto& each) { return each.name == name; });
+    return found == network.interfaces.end() || found->addresses.empty() ? nullptr : &*found;
+}
+
+}  // namespace
+
+UcxWishes ucx_wishes() {
+    return {variable("UCX_TLS"), variable("UCX_NET_DEVICES")};
+}
+
+NetworkChoice choose_network(std::string_view wish, const Network& network, const UcxWishes& ucx,
+                             bool several_hosts) {
+    using Kind = NetworkChoice::Kind;
+    if (wish != "auto") {
+        return {wish == "tcp" ? Kind::tcp : Kind::ucx, "as MPI_BRIDGE_NETWORK says"};
+    }
+    if (!several_hosts) return {Kind::ucx, "all ranks are on this host"};
+    if (names_only_tcp(ucx.transports)) return {Kind::tcp, "UCX_TLS allows nothing faster"};
+    if (!ucx.transports.empty() && ucx.transports != "all") {
+        return {Kind::ucx, "UCX_TLS names its transports"};
+    }
+    if (network.rdma_ports.empty()) return {Kind::tcp, "there is no active RDMA port"};
+    return {Kind::ucx, "there are RDMA ports"};
+}
+
+Outcome<TcpInterface> choose_tcp_interface(const Network& network, const UcxWishes& ucx,
+                                           bool several_hosts) {
+    if (!ucx.devices.empty() && ucx.devices != "all") {
+        for (const auto& name : items(ucx.devices)) {
+            if (const auto* interface = find(network, name); interface != nullptr) {
+                return TcpInterface{in_order(interface->addresses),
+                                    name + ", as UCX_NET_DEVICES says"};
+            }
+        }
+        return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                    "UCX_NET_DEVICES=\"" + ucx.devices +
+                        "\" names no network interface of this host that has an address; name "
+                        "one, or let UCX use other devices with MPI_BRIDGE_NETWORK=ucx");
+    }
+    const auto choice = choose_devices(network);
+    for (const auto& name : choice.devices) {
+        if (const auto* interface = find(network, name); interface != nullptr) {
+            return TcpInterface{in_order(interface->addresses),
+                                name + ": " + choice.reason + "; UCX_NET_DEVICES overrides"};
+        }
+    }
+    for (const auto& interface : network.interfaces) {
+        if (several_hosts || !interface.loopback || interface.addresses.empty()) continue;
+        return TcpInterface{in_order(interface.addresses), interface.name + ": loopback"};
+    }
+    return fail(MPIB_ERROR_INTERNAL, choice.reason +
+                                         "; name the interface that leads to the other hosts in "
+                                         "UCX_NET_DEVICES");
+}
+
+std::string network_in_use(std::string_view wish) {
+    const auto network = network_of_this_host();
+    const auto ucx = ucx_wishes();
+    const auto choice = choose_network(wish, network, ucx, true);
+    if (choice.kind == NetworkChoice::Kind::ucx) {
+        return "ucx (" + choice.reason + "), " + ucx_network_in_use();
+    }
+    auto interface = choose_tcp_interface(network, ucx, true);
+    return "tcp (" + choice.reason + "), " + (interface ? interface->text : interface.error().text);
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/open_transport.hpp"
+
+#include <utility>
+
+#include "core/log.hpp"
+#include "transport/network_choice.hpp"
+#include "transport/tcp_transport.hpp"
+#include "transport/ucx_transport.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// What an address begins with.
+constexpr std::byte ucx_mark{'u'};
+constexpr std::byte tcp_mark{'t'};
+
+const char* name_of(std::byte mark) {
+    return mark == tcp_mark ? "tcp" : "ucx";
+}
+
+using AddressOf = std::function<Outcome<std::vector<std::byte>>(int rank)>;
+
+AddressOf addresses_of_own_kind(const TransportWishes& wishes, std::byte mark) {
+    return [fetch = wishes.fetch, own = wishes.rank,
+            mark](int rank) -> Outcome<std::vector<std::byte>> {
+        auto address = fetch(rank);
+        if (!address) return address;
+        const std::byte theirs = address->empty() ? std::byte{} : address->front();
+        if (theirs != mark) {
+            return fail(MPIB_ERROR_BOOTSTRAP,
+                        "rank " + std::to_string(own) + " uses the network " + name_of(mark) +
+                            " but rank " + std::to_string(rank) + " uses " + name_of(theirs) +
+                            ", as their hosts or environments differ; set MPI_BRIDGE_NETWORK to "
+                            "tcp, or to ucx, for all ranks");
+        }
+        address->erase(address->begin());
+        return address;
+    };
+}
+
+template <typename Opened>
+Outcome<std::unique_ptr<Transport>> published(const TransportWishes& wishes, std::byte mark,
+                                              Outcome<std::unique_ptr<Opened>> opened) {
+    if (!opened) return pass_on(std::move(opened));
+    std::vector<std::byte> address{mark};
+    const auto own = (*opened)->address();
+    address.insert(address.end(), own.begin(), own.end());
+    if (auto done = wishes.publish(address); !done) return pass_on(std::move(done));
+    return std::unique_ptr<Transport>(std::move(*opened));
+}
+
+Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes, const Network& network,
+                                             const NetworkChoice& choice, bool several_hosts) {
+    auto interface = choose_tcp_interface(network, ucx_wishes(), several_hosts);
+    if (!interface) return pass_on(std::move(interface));
+    log(LogLevel::info, "network: " + interface->text + "; TCP of its own, because " +
+                            choice.reason + " (MPI_BRIDGE_NETWORK)");
+    TcpTransport::Options options;
+    options.rank = wishes.rank;
+    options.size = wishes.size;
+    options.local_size = wishes.local_size;
+    options.addresses = std::move(interface->addresses);
+    options.address_of = addresses_of_own_kind(wishes, tcp_mark);
+    return published(wishes, tcp_mark, TcpTransport::open(std::move(options)));
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<Transport>> open_transport(TransportWishes wishes) {
+    const bool several_hosts = wishes.local_size < wishes.size;
+    const auto network = network_of_this_host();
+    const auto choice = choose_network(wishes.network, network, ucx_wishes(), several_hosts);
+    if (choice.kind == NetworkChoice::Kind::tcp) {
+        return open_tcp(wishes, network, choice, several_hosts);
+    }
+    log(LogLevel::debug, "UCX moves messages, because " + choice.reason);
+    UcxTransport::Options options;
+    options.rank = wishes.rank;
+    options.size = wishes.size;
+    options.local_size = wishes.local_size;
+    options.address_of = addresses_of_own_kind(wishes, ucx_mark);
+    return published(wishes, ucx_mark, UcxTransport::open(std::move(options)));
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp_address.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <arpa/inet.h>
+#include <sys/random.h>
+
+namespace mpi_bridge {
+namespace {
+
+// So many connections may wait until this rank looks: a whole job may call at once.
+constexpr int backlog = 4096;
+
+sockaddr_in& v4(sockaddr_storage& storage) {
+    return reinterpret_cast<sockaddr_in&>(storage);
+}
+sockaddr_in6& v6(sockaddr_storage& storage) {
+    return reinterpret_cast<sockaddr_in6&>(storage);
+}
+
+tl::unexpected<Failure> system_failure(const std::string& what) {
+    return fail(MPIB_ERROR_INTERNAL, what + ": " + std::system_category().message(errno));
+}
+
+void append(std::vector<std::byte>& bytes, const void* from, std::size_t count) {
+    const auto* begin = static_cast<const std::byte*>(from);
+    bytes.insert(bytes.end(), begin, begin + count);
+}
+
+}  // namespace
+
+Outcome<TcpEndpoint> TcpEndpoint::parse(const std::string& address) {
+    TcpEndpoint endpoint;
+    if (inet_pton(AF_INET, address.c_str(), &v4(endpoint.storage).sin_addr) == 1) {
+        endpoint.storage.ss_family = AF_INET;
+    } else if (inet_pton(AF_INET6, address.c_str(), &v6(endpoint.storage).sin6_addr) == 1) {
+        endpoint.storage.ss_family = AF_INET6;
+    } else {
+        return fail(MPIB_ERROR_INTERNAL, "\"" + address + "\" is no IPv4 or IPv6 address");
+    }
+    return endpoint;
+}
+
+std::string TcpEndpoint::text() const {
+    sockaddr_storage copy = storage;
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (copy.ss_family == AF_INET) {
+        inet_ntop(AF_INET, &v4(copy).sin_addr, text.data(), text.size());
+        return std::string(text.data()) + ":" + std::to_string(ntohs(v4(copy).sin_port));
+    }
+    inet_ntop(AF_INET6, &v6(copy).sin6_addr, text.data(), text.size());
+    return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(v6(copy).sin6_port));
+}
+
+// The secret, then for each endpoint its length and its socket address as the system has it.
+std::vector<std::byte> TcpAddress::bytes() const {
+    std::vector<std::byte> bytes;
+    append(bytes, secret.data(), secret.size());
+    for (const auto& endpoint : endpoints) {
+        bytes.push_back(static_cast<std::byte>(endpoint.length()));
+        append(bytes, &endpoint.storage, endpoint.length());
+    }
+    return bytes;
+}
+
+Outcome<TcpAddress> TcpAddress::parse(std::span<const std::byte> bytes) {
+    const auto refuse = [] {
+        return fail(MPIB_ERROR_BOOTSTRAP,
+                    "a rank published an address of another form; do all "
+                    "ranks use the same version of mpi_bridge?");
+    };
+    TcpAddress address;
+    if (bytes.size() < address.secret.size()) return refuse();
+    std::memcpy(address.secret.data(), bytes.data(), address.secret.size());
+    bytes = bytes.subspan(address.secret.size());
+    while (!bytes.empty()) {
+        TcpEndpoint endpoint;
+        const auto length = static_cast<std::size_t>(bytes.front());
+        bytes = bytes.subspan(1);
+        if (length > sizeof endpoint.storage || length > bytes.size()) return refuse();
+        std::memcpy(&endpoint.storage, bytes.data(), length);
+        bytes = bytes.subspan(length);
+        const auto family = endpoint.storage.ss_family;
+        if ((family != AF_INET && family != AF_INET6) || endpoint.length() != length) {
+            return refuse();
+        }
+        address.endpoints.push_back(endpoint);
+    }
+    if (address.endpoints.empty()) return refuse();
+    return address;
+}
+
+Outcome<TcpSecret> make_tcp_secret() {
+    TcpSecret secret{};
+    if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
+        return system_failure("getrandom");
+    }
+    return secret;
+}
+
+Outcome<Descriptor> listen_at(TcpEndpoint& endpoint) {
+    const int family = endpoint.storage.ss_family;
+    Descriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket) return system_failure("socket");
+    if (::bind(socket.number(), endpoint.generic(), endpoint.length()) != 0 ||
+        ::listen(socket.number(), backlog) != 0) {
+        return system_failure("listening at " + endpoint.text());
+    }
+    socklen_t length = sizeof endpoint.storage;
+    auto* address = reinterpret_cast<sockaddr*>(&endpoint.storage);
+    if (getsockname(socket.number(), address, &length) != 0) return system_failure("getsockname");
+    return socket;
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "core/failure.hpp"
+#include "transport/descriptor.hpp"
+
+namespace mpi_bridge {
+
+// An address and a port, of IPv4 or IPv6.
+struct TcpEndpoint {
+    sockaddr_storage storage{};
+
+    // An address in numbers, with port 0.
+    [[nodiscard]] static Outcome<TcpEndpoint> parse(const std::string& address);
+
+    [[nodiscard]] socklen_t length() const {
+        return storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    }
+    [[nodiscard]] const sockaddr* generic() const {
+        return reinterpret_cast<const sockaddr*>(&storage);
+    }
+    [[nodiscard]] std::string text() const;
+};
+
+// Known only to those who may ask the launcher for a rank's address: whoever connects shows that of
+// the rank it calls.
+using TcpSecret = std::array<std::byte, 16>;
+
+// What a rank publishes: where it listens.
+struct TcpAddress {
+    TcpSecret secret{};
+    std::vector<TcpEndpoint> endpoints;  // the better one first
+
+    [[nodiscard]] std::vector<std::byte> bytes() const;
+    [[nodiscard]] static Outcome<TcpAddress> parse(std::span<const std::byte> bytes);
+};
+
+[[nodiscard]] Outcome<TcpSecret> make_tcp_secret();
+
+// Listens on a free port of that address, which is entered into it. Never blocks.
+[[nodiscard]] Outcome<Descriptor> listen_at(TcpEndpoint& endpoint);
+
+}  // namespace mpi_bridge

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp_peer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace mpi_bridge {
+namespace {
+
+// Looks must stay short, since what came in is to be worked on while more is coming.
+constexpr std::size_t most_read_per_look = 1024UL * 1024;
+// Below what the kernel takes in one call, so that less than asked for means an empty socket.
+constexpr std::size_t longest_piece = std::size_t{1} << 30;
+constexpr std::size_t most_pieces = 16;
+
+// Pieces of memory for one call of the kernel.
+class Pieces {
+  public:
+    // Leaves out the first `skip` bytes, and takes them off `skip`.
+    void add(const void* memory, std::size_t bytes, std::size_t& skip) {
+        const std::size_t skipped = std::min(skip, bytes);
+        skip -= skipped;
+        const std::size_t length = std::min(bytes - skipped, longest_piece);
+        if (length == 0) return;
+        // The struct serves both directions and so has no const.
+        auto* begin = static_cast<std::byte*>(const_cast<void*>(memory)) + skipped;
+        pieces_[count_++] = {begin, length};
+        bytes_ += length;
+    }
+    [[nodiscard]] bool full() const { return count_ + 2 > most_pieces || bytes_ >= longest_piece; }
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
+    [[nodiscard]] msghdr message() {
+        msghdr message{};
+        message.msg_iov = pieces_.data();
+        message.msg_iovlen = count_;
+        return message;
+    }
+
+  private:
+    std::array<iovec, most_pieces> pieces_;
+    std::size_t count_ = 0;
+    std::size_t bytes_ = 0;
+};
+
+bool try_again(int error) {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+}  // namespace
+
+void TcpPeer::send(TcpOperation& send, Tag tag, std::span<const std::byte> data) {
+    participation_.note(tag);
+    const bool first = outgoing_.empty();
+    outgoing_.push_back(
+        {{send.key, Tag::low(tag.agreement, Tag::agreement_bits), data.size()}, data, &send});
+    if (first) write();
+}
+
+void TcpPeer::say_goodbye() {
+    outgoing_.push_back({{TcpHeader::goodbye, 0, 0}, {}, nullptr});
+    write();
+}
+
+bool TcpPeer::write() {
+    bool moved = false;
+    while (connected() && !outgoing_.empty()) {
+        Pieces pieces;
+        std::size_t skip = sent_of_first_;
+        for (auto next = outgoing_.begin(); next != outgoing_.end() && !pieces.full(); ++next) {
+            pieces.add(&next->header, sizeof next->header, skip);
+            pieces.add(next->data.data(), next->data.size(), skip);
+            // The rest of a piece that was cut must go first.
+            if (next->data.size() > longest_piece) break;
+        }
+        const msghdr message = pieces.message();
+        const auto count = sendmsg(socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count < 0) {
+            if (errno == EINTR) continue;
+            // What the other side sent before it went is still to be read, which tells the end.
+            if (!try_again(errno)) readable_ = true;
+            break;
+        }
+        moved = true;
+        sent(static_cast<std::size_t>(count));
+        if (static_cast<std::size_t>(count) < pieces.bytes()) break;
+    }
+    return moved;
+}
+
+void TcpPeer::sent(std::size_t bytes) {
+    sent_of_first_ += bytes;
+    while (!outgoing_.empty()) {
+        const Outgoing& first = outgoing_.front();
+        const std::size_t whole = sizeof first.header + first.data.size();
+        if (sent_of_first_ < whole) break;
+        sent_of_first_ -= whole;
+        if (first.operation != nullptr) first.operation->done = true;
+        outgoing_.pop_front();
+    }
+}
+
+bool TcpPeer::read() {
+    bool moved = false;
+    std::size_t total = 0;
+    while (connected() && total < most_read_per_look) {
+        const auto landing = inbox_.landing();
+        Pieces pieces;
+        std::size_t none = 0;
+        pieces.add(landing.data(), landing.size(), none);
+        // Not behind a landing that was cut.
+        if (landing.size() <= longest_piece) {
+            pieces.add(staging_.data() + staged_end_, staging_.size() - staged_end_, none);
+        }
+        msghdr message = pieces.message();
+        const auto count = recvmsg(socket(), &message, MSG_DONTWAIT);
+        if (count <= 0) {
+            if (count < 0 && errno == EINTR) continue;
+            readable_ = false;
+            if (count < 0 && try_again(errno)) break;
+            end_of_stream(count == 0 ? 0 : errno);
+            return true;
+        }
+        moved = true;
+        const auto bytes = static_cast<std::size_t>(count);
+        total += bytes;
+        const std::size_t landed = std::min({bytes, landing.size(), longest_piece});
+        if (landed != 0) inbox_.landed(landed);
+        staged_end_ += bytes - landed;
+        parse();
+        readable_ = bytes == pieces.bytes();
+        if (!readable_) break;
+    }
+    return moved;
+}
+
+std::size_t TcpPeer::take_staged(std::span<std::byte> target) {
+    const std::size_t bytes = std::min(target.size(), staged_end_ - staged_begin_);
+    if (bytes != 0) std::memcpy(target.data(), staging_.data() + staged_begin_, bytes);
+    staged_begin_ += bytes;
+    return bytes;
+}
+
+void TcpPeer::parse() {
+    while (staged_begin_ != staged_end_) {
+        if (!inbox_.complete()) {
+            inbox_.landed(take_staged(inbox_.landing()));
+            continue;
+        }
+        if (staged_end_ - staged_begin_ < sizeof(TcpHeader)) break;
+        TcpHeader header;
+        (void)take_staged(std::as_writable_bytes(std::span(&header, 1)));
+        if (header.key == TcpHeader::goodbye) {
+            presence_ = Presence::left;
+            end_ = "it has left";
+        } else {
+            inbox_.begin(header);
+        }
+    }
+    // At most a part of a header is left.
+    std::memmove(staging_.data(), staging_.data() + staged_begin_, staged_end_ - staged_begin_);
+    staged_end_ -= staged_begin_;
+    staged_begin_ = 0;
+}
+
+void TcpPeer::end_of_stream(int error) {
+    const auto why = error == 0 ? std::string("the other side closed it without goodbye")
+                                : std::system_category().message(error);
+    lose("the connection broke: " + why);
+}
+
+void TcpPeer::lose(std::string why) {
+    if (presence_ == Presence::there) {
+        presence_ = Presence::lost;
+        end_ = std::move(why);
+    }
+    socket_ = Descriptor();
+}
+
+void TcpPeer::abandon() {
+    if (connected()) {
+        // Closing sends a reset.
+        const linger at_once{1, 0};
+        (void)setsockopt(socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    }
+    socket_ = Descriptor();
+    inbox_.clear();
+    outgoing_.clear();
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp_traffic.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+namespace mpi_bridge {
+namespace {
+
+using Presence = TcpPeer::Presence;
+
+// A look tries the sockets of the peers that are wanted; the system is asked about all others only
+// at some looks, and before blocking.
+constexpr unsigned looks_per_sweep = 16;
+// With more peers than this, asking the system about all is cheaper than to try each.
+constexpr std::size_t most_tried = 8;
+constexpr std::chrono::microseconds pause_in_close{50};
+
+}  // namespace
+
+TcpTraffic::TcpTraffic(TcpTransport::Options options)
+    : options_(std::move(options)), meeting_(options_.rank, options_.size, meeting_events()) {}
+
+TcpMeeting::Events TcpTraffic::meeting_events() {
+    TcpMeeting::Events events;
+    events.met = [this](int rank, Descriptor socket) { met(rank, std::move(socket)); };
+    events.missed = [this](int rank, std::string why) { missed(rank, std::move(why)); };
+    events.watch = [this](int socket) { events_.watch(socket, TcpEvents::meeting, true); };
+    events.address_of = options_.address_of;
+    return events;
+}
+
+Done TcpTraffic::start(int interrupt_descriptor) {
+    peers_.resize(static_cast<std::size_t>(options_.size));
+    if (auto opened = events_.open(); !opened) return opened;
+    events_.watch_level(interrupt_descriptor, TcpEvents::interrupt);
+    return meeting_.listen(options_.addresses);
+}
+
+TcpTraffic::Peer& TcpTraffic::make_peer(int rank) {
+    auto& place = peers_[static_cast<std::size_t>(rank)];
+    place = std::make_unique<Peer>();
+    place->rank = rank;
+    return *place;
+}
+
+Outcome<TcpPeer*> TcpTraffic::talk_to(int rank) {
+    if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
+    auto& place = peers_[static_cast<std::size_t>(rank)];
+    if (place == nullptr) {
+        make_peer(rank);
+        if (auto called = meeting_.call(rank); !called) {
+            place.reset();
+            return pass_on(std::move(called));
+        }
+    }
+    return &place->stream;
+}
+
+void TcpTraffic::met(int rank, Descriptor socket) {
+    auto& place = peers_[static_cast<std::size_t>(rank)];
+    Peer& peer = place == nullptr ? make_peer(rank) : *place;
+    if (const int bytes = options_.send_buffer_bytes; bytes != 0) {
+        (void)setsockopt(socket.number(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    }
+    events_.watch(socket.number(), rank, false);
+    peer.stream.connect(std::move(socket));
+    // Whoever calls has something to say.
+    peer.stream.set_readable();
+    activate(peer);
+}
+
+void TcpTraffic::missed(int rank, std::string why) {
+    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    peer.stream.lose(std::move(why));
+    lost_.push_back(rank);
+}
+
+bool TcpTraffic::wants_to_read(const Peer& peer) const {
+    const auto& stream = peer.stream;
+    if (stream.inbox().expects()) return true;
+    // Whatever is not read stays on the sender's side once the socket's buffers are full. That must
+    // not hold up what somebody here waits for, behind it.
+    return stream.readable() &&
+           (stream.inbox().kept_bytes() < options_.most_kept_bytes || wanting_everything_ != 0);
+}
+
+void TcpTraffic::activate(Peer& peer) {
+    if (peer.active) return;
+    peer.active = true;
+    active_.push_back(peer.rank);
+}
+
+void TcpTraffic::sweep() {
+    sweep_is_due_ = false;
+    bool meeting = false;
+    events_.take([&](int who) {
+        if (who == TcpEvents::meeting) meeting = true;
+        if (who < 0) return;
+        Peer& peer = *peers_[static_cast<std::size_t>(who)];
+        peer.stream.set_readable();
+        activate(peer);
+    });
+    if (meeting) meeting_.step();
+}
+
+bool TcpTraffic::move() {
+    if (closed_) return false;
+    const bool many = active_.size() > most_tried;
+    if (sweep_is_due_ || many || ++looks_ % looks_per_sweep == 0) sweep();
+    bool moved = false;
+    for (std::size_t index = 0; index < active_.size();) {
+        Peer& peer = *peers_[static_cast<std::size_t>(active_[index])];
+        moved = move(peer, !many) || moved;
+        if (peer.stream.connected() && (peer.stream.sends() || wants_to_read(peer))) {
+            ++index;
+            continue;
+        }
+        peer.active = false;
+        active_[index] = active_.back();
+        active_.pop_back();
+    }
+    return moved;
+}
+
+bool TcpTraffic::move(Peer& peer, bool try_socket) {
+    TcpPeer& stream = peer.stream;
+    const bool was_there = stream.connected();
+    bool moved = false;
+    if (stream.sends()) moved = stream.write();
+    if (stream.sends() && stream.connected() && !peer.awaits_room) {
+        peer.awaits_room = true;
+        events_.watch(stream.socket(), peer.rank, true);
+    }
+    if (wants_to_read(peer) && (try_socket || stream.readable())) moved = stream.read() || moved;
+    if (was_there && !stream.connected() && stream.presence() == Presence::lost) {
+        lost_.push_back(peer.rank);
+    }
+    return moved;
+}
+
+// Everything that happens from now on is an event, or was one that nobody has taken.
+bool TcpTraffic::arm() {
+    for (const int rank : active_) {
+        Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+        if (!peer.awaits_room || peer.stream.sends()) continue;
+        peer.awaits_room = false;
+        events_.watch(peer.stream.socket(), rank, false);
+    }
+    sweep_is_due_ = true;
+    return std::none_of(active_.begin(), active_.end(), [this](int rank) {
+        const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+        return peer.stream.readable() && wants_to_read(peer);
+    });
+}
+
+bool TcpTraffic::keeps_message_of(std::uint32_t call) const {
+    return std::any_of(peers_.begin(), peers_.end(), [call](const auto& peer) {
+        return peer != nullptr && peer->stream.inbox().keeps(call);
+    });
+}
+
+void TcpTraffic::want_everything() {
+    ++wanting_everything_;
+    for (const auto& peer : peers_) {
+        if (peer != nullptr && peer->stream.readable()) activate(*peer);
+    }
+}
+
+void TcpTraffic::abandon() {
+    closed_ = true;
+    meeting_.abandon();
+    for (const auto& peer : peers_) {
+        if (peer != nullptr) peer->stream.abandon();
+    }
+    active_.clear();
+}
+
+template <typename Condition>
+void TcpTraffic::look_until(const std::function<bool()>& look, const Condition& condition,
+                            Deadline deadline) {
+    while (!std::all_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+        return peer == nullptr || peer->stream.presence() != Presence::there ||
+               condition(peer->stream);
+    })) {
+        sweep_is_due_ = true;
+        if (look()) continue;
+        if (deadline.passed()) return;
+        std::this_thread::sleep_for(pause_in_close);
+    }
+}
+
+void TcpTraffic::close(const std::function<bool()>& look, Deadline deadline) {
+    const auto all_sent = [](const TcpPeer& peer) { return !peer.sends(); };
+    look_until(look, all_sent, deadline);
+    for (const auto& peer : peers_) {
+        if (peer == nullptr || !peer->stream.connected()) continue;
+        peer->stream.say_goodbye();
+        activate(*peer);
+    }
+    look_until(
+        look, [&](const TcpPeer& peer) { return !peer.connected() || all_sent(peer); }, deadline);
+    // Closing a socket that holds something unread drops what it still has to send.
+    const auto delivered = [](const TcpPeer& peer) {
+        int unread = 0;
+        int unacknowledged = 0;
+        if (!peer.connected()) return true;
+        (void)ioctl(peer.socket(), SIOCINQ, &unread);
+        (void)ioctl(peer.socket(), SIOCOUTQ, &unacknowledged);
+        return unread == 0 || unacknowledged == 0;
+    };
+    look_until(look, delivered, deadline);
+    closed_ = true;
+    meeting_.abandon();
+    active_.clear();
+    peers_.clear();
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp_transport.hpp"
+
+#include <atomic>
+#include <deque>
+#include <utility>
+
+#include "transport/patience.hpp"
+#include "transport/tcp_traffic.hpp"
+#include "transport/watch.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+class TcpTransportImplementation final : public TcpTransport {
+  public:
+    explicit TcpTransportImplementation(Options options)
+        : options_(std::move(options)),
+          traffic_(options_),
+          watch_({[this] { return traffic_.move(); }, [this] { return traffic_.arm(); }, -1,
+                  [this](int milliseconds) { traffic_.await_event(milliseconds); }},
+                 ranks_exceed_processors(options_.local_size)) {}
+
+    [[nodiscard]] Done start() { return traffic_.start(watch_.interrupt_descriptor()); }
+
+    [[nodiscard]] int rank() const override { return options_.rank; }
+    [[nodiscard]] int size() const override { return options_.size; }
+    [[nodiscard]] std::vector<std::byte> address() const override {
+        return traffic_.address().bytes();
+    }
+
+    [[nodiscard]] Outcome<Request> post_send(int to, Tag tag,
+                                             std::span<const std::byte> data) override;
+    [[nodiscard]] Outcome<Request> post_receive(int from, Tag tag,
+                                                std::span<std::byte> data) override;
+    bool progress() override;
+    [[nodiscard]] Done wait(Request request, Deadline deadline) override;
+    [[nodiscard]] Outcome<Arrival> await_message(std::uint32_t channel, std::uint32_t sequence,
+                                                 const std::function<bool()>& stop,
+                                                 Deadline deadline) override;
+    void wake() override;
+    void abandon() override;
+    void close(Deadline deadline) override;
+
+  private:
+    [[nodiscard]] Request new_operation(int peer, Tag tag, bool receives);
+    void end_operations();
+    [[nodiscard]] Done check_alive(const TcpOperation& operation) const;
+    [[nodiscard]] Done result(const TcpOperation& operation) const;
+
+    Options options_;
+    TcpTraffic traffic_;
+    bool closed_ = false;
+    // A deque, because an operation must keep its place while others are added.
+    std::deque<TcpOperation> operations_;
+    std::vector<Request> unused_;
+    std::atomic<int> awaiting_{0};  // threads in await_message()
+    std::atomic<unsigned> wakes_{0};
+    Watch watch_;  // its mutex guards all of the above
+};
+
+Request TcpTransportImplementation::new_operation(int peer, Tag tag, bool receives) {
+    Request id = 0;
+    if (unused_.empty()) {
+        id = static_cast<Request>(operations_.size());
+        operations_.emplace_back();
+    } else {
+        id = unused_.back();
+        unused_.pop_back();
+    }
+    TcpOperation& operation = operations_[id];
+    operation = TcpOperation{};
+    operation.posted = true;
+    operation.receives = receives;
+    operation.peer = peer;
+    operation.tag = tag;
+    operation.key = TcpKey::of(tag);
+    return id;
+}
+
+Outcome<Request> TcpTransportImplementation::post_send(int to, Tag tag,
+                                                       std::span<const std::byte> data) {
+    const std::lock_guard lock(watch_.mutex());
+    auto peer = traffic_.talk_to(to);
+    if (!peer) return pass_on(std::move(peer));
+    const Request id = new_operation(to, tag, false);
+    (*peer)->send(operations_[id], tag, data);
+    if ((*peer)->sends()) traffic_.activate(to);
+    return id;
+}
+
+Outcome<Request> TcpTransportImplementation::post_receive(int from, Tag tag,
+                                                          std::span<std::byte> data) {
+    const std::lock_guard lock(watch_.mutex());
+    auto peer = traffic_.talk_to(from);
+    if (!peer) return pass_on(std::move(peer));
+    const Request id = new_operation(from, tag, true);
+    TcpOperation& operation = operations_[id];
+    operation.memory = data.data();
+    operation.bytes = data.size();
+    (*peer)->inbox().expect(operation);
+    if (!operation.done) traffic_.activate(from);
+    return id;
+}
+
+Done TcpTransportImplementation::check_alive(const TcpOperation& operation) const {
+    const auto gone = [this](int rank) {
+        return fail(MPIB_ERROR_PEER_LOST,
+                    "rank " + std::to_string(rank) + " (" + traffic_.peer(rank).end() + ")");
+    };
+    const auto& peer = traffic_.peer(operation.peer);
+    if (peer.presence() != TcpPeer::Presence::there && !peer.readable()) {
+        return gone(operation.peer);
+    }
+    // Others may wait for what a lost rank was to pass on of this call.
+    for (const int rank : traffic_.lost()) {
+        if (traffic_.peer(rank).participation().in_call_of(operation.tag)) return gone(rank);
+    }
+    return {};
+}
+
+Done TcpTransportImplementation::result(const TcpOperation& operation) const {
+    if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport was closed meanwhile");
+    if (!operation.receives) return {};
+    if (operation.received.agreement != Tag::low(operation.tag.agreement, Tag::agreement_bits)) {
+        return fail(MPIB_ERROR_MISMATCH,
+                    "it called another collective, or this one with other arguments");
+    }
+    if (operation.received.bytes != operation.bytes) {
+        return fail(MPIB_ERROR_MISMATCH, "it sent " + std::to_string(operation.received.bytes) +
+                                             " bytes where " + std::to_string(operation.bytes) +
+                                             " were expected");
+    }
+    return {};
+}
+
+Done TcpTransportImplementation::wait(Request request, Deadline deadline) {
+    std::unique_lock lock(watch_.mutex());
+    TcpOperation& operation = operations_[request];
+    Done alive;
+    if (!operation.done) {
+        const auto happened = [&] {
+            if (operation.done) return true;
+            alive = check_alive(operation);
+            return !alive;
+        };
+        if (!watch_.wait(lock, happened, deadline)) {
+            return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
+        }
+    }
+    if (!alive) return alive;
+    Done outcome = result(operation);
+    operation.posted = false;
+    unused_.push_back(request);
+    return outcome;
+}
+
+Outcome<Transport::Arrival> TcpTransportImplementation::await_message(
+    std::uint32_t channel, std::uint32_t sequence, const std::function<bool()>& stop,
+    Deadline deadline) {
+    const std::uint32_t call = TcpKey::call(TcpKey::of({channel, sequence, 0, 0}));
+    ++awaiting_;
+    if (stop()) {
+        --awaiting_;
+        return Arrival::stopped;
+    }
+    std::unique_lock lock(watch_.mutex());
+    traffic_.want_everything();
+    Arrival arrival = Arrival::late;
+    unsigned seen = wakes_ - 1;  // asks once more: a wake() may have come before the lock
+    const auto happened = [&] {
+        if (closed_) return true;
+        if (traffic_.keeps_message_of(call)) {
+            arrival = Arrival::message;
+        } else if (const unsigned now = wakes_; now != seen) {
+            seen = now;
+            if (stop()) arrival = Arrival::stopped;
+        }
+        return arrival != Arrival::late;
+    };
+    (void)watch_.wait(lock, happened, deadline);
+    traffic_.want_no_more();
+    --awaiting_;
+    if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
+    return arrival;
+}
+
+void TcpTransportImplementation::wake() {
+    ++wakes_;
+    if (awaiting_ != 0) watch_.rouse_all();
+}
+
+bool TcpTransportImplementation::progress() {
+    const std::lock_guard lock(watch_.mutex());
+    return !closed_ && watch_.look();
+}
+
+void TcpTransportImplementation::abandon() {
+    {
+        const std::lock_guard lock(watch_.mutex());
+        if (closed_) return;
+        traffic_.abandon();
+        end_operations();
+    }
+    watch_.rouse_all();
+}
+
+void TcpTransportImplementation::close(Deadline deadline) {
+    {
+        const std::lock_guard lock(watch_.mutex());
+        if (closed_) return;
+        traffic_.close([this] { return watch_.look(); }, deadline);
+        end_operations();
+    }
+    watch_.rouse_all();
+}
+
+void TcpTransportImplementation::end_operations() {
+    closed_ = true;
+    for (TcpOperation& operation : operations_)
+        operation.done = true;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<TcpTransport>> TcpTransport::open(Options options) {
+    auto transport = std::make_unique<TcpTransportImplementation>(std::move(options));
+    if (auto started = transport->start(); !started) return pass_on(std::move(started));
+    return transport;
+}
+
+}  // namespace mpi_bridge
