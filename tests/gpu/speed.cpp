@@ -12,18 +12,12 @@
 #include "gpu/bucket.hpp"
 #include "gpu/nccl_communicator.hpp"
 #include "gpu/nccl_library.hpp"
+#include "timing.hpp"
 
 namespace {
 
 using namespace mpi_bridge;
 using namespace mpi_bridge_test;
-
-constexpr int warm_ups = 5;
-
-double median(std::vector<double> times) {
-    std::ranges::sort(times);
-    return times[times.size() / 2];
-}
 
 // Seconds on the device from before to after `work`, which is put into the queue `repeats` times in
 // a row, so that the launches' latency hides behind the work.
@@ -50,25 +44,6 @@ double device_seconds(CudaDevice& device, CudaQueue& queue, int repeats,
     cuda.event_destroy(begin);
     cuda.event_destroy(end);
     return median(times);
-}
-
-// Seconds as the host sees them, from the call to the known end.
-double host_seconds(int rounds, const std::function<void()>& work) {
-    std::vector<double> times;
-    for (int round = 0; round < warm_ups + rounds; ++round) {
-        const auto begin = Clock::now();
-        work();
-        const Seconds passed = Clock::now() - begin;
-        if (round >= warm_ups) times.push_back(passed.count());
-    }
-    return median(times);
-}
-
-void row(const std::string& what, const std::string& size, double ours, double beside,
-         const std::string& unit, const std::string& judgement) {
-    fmt::print("| {} | {} | {:.4g} {} | {:.4g} {} | {} |\n", what, size, ours, unit, beside, unit,
-               judgement);
-    std::fflush(stdout);
 }
 
 // Sizes as a network has them: many small tensors, few large ones; `total` bytes together.

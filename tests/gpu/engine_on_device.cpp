@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine on device memory, as a framework uses it: one rank over NCCL, ranks that share the
+// GPU, and a rank without one. The ranks are threads of this process.
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "device_fixture.hpp"
+#include "gpu/nccl_library.hpp"
+#include "tests/unit/mpi_bridge/engine/ranks.hpp"
+
+namespace {
+
+using namespace mpi_bridge;
+using namespace mpi_bridge_test;
+
+// A vector of floats on the device, or, for a rank without one, on the host.
+class Tensor {
+  public:
+    Tensor(std::string name, CudaQueue* queue, std::vector<float> values)
+        : name_(std::move(name)), queue_(queue), values_(std::move(values)), recv_(values_.size()) {
+        shape_ = static_cast<std::int64_t>(values_.size());
+        if (queue != nullptr) {
+            on_device_.emplace(*queue, bytes_of(values_));
+            result_.emplace(*queue, std::vector<std::byte>(values_.size() * sizeof(float)));
+        }
+    }
+
+    const mpib_operation& operation(mpib_kind kind, bool with_recv = true) {
+        made_ = {};
+        made_.struct_bytes = sizeof made_;
+        made_.kind = kind;
+        made_.name = name_.c_str();
+        made_.datatype = MPIB_FLOAT32;
+        made_.op = MPIB_SUM;
+        made_.shape = &shape_;
+        made_.dimensions = 1;
+        made_.flags = MPIB_DEVICE;
+        made_.send = queue_ != nullptr ? static_cast<void*>(on_device_->at()) : values_.data();
+        if (with_recv)
+            made_.recv = queue_ != nullptr ? static_cast<void*>(result_->at()) : recv_.data();
+        if (queue_ != nullptr) made_.stream = queue_->stream().handle;
+        return made_;
+    }
+    [[nodiscard]] std::vector<float> result() const {
+        return queue_ != nullptr ? values_of<float>(result_->content()) : recv_;
+    }
+
+  private:
+    std::string name_;
+    CudaQueue* queue_;
+    std::vector<float> values_;
+    std::vector<float> recv_;
+    std::int64_t shape_ = 0;
+    std::optional<DeviceBytes> on_device_;
+    std::optional<DeviceBytes> result_;
+    mpib_operation made_{};
+};
+
+std::vector<float> filled(std::size_t count, float value) {
+    return std::vector<float>(count, value);
+}
+
+std::vector<float> copied(CudaQueue* queue, const mpib_result& result) {
+    std::vector<float> values(result.bytes / sizeof(float));
+    if (queue == nullptr) {
+        std::memcpy(values.data(), result.data, result.bytes);
+        return values;
+    }
+    // On the operation's stream, as the contract asks.
+    const DeviceBytes copy(*queue, result.bytes);
+    must(queue->copy(copy.at(), result.data, result.bytes));
+    return values_of<float>(copy.content());
+}
+
+// Some steps of a training loop; `present`: how many ranks' ones are summed.
+void take_steps(Ranks::Rank& rank, CudaQueue* queue, float present) {
+    for (int step = 0; step < 8; ++step) {
+        std::vector<std::unique_ptr<Tensor>> tensors;
+        std::vector<mpib_handle> handles;
+        for (const std::size_t count : {3UL, 700UL, 2000003UL, 1UL}) {
+            tensors.push_back(std::make_unique<Tensor>("gradient/" + std::to_string(handles.size()),
+                                                       queue, filled(count, 1)));
+            handles.push_back(submit(rank.engine(), tensors.back()->operation(MPIB_ALLREDUCE)));
+        }
+        for (std::size_t at = 0; at < handles.size(); ++at) {
+            const auto done = mpi_bridge_test::finish(rank.engine(), handles[at]);
+            ASSERT_TRUE(done) << done.error().text;
+            const auto result = tensors[at]->result();
+            ASSERT_EQ(result, filled(result.size(), present)) << "step " << step;
+        }
+    }
+}
+
+void gather(Ranks::Rank& rank, CudaQueue* queue, int size) {
+    for (int step = 0; step < 3; ++step) {
+        const auto own = static_cast<std::size_t>(1000 * (rank.rank() + 1));
+        Tensor tensor("gathered", queue, filled(own, static_cast<float>(rank.rank())));
+        const auto handle = submit(rank.engine(), tensor.operation(MPIB_ALLGATHER, false));
+        const auto done = rank.engine().wait(handle, 0);
+        ASSERT_TRUE(done) << done.error().text;
+        const auto values = copied(queue, must(rank.engine().result(handle)));
+        ASSERT_TRUE(rank.engine().release(handle));
+        std::vector<float> expected;
+        for (int from = 0; from < size; ++from)
+            expected.insert(expected.end(), static_cast<std::size_t>(1000 * (from + 1)),
+                            static_cast<float>(from));
+        ASSERT_EQ(values, expected);
+    }
+}
+
+// devices[r] is rank r's; -1: none.
+void as_ranks(const std::vector<int>& devices, DevicePath path,
+              const std::function<void(Ranks::Rank&, CudaQueue*)>& body) {
+    Wishes wishes;
+    wishes.settings.device_path = path;
+    Ranks ranks(static_cast<int>(devices.size()), wishes);
+    ranks.run([&](Ranks::Rank& rank) {
+        const int device = devices[static_cast<std::size_t>(rank.rank())];
+        std::unique_ptr<CudaQueue> queue;
+        if (device >= 0) queue = must(CudaQueue::open(*must(CudaDevice::get(device))));
+        body(rank, queue.get());
+        rank.engine().shutdown();
+    });
+    EXPECT_GT(ranks.at(0).counters().planned_buckets, 0U);
+}
+
+TEST(EngineOnDevice, OfOneRankGoesOverNccl) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    if (const auto nccl = nccl::library(); !nccl) GTEST_SKIP() << nccl.error().text;
+    as_ranks({0}, DevicePath::nccl, [](Ranks::Rank& rank, CudaQueue* queue) {
+        take_steps(rank, queue, 1);
+        gather(rank, queue, 1);
+        take_steps(rank, queue, 1);
+    });
+}
+
+TEST(EngineOnDevice, OfRanksThatShareAGpuGoesThroughHostMemory) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    as_ranks({0, 0, 0}, DevicePath::automatic, [](Ranks::Rank& rank, CudaQueue* queue) {
+        take_steps(rank, queue, 3);
+        gather(rank, queue, 3);
+        take_steps(rank, queue, 3);
+    });
+}
+
+TEST(EngineOnDevice, ServesARankWithoutAGpuBesideOthers) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    as_ranks({0, -1}, DevicePath::automatic, [](Ranks::Rank& rank, CudaQueue* queue) {
+        take_steps(rank, queue, 2);
+        gather(rank, queue, 2);
+    });
+}
+
+TEST(EngineOnDevice, LetsJoinedRanksTakePart) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    as_ranks({0, 0}, DevicePath::automatic, [](Ranks::Rank& rank, CudaQueue* queue) {
+        take_steps(rank, queue, 2);
+        if (rank.rank() == 1) take_steps(rank, queue, 1);
+        EXPECT_EQ(must(rank.engine().join()), 1);
+    });
+}
+
+TEST(EngineOnDevice, RefusesMemoryOfTheHostAfterMemoryOfADevice) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    Ranks ranks(1);
+    const auto queue = must(CudaQueue::open(*must(first_device())));
+    Tensor first("first", queue.get(), filled(4, 1));
+    const auto done = ranks.at(0).engine().call(first.operation(MPIB_ALLREDUCE));
+    ASSERT_TRUE(done) << done.error().text;
+    Tensor second("second", nullptr, filled(4, 1));
+    const auto refused = ranks.at(0).engine().submit(second.operation(MPIB_ALLREDUCE));
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().text.find("the tensor is in host memory"), std::string::npos)
+        << refused.error().text;
+}
+
+}  // namespace
