@@ -19,6 +19,7 @@ std::string place_name(int device) {
 Done control_allgather(Communicator& control, Seconds patience, std::span<const std::byte> own,
                        std::span<std::byte> all) {
     std::vector<Bytes> parts;
+    parts.reserve(static_cast<std::size_t>(control.group().size()));
     for (int member = 0; member < control.group().size(); ++member)
         parts.push_back(all.subspan(static_cast<std::size_t>(member) * own.size(), own.size()));
     const Bytes mine = parts[static_cast<std::size_t>(control.group().own)];
