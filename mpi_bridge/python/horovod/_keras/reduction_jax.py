@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import io_callback
+from jax.experimental.sparse import JAXSparse
 
 from .exchange import Exchange
 from .gradient_settings import GradientSettings
@@ -27,6 +28,7 @@ class GradientReduction:
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Return the reduced gradients. None stays None; it must be None on all ranks."""
+        gradients = dense(gradients)
         results = list(gradients)
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if not present or not self._settings.is_needed():
@@ -57,5 +59,8 @@ def _call(exchange: Exchange, tensors: Sequence[Any]) -> Sequence[Any]:
 
 
 def dense(gradients: Sequence[Any]) -> list[Any]:
-    """Return the gradients: on JAX all are dense."""
-    return list(gradients)
+    """Return the gradients with those that are sparse made dense, as a compiled step needs them."""
+    return [
+        gradient.todense() if isinstance(gradient, JAXSparse) else gradient
+        for gradient in gradients
+    ]

@@ -15,7 +15,6 @@ import horovod.keras as hvd
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
-BACKEND = keras.backend.backend()
 BATCH, STEPS = 4, 6
 
 random = np.random.default_rng(5)
@@ -118,6 +117,24 @@ def sgd_variables(model):
     optimizer = sgd()
     optimizer.build(model.trainable_variables)
     return optimizer.variables
+
+
+def check_sparse_gradients():
+    def embedding():
+        keras.utils.set_random_seed(2)
+        layer = keras.layers.Embedding(5, 2)
+        return keras.Sequential([keras.Input((), dtype="int32"), layer])
+
+    ids = np.arange(len(X)) % 5
+    for options in ({}, {"sparse_as_dense": True}):
+        model, expected = embedding(), embedding()
+        for one, chosen, batch_size, optimizer in (
+            (expected, slice(None), SIZE * BATCH, keras.optimizers.SGD(0.5)),
+            (model, MINE, BATCH, hvd.DistributedOptimizer(keras.optimizers.SGD(0.5), **options)),
+        ):
+            one.compile(optimizer=optimizer, loss="mse")
+            one.fit(ids[chosen], Y[chosen], batch_size=batch_size, shuffle=False, verbose=0)
+        compare(f"sparse {options}", model, expected)
 
 
 def check_some_layers_stay_local():
