@@ -193,10 +193,6 @@ def _require_capacity(kind: Kind, send: Buffer, recv: Buffer, is_same_length: bo
         raise InvalidArgumentError(f"{kind.name.lower()}: send and recv differ in type")
 
 
-def _members(process_set: int) -> int:
-    return native.functions().mpib_process_set_size(process_set)
-
-
 class Prepared:
     """An operation that is submitted again and again on the same buffers."""
 
@@ -215,6 +211,31 @@ class Prepared:
     def call(self) -> None:
         """Submit, wait and release in one native call; signals are looked at when it returns."""
         native.call("mpib_call", ctypes.byref(self._operation))
+
+
+def _set_send(
+    operation: OperationStruct,
+    kind: Kind,
+    send: Any,
+    shape: Sequence[int] | None,
+    stream: int | None,
+) -> Buffer:
+    source = buffer_of(send, allow_device=True)
+    lengths, datatype = _layout(kind, send, source, shape)
+    operation.send = source.address or None
+    operation.shape, operation.dimensions = _numbers(lengths), len(lengths)
+    operation.datatype = datatype
+    if source.on_device:
+        operation.flags |= _DEVICE
+        operation.stream = stream
+    return source
+
+
+def _set_splits(operation: OperationStruct, splits: Sequence[int]) -> None:
+    members = native.functions().mpib_process_set_size(operation.process_set)
+    if len(splits) != members:
+        raise InvalidArgumentError(f"{len(splits)} splits for a process set of {members} ranks")
+    operation.splits = _numbers(splits)
 
 
 def prepare(
@@ -256,29 +277,17 @@ def prepare(
     operation.prescale, operation.postscale = prescale, postscale
     if group is not None:
         operation.group, operation.group_size = group.encode(), group_size
-    kept: list[Any] = []
+    kept: list[Buffer] = []
     if send is not None:
-        source = buffer_of(send, allow_device=True)
-        lengths, datatype = _layout(kind, send, source, shape)
-        operation.send = source.address or None
-        operation.shape, operation.dimensions = _numbers(lengths), len(lengths)
-        operation.datatype = datatype
-        kept.append(source)
-        if source.on_device:
-            operation.flags |= _DEVICE
-            operation.stream = stream
+        kept.append(_set_send(operation, kind, send, shape, stream))
     if recv is not None:
         target = writable_buffer_of(recv, allow_device=True)
-        if send is not None:
-            _require_capacity(kind, source, target, kind in (Kind.ALLREDUCE, Kind.BROADCAST))
+        if kept:
+            _require_capacity(kind, kept[0], target, kind in (Kind.ALLREDUCE, Kind.BROADCAST))
         operation.recv = target.address or None
         kept.append(target)
     if splits is not None:
-        if len(splits) != _members(process_set):
-            raise InvalidArgumentError(
-                f"{len(splits)} splits for a process set of {_members(process_set)} ranks"
-            )
-        operation.splits = _numbers(splits)
+        _set_splits(operation, splits)
     return Prepared(operation, tuple(kept))
 
 

@@ -68,9 +68,13 @@ def allocate(nbytes: int) -> ctypes.Array:
     return array
 
 
-def keep_beyond(finalize: Callable[[], None]) -> None:
-    """Call mpib_finalize(), which unmaps all of this memory, and put what still lives back."""
-    saved = [(array, array.raw) for array in _living.values() if not array.is_private]
+def keep_beyond(finalize: Callable[[], None], with_content: bool = True) -> None:
+    """Call mpib_finalize(), which unmaps all of this memory, and put what still lives back.
+
+    Without content it is zeros, and nothing is copied: for the end of the process.
+    """
+    shared = [array for array in _living.values() if not array.is_private]
+    saved = [(array, array.raw if with_content else b"") for array in shared]
     finalize()
     protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     for array, content in saved:

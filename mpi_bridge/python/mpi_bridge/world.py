@@ -22,9 +22,18 @@ def init() -> None:
 
 def shutdown() -> None:
     """Leave the job step. Not a barrier; a second call does nothing. init() may follow."""
+    _leave(keep_content=True)
+
+
+def _leave(keep_content: bool) -> None:
     global _session
     _session += 1
-    memory.keep_beyond(lambda: native.call("mpib_finalize"))
+    memory.keep_beyond(lambda: native.call("mpib_finalize"), keep_content)
+
+
+def _leave_at_exit() -> None:
+    # Whatever is still mapped must stay so, because threads may run on; nobody looks at it.
+    _leave(keep_content=False)
 
 
 def session() -> int:
@@ -114,7 +123,7 @@ def _install_exit_hooks() -> None:
     if _exit_hooks_installed:
         return
     _exit_hooks_installed = True
-    atexit.register(shutdown)
+    atexit.register(_leave_at_exit)
     previous = sys.excepthook
 
     def end_step(
