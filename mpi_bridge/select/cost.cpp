@@ -28,7 +28,8 @@ Estimate recursive_multiplying(const Case& call, int radix) {
     Cost cost;
     const auto meet = [&](int members) {
         const double others = members - 1.0;
-        cost.messages += 1 + (others - 1) * Model::further_message;
+        cost.messages += 1;
+        cost.further += others - 1;
         cost.bytes += others * call.bytes;
         cost.reduced += others * call.bytes;
     };
@@ -59,7 +60,7 @@ Estimate ring(const Case& call, double steps, bool reduces) {
     const double reduction = reduces ? (call.ranks - 1) * segment : 0;
     Estimate estimate;
     estimate.steps = {steps, steps * segment, reduction};
-    estimate.link = {1 + steps * segments * Model::further_message, steps * chunk, segment};
+    estimate.link = {1, steps * chunk, segment, steps * segments};
     return estimate;
 }
 
@@ -111,8 +112,7 @@ std::vector<Estimate> estimates<BroadcastAlgorithm>(const Case& call) {
     return {in_steps(steps, steps * call.bytes, 0),
             in_steps(2 * steps, 2 * others_share(call) * call.bytes, 0),
             // The chain: the first segment goes all the way, the others follow close behind.
-            in_steps(hops + std::max(0.0, segments - 1) * Model::further_message,
-                     call.bytes + (hops - 1) * segment, 0)};
+            {{hops, call.bytes + (hops - 1) * segment, 0, std::max(0.0, segments - 1)}, {}}};
 }
 
 double least_allreduce_seconds(const Case& call, const Model& model) {

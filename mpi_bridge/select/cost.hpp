@@ -18,12 +18,14 @@ struct Case {
 
 // A chain of dependent work.
 struct Cost {
-    double messages = 0;  // a further message of the same step counts Model::further_message
+    double messages = 0;  // the first of each step
     double bytes = 0;     // moved
     double reduced = 0;   // bytes reduced, or copied, while nothing is moved
+    double further = 0;   // messages posted together with another one
 
     [[nodiscard]] double seconds(const Model& model) const {
-        return messages * model.alpha + bytes * model.beta + reduced * model.gamma;
+        return (messages + further * model.further) * model.alpha + bytes * model.beta +
+               reduced * model.gamma;
     }
 };
 

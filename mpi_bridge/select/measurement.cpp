@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <vector>
 
 #include "collectives/chunks.hpp"
 #include "collectives/collectives.hpp"
@@ -16,6 +17,7 @@ constexpr std::size_t long_message = 256UL * 1024;
 // No network is faster than this; keeps a model usable whatever a clock says.
 constexpr double least_latency = 50e-9;
 constexpr double least_per_byte = 1e-12;
+constexpr double least_further = 1.0 / 16;
 
 // The time of one exchange: the best of several batches, because everything that disturbs a
 // measurement makes it longer.
@@ -45,6 +47,40 @@ Outcome<double> time_exchanges(Conversation& talk, std::size_t bytes, Batches ba
     return best;
 }
 
+// How much longer a step takes for each message more, as a share of the time with one. Partners
+// are those of a step with up to three, as in recursive quadrupling.
+Outcome<double> time_further_messages(Conversation& talk, double alpha, std::uint32_t step) {
+    const int size = talk.size();
+    const int partners = std::min(3, size - 1);
+    if (partners < 2) return Model::further_message;
+    constexpr Batches batches{4, 8};
+    const Bytes memory = talk.scratch().take(2 * long_message);
+    double best = std::numeric_limits<double>::infinity();
+    for (int batch = 0; batch < batches.count; ++batch) {
+        const auto start = Clock::now();
+        for (int exchange = 0; exchange < batches.exchanges; ++exchange) {
+            std::vector<Conversation::Pending> pending;
+            for (int partner = 1; partner <= partners; ++partner) {
+                const auto place = static_cast<std::size_t>(partner) * short_message;
+                const int from = wrapped(talk.rank() - partner, size);
+                auto receive = talk.receive(from, step, memory.subspan(place, short_message));
+                if (!receive) return pass_on(std::move(receive));
+                pending.push_back(*receive);
+            }
+            for (int partner = 1; partner <= partners; ++partner) {
+                const int to = wrapped(talk.rank() - size + partner, size);
+                auto send = talk.send(to, step, memory.last(short_message));
+                if (!send) return pass_on(std::move(send));
+                pending.push_back(*send);
+            }
+            if (auto done = talk.wait_all(pending); !done) return pass_on(std::move(done));
+        }
+        const Seconds taken = Clock::now() - start;
+        best = std::min(best, taken.count() / batches.exchanges);
+    }
+    return std::clamp((best / alpha - 1) / (partners - 1), least_further, 1.0);
+}
+
 double time_reduction(Conversation& talk) {
     const Reduction& sum = *find_reduction(MPIB_FLOAT32, MPIB_SUM);
     const Bytes memory = talk.scratch().take(2 * long_message);
@@ -59,7 +95,7 @@ double time_reduction(Conversation& talk) {
 }
 
 // Every number becomes the largest that any rank has.
-Done agree(Conversation& talk, std::array<double, 3>& numbers) {
+Done agree(Conversation& talk, std::array<double, 4>& numbers) {
     const Reduction& most = *find_reduction(MPIB_FLOAT64, MPIB_MAX);
     auto* memory = reinterpret_cast<std::byte*>(numbers.data());
     return allreduce_recursive_doubling(talk, most, memory, memory, numbers.size());
@@ -83,10 +119,14 @@ Outcome<Model> measure(Conversation& talk) {
 
     constexpr auto bytes = static_cast<double>(long_message);
     const double alpha = std::max(*latency, least_latency);
-    std::array<double, 3> costs = {alpha, std::max((*transfer - alpha) / bytes, least_per_byte),
-                                   std::max(time_reduction(talk) / bytes, least_per_byte)};
+    // Its first exchanges make connections; the best batch is one without.
+    auto further = time_further_messages(talk, alpha, step++);
+    if (!further) return pass_on(std::move(further));
+    std::array<double, 4> costs = {alpha, std::max((*transfer - alpha) / bytes, least_per_byte),
+                                   std::max(time_reduction(talk) / bytes, least_per_byte),
+                                   *further};
     if (auto agreed = agree(talk, costs); !agreed) return pass_on(std::move(agreed));
-    return Model{costs[0], costs[1], costs[2]}.rounded();
+    return Model{costs[0], costs[1], costs[2], costs[3]}.rounded();
 }
 
 }  // namespace mpi_bridge

@@ -57,6 +57,12 @@ bool set_cost(std::string_view item, Model& model) {
         model.alpha = time.value_or(0);
         return time.has_value();
     }
+    if (name == "further") {
+        constexpr std::array share = {Unit{"", 1.0}};
+        const auto number = parse_quantity(value, share);
+        model.further = number.value_or(0);
+        return number.has_value() && *number <= 1;
+    }
     const auto rate = parse_quantity(value, rates);
     if (!rate || (name != "beta" && name != "gamma")) return false;
     (name == "beta" ? model.beta : model.gamma) = 1 / *rate;
@@ -90,14 +96,16 @@ Outcome<Model> Model::parse(std::string_view text) {
 }
 
 std::string Model::text() const {
-    return fmt::format("alpha={},beta={},gamma={}", quantity(alpha, times),
-                       quantity(1 / beta, rates), quantity(1 / gamma, rates));
+    const auto text = fmt::format("alpha={},beta={},gamma={}", quantity(alpha, times),
+                                  quantity(1 / beta, rates), quantity(1 / gamma, rates));
+    return further == further_message ? text : fmt::format("{},further={:.6g}", text, further);
 }
 
 Model Model::rounded() const {
     constexpr double nanosecond = 1e-9;
     return {rounded_to_power_of_two(alpha / nanosecond) * nanosecond,
-            1 / rounded_to_power_of_two(1 / beta), 1 / rounded_to_power_of_two(1 / gamma)};
+            1 / rounded_to_power_of_two(1 / beta), 1 / rounded_to_power_of_two(1 / gamma),
+            rounded_to_power_of_two(further)};
 }
 
 Model tcp_model() {

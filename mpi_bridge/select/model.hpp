@@ -19,11 +19,15 @@ struct Model {
 
     // A message that is posted together with another one takes this share of alpha: what processors
     // spend on it, while the wire's latency is shared.
+    // It is usual where every rank has a processor and the wire is long; where ranks have to share
+    // processors, waiting for each other, each message costs as much as the first.
     static constexpr double further_message = 0.25;
+    double further = further_message;
 
     // A class of networks, "shared_memory", "rdma" or "tcp", or costs, such as
     // "alpha=20us,beta=1.2GB/s,gamma=8GB/s": a time in ns, us, ms or s; rates in kB/s, MB/s or GB/s
-    // (powers of 1000). All three must be given. Another form is MPIB_ERROR_INVALID_ARGUMENT.
+    // (powers of 1000). All three must be given, and "further=0.5" may be. Another form is
+    // MPIB_ERROR_INVALID_ARGUMENT.
     [[nodiscard]] static Outcome<Model> parse(std::string_view text);
 
     // In the form that parse() reads.
