@@ -33,6 +33,11 @@ class Naming:
         self._place = 0
         self._misses = 0  # in a row
 
+    def cycle_of(self, name: str) -> int:
+        """Return the number of the present cycle if the name is of it, else 0."""
+        prefix = f"{self._prefix}.cycle{self._generation}."
+        return self._generation if self._cycle and name.startswith(prefix) else 0
+
     def name(self, signature: Hashable) -> str:
         """Return the name of the next operation; `signature` is equal for what is alike."""
         self._history.append(signature)

@@ -19,6 +19,7 @@ from .. import engine
 from ..engine import Handle, Kind
 from .naming import Naming
 from .reductions import reducible, reduction_of
+from .staging import Staging
 from .work import Completer, EngineWork
 
 _ALLREDUCE = c10d.AllreduceOptions()
@@ -45,6 +46,7 @@ class EngineProcessGroup(dist.ProcessGroup):
         self._group_rank = rank
         self._naming = Naming(f"torch.{name}")
         self._completer = Completer(name)
+        self._staging = Staging()
         self._by_name: dict[str, EngineWork] = {}
 
     # What torch asks every group.
@@ -342,18 +344,23 @@ class EngineProcessGroup(dist.ProcessGroup):
         if len(parts) != self.size():
             raise ValueError(f"{operation}: {len(parts)} tensors for {self.size()} ranks")
 
-    def _submit(
-        self, signature: Hashable, kind: Kind, send: Any, recv: Any, options: dict[str, Any]
-    ) -> tuple[str, Handle]:
+    def _next_name(self, signature: Hashable) -> str:
         name = self._naming.name(signature)
         earlier = self._by_name.pop(name, None)
         # All ranks have submitted it by now or will do so before they come to this one.
         if earlier is not None:
             earlier.complete()
-        handle = engine.submit(
-            kind, send, recv, name=name, process_set=self._process_set, **options
-        )
-        return name, handle
+        return name
+
+    def _place_for(self, name: str, flat: torch.Tensor) -> torch.Tensor | None:
+        """Return the shared memory in which the allreduce is to be made, if there is some."""
+        cycle = self._naming.cycle_of(name)
+        return self._staging.place_for(name, cycle, flat) if cycle else None
+
+    def _submit(
+        self, name: str, kind: Kind, send: Any, recv: Any, options: dict[str, Any]
+    ) -> Handle:
+        return engine.submit(kind, send, recv, name=name, process_set=self._process_set, **options)
 
     def _remember(self, names: list[str], work: EngineWork) -> None:
         for name in names:
@@ -399,9 +406,16 @@ class _Pending:
             options.get("op"),
             options.get("root"),
         )
-        name, handle = self._group._submit(signature, kind, send, recv, options)
+        name = self._group._next_name(signature)
+        if kind == Kind.ALLREDUCE:
+            place = self._group._place_for(name, send)
+            if place is not None:
+                place.copy_(send)
+                # Before the copies to where the tensor itself is not contiguous.
+                self._copies.insert(0, (place, send))
+                send = recv = place
         self._names.append(name)
-        self._handles.append(handle)
+        self._handles.append(self._group._submit(name, kind, send, recv, options))
 
     def work(self) -> EngineWork:
         work = EngineWork(
