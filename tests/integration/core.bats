@@ -56,9 +56,13 @@ received_by() {
 
 # Breaks when the algorithms count on a power of two, or on one rank a host.
 @test "all collectives are right with six ranks on four hosts" {
-    run ranks 6 "$share/check" 0 1 5 4097
-    echo "$output"
-    [[ $status -eq 0 && $output == *" 6 ranks"* ]]
+    local network
+    for network in tcp ucx; do
+        run ranks 6 env MPI_BRIDGE_NETWORK=$network "$share/check" 0 1 5 4097
+        echo "$output"
+        [[ $status -eq 0 ]]
+    done
+    [[ $output == *" 6 ranks"* ]]
 }
 
 # Breaks when what a node's ranks do in shared memory and what its nodes do over the network do not
@@ -156,13 +160,16 @@ except mpi_bridge.PeerLostError as error:
     # Neither finalize nor an abort: the others have to see for themselves too.
     os._exit(3)
 PYTHON
-    run ranks 4 --kill-on-bad-exit=0 env MPI_BRIDGE_TIMEOUT_SECONDS=20 "$PYTHON" "$share/killed.py"
-    echo "$output"
-    [[ $status -eq 137 ]]
-    local noticed
-    noticed=$(grep -E '^noticed after [0-9] s: .*, rank [013] of 4: lost rank [0-3] ' <<< "$output")
-    lines_are 3 "$noticed"
-    [[ $noticed == *"lost rank 2 "* ]]
+    local network noticed
+    for network in tcp ucx; do
+        run ranks 4 --kill-on-bad-exit=0 env MPI_BRIDGE_TIMEOUT_SECONDS=20 \
+            MPI_BRIDGE_NETWORK=$network "$PYTHON" "$share/killed.py"
+        echo "$output"
+        [[ $status -eq 137 ]]
+        noticed=$(grep -E '^noticed after [0-9] s: .*, rank [013] of 4: lost rank [0-3] ' <<< "$output")
+        lines_are 3 "$noticed"
+        [[ $noticed == *"lost rank 2 "* ]]
+    done
 }
 
 # Breaks when the wrapper passes wrong pointers, types or lengths to the library.

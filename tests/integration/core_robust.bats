@@ -118,6 +118,15 @@ shared_memory_is_clean() {
     [[ $status -eq 0 && $output == *"network: eth0, as UCX_NET_DEVICES says"* ]]
 }
 
+# Breaks when ranks that use different networks hang, or leave the user to guess.
+@test "ranks that use different networks are told so" {
+    # shellcheck disable=SC2016
+    run ranks 2 sh -c 'if [ "$PMIX_RANK" = 0 ]; then export MPI_BRIDGE_NETWORK=ucx; fi
+        export MPI_BRIDGE_TIMEOUT_SECONDS=20; exec "$@"' sh "$share/endings" cycles 1
+    echo "$output"
+    [[ $status -ne 0 && $output == *"uses the network"*"set MPI_BRIDGE_NETWORK"* ]]
+}
+
 # Breaks when a signal is taken for a crash (Slurm kills all then, and srun shows SIGKILL), when its
 # number is lost, or when the others hang.
 @test "a rank ended by a signal shows it and the others notice" {
