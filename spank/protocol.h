@@ -40,8 +40,8 @@
 /* Where the ranks meet, "ADDRESS PORT": from `batchai run` in the job's environment, else from
  * batchai-node in its reply, which the plugin asks for then (--rendezvous). Tasks do not see it. */
 #define BATCHAI_MASTER_VARIABLE "BATCHAI_MASTER"
-/* Which of RANK, MASTER_ADDR, … the plugin has set, "NAME=value" separated by commas: what still has
- * that value is not the user's. "none" in the environment of a step: its tasks are no ranks. */
+/* Which of RANK, MASTER_ADDR, … the plugin has set, "NAME=value" separated by commas: what still
+ * has that value is not the user's. "none" in the environment of a step: its tasks are no ranks. */
 #define BATCHAI_RANK_VARIABLES_VARIABLE "BATCHAI_RANK_VARIABLES"
 #define BATCHAI_NO_RANKS "none"
 #define BATCHAI_MASTER_LIMIT 512u
