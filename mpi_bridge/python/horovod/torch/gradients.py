@@ -109,7 +109,8 @@ class GradientReducer:
     @property
     def is_in_flight(self) -> bool:
         """Whether gradients have been submitted that synchronize() has not fetched."""
-        return bool(self._in_flight)
+        # What was submitted before a shutdown() is gone with it.
+        return self._session == world.session() and bool(self._in_flight)
 
     def set_passes(self, passes: int) -> None:
         """Submit a gradient only after that many backward passes."""

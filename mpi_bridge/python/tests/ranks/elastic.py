@@ -15,6 +15,7 @@ import horovod.torch.elastic as elastic
 from horovod.common import basics
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.mpi_ops import allreduce
+from horovod.torch.optimizer import DistributedOptimizer
 
 DATA = list(range(10))
 BATCH = 2
@@ -118,6 +119,29 @@ def never_recovers():
     check.equal("tries without progress", len(calls), 3)
 
 
+def fails_between_backward_and_step():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    state = elastic.TorchState(model=model, optimizer=optimizer, steps=0)
+    failed = []
+
+    def go(state):
+        while state.steps < 6:
+            state.optimizer.zero_grad()
+            state.model(torch.ones(1, 2)).sum().backward()
+            if state.steps == 3 and not failed:
+                failed.append(True)
+                raise HorovodInternalError("while gradients are in flight, for a test")
+            state.optimizer.step()
+            state.steps += 1
+            state.commit()
+
+    elastic.run(go)(state)
+    check.equal("steps", state.steps, 6)
+    check.same_on_all_ranks("the model", state.model.weight.detach().numpy())
+
+
 def sampler_shares_out_everything():
     sampler = elastic.ElasticSampler(DATA, shuffle=False)
     everyone = elastic.state.allgather_object(list(sampler))
@@ -132,6 +156,9 @@ def sampler_shares_out_everything():
 basics.init()
 if sys.argv[1] == "first":
     sampler_shares_out_everything()
+    directory = os.environ.pop("BATCHAI_ELASTIC_DIRECTORY")
+    fails_between_backward_and_step()
+    os.environ["BATCHAI_ELASTIC_DIRECTORY"] = directory
     first()
 else:
     second()
