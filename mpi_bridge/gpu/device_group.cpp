@@ -137,7 +137,7 @@ int current_device() {
 
 Outcome<std::unique_ptr<DeviceGroup>> DeviceGroup::open(DeviceGroupOptions options) {
     auto device = own_device(options);
-    auto card = device ? own_card(options, *device) : pass_on(std::move(device));
+    auto card = device ? own_card(options, *device) : tl::unexpected(device.error());
     if (!card) {
         const std::string why = card.error().text;
         card = DeviceCard{};
