@@ -52,7 +52,7 @@ Outcome<std::unique_ptr<Transport>> join_network(Bootstrap& bootstrap, const std
     wishes.fetch = [&bootstrap, timeout](int rank) {
         return bootstrap.fetch(address_key, rank, Deadline::in(timeout));
     };
-    return open_transport(std::move(wishes));
+    return open_transport(wishes);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes, cons
 
 }  // namespace
 
-Outcome<std::unique_ptr<Transport>> open_transport(TransportWishes wishes) {
+Outcome<std::unique_ptr<Transport>> open_transport(const TransportWishes& wishes) {
     const bool several_hosts = wishes.local_size < wishes.size;
     const auto network = network_of_this_host();
     const auto choice = choose_network(wishes.network, network, ucx_wishes(), several_hosts);

@@ -26,6 +26,6 @@ struct TransportWishes {
 // Opens the transport of choose_network(), says in one line of level info which that is, and
 // publishes its address. Ranks that chose differently find out when they first talk: an error that
 // names both ranks and the remedy.
-[[nodiscard]] Outcome<std::unique_ptr<Transport>> open_transport(TransportWishes wishes);
+[[nodiscard]] Outcome<std::unique_ptr<Transport>> open_transport(const TransportWishes& wishes);
 
 }  // namespace mpi_bridge
