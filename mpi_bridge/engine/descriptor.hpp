@@ -65,8 +65,12 @@ struct Descriptor {
 // Elements in the send buffer. Only where no length is any_length.
 [[nodiscard]] std::size_t elements(const Descriptor& descriptor);
 
-// Sizes are the same in every step and on every rank, so it can be part of a plan.
-[[nodiscard]] bool is_plannable(const Descriptor& descriptor);
+// What the names of operations that callers left without one have between kind and number.
+inline constexpr std::string_view counted_name_infix = ".noname.";
+
+// Sizes are the same in every step and on every rank, so it can be part of a plan. Not what has a
+// counted name, which never comes again: with one of those, no step would be like the one before.
+[[nodiscard]] bool is_plannable(const Descriptor& descriptor, std::string_view name);
 
 // Can share a bucket: both are allreduces that differ in nothing but shape.
 [[nodiscard]] bool can_share_bucket(const Descriptor& first, const Descriptor& second);

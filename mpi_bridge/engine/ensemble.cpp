@@ -62,7 +62,7 @@ Outcome<Ensemble::Index> Ensemble::claim_name(const mpib_operation& operation) {
     if (operation.name != nullptr) {
         name = operation.name;
     } else {
-        made = fmt::format("{}.noname.{}", name_of(kind),
+        made = fmt::format("{}{}{}", name_of(kind), counted_name_infix,
                            ++unnamed_[static_cast<std::size_t>(operation.kind)]);
         name = made;
     }

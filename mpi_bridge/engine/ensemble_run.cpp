@@ -67,7 +67,7 @@ Done Ensemble::run_part(const Part& part) {
         const Ledger::Id id = part.ids[at];
         ledger_.executed(id, ++serial_);
         // What all ranks refuse has no place in a plan.
-        if (done && is_plannable(what)) recorder_.executed({id, serial_});
+        if (done && is_plannable(what, ledger_.at(id).name)) recorder_.executed({id, serial_});
         Entry* entry = entries[at];
         if (entry == nullptr) continue;
         entry->serial = serial_;

@@ -32,7 +32,7 @@ Outcome<StallSettings> stall_settings(const Environment& environment) {
     StallSettings settings;
     const auto disable = environment("HOROVOD_STALL_CHECK_DISABLE");
     const bool disabled = disable && !disable->empty() && *disable != "0";
-    if (disabled) settings.report = Seconds(0);
+    if (disabled) settings = {Seconds(0), Seconds(0)};
 
     const auto report =
         seconds_of(environment, "MPI_BRIDGE_STALL_SECONDS",

@@ -9,8 +9,10 @@ namespace mpi_bridge {
 
 // When to speak of operations that some ranks have not submitted; zero means never.
 struct StallSettings {
-    Seconds report{60};    // MPI_BRIDGE_STALL_SECONDS
-    Seconds shut_down{0};  // MPI_BRIDGE_STALL_SHUTDOWN_SECONDS
+    Seconds report{60};  // MPI_BRIDGE_STALL_SECONDS
+    // MPI_BRIDGE_STALL_SHUTDOWN_SECONDS. Long enough for a rank that validates or writes a
+    // checkpoint while the others wait for it.
+    Seconds shut_down{1800};
 };
 
 // Reads the variables named above. Where they are not set, HOROVOD_STALL_CHECK_TIME_SECONDS,

@@ -132,6 +132,23 @@ TEST(EnginePlan, LeavesOutWhatDoesNotComeInEveryStep) {
     EXPECT_GE(ranks.at(0).counters().planned_buckets, 100U);
 }
 
+// As in a script that averages its loss in every step, without a name.
+TEST(EnginePlan, IsMadeOfStepsThatAlsoHoldUnnamedOperations) {
+    Ranks ranks(2);
+    ranks.run([&](Ranks::Rank& rank) {
+        for (int step = 0; step < 30; ++step) {
+            run_step(rank, {"a", "b"}, 4);
+            Floats loss("", {1});
+            mpib_operation unnamed = loss.made();
+            unnamed.name = nullptr;
+            expect_done(rank.engine().call(unnamed));
+        }
+    });
+    EXPECT_EQ(ranks.at(0).counters().plans_made, 1U);
+    EXPECT_EQ(ranks.at(0).counters().plans_broken, 0U);
+    EXPECT_GE(ranks.at(0).counters().planned_buckets, 20U);
+}
+
 TEST(EnginePlan, TensorsThatDependOnEachOtherDoNotShareABucket) {
     Ranks ranks(2);
     ranks.run([&](Ranks::Rank& rank) {

@@ -132,7 +132,7 @@ TEST(StallSettings, HaveDefaults) {
     const auto settings = stall_settings(environment_of({}));
     ASSERT_TRUE(settings);
     EXPECT_EQ(settings->report, Seconds(60));
-    EXPECT_EQ(settings->shut_down, Seconds(0));
+    EXPECT_EQ(settings->shut_down, Seconds(1800));
 }
 
 TEST(StallSettings, PreferTheirOwnNames) {

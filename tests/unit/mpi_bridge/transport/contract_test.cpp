@@ -248,7 +248,9 @@ TEST_P(Contract, TheLossOfAnyRankOfTheCallEndsAWaitButItsLeavingDoesNot) {
         leaver.join();
         EXPECT_EQ(status_of(done), orderly ? MPIB_ERROR_TIMEOUT : MPIB_ERROR_PEER_LOST)
             << text_of(done);
-        if (!orderly) EXPECT_TRUE(text_of(done).starts_with("rank 0 (")) << text_of(done);
+        if (!orderly) {
+            EXPECT_TRUE(text_of(done).starts_with("rank 0 (")) << text_of(done);
+        }
         mesh[1].abandon();
     }
 }
