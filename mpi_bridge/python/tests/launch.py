@@ -67,8 +67,8 @@ def checks(*programs):
     return pytest.mark.parametrize(("how", "name"), cases)
 
 
-def assert_passed(program, how, name):
-    assert_passed_in(_outcome(program, how), name)
+def assert_passed(programs, how, name):
+    assert_passed_in(_outcome(programs, how), name)
 
 
 def assert_passed_in(result, name):

@@ -9,9 +9,9 @@ pytest.importorskip("tensorflow")
 
 @launch.checks("tensorflow_collectives.py")
 def test_collectives(how, name):
-    launch.assert_passed("tensorflow_collectives.py", how, name)
+    launch.assert_passed(("tensorflow_collectives.py",), how, name)
 
 
 @launch.checks("tensorflow_training.py")
 def test_training(how, name):
-    launch.assert_passed("tensorflow_training.py", how, name)
+    launch.assert_passed(("tensorflow_training.py",), how, name)
