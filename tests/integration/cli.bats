@@ -14,8 +14,12 @@ setup() {
 
 teardown() {
     as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    # A job that is ending still writes its record.
+    wait_until 30 no_jobs
     as_user rm -rf "$HOME_DIR"
 }
+
+no_jobs() { [[ -z $(as_user squeue -h -u alice) ]]; }
 
 # batchai WORDS…: in the test's own home; standard input passes through.
 batchai() {
