@@ -122,7 +122,7 @@ shared_memory_is_clean() {
 @test "ranks that use different networks are told so" {
     # shellcheck disable=SC2016
     run ranks 2 sh -c 'if [ "$PMIX_RANK" = 0 ]; then export MPI_BRIDGE_NETWORK=ucx; fi
-        export MPI_BRIDGE_TIMEOUT_SECONDS=20; exec "$@"' sh "$share/endings" cycles 1
+        export MPI_BRIDGE_TIMEOUT_SECONDS=20; exec "$@"' sh "$share/endings" cycles 11
     echo "$output"
     [[ $status -ne 0 && $output == *"uses the network"*"set MPI_BRIDGE_NETWORK"* ]]
 }
