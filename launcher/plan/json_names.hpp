@@ -10,7 +10,7 @@
 // The words of a plan's JSON that its writer and its reader share.
 namespace batchai::plan {
 
-inline constexpr std::string_view plan_schema = "batchai-plan/v1";
+inline constexpr std::string_view plan_schema = "batchai-plan/v2";
 
 inline constexpr std::array scope_names = {
     std::pair{std::string_view("job"), MountScope::job},

@@ -101,6 +101,24 @@ struct Variable {
     bool operator==(const Variable&) const = default;
 };
 
+// The container that every process of the job runs in. All that the image says is frozen here at
+// submission, so that each node and each attempt runs the same.
+struct Container {
+    std::string image;   // as the user wrote it, for messages
+    std::string digest;  // "sha256:…" of the image's manifest; empty for a file or directory
+    // host path: a squashfs file, or a directory that is a root file system. With a digest it is in
+    // the image cache, and made there before the first step needs it.
+    std::string root;
+    bool root_is_directory = false;
+    std::vector<Variable> environment;    // the image's own
+    std::vector<std::string> entrypoint;  // put before each command; empty: none, or not wanted
+    std::string working_directory;        // empty: where Slurm puts the task, if the image has it
+    std::int64_t shm_bytes = 0;           // size of /dev/shm; 0: the node's own is used
+    bool ranks_as_root = false;           // root inside for ranks too; else the user's own uid
+
+    bool operator==(const Container&) const = default;
+};
+
 enum class StepKind {
     preparation,  // once per node, before any rank
     ranks,        // processes over all nodes, wired by PMIx
@@ -128,6 +146,7 @@ struct Plan {
     Allocation allocation;
     Directories directories;
     std::vector<Mount> mounts;
+    std::optional<Container> container;  // none: directly on the nodes
     std::vector<OutputDirectory> outputs;
     // For every process of the job, in order, expanded as far as is known at submission. Nodes add
     // AZ_BATCHAI_NUM_GPUS, AZ_BATCH_NODE_ID; `batchai run` adds the host list and master.
@@ -145,7 +164,7 @@ struct Plan {
     [[nodiscard]] std::optional<std::string> host_path(std::string_view job_path) const;
 };
 
-// Stable, pretty-printed JSON ("schema": "batchai-plan/v1"), keys in a fixed order, one newline at
+// Stable, pretty-printed JSON ("schema": "batchai-plan/v2"), keys in a fixed order, one newline at
 // the end; from_json refuses other schemas, missing keys and wrong types, naming the key.
 [[nodiscard]] std::string to_json(const Plan& plan);
 [[nodiscard]] base::Result<Plan> from_json(std::string_view text);

@@ -93,6 +93,20 @@ Json variable_json(const Variable& variable) {
     return out;
 }
 
+Json container_json(const Container& container) {
+    Json out = object();
+    out["image"] = container.image;
+    out["digest"] = container.digest;
+    out["root"] = container.root;
+    out["rootIsDirectory"] = container.root_is_directory;
+    out["environment"] = array(container.environment, variable_json);
+    out["entrypoint"] = container.entrypoint;
+    out["workingDirectory"] = container.working_directory;
+    out["shmBytes"] = container.shm_bytes;
+    out["ranksAsRoot"] = container.ranks_as_root;
+    return out;
+}
+
 Json step_json(const Step& step) {
     Json out = object();
     out["kind"] = std::string(name_of(step_names, step.kind));
@@ -115,6 +129,7 @@ std::string to_json(const Plan& plan) {
     out["allocation"] = allocation_json(plan.allocation);
     out["directories"] = directories_json(plan.directories);
     out["mounts"] = array(plan.mounts, mount_json);
+    out["container"] = plan.container ? container_json(*plan.container) : Json::null();
     out["outputs"] = array(plan.outputs, output_json);
     out["environment"] = array(plan.environment, variable_json);
     out["secretNames"] = plan.secret_names;

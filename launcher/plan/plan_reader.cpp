@@ -4,6 +4,7 @@
 #include <exception>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 #include <jsoncons/json.hpp>
@@ -57,10 +58,11 @@ class Reader {
         return value.as<bool>();
     }
 
-    [[nodiscard]] std::int64_t number(std::string_view key, std::int64_t least) const {
+    [[nodiscard]] std::int64_t number(std::string_view key, std::int64_t least,
+                                      std::int64_t most = std::numeric_limits<int>::max()) const {
         const Json& value = member(key);
         if (!value.is_int64() || value.as<std::int64_t>() < least ||
-            value.as<std::int64_t>() > std::numeric_limits<int>::max()) {
+            value.as<std::int64_t>() > most) {
             throw BadPlan{fmt::format("\"{}\" is not an integer from {} on", path(key), least)};
         }
         return value.as<std::int64_t>();
@@ -71,6 +73,11 @@ class Reader {
     }
 
     [[nodiscard]] Reader object(std::string_view key) const { return {member(key), path(key)}; }
+
+    [[nodiscard]] std::optional<Reader> object_or_null(std::string_view key) const {
+        if (member(key).is_null()) return std::nullopt;
+        return object(key);
+    }
 
     [[nodiscard]] const Json& array(std::string_view key) const {
         const Json& value = member(key);
@@ -166,6 +173,22 @@ Variable read_variable(const Reader& in) {
     return {in.text("name"), in.text("value")};
 }
 
+Container read_container(const Reader& in) {
+    in.only({"image", "digest", "root", "rootIsDirectory", "environment", "entrypoint",
+             "workingDirectory", "shmBytes", "ranksAsRoot"});
+    Container out;
+    out.image = in.text("image");
+    out.digest = in.text("digest");
+    out.root = in.text("root");
+    out.root_is_directory = in.flag("rootIsDirectory");
+    out.environment = in.objects("environment", read_variable);
+    out.entrypoint = in.texts("entrypoint");
+    out.working_directory = in.text("workingDirectory");
+    out.shm_bytes = in.number("shmBytes", 0, std::numeric_limits<std::int64_t>::max());
+    out.ranks_as_root = in.flag("ranksAsRoot");
+    return out;
+}
+
 Step read_step(const Reader& in) {
     in.only(
         {"kind", "command", "processes", "processesPerNode", "pmix", "stdoutName", "stderrName"});
@@ -181,14 +204,16 @@ Step read_step(const Reader& in) {
 Plan read_plan(const Reader& in) {
     if (const std::string schema = in.text("schema"); schema != plan_schema)
         throw BadPlan{fmt::format("\"schema\" is \"{}\", not \"{}\"", schema, plan_schema)};
-    in.only({"schema", "identity", "toolType", "allocation", "directories", "mounts", "outputs",
-             "environment", "secretNames", "steps", "notices"});
+    in.only({"schema", "identity", "toolType", "allocation", "directories", "mounts", "container",
+             "outputs", "environment", "secretNames", "steps", "notices"});
     Plan plan;
     plan.identity = read_identity(in.object("identity"));
     plan.tool_type = in.text("toolType");
     plan.allocation = read_allocation(in.object("allocation"));
     plan.directories = read_directories(in.object("directories"));
     plan.mounts = in.objects("mounts", read_mount);
+    if (const auto container = in.object_or_null("container"))
+        plan.container = read_container(*container);
     plan.outputs = in.objects("outputs", read_output);
     plan.environment = in.objects("environment", read_variable);
     plan.secret_names = in.texts("secretNames");

@@ -42,6 +42,14 @@ class PlanMaker {
                 text(), text(), text(), text(), flag() ? MountScope::job : MountScope::cluster,
                 flag(), flag()};
         });
+        if (flag()) {
+            const auto variable = [&] { return Variable{text(), text()}; };
+            const auto word = [&] { return text(); };
+            plan.container =
+                Container{text(),         text(),     text(), flag(),
+                          list(variable), list(word), text(), std::int64_t{number(0)} << 32U,
+                          flag()};
+        }
         plan.outputs = list([&] { return OutputDirectory{text(), text(), text(), flag()}; });
         plan.environment = list([&] { return Variable{text(), text()}; });
         plan.secret_names = list([&] { return text(); });
@@ -87,6 +95,7 @@ class PlanMaker {
 Plan full_plan() {
     Plan plan;
     plan.mounts.resize(1);
+    plan.container.emplace().environment.resize(1);
     plan.outputs.resize(1);
     plan.environment.resize(1);
     plan.secret_names.resize(1);
@@ -144,7 +153,8 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
                       std::string::npos)
                 << refusal(document);
             object = before;
-            object[key] = Json::null();
+            // Not null: that is how a plan says that it has no container.
+            object[key] = object[key].is_bool() ? Json(1) : Json(true);
             EXPECT_NE(refusal(document).find(fmt::format("\"{}{}\" is not", prefix, key)),
                       std::string::npos)
                 << prefix << key << ": " << refusal(document);
@@ -163,9 +173,9 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
 
 TEST(PlanJson, RefusesOtherSchemasAndNumbersOutOfRange) {
     Json document = Json::parse(to_json(full_plan()));
-    document["schema"] = "batchai-plan/v2";
-    EXPECT_NE(refusal(document).find("\"batchai-plan/v2\""), std::string::npos);
     document["schema"] = "batchai-plan/v1";
+    EXPECT_NE(refusal(document).find("\"batchai-plan/v1\""), std::string::npos);
+    document["schema"] = "batchai-plan/v2";
     for (const Json& value : {Json(0), Json(1.5), Json(3000000000L), Json("1")}) {
         document["allocation"]["nodes"] = value;
         EXPECT_NE(refusal(document).find("\"allocation.nodes\""), std::string::npos);
