@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/sandbox.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -9,12 +8,12 @@
 #include "base/digest.hpp"
 #include "base/file.hpp"
 #include "node/beneath.hpp"
-#include "node/bind_mount.hpp"
+#include "node/job_directory.hpp"
 #include "node/namespaces.hpp"
-#include "node/registry.hpp"
 #include "node/reply.hpp"
 #include "node/secrets.hpp"
 #include "node/trace.hpp"
+#include "node/volumes/volumes.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::node {
@@ -45,50 +44,13 @@ base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
     return plan;
 }
 
-// Makes `path`, and notes its first component below the node root as used by the job.
-base::Result<Root> make_directory(const Root& node_root, const std::string& path,
-                                  const std::string& job_id) {
-    const auto relative = relative_to(node_root.path, path);
-    if (!relative) return tl::unexpected<base::Error>(relative.error());
-    const auto claimed = claim(node_root, job_id, relative->substr(0, relative->find('/')));
-    if (!claimed) return tl::unexpected<base::Error>(claimed.error());
-    auto directory = make_beneath(node_root, *relative);
-    if (!directory) return tl::unexpected<base::Error>(directory.error());
-    return Root{std::move(*directory), path};
-}
-
-// Outer mounts before those inside them.
-std::vector<plan::Mount> outer_first(std::vector<plan::Mount> mounts) {
-    const auto depth = [](const plan::Mount& mount) {
-        return std::count(mount.target.begin(), mount.target.end(), '/');
-    };
-    std::stable_sort(mounts.begin(), mounts.end(), [&](const auto& left, const auto& right) {
-        return depth(left) < depth(right);
-    });
-    return mounts;
-}
-
 base::Result<void> make_mounts(const plan::Plan& plan, const std::string& job_id,
                                const Trace& trace) {
-    const auto& directories = plan.directories;
-    const auto node_root = open_private_root(directories.node_root);
+    const auto node_root = open_private_root(plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
-    for (const std::string& path :
-         {directories.job_temp, directories.mount_root, directories.job_mount_root}) {
-        const auto made = make_directory(*node_root, path, job_id);
-        if (!made) return tl::unexpected<base::Error>(made.error());
-    }
-    for (const plan::Mount& mount : outer_first(plan.mounts)) {
-        const bool of_job = mount.scope == plan::MountScope::job;
-        const auto root = make_directory(
-            *node_root, of_job ? directories.job_mount_root : directories.mount_root, job_id);
-        if (!root) return tl::unexpected<base::Error>(root.error());
-        if (auto mounted = bind_mount(mount, *root); !mounted) return mounted;
-        trace.line(fmt::format("mounted {} \"{}\" ({}) at {}/{}{}", mount.kind, mount.name,
-                               mount.source, root->path, mount.target,
-                               mount.read_only ? ", read-only" : ""));
-    }
-    return {};
+    const auto made = make_job_directory(*node_root, plan.directories.job_temp, job_id);
+    if (!made) return tl::unexpected<base::Error>(made.error());
+    return mount_volumes(plan, *node_root, job_id, trace);
 }
 
 // Programs expect them to be there. Not worth a failure: a job may never write to them.
