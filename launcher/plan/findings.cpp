@@ -39,6 +39,8 @@ std::string_view code_of(Finding finding) {
             return "E112";
         case Finding::bad_elastic_setting:
             return "E113";
+        case Finding::bad_image:
+            return "E114";
         case Finding::undefined_variable:
             return "W200";
         case Finding::output_not_mounted:

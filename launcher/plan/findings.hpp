@@ -27,6 +27,7 @@ enum class Finding {
     no_command,               // E111
     secret_reference,         // E112
     bad_elastic_setting,      // E113
+    bad_image,                // E114
     undefined_variable,       // W200
     output_not_mounted,       // W201
 };

@@ -31,6 +31,9 @@ struct Submission {
     std::string home;          // absolute
     std::string storage_root;  // host path of the default storage, $BATCHAI_HOME/storage
     bool ignore_container = false;
+    // What the registry said of the image of containerSettings, and where its root will be. None:
+    // it was not asked, and the plan is good for looking at, not for running.
+    std::optional<Container> image;
     // Further names that paths and the values of environmentVariables may refer to ("PATH" in
     // "/opt/bin:$PATH"): the submitter's environment, which sbatch hands on to the job. Only what
     // is referred to gets into the plan.

@@ -106,6 +106,9 @@ struct Variable {
 struct Container {
     std::string image;   // as the user wrote it, for messages
     std::string digest;  // "sha256:…" of the image's manifest; empty for a file or directory
+    // What it is imported from, as skopeo names it, pinned to the digest where that is possible:
+    // "docker://registry/repository@sha256:…", "oci:/dir:tag". Empty without a digest.
+    std::string source;
     // host path: a squashfs file, or a directory that is a root file system. With a digest it is in
     // the image cache, and made there before the first step needs it.
     std::string root;

@@ -97,6 +97,7 @@ Json container_json(const Container& container) {
     Json out = object();
     out["image"] = container.image;
     out["digest"] = container.digest;
+    out["source"] = container.source;
     out["root"] = container.root;
     out["rootIsDirectory"] = container.root_is_directory;
     out["environment"] = array(container.environment, variable_json);

@@ -174,11 +174,12 @@ Variable read_variable(const Reader& in) {
 }
 
 Container read_container(const Reader& in) {
-    in.only({"image", "digest", "root", "rootIsDirectory", "environment", "entrypoint",
+    in.only({"image", "digest", "source", "root", "rootIsDirectory", "environment", "entrypoint",
              "workingDirectory", "shmBytes", "ranksAsRoot"});
     Container out;
     out.image = in.text("image");
     out.digest = in.text("digest");
+    out.source = in.text("source");
     out.root = in.text("root");
     out.root_is_directory = in.flag("rootIsDirectory");
     out.environment = in.objects("environment", read_variable);

@@ -32,6 +32,7 @@ void plan_allocation(Planning& planning);
 // Node and host directories, and the variables that name them.
 void plan_directories(Planning& planning);
 void plan_mounts(Planning& planning);
+void plan_container(Planning& planning);
 // Inputs, outputs, logs and the whole environment; needs directories and mounts.
 void plan_environment(Planning& planning);
 // Needs the allocation and the environment.

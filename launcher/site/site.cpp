@@ -43,6 +43,17 @@ void read_storage(TableReader& table, Site& site) {
     });
 }
 
+void read_images(TableReader& table, Site& site) {
+    table.directory_of_user("image_directory", site.image_directory);
+    table.optional_directory("shared_image_directory", site.shared_image_directory);
+    table.count("image_cache_limit", site.image_cache_limit);
+    std::vector<std::string> registries;
+    table.words("insecure_registries", registries);
+    for (const std::string& registry : registries)
+        site.insecure_registries.insert(base::lower(registry));
+    table.flag("image_entrypoint", site.image_entrypoint);
+}
+
 void read_site(TableReader& table, Site& site) {
     table.text("subscription", site.subscription);
     table.text("location", site.location);
@@ -59,6 +70,7 @@ void read_site(TableReader& table, Site& site) {
         read_vm_size(entry, site.vm_sizes[base::upper(name)]);
     });
     read_storage(table, site);
+    read_images(table, site);
     table.finish();
 }
 

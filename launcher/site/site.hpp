@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,14 @@ struct Site {
     std::map<std::string, FileServer, std::less<>> file_servers;
     std::map<std::string, NamedMount, std::less<>> named_mounts;
     std::vector<std::pair<std::string, std::string>> environment;  // for every job
+
+    // Imported images, seen by every node under the same path. "%u" stands for the user's name.
+    // Empty: $BATCHAI_HOME/images.
+    std::string image_directory;
+    std::string shared_image_directory;  // filled by the admin, looked at first; may be empty
+    int image_cache_limit = 50;          // GiB in image_directory; 0: no limit
+    std::set<std::string, std::less<>> insecure_registries;  // "host:port", in lower case
+    bool image_entrypoint = false;  // run each command through the image's entrypoint
 };
 
 // Evaluates site.lua (Lua 5.4; only string, table and math are there: no files, no processes, a

@@ -113,6 +113,20 @@ void TableReader::directory(std::string_view key, std::string& value) {
     if (value.find('%') != std::string::npos) fail(key, "holds a %; use a plain path here");
 }
 
+void TableReader::optional_directory(std::string_view key, std::string& value) {
+    absolute_path(key, value);
+    if (value.find('%') != std::string::npos) fail(key, "holds a %; use a plain path here");
+}
+
+void TableReader::directory_of_user(std::string_view key, std::string& value) {
+    absolute_path(key, value);
+    const std::size_t percent = value.find('%');
+    if (percent == std::string::npos) return;
+    if (value.compare(percent, 2, "%u") != 0 || value.find('%', percent + 1) != std::string::npos)
+        fail(key, fmt::format("\"{}\" has a % that is not its only %u", value),
+             "%u stands for the user's name");
+}
+
 void TableReader::directory_pattern(std::string_view key, std::string& value) {
     absolute_path(key, value);
     if (value.empty()) return;

@@ -29,9 +29,12 @@ class TableReader {
     void flag(std::string_view key, bool& value);
     void count(std::string_view key, int& value);  // an integer from 0 up
     void words(std::string_view key, std::vector<std::string>& value);
-    // An absolute path without "." and ".." components. A plain one must be there; a pattern may be
-    // absent and has one "%s", for the share or container.
+    // An absolute path without "." and ".." components. A plain one must be there, an optional one
+    // may be absent or empty; a user's may be, too, and may have one "%u", for the user's name; a
+    // pattern may be absent and has one "%s", for the share or container.
     void directory(std::string_view key, std::string& value);
+    void optional_directory(std::string_view key, std::string& value);
+    void directory_of_user(std::string_view key, std::string& value);
     void directory_pattern(std::string_view key, std::string& value);
     // A table of text by text, in the order of its keys.
     void pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& value);

@@ -45,10 +45,10 @@ class PlanMaker {
         if (flag()) {
             const auto variable = [&] { return Variable{text(), text()}; };
             const auto word = [&] { return text(); };
-            plan.container =
-                Container{text(),         text(),     text(), flag(),
-                          list(variable), list(word), text(), std::int64_t{number(0)} << 32U,
-                          flag()};
+            plan.container = Container{text(),     text(), text(),
+                                       text(),     flag(), list(variable),
+                                       list(word), text(), std::int64_t{number(0)} << 32U,
+                                       flag()};
         }
         plan.outputs = list([&] { return OutputDirectory{text(), text(), text(), flag()}; });
         plan.environment = list([&] { return Variable{text(), text()}; });

@@ -54,6 +54,9 @@ TEST_F(SiteTest, ReadsEveryKindOfValue) {
             file_servers = { nfs = { directory = "/nfs" } },
             named_mounts = { lustre = { directory = "/lustre" } },
             environment = { B = "2", A = "1" },
+            image_directory = "/scratch/%u/images", shared_image_directory = "",
+            image_cache_limit = 0, insecure_registries = { "Registry:5000" },
+            image_entrypoint = true,
         })");
     ASSERT_TRUE(site) << site.error().text();
     EXPECT_EQ(site->vm_sizes.at("STANDARD_NC24").gres, "gpu:4");
@@ -63,6 +66,23 @@ TEST_F(SiteTest, ReadsEveryKindOfValue) {
     EXPECT_EQ(site->named_mounts.at("lustre").directory, "/lustre");
     EXPECT_FALSE(site->any_vm_size);
     EXPECT_EQ(site->environment.front().first, "A");
+    EXPECT_EQ(site->image_directory, "/scratch/%u/images");
+    EXPECT_EQ(site->shared_image_directory, "");
+    EXPECT_EQ(site->image_cache_limit, 0);
+    EXPECT_TRUE(site->insecure_registries.contains("registry:5000"));
+    EXPECT_TRUE(site->image_entrypoint);
+}
+
+TEST_F(SiteTest, RefusesImageDirectoriesThatAreNoPlainPlaces) {
+    EXPECT_EQ(refusal("return { image_directory = 'images' }"),
+              "image_directory: \"images\" is not an absolute path");
+    for (const char* pattern : {"/%s", "/%u/%u", "/100%"})
+        EXPECT_NE(refusal(std::string("return { image_directory = '") + pattern + "' }")
+                      .find("not its only %u"),
+                  std::string::npos)
+            << pattern;
+    EXPECT_EQ(refusal("return { shared_image_directory = '/%u' }"),
+              "shared_image_directory: holds a %; use a plain path here");
 }
 
 TEST_F(SiteTest, NamesAnUnknownKeyAndWhatWasMeant) {

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "image/reference.hpp"
+#include "plan/planning.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+constexpr std::string_view settings_pointer = "/properties/containerSettings";
+
+std::string registry_pointer(std::string_view key) {
+    return fmt::format("{}/imageSourceRegistry/{}", settings_pointer, key);
+}
+
+// As Docker reads it: a number of bytes, or of 1024, 1024^2, 1024^3 of them. The text was checked
+// when the file was read, and has at most 15 digits.
+std::int64_t memory_bytes(std::string_view text) {
+    std::int64_t number = 0;
+    std::size_t at = 0;
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
+        number = number * 10 + (text[at] - '0');
+    const std::string unit = base::lower(text.substr(at));
+    constexpr std::int64_t most = std::int64_t{1} << 62U;
+    const unsigned shift = unit.starts_with('k')   ? 10U
+                           : unit.starts_with('m') ? 20U
+                           : unit.starts_with('g') ? 30U
+                                                   : 0U;
+    return number > (most >> shift) ? most : number << shift;
+}
+
+void check_credentials(Planning& planning, const job::ContainerSettings& settings) {
+    if (!settings.credentials || !settings.credentials->password_secret_reference) return;
+    planning.findings.add(Finding::secret_reference,
+                          registry_pointer("credentials/passwordSecretReference"),
+                          "the registry's password is in a key vault, which is not supported yet",
+                          "give \"password\", or leave the credentials to ~/.docker/config.json");
+}
+
+void check_reference(Planning& planning, const job::ContainerSettings& settings) {
+    const auto reference = image::parse(settings.image, settings.server_url);
+    if (!reference) {
+        const image::BadReference& fault = reference.error();
+        planning.findings.add(Finding::bad_image,
+                              registry_pointer(fault.in_server_url ? "serverUrl" : "image"),
+                              fault.what, fault.hint);
+        return;
+    }
+    if (reference->plain_http && !planning.site.insecure_registries.contains(reference->registry)) {
+        planning.findings.add(
+            Finding::bad_image, registry_pointer("serverUrl"),
+            fmt::format("{} would be asked without encryption", reference->registry),
+            "write https://, or ask the admin to add it to insecure_registries in site.lua");
+    }
+}
+
+}  // namespace
+
+void plan_container(Planning& planning) {
+    const auto& settings = planning.spec.container_settings;
+    if (!settings) return;
+    if (planning.submission.ignore_container) {
+        planning.plan.notices.push_back(
+            fmt::format("containerSettings are ignored: the job runs directly on the nodes, not in "
+                        "{}",
+                        settings->image));
+        return;
+    }
+    check_reference(planning, *settings);
+    check_credentials(planning, *settings);
+    Container& container = planning.plan.container.emplace();
+    if (planning.submission.image) container = *planning.submission.image;
+    container.image = settings->image;
+    if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);
+    planning.findings.add(Finding::container_not_supported, settings_pointer,
+                          "containers are not supported yet",
+                          "--ignore-container runs the job directly on the nodes");
+}
+
+}  // namespace batchai::plan
