@@ -89,6 +89,14 @@ void plan_logs(Planning& planning) {
     plan.directories.stdouterr =
         normalized(fmt::format("{}/{}/stdouterr", prefix, plan.identity.path_segment()));
     plan.directories.stdouterr_host = plan.host_path(plan.directories.stdouterr).value_or("");
+    if (const auto place = plan.place_of(plan.directories.stdouterr);
+        place.mount != nullptr && place.mount->remote) {
+        // slurmstepd writes them from outside of the job's mounts, and they can be followed there.
+        plan.directories.stdouterr_host = plan.directories.job_directory + "/stdouterr";
+        plan.notices.push_back(fmt::format(
+            "the logs are in {} while the job runs, and are copied to {} when it ends",
+            plan.directories.stdouterr_host, place.mount->name));
+    }
     define(planning, "AZ_BATCHAI_STDOUTERR_DIR", plan.directories.stdouterr);
     if (below_mount_root(planning, prefix) && !on_mount(planning, prefix)) {
         planning.findings.add(Finding::nothing_mounted, pointer,

@@ -41,6 +41,10 @@ std::string_view code_of(Finding finding) {
             return "E113";
         case Finding::bad_image:
             return "E114";
+        case Finding::bad_mount_option:
+            return "E120";
+        case Finding::no_credentials:
+            return "E121";
         case Finding::undefined_variable:
             return "W200";
         case Finding::output_not_mounted:

@@ -9,7 +9,7 @@ namespace batchai::plan {
 
 Made make(const job::JobSpec& spec, const job::PositionTable& positions, const site::Site& site,
           const Submission& submission) {
-    Planning planning{spec, positions, site, submission, Findings(positions), {}, {}};
+    Planning planning{spec, positions, site, submission, Findings(positions), {}, {}, {}};
     planning.plan.identity = submission.identity;
     planning.plan.tool_type = job::tool_type(spec.toolkit);
     plan_allocation(planning);
@@ -19,8 +19,10 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     plan_environment(planning);
     plan_steps(planning);
 
-    Made made{std::nullopt, planning.findings.take()};
-    if (!job::has_error(made.diagnostics)) made.plan = std::move(planning.plan);
+    Made made{std::nullopt, planning.findings.take(), {}};
+    if (job::has_error(made.diagnostics)) return made;
+    made.plan = std::move(planning.plan);
+    made.mount_secrets = std::move(planning.mount_secrets);
     return made;
 }
 

@@ -19,6 +19,8 @@ struct ClusterView {
     std::string name;
     std::string vm_size;            // as in cluster.json; looked up without regard to case
     std::optional<int> node_limit;  // the target node count: the planner's cap
+    // Which all its jobs have, besides their own.
+    job::MountVolumes mount_volumes = {};
 };
 
 // Everything about the submission that is not in the file.
@@ -43,6 +45,8 @@ struct Submission {
 struct Made {
     std::optional<Plan> plan;  // present iff no diagnostic is an error
     std::vector<job::Diagnostic> diagnostics;
+    // What the plan's mounts refer to by RemoteVolume::secret_name; for "secrets.json".
+    std::vector<Variable> mount_secrets;
 };
 
 // JobSpec x site -> Plan. Pure: reads no file and asks no Slurm. Faults are diagnostics at the

@@ -67,20 +67,32 @@ std::string Identity::path_segment() const {
                        resource_group, workspace, experiment, job, uuid);
 }
 
-std::optional<std::string> Plan::host_path(std::string_view job_path) const {
+Plan::Place Plan::place_of(std::string_view job_path) const {
     const std::string path = normalized(job_path);
-    if (!path.starts_with('/') || has_parent_component(path)) return std::nullopt;
-    const Mount* best = nullptr;
+    if (!path.starts_with('/') || has_parent_component(path)) return {};
+    Place best;
     std::string best_target;
     for (const Mount& mount : mounts) {
         std::string target =
             normalized(fmt::format("{}/{}", mount_root_of(mount, directories), mount.target));
-        if (!is_within(path, target) || (best != nullptr && target.size() <= best_target.size()))
+        if (!is_within(path, target) ||
+            (best.mount != nullptr && target.size() <= best_target.size()))
             continue;
-        best = &mount;
+        best.mount = &mount;
         best_target = std::move(target);
     }
-    if (best != nullptr) return normalized(best->source + path.substr(best_target.size()));
+    if (best.mount != nullptr && path.size() > best_target.size())
+        best.rest = path.substr(best_target.size() + 1);
+    return best;
+}
+
+std::optional<std::string> Plan::host_path(std::string_view job_path) const {
+    const std::string path = normalized(job_path);
+    if (!path.starts_with('/') || has_parent_component(path)) return std::nullopt;
+    if (const Place place = place_of(path); place.mount != nullptr) {
+        if (place.mount->remote) return std::nullopt;
+        return normalized(fmt::format("{}/{}", place.mount->source, place.rest));
+    }
     const auto within = [&](std::string_view directory) {
         return !directory.empty() && is_within(path, normalized(directory));
     };

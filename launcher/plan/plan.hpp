@@ -52,18 +52,48 @@ struct Allocation {
 
 enum class MountScope { job, cluster };
 
-// A directory of the host that appears below the job's (or cluster's) mount root, in the job's
-// private mount namespace only.
+struct Variable {
+    std::string name;
+    std::string value;
+
+    bool operator==(const Variable&) const = default;
+};
+
+// Storage that rclone shows as a directory, as the user, on each node by itself.
+struct RemoteVolume {
+    std::string backend;            // as rclone calls it: "smb", "azureblob", "webdav", …
+    std::string path;               // share or container, and the directory in it
+    std::vector<Variable> options;  // of the backend, by rclone's names; no secret is among them
+    std::string secret_option;      // the option that takes the credential; empty: there is none
+    // Where the credential is: an entry of the job directory's 0600 file "secrets.json", else a
+    // file that the site names. One of them is there if secret_option is.
+    std::string secret_name;
+    std::string credentials_file;
+    int file_mode = 0777;
+    int directory_mode = 0777;
+
+    bool operator==(const RemoteVolume&) const = default;
+};
+
+// A directory of the host, or remote storage, that appears below the job's (or cluster's) mount
+// root, in the job's private mount namespace only.
 struct Mount {
     std::string kind;    // the key in job.json: "azureFileShares", "fileServers", …
     std::string name;    // what the user calls it, for messages: a URL or share name
-    std::string source;  // absolute directory on every node
+    std::string source;  // absolute directory on every node; empty for remote storage
     std::string target;  // relative, below the mount root; no "." or ".." component
     MountScope scope = MountScope::job;
     bool read_only = false;
     // The source is the launcher's own default storage: made on first use instead of being an
     // error.
     bool create_source = false;
+    // The part of `source` that the site vouches for; what comes after it may not lead out of it.
+    // Empty: all of it.
+    std::string source_root;
+    bool no_execute = false;
+    std::optional<RemoteVolume> remote;
+    int mount_seconds = 20;   // after which it counts as failed
+    int flush_seconds = 300;  // for what remote storage has not got yet when a step ends
 
     bool operator==(const Mount&) const = default;
 };
@@ -92,13 +122,6 @@ struct OutputDirectory {
     bool create = true;
 
     bool operator==(const OutputDirectory&) const = default;
-};
-
-struct Variable {
-    std::string name;
-    std::string value;
-
-    bool operator==(const Variable&) const = default;
 };
 
 // The container that every process of the job runs in. All that the image says is frozen here at
@@ -163,8 +186,15 @@ struct Plan {
     bool operator==(const Plan&) const = default;
 
     // The host path of a path as the job sees it (longest mount target wins, by whole components),
-    // or nothing when it is on node-local storage.
+    // or nothing when it is on node-local or remote storage.
     [[nodiscard]] std::optional<std::string> host_path(std::string_view job_path) const;
+
+    // Where a path as the job sees it is mounted, and its rest below that; no mount: nowhere.
+    struct Place {
+        const Mount* mount = nullptr;
+        std::string rest;  // without leading slash
+    };
+    [[nodiscard]] Place place_of(std::string_view job_path) const;
 };
 
 // Stable, pretty-printed JSON ("schema": "batchai-plan/v2"), keys in a fixed order, one newline at

@@ -65,6 +65,26 @@ Json directories_json(const Directories& directories) {
     return out;
 }
 
+Json variable_json(const Variable& variable) {
+    Json out = object();
+    out["name"] = variable.name;
+    out["value"] = variable.value;
+    return out;
+}
+
+Json remote_json(const RemoteVolume& remote) {
+    Json out = object();
+    out["backend"] = remote.backend;
+    out["path"] = remote.path;
+    out["options"] = array(remote.options, variable_json);
+    out["secretOption"] = remote.secret_option;
+    out["secretName"] = remote.secret_name;
+    out["credentialsFile"] = remote.credentials_file;
+    out["fileMode"] = remote.file_mode;
+    out["directoryMode"] = remote.directory_mode;
+    return out;
+}
+
 Json mount_json(const Mount& mount) {
     Json out = object();
     out["kind"] = mount.kind;
@@ -74,6 +94,11 @@ Json mount_json(const Mount& mount) {
     out["scope"] = std::string(name_of(scope_names, mount.scope));
     out["readOnly"] = mount.read_only;
     out["createSource"] = mount.create_source;
+    out["sourceRoot"] = mount.source_root;
+    out["noExecute"] = mount.no_execute;
+    out["remote"] = mount.remote ? remote_json(*mount.remote) : Json::null();
+    out["mountSeconds"] = mount.mount_seconds;
+    out["flushSeconds"] = mount.flush_seconds;
     return out;
 }
 
@@ -83,13 +108,6 @@ Json output_json(const OutputDirectory& output) {
     out["path"] = output.path;
     out["pathHost"] = output.path_host;
     out["create"] = output.create;
-    return out;
-}
-
-Json variable_json(const Variable& variable) {
-    Json out = object();
-    out["name"] = variable.name;
-    out["value"] = variable.value;
     return out;
 }
 

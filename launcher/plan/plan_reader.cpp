@@ -152,25 +152,48 @@ Directories read_directories(const Reader& in) {
             in.text("stdouterr"),    in.text("stdouterrHost")};
 }
 
+Variable read_variable(const Reader& in) {
+    in.only({"name", "value"});
+    return {in.text("name"), in.text("value")};
+}
+
+RemoteVolume read_remote(const Reader& in) {
+    in.only({"backend", "path", "options", "secretOption", "secretName", "credentialsFile",
+             "fileMode", "directoryMode"});
+    RemoteVolume out;
+    out.backend = in.text("backend");
+    out.path = in.text("path");
+    out.options = in.objects("options", read_variable);
+    out.secret_option = in.text("secretOption");
+    out.secret_name = in.text("secretName");
+    out.credentials_file = in.text("credentialsFile");
+    out.file_mode = static_cast<int>(in.number("fileMode", 0, 0777));
+    out.directory_mode = static_cast<int>(in.number("directoryMode", 0, 0777));
+    return out;
+}
+
 Mount read_mount(const Reader& in) {
-    in.only({"kind", "name", "source", "target", "scope", "readOnly", "createSource"});
-    return {in.text("kind"),
-            in.text("name"),
-            in.text("source"),
-            in.text("target"),
-            in.one_of(scope_names, "scope"),
-            in.flag("readOnly"),
-            in.flag("createSource")};
+    in.only({"kind", "name", "source", "target", "scope", "readOnly", "createSource", "sourceRoot",
+             "noExecute", "remote", "mountSeconds", "flushSeconds"});
+    Mount out;
+    out.kind = in.text("kind");
+    out.name = in.text("name");
+    out.source = in.text("source");
+    out.target = in.text("target");
+    out.scope = in.one_of(scope_names, "scope");
+    out.read_only = in.flag("readOnly");
+    out.create_source = in.flag("createSource");
+    out.source_root = in.text("sourceRoot");
+    out.no_execute = in.flag("noExecute");
+    if (const auto remote = in.object_or_null("remote")) out.remote = read_remote(*remote);
+    out.mount_seconds = in.count("mountSeconds", 1);
+    out.flush_seconds = in.count("flushSeconds", 0);
+    return out;
 }
 
 OutputDirectory read_output(const Reader& in) {
     in.only({"id", "path", "pathHost", "create"});
     return {in.text("id"), in.text("path"), in.text("pathHost"), in.flag("create")};
-}
-
-Variable read_variable(const Reader& in) {
-    in.only({"name", "value"});
-    return {in.text("name"), in.text("value")};
 }
 
 Container read_container(const Reader& in) {

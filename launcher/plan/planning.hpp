@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "job/model.hpp"
 #include "plan/expansion.hpp"
@@ -23,6 +24,7 @@ struct Planning {
     Findings findings;
     Scope scope;  // what strings may refer to, as far as it is known by now
     Plan plan;
+    std::vector<Variable> mount_secrets;
 
     // Expands `text` and warns of names that nothing defines. `pointer` is its place.
     [[nodiscard]] std::string expand(std::string_view text, std::string_view pointer);

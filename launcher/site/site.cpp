@@ -32,7 +32,16 @@ void read_storage(TableReader& table, Site& site) {
         entry.directory_pattern("file_share_directory", account.file_share_directory);
         entry.directory_pattern("blob_container_directory", account.blob_container_directory);
         entry.flag("read_only", account.read_only);
+        read_remote_storage(entry, "file_share_remote", account.file_share_remote);
+        read_remote_storage(entry, "blob_container_remote", account.blob_container_remote);
+        entry.text("credentials_file", account.credentials_file);
+        if (!account.credentials_file.empty() && !account.credentials_file.starts_with('/'))
+            entry.refuse("credentials_file", "is not an absolute path");
     });
+    table.flag("other_accounts_in_azure", site.other_accounts_in_azure);
+    table.count("mount_timeout", site.mount_timeout);
+    table.count("flush_timeout", site.flush_timeout);
+    if (site.mount_timeout == 0) table.refuse("mount_timeout", "must be at least one second");
     table.each("file_servers", [&](const std::string& name, TableReader& entry) {
         entry.directory("directory", site.file_servers[name].directory);
     });

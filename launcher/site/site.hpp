@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "site/remote_storage.hpp"
 
 // What the admin says about this site, in site.lua. Everything has a default: without a file, any
 // vmSize is accepted and means "the default partition", storage accounts are directories below
@@ -25,12 +26,17 @@ struct VmSize {
     std::vector<std::string> extra_options;
 };
 
-// A storage account whose file shares and blob containers are directories that every node sees.
-// "%s" in a path stands for the share or container.
+// A storage account. Its file shares and its blob containers are directories that every node sees
+// ("%s" in the path stands for the share or container), else what rclone opens.
 struct StorageAccount {
     std::string file_share_directory;
     std::string blob_container_directory;
     bool read_only = false;
+    std::optional<RemoteStorage> file_share_remote;
+    std::optional<RemoteStorage> blob_container_remote;
+    // For jobs that bring no key: a file that only the job's user can read ("%u" stands for the
+    // user's name). Empty: such jobs are refused if a credential is needed.
+    std::string credentials_file;
 };
 
 struct FileServer {
@@ -57,6 +63,10 @@ struct Site {
     std::map<std::string, VmSize, std::less<>> vm_sizes;  // keys in upper case
     bool any_vm_size = true;  // unknown sizes map to the default partition, else they are refused
     std::map<std::string, StorageAccount, std::less<>> storage_accounts;
+    // Accounts that are not named: directories of $BATCHAI_HOME, or what they are in Azure.
+    bool other_accounts_in_azure = false;
+    int mount_timeout = 20;   // seconds for all mounts of a step; less than the plugin's timeout
+    int flush_timeout = 300;  // seconds, at the end of a step, for what remote storage lacks
     std::map<std::string, FileServer, std::less<>> file_servers;
     std::map<std::string, NamedMount, std::less<>> named_mounts;
     std::vector<std::pair<std::string, std::string>> environment;  // for every job

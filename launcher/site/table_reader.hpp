@@ -42,6 +42,11 @@ class TableReader {
     void each(std::string_view key,
               const std::function<void(const std::string& name, TableReader& entry)>& read);
 
+    // Reports a fault that only the caller can see.
+    void refuse(std::string_view key, std::string what, std::string hint = {}) {
+        fail(key, std::move(what), std::move(hint));
+    }
+
     // Refuses unknown keys, with a did-you-mean.
     void finish();
 

@@ -20,10 +20,42 @@ std::string share(std::string_view place, std::string_view target = "data") {
 site::Site site_with_storage() {
     site::Site site;
     site.source = "/etc/batchai/site.lua";
-    site.storage_accounts["acct"] = {"/srv/%s/files", "", true};
+    site.storage_accounts["acct"] = {"/srv/%s/files", "", true, {}, {}, {}};
     site.file_servers["nfs"] = {"/export"};
     site.named_mounts["lustre"] = {"/lustre", true};
     return site;
+}
+
+// An account whose shares are an SMB server's and whose containers are on WebDAV.
+site::Site site_with_servers() {
+    site::Site site;
+    site.source = "/etc/batchai/site.lua";
+    site::StorageAccount& account = site.storage_accounts["acct"];
+    account.file_share_remote = {"smb", "%s", {{"port", "4455"}}, "pass"};
+    account.blob_container_remote = {
+        "webdav", "data/%s", {{"url", "http://dav/%u"}, {"user", "%u"}}, "pass"};
+    account.credentials_file = "/etc/batchai/keys/%u/acct";
+    return site;
+}
+
+std::string with_key(std::string_view more = {}) {
+    return fmt::format(R"("azureFileShares": [{{"azureFileUrl":
+        "https://acct.files.example/share/a/b", "relativeMountPath": "s",
+        "credentials": {{"accountKey": "hush=="}}{}}}])",
+                       more);
+}
+
+std::string option_of(const RemoteVolume& remote, std::string_view name) {
+    for (const Variable& option : remote.options) {
+        if (option.name == name) return option.value;
+    }
+    return "(none)";
+}
+
+job::MountVolumes volumes_of(std::string_view volumes) {
+    return job::parse(fmt::format("{{\"properties\": {{{}}}}}", job_with(volumes)))
+        .spec.value()
+        .mount_volumes;
 }
 
 }  // namespace
@@ -58,6 +90,119 @@ TEST(Mounts, SayThatAnAccountIsNotTheSites) {
     ASSERT_EQ(made.plan->notices.size(), 1U);
     EXPECT_NE(made.plan->notices[0].find("acct is not in /etc/batchai/site.lua"),
               std::string::npos);
+}
+
+TEST(Mounts, OpenTheSitesServerWithTheJobsKey) {
+    const auto made = planned(job_with(with_key(R"(, "fileMode": "0640")")), site_with_servers());
+    ASSERT_TRUE(made.plan) << faults(made);
+    const Mount& mount = made.plan->mounts.front();
+    EXPECT_TRUE(mount.source.empty());
+    ASSERT_TRUE(mount.remote);
+    EXPECT_EQ(mount.remote->backend, "smb");
+    EXPECT_EQ(mount.remote->path, "share/a/b");
+    EXPECT_EQ(option_of(*mount.remote, "host"), "acct.files.example");
+    EXPECT_EQ(option_of(*mount.remote, "port"), "4455");
+    EXPECT_EQ(option_of(*mount.remote, "user"), "acct");
+    EXPECT_EQ(mount.remote->secret_option, "pass");
+    EXPECT_EQ(mount.remote->secret_name, "mountVolumes/azureFileShares/0");
+    EXPECT_EQ(mount.remote->file_mode, 0640);
+    EXPECT_EQ(mount.remote->directory_mode, 0777);
+    ASSERT_EQ(made.mount_secrets.size(), 1U);
+    EXPECT_EQ(made.mount_secrets.front(), (Variable{"mountVolumes/azureFileShares/0", "hush=="}));
+    EXPECT_EQ(to_json(*made.plan).find("hush"), std::string::npos);
+}
+
+TEST(Mounts, OpenTheSitesServerWithTheSitesKey) {
+    const auto made = planned(job_with(R"("azureBlobFileSystems": [{"accountName": "acct",
+        "containerName": "c", "relativeMountPath": "b", "mountOptions": "-o ro"}])"),
+                              site_with_servers());
+    ASSERT_TRUE(made.plan) << faults(made);
+    const Mount& mount = made.plan->mounts.front();
+    ASSERT_TRUE(mount.remote);
+    EXPECT_EQ(mount.remote->path, "data/c");
+    EXPECT_EQ(option_of(*mount.remote, "url"), "http://dav/ada");
+    EXPECT_EQ(option_of(*mount.remote, "user"), "ada");
+    EXPECT_EQ(mount.remote->credentials_file, "/etc/batchai/keys/ada/acct");
+    EXPECT_TRUE(mount.remote->secret_name.empty());
+    EXPECT_TRUE(mount.read_only);
+}
+
+TEST(Mounts, SayThatAKeyIsMissing) {
+    auto site = site_with_servers();
+    site.storage_accounts["acct"].credentials_file.clear();
+    EXPECT_EQ(faults(planned(job_with(share("s")), site)),
+              "E121 there is no key for storage account acct");
+}
+
+TEST(Mounts, OpenAzureItselfWhereTheSiteWantsIt) {
+    site::Site site;
+    site.other_accounts_in_azure = true;
+    const auto made = planned(job_with(with_key() + R"(, "azureBlobFileSystems": [{
+        "accountName": "acct", "containerName": "c", "relativeMountPath": "b",
+        "credentials": {"accountKey": "hush=="}}])"),
+                              site);
+    ASSERT_TRUE(made.plan) << faults(made);
+    ASSERT_EQ(made.plan->mounts.size(), 2U);
+    const RemoteVolume& container = made.plan->mounts[1].remote.value();
+    EXPECT_EQ(container.backend, "azureblob");
+    EXPECT_EQ(container.path, "c");
+    EXPECT_EQ(option_of(container, "account"), "acct");
+    EXPECT_EQ(container.secret_option, "key");
+}
+
+TEST(Mounts, KeepLogsOfRemoteStorageWhereTheyCanBeFollowed) {
+    const auto parsed = job::parse(fmt::format(R"({{"properties": {{"nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/s/logs",
+        "customMpiSettings": {{"commandLine": "true"}}, "mountVolumes": {{{}}}}}}})",
+                                               with_key()));
+    const auto made =
+        make(parsed.spec.value(), parsed.positions, site_with_servers(), test_submission());
+    ASSERT_TRUE(made.plan) << faults(made);
+    EXPECT_EQ(made.plan->directories.stdouterr_host, "/home/ada/.batchai/jobs/1/stdouterr");
+    const auto place = made.plan->place_of(made.plan->directories.stdouterr);
+    ASSERT_EQ(place.mount, &made.plan->mounts.front());
+    EXPECT_TRUE(place.rest.starts_with("logs/sub/group/")) << place.rest;
+}
+
+TEST(Mounts, HaveThoseOfTheClusterBelowTheClustersRoot) {
+    auto submission = test_submission();
+    submission.cluster = ClusterView{"nc6", "", {}, volumes_of(share("shared", "data"))};
+    const auto made = planned(job_with(share("own", "data")), {}, submission);
+    ASSERT_TRUE(made.plan) << faults(made);
+    ASSERT_EQ(made.plan->mounts.size(), 2U);
+    EXPECT_EQ(made.plan->mounts[0].scope, MountScope::cluster);
+    const auto& directories = made.plan->directories;
+    EXPECT_EQ(made.plan->host_path(directories.mount_root + "/data/x"),
+              "/home/ada/.batchai/storage/acct/file-shares/shared/x");
+    EXPECT_EQ(made.plan->host_path(directories.job_mount_root + "/data/x"),
+              "/home/ada/.batchai/storage/acct/file-shares/own/x");
+}
+
+TEST(Mounts, NameTheClusterWhoseMountIsAtFault) {
+    auto submission = test_submission();
+    submission.cluster =
+        ClusterView{"nc6", "", {}, volumes_of(R"("fileServers": [{"fileServer": {"id": "x"},
+            "relativeMountPath": "n"}])")};
+    EXPECT_EQ(faults(planned(small_job(), {}, submission)),
+              "E107 cluster \"nc6\": fileServers 1: this site has no file server \"x\"");
+}
+
+TEST(Mounts, FollowTheOptionsThatMeanSomethingHere) {
+    const auto server = [](std::string_view options) {
+        return planned(job_with(fmt::format(R"("fileServers": [{{"fileServer": {{"id": "nfs"}},
+                "relativeMountPath": "n", "mountOptions": "{}"}}])",
+                                            options)),
+                       site_with_storage());
+    };
+    const auto made = server("-o vers=4,noexec --use-https=true rw");
+    ASSERT_TRUE(made.plan) << faults(made);
+    EXPECT_TRUE(made.plan->mounts.front().no_execute);
+    EXPECT_FALSE(made.plan->mounts.front().read_only);
+    ASSERT_EQ(made.plan->notices.size(), 1U);
+    EXPECT_NE(made.plan->notices[0].find("vers, use-https"), std::string::npos);
+    EXPECT_TRUE(server("rw").plan->notices.empty());
+    EXPECT_EQ(faults(server("ro,password=hush,suid")),
+              "E120 \"mountOptions\" has what is not known here: password, suid");
 }
 
 TEST(Mounts, RefuseContainersOfAnAccountThatHasOnlyShares) {
@@ -122,7 +267,10 @@ TEST(Mounts, MapPathsByWholeComponents) {
     auto plan = planned(job_with(share("myshare", "a"))).plan.value();
     const std::string root = plan.directories.job_mount_root;
     const std::string source = plan.mounts.front().source;
-    plan.mounts.push_back({"fileServers", "n", "/inner", "a/b", MountScope::job, false, false});
+    Mount inner = plan.mounts.front();
+    inner.source = "/inner";
+    inner.target = "a/b";
+    plan.mounts.push_back(inner);
     EXPECT_EQ(plan.host_path(root + "/a"), source);
     EXPECT_EQ(plan.host_path(root + "//a/./x/"), source + "/x");
     EXPECT_EQ(plan.host_path(root + "/a/b/c"), "/inner/c");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <functional>
+#include <optional>
 #include <random>
 #include <type_traits>
 
@@ -38,9 +39,14 @@ class PlanMaker {
                            list([&] { return text(); })};
         plan.directories = {text(), text(), text(), text(), text(), text(), text(), text()};
         plan.mounts = list([&] {
-            return Mount{
-                text(), text(), text(), text(), flag() ? MountScope::job : MountScope::cluster,
-                flag(), flag()};
+            std::optional<RemoteVolume> remote;
+            if (flag())
+                remote = RemoteVolume{
+                    text(), text(), list([&] { return Variable{text(), text()}; }), text(), text(),
+                    text(), number(0) % 01000, number(0) % 01000};
+            return Mount{text(), text(), text(), text(),
+                         flag() ? MountScope::job : MountScope::cluster,
+                         flag(), flag(), text(), flag(), remote, count(), number(0)};
         });
         if (flag()) {
             const auto variable = [&] { return Variable{text(), text()}; };

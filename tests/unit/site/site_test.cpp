@@ -44,6 +44,41 @@ TEST_F(SiteTest, AnEmptyTableMeansTheDefaults) {
     EXPECT_EQ(site->source, (directory_ / "site.lua").string());
 }
 
+TEST_F(SiteTest, ReadsStorageThatRcloneOpens) {
+    const auto site = load_text(R"(return {
+        other_accounts_in_azure = true, mount_timeout = 5, flush_timeout = 0,
+        storage_accounts = { mine = {
+            file_share_remote = { type = "smb", host = "10.0.0.9", port = "4455" },
+            blob_container_remote = { type = "webdav", url = "http://dav/%u", path = "data/%s" },
+            credentials_file = "/etc/batchai/keys/%u" } } })");
+    ASSERT_TRUE(site) << site.error().text();
+    const StorageAccount& account = site->storage_accounts.at("mine");
+    ASSERT_TRUE(account.file_share_remote && account.blob_container_remote);
+    EXPECT_EQ(*account.file_share_remote,
+              (RemoteStorage{"smb", "%s", {{"host", "10.0.0.9"}, {"port", "4455"}}, "pass"}));
+    EXPECT_EQ(*account.blob_container_remote,
+              (RemoteStorage{"webdav", "data/%s", {{"url", "http://dav/%u"}}, "pass"}));
+    EXPECT_EQ(account.credentials_file, "/etc/batchai/keys/%u");
+    EXPECT_TRUE(site->other_accounts_in_azure);
+    EXPECT_EQ(site->mount_timeout, 5);
+    EXPECT_EQ(site->flush_timeout, 0);
+}
+
+TEST_F(SiteTest, RefusesSecretsInTheFileThatEverybodyReads) {
+    const auto account = [&](const std::string& entries) {
+        return refusal("return { storage_accounts = { mine = { " + entries + " } } }");
+    };
+    EXPECT_EQ(account(R"(file_share_remote = { type = "smb", pass = "hush" })"),
+              "storage_accounts.mine.file_share_remote: pass is a secret, and everybody reads this "
+              "file");
+    EXPECT_EQ(account(R"(blob_container_remote = { url = "http://dav" })"),
+              "storage_accounts.mine.blob_container_remote: has no type");
+    EXPECT_EQ(account(R"(file_share_remote = { type = "smb", ["a=b"] = "" })"),
+              "storage_accounts.mine.file_share_remote: \"a=b\" cannot be an option of rclone");
+    EXPECT_EQ(account(R"(credentials_file = "keys")"),
+              "storage_accounts.mine.credentials_file: is not an absolute path");
+}
+
 TEST_F(SiteTest, ReadsEveryKindOfValue) {
     const auto site = load_text(R"(
         local function gpu(n) return { partition = "gpu", gres = "gpu:" .. n, gpus = n } end
