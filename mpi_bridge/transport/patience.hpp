@@ -19,13 +19,14 @@ namespace mpi_bridge {
 // How long waiters look before they block. A peer that runs answers soon, and blocking costs a
 // wake-up of tens of microseconds on an idle processor, so looking is right where the processor is
 // ours alone. Where others want it, ranks of another job or ranks that a launcher put on the same
-// processor, the answer may depend on them, and looking keeps away what is waited for.
-// sched_yield() is no way out: it gives way only to threads of the same scheduling group, and jobs
-// have groups of their own. Whether others want the processor is learnt from the time that this
-// thread waited for it. One thread at a time.
+// processor, the answer may depend on them, and looking keeps away what is waited for: there, give
+// way before each look, and look a few times only. Linux 6.18 gives way to jobs of other scheduling
+// groups as well; older schedulers may not, so that a few looks must not cost more than blocking.
+// Whether others want the processor is learnt from the time that this thread waited for it. One
+// thread at a time.
 class LookingHabit {
   public:
-    static constexpr int few = 10;    // some microseconds, the latency of a fast network
+    static constexpr int few = 20;    // some microseconds if nobody takes the processor
     static constexpr int many = 200;  // some hundred microseconds
 
     // crowded: more ranks on this host than processors they may use.
@@ -65,6 +66,9 @@ class Patience {
         ++looked_;
         return Next::look;
     }
+
+    // Whether sched_yield() belongs before each look.
+    [[nodiscard]] bool gives_way() const { return looks_ == LookingHabit::few; }
 
     // To be called when the wait has ended.
     void end() {

@@ -34,6 +34,18 @@ class Pieces {
     }
     [[nodiscard]] bool full() const { return count_ + 2 > most_pieces || bytes_ >= longest_piece; }
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
+    [[nodiscard]] ssize_t send(int socket) {
+        const msghdr all = message();
+        return sendmsg(socket, &all, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    [[nodiscard]] ssize_t receive(int socket) {
+        // Looks that find nothing are many, and cost less without a message to read first.
+        if (count_ == 1) return recv(socket, pieces_[0].iov_base, pieces_[0].iov_len, MSG_DONTWAIT);
+        msghdr all = message();
+        return recvmsg(socket, &all, MSG_DONTWAIT);
+    }
+
+  private:
     [[nodiscard]] msghdr message() {
         msghdr message{};
         message.msg_iov = pieces_.data();
@@ -41,7 +53,6 @@ class Pieces {
         return message;
     }
 
-  private:
     std::array<iovec, most_pieces> pieces_;
     std::size_t count_ = 0;
     std::size_t bytes_ = 0;
@@ -77,8 +88,7 @@ bool TcpPeer::write() {
             // The rest of a piece that was cut must go first.
             if (next->data.size() > longest_piece) break;
         }
-        const msghdr message = pieces.message();
-        const auto count = sendmsg(socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const auto count = pieces.send(socket());
         if (count < 0) {
             if (errno == EINTR) continue;
             // What the other side sent before it went is still to be read, which tells the end.
@@ -116,8 +126,7 @@ bool TcpPeer::read() {
         if (landing.size() <= longest_piece) {
             pieces.add(staging_.data() + staged_end_, staging_.size() - staged_end_, none);
         }
-        msghdr message = pieces.message();
-        const auto count = recvmsg(socket(), &message, MSG_DONTWAIT);
+        const auto count = pieces.receive(socket());
         if (count <= 0) {
             if (count < 0 && errno == EINTR) continue;
             readable_ = false;

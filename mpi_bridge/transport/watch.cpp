@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,6 +18,12 @@ namespace {
 constexpr std::chrono::milliseconds longest_sleep{100};
 // A thread that has looked so recently is taken to go on doing so.
 constexpr std::chrono::milliseconds lease{1};
+
+void give_way(std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    sched_yield();
+    lock.lock();
+}
 
 }  // namespace
 
@@ -63,6 +70,8 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
     Patience patience(habit_);
     bool sleeps = false;
     bool in_time = true;
+    // What is waited for was hardly under way before, so the first look would be for nothing.
+    if (patience.gives_way() && !happened()) give_way(lock);
     while (!happened()) {
         const bool moved = look();
         if (happened()) break;
@@ -78,6 +87,8 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
         if (patience.next() == Patience::Next::block) {
             sleeps = true;
             sleep(lock, happened, deadline);
+        } else if (patience.gives_way()) {
+            give_way(lock);
         } else if (waiting_ > 1) {
             // The others want to look and post as well.
             lock.unlock();
