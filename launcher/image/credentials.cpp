@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "image/credentials.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/process.hpp"
+
+namespace batchai::image {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = jsoncons::ojson;
+
+constexpr std::size_t config_limit = 1UL << 20U;
+constexpr std::string_view docker_hub_key = "https://index.docker.io/v1/";
+
+std::string variable(const char* name) {
+    const char* const value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string base64(std::string_view bytes) {
+    constexpr std::string_view digits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string out;
+    for (std::size_t at = 0; at < bytes.size(); at += 3) {
+        std::uint32_t group = 0;
+        const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+        for (std::size_t i = 0; i < 3; ++i)
+            group = group << 8U | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+        for (std::size_t i = 0; i < 4; ++i)
+            out += i <= count ? digits[group >> (18U - 6U * i) & 63U] : '=';
+    }
+    return out;
+}
+
+// The names under which a registry may stand in a configuration.
+std::vector<std::string> keys_of(const std::string& registry) {
+    std::vector<std::string> keys{registry, "https://" + registry, "http://" + registry,
+                                  "https://" + registry + "/v1/", "https://" + registry + "/v2/"};
+    if (registry == "docker.io")
+        keys.insert(keys.end(), {std::string(docker_hub_key), "index.docker.io"});
+    return keys;
+}
+
+const Json* member(const Json& object, std::string_view name) {
+    if (!object.is_object() || !object.contains(name)) return nullptr;
+    return &object.at(name);
+}
+
+bool has_registry(const Json* table, const std::string& registry) {
+    if (table == nullptr) return false;
+    for (const std::string& key : keys_of(registry)) {
+        const Json* const entry = member(*table, key);
+        // Docker leaves an empty entry for each registry whose password is in its store.
+        if (entry != nullptr && (!entry->is_object() || entry->size() > 0)) return true;
+    }
+    return false;
+}
+
+// In the order in which skopeo looks.
+std::vector<fs::path> configurations() {
+    if (const std::string file = variable("REGISTRY_AUTH_FILE"); !file.empty()) return {file};
+    std::vector<fs::path> out;
+    if (const std::string run = variable("XDG_RUNTIME_DIR"); !run.empty())
+        out.emplace_back(run + "/containers/auth.json");
+    else
+        out.emplace_back(fmt::format("/run/containers/{}/auth.json", getuid()));
+    const std::string docker = variable("DOCKER_CONFIG");
+    const std::string home = variable("HOME");
+    if (!docker.empty())
+        out.emplace_back(docker + "/config.json");
+    else if (!home.empty())
+        out.emplace_back(home + "/.docker/config.json");
+    return out;
+}
+
+}  // namespace
+
+std::string auth_file_text(const std::string& registry, const Login& login) {
+    Json entry(jsoncons::json_object_arg);
+    entry["auth"] = base64(login.username + ":" + login.password);
+    Json auths(jsoncons::json_object_arg);
+    auths[registry] = std::move(entry);
+    Json out(jsoncons::json_object_arg);
+    out["auths"] = std::move(auths);
+    return out.to_string() + "\n";
+}
+
+std::string auth_file_of_job(const std::string& job_directory) {
+    return job_directory + "/registry-auth.json";
+}
+
+base::Result<TemporaryAuthFile> TemporaryAuthFile::create(const std::string& text) {
+    std::error_code error;
+    const fs::path directory = fs::temp_directory_path(error);
+    std::string name = (error ? fs::path("/tmp") : directory) / "batchai-auth-XXXXXX";
+    // Made with mode 0600.
+    const base::FileDescriptor file(mkostemp(name.data(), O_CLOEXEC));
+    if (!file.valid())
+        return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), name,
+                          "TMPDIR names another directory");
+    TemporaryAuthFile out(std::move(name));
+    if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)), out.path());
+    return out;
+}
+
+TemporaryAuthFile::~TemporaryAuthFile() {
+    if (!path_.empty()) unlink(path_.c_str());
+}
+
+OwnCredentials own_credentials(const std::string& registry) {
+    for (const fs::path& path : configurations()) {
+        const auto text = base::read_file(path, config_limit);
+        if (!text) continue;
+        try {
+            const Json config = Json::parse(*text);
+            const Json* const helpers = member(config, "credHelpers");
+            for (const std::string& key : keys_of(registry)) {
+                const Json* const helper = helpers == nullptr ? nullptr : member(*helpers, key);
+                if (helper != nullptr && helper->is_string())
+                    return {fmt::format("docker-credential-{} (named in {})",
+                                        helper->as<std::string>(), path.string()),
+                            path.string(),
+                            {}};
+            }
+            if (has_registry(member(config, "auths"), registry))
+                return {path.string(), path.string(), {}};
+            const Json* const store = member(config, "credsStore");
+            if (store != nullptr && store->is_string())
+                return {fmt::format("docker-credential-{} (named in {})", store->as<std::string>(),
+                                    path.string()),
+                        {},
+                        store->as<std::string>()};
+        } catch (const std::exception&) {
+            // skopeo reads the same file and says what is wrong with it.
+            return {path.string(), path.string(), {}};
+        }
+    }
+    return {"none", {}, {}};
+}
+
+base::Result<Login> ask_store(const std::string& store, const std::string& registry) {
+    base::RunOptions options;
+    options.standard_input = registry == "docker.io" ? std::string(docker_hub_key) : registry;
+    options.deadline = std::chrono::seconds(30);
+    const std::string program = "docker-credential-" + store;
+    const auto done = base::run({program, "get"}, options);
+    if (!done) return tl::unexpected<base::Error>(done.error());
+    if (done->exit_code != 0)
+        return base::fail("has no credentials for " + registry, program, {},
+                          base::ExitCode::not_found);
+    try {
+        const Json answer = Json::parse(done->standard_output);
+        return Login{answer.at("Username").as<std::string>(),
+                     answer.at("Secret").as<std::string>()};
+    } catch (const std::exception&) {
+        // The parser's own message could quote the password.
+        return base::fail("gave an answer that cannot be read", program);
+    }
+}
+
+}  // namespace batchai::image

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "image/ensure.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "image/import.hpp"
+#include "image/lease.hpp"
+
+namespace batchai::image {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds between_attempts{250};
+
+// A file or directory of the user, which nobody imports.
+base::Result<Ensured> look_for_root(const plan::Container& container) {
+    if (access(container.root.c_str(), R_OK) == 0) return Ensured::was_there;
+    return base::fail(fmt::format("cannot be read here: {}", std::strerror(errno)), container.root,
+                      "the image must be on a file system that every node sees",
+                      base::ExitCode::not_found);
+}
+
+base::Result<void> make_import_directory(const std::string& directory) {
+    if (auto made = make_cache_directory(directory); !made) return made;
+    const std::string path = directory + "/.import";
+    if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return check_cache_directory(path);
+    return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path,
+                      errno == EACCES || errno == EROFS
+                          ? "images that are gone from the shared directory need the job to be "
+                            "submitted again"
+                          : "");
+}
+
+// The lease, or nothing when another has imported the image meanwhile.
+base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
+                                             const std::string& lock,
+                                             const EnsureOptions& options) {
+    LeaseSeeker seeker(lock);
+    const Clock::time_point end = Clock::now() + options.deadline;
+    while (true) {
+        auto lease = seeker.attempt();
+        if (!lease) return tl::unexpected<base::Error>(lease.error());
+        const auto there = is_there(container.root);
+        if (!there) return tl::unexpected<base::Error>(there.error());
+        if (*there) return std::nullopt;
+        if (*lease) return lease;
+        if (auto go_on = check_interrupted(options.watch); !go_on)
+            return tl::unexpected<base::Error>(go_on.error());
+        const Lease::Holder& holder = seeker.holder();
+        const std::string importer =
+            holder.host.empty() ? "another process"
+                                : fmt::format("{} (process {})", holder.host, holder.process);
+        if (Clock::now() > end)
+            return base::fail(fmt::format("{} did not finish its import within {} s", importer,
+                                          options.deadline.count()),
+                              container.image, fmt::format("remove {}", lock),
+                              base::ExitCode::timed_out);
+        if (options.show) options.show({container.image, Stage::waiting, 0, 0, importer});
+        if (options.watch.tick) options.watch.tick();
+        std::this_thread::sleep_for(between_attempts);
+    }
+}
+
+}  // namespace
+
+base::Result<Ensured> ensure(const plan::Container& container, const Access& access,
+                             const EnsureOptions& options) {
+    if (container.digest.empty()) return look_for_root(container);
+    const auto there = is_there(container.root);
+    if (!there) return tl::unexpected<base::Error>(there.error());
+    if (*there) {
+        note_use(container.root);
+        return Ensured::was_there;
+    }
+    const std::string directory = fs::path(container.root).parent_path().string();
+    if (auto made = make_import_directory(directory); !made)
+        return tl::unexpected<base::Error>(made.error());
+    const std::string digits = container.digest.substr(container.digest.find(':') + 1);
+    const std::string imports = directory + "/.import";
+    auto lease = get_lease(container, fmt::format("{}/{}.lock", imports, digits), options);
+    if (!lease) return tl::unexpected<base::Error>(lease.error());
+    if (!*lease) {
+        note_use(container.root);
+        return Ensured::imported_by_another;
+    }
+    Lease& held = **lease;
+    collect_leftovers(imports, digits, held.token());
+    const Watch watch{[&] {
+                          held.renew();
+                          if (options.watch.tick) options.watch.tick();
+                      },
+                      options.watch.interrupted};
+    const auto imported = import_image(
+        {container.image, container.digest, container.source, container.root, held.token(), access},
+        watch, options.show);
+    if (!imported) return tl::unexpected<base::Error>(imported.error());
+    shrink(directory, options.limit, container.digest, options.in_use);
+    return Ensured::imported;
+}
+
+}  // namespace batchai::image

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "image/import.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/timestamp.hpp"
+#include "image/lease.hpp"
+#include "image/registry_fault.hpp"
+#include "image/resolve.hpp"
+#include "image/tree.hpp"
+
+namespace batchai::image {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = jsoncons::ojson;
+
+constexpr std::chrono::hours longest_step{2};
+constexpr std::string_view squashfs_ending = ".squashfs";
+// Layers are compressed; unpacked they are some three times as large, for as long as both are
+// there, and then the packed file beside the unpacked tree is about as large as the layers.
+constexpr std::int64_t room_per_layer_byte = 4;
+
+std::string digits_of(const std::string& digest) {
+    return digest.substr(digest.find(':') + 1);
+}
+
+// The directory of one import.
+class Workshop {
+  public:
+    static base::Result<Workshop> open(const ImportRequest& request) {
+        std::string path =
+            fmt::format("{}/.import/{}.{}", fs::path(request.root).parent_path().string(),
+                        digits_of(request.digest), request.token);
+        if (mkdir(path.c_str(), 0700) == 0) return Workshop(std::move(path));
+        return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path);
+    }
+    Workshop(Workshop&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+    Workshop(const Workshop&) = delete;
+    Workshop& operator=(const Workshop&) = delete;
+    Workshop& operator=(Workshop&&) = delete;
+    ~Workshop() {
+        // What cannot be removed now is collected by the next import.
+        if (!path_.empty()) static_cast<void>(remove_tree(path_, {}));
+    }
+
+    [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] std::string layout() const { return path_ + "/layout"; }
+    [[nodiscard]] std::string root() const { return path_ + "/root"; }
+    [[nodiscard]] std::string packed() const { return path_ + "/packed.squashfs"; }
+
+  private:
+    explicit Workshop(std::string path) : path_(std::move(path)) {}
+    std::string path_;
+};
+
+std::string machine_architecture() {
+    utsname name{};
+    uname(&name);
+    const std::string machine = name.machine;
+    if (machine == "x86_64") return "amd64";
+    if (machine == "aarch64") return "arm64";
+    return machine;
+}
+
+// Whether there is room on the device; a file or quota may say otherwise later.
+std::int64_t free_bytes(const std::string& directory) {
+    struct statvfs status {};
+    if (statvfs(directory.c_str(), &status) != 0) return -1;
+    return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
+}
+
+base::Error no_room(const std::string& directory, const std::string& image) {
+    return {fmt::format("no space is left in {}: {} are free", directory,
+                        size_text(std::max<std::int64_t>(free_bytes(directory), 0))),
+            image, "batchai image prune makes room; image_directory in site.lua moves it",
+            base::ExitCode::failed};
+}
+
+// What a failed tool said, in one line, or that the disk is full.
+base::Error tool_failed(const ImportRequest& request, const std::string& program,
+                        const base::Completed& completed) {
+    const std::string all = completed.standard_output + completed.standard_error;
+    if (base::lower(all).find("no space left on device") != std::string::npos ||
+        base::lower(all).find("disk quota exceeded") != std::string::npos)
+        return no_room(fs::path(request.root).parent_path().string(), request.image);
+    const std::string_view said = base::trim(completed.standard_error);
+    std::string line(said.substr(said.rfind('\n') + 1));
+    if (line.empty()) line = "it said nothing";
+    std::string hint;
+    if (line.find("zstd") != std::string::npos)
+        hint = "its layers are packed with zstd, which this umoci cannot read; push it with gzip";
+    return {fmt::format("{} failed with exit code {}: {}", program, completed.exit_code, line),
+            request.image, std::move(hint), base::ExitCode::failed};
+}
+
+base::Result<void> run_tool(const ImportRequest& request, base::Arguments arguments,
+                            const Watch& watch) {
+    const std::string program = arguments.front();
+    const auto done = run({std::move(arguments), longest_step}, watch);
+    if (!done) return tl::unexpected<base::Error>(done.error());
+    if (done->exit_code == 0) return {};
+    return tl::unexpected<base::Error>(tool_failed(request, program, *done));
+}
+
+// How many bytes are to come. Also makes sure that the source still is what was submitted.
+base::Result<std::int64_t> ask_size(const ImportRequest& request, const Watch& watch) {
+    auto manifest = raw_manifest(request.source, request.image, request.access, watch);
+    if (!manifest) return tl::unexpected<base::Error>(manifest.error());
+    if (digest_of(*manifest) != request.digest)
+        return base::fail("has changed since the job was submitted", request.image,
+                          "submit the job again", base::ExitCode::refused);
+    const std::string instance = instance_digest(*manifest, machine_architecture());
+    const std::size_t at = request.source.find('@');
+    if (!instance.empty() && at != std::string::npos) {
+        manifest = raw_manifest(request.source.substr(0, at + 1) + instance, request.image,
+                                request.access, watch);
+        if (!manifest) return tl::unexpected<base::Error>(manifest.error());
+    }
+    return layer_bytes(*manifest);
+}
+
+base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, const Watch& watch,
+                        const ShowProgress& show) {
+    const auto total = ask_size(request, watch);
+    if (!total) return tl::unexpected<base::Error>(total.error());
+    if (auto room = check_space(workshop.path(), *total, request.image); !room) return room;
+    const Watch pulling{
+        [&] {
+            if (watch.tick) watch.tick();
+            if (show)
+                show({request.image, Stage::pulling, size_of_tree(workshop.layout()), *total, {}});
+        },
+        watch.interrupted};
+    base::Arguments arguments{"skopeo", "copy", "--quiet"};
+    for (const std::string& option : request.access.options())
+        arguments.push_back(option == "--tls-verify=false" ? "--src-tls-verify=false" : option);
+    arguments.push_back(request.source);
+    arguments.push_back(fmt::format("oci:{}:image", workshop.layout()));
+    const auto done = run({std::move(arguments), longest_step}, pulling);
+    if (!done) return tl::unexpected<base::Error>(done.error());
+    if (done->exit_code == 0) return {};
+    if (done->standard_error.find("no space left") != std::string::npos)
+        return tl::unexpected<base::Error>(tool_failed(request, "skopeo", *done));
+    return tl::unexpected<base::Error>(
+        explain(done->standard_error,
+                {request.image, request.access.registry, request.access.credential_source}));
+}
+
+base::Result<void> unpack(const ImportRequest& request, const Workshop& workshop,
+                          const Watch& watch, const ShowProgress& show) {
+    if (show) show({request.image, Stage::unpacking, 0, 0, {}});
+    return run_tool(request,
+                    {"umoci", "raw", "unpack", "--rootless", "--image",
+                     workshop.layout() + ":image", workshop.root()},
+                    watch)
+        .and_then([&] { return remove_tree(workshop.layout(), watch.tick); })
+        .and_then([&] { return make_readable(workshop.root(), watch.tick); });
+}
+
+bool can_compress_with_zstd(const Watch& watch) {
+    const auto help = run({{"mksquashfs", "-help"}, std::chrono::seconds(20)}, watch);
+    return help &&
+           (help->standard_output + help->standard_error).find("\tzstd") != std::string::npos;
+}
+
+base::Result<void> pack(const ImportRequest& request, const Workshop& workshop, const Watch& watch,
+                        const ShowProgress& show) {
+    const std::string packed = workshop.packed();
+    const Watch packing{
+        [&] {
+            if (watch.tick) watch.tick();
+            struct stat status {};
+            const bool there = stat(packed.c_str(), &status) == 0;
+            if (show) show({request.image, Stage::packing, there ? status.st_size : 0, 0, {}});
+        },
+        watch.interrupted};
+    base::Arguments arguments{"mksquashfs", workshop.root(), packed,        "-noappend",
+                              "-all-root",  "-no-xattrs",    "-no-progress"};
+    // Level 3 packs ten times as fast as the usual 15, and a tenth larger.
+    if (can_compress_with_zstd(watch))
+        arguments.insert(arguments.end(), {"-comp", "zstd", "-Xcompression-level", "3"});
+    arguments.insert(arguments.end(),
+                     {"-action", "chmod(ug-s)@true", "-action", "exclude@type(b)||type(c)"});
+    return run_tool(request, std::move(arguments), packing);
+}
+
+base::Result<void> sync_file(const std::string& path) {
+    const base::FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.valid() && fsync(file.get()) == 0) return {};
+    return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)), path);
+}
+
+base::Result<void> publish(const ImportRequest& request, const Workshop& workshop) {
+    const std::string packed = workshop.packed();
+    if (auto synced = sync_file(packed); !synced) return synced;
+    Json description(jsoncons::json_object_arg);
+    description["image"] = request.image;
+    description["digest"] = request.digest;
+    description["source"] = request.source;
+    description["imported"] = base::to_iso8601(base::now());
+    const std::string stem = request.root.substr(0, request.root.size() - squashfs_ending.size());
+    if (auto written = base::write_atomically(stem + ".json", description.to_string() + "\n");
+        !written)
+        return written;
+    if (chmod(packed.c_str(), 0444) != 0 || std::rename(packed.c_str(), request.root.c_str()) != 0)
+        return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), request.root);
+    // Best effort: some network file systems refuse it for directories.
+    static_cast<void>(sync_file(fs::path(request.root).parent_path().string()));
+    return {};
+}
+
+}  // namespace
+
+std::int64_t layer_bytes(const std::string& manifest) {
+    std::int64_t total = 0;
+    try {
+        for (const Json& layer : Json::parse(manifest).at("layers").array_range())
+            total += layer.at("size").as<std::int64_t>();
+    } catch (const std::exception&) {
+        return 0;
+    }
+    return total;
+}
+
+std::string instance_digest(const std::string& manifest, const std::string& architecture) {
+    try {
+        for (const Json& instance : Json::parse(manifest).at("manifests").array_range()) {
+            const Json& platform = instance.at("platform");
+            if (platform.at("architecture").as<std::string>() == architecture &&
+                platform.at("os").as<std::string>() == "linux")
+                return instance.at("digest").as<std::string>();
+        }
+    } catch (const std::exception&) {
+        return {};
+    }
+    return {};
+}
+
+base::Result<void> check_space(const std::string& directory, std::int64_t layers,
+                               const std::string& image) {
+    const std::int64_t free = free_bytes(directory);
+    const std::int64_t needed = layers * room_per_layer_byte;
+    if (free < 0 || needed <= free) return {};
+    return base::fail(
+        fmt::format("its import takes about {} in {}, where {} are free", size_text(needed),
+                    fs::path(directory).parent_path().parent_path().string(), size_text(free)),
+        image, "batchai image prune makes room; image_directory in site.lua moves it");
+}
+
+void collect_leftovers(const std::string& import_directory, const std::string& own_digits,
+                       const std::string& own_token) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(import_directory, error)) {
+        const std::string name = entry.path().filename().string();
+        const std::string digits = name.substr(0, name.find('.'));
+        if (digits.size() != 64) continue;
+        const std::string lock = fmt::format("{}/{}.lock", import_directory, digits);
+        const bool own = digits == own_digits;
+        if (entry.is_directory(error) && !entry.is_symlink(error)) {
+            const bool left = own ? name != own_digits + "." + own_token : is_abandoned(lock);
+            if (left) static_cast<void>(remove_tree(entry.path().string(), {}));
+        } else if (!own && is_abandoned(entry.path().string())) {
+            unlink(entry.path().c_str());
+        }
+    }
+}
+
+base::Result<void> import_image(const ImportRequest& request, const Watch& watch,
+                                const ShowProgress& show) {
+    const auto workshop = Workshop::open(request);
+    if (!workshop) return tl::unexpected<base::Error>(workshop.error());
+    return pull(request, *workshop, watch, show)
+        .and_then([&] { return unpack(request, *workshop, watch, show); })
+        .and_then([&] { return pack(request, *workshop, watch, show); })
+        .and_then([&] { return check_interrupted(watch); })
+        .and_then([&] { return publish(request, *workshop); });
+}
+
+}  // namespace batchai::image

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "image/lease.hpp"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/uuid.hpp"
+
+namespace batchai::image {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds renewal{5};
+constexpr std::int64_t day_in_nanoseconds = 86400LL * 1000000000LL;
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    gethostname(name.data(), name.size() - 1);
+    return name.data();
+}
+
+std::string text_of(const Lease::Holder& holder) {
+    return fmt::format("{} {} {}\n", holder.host, holder.process, holder.token);
+}
+
+Lease::Holder holder_in(std::string_view text) {
+    const auto words = base::split(base::trim(text), ' ');
+    Lease::Holder holder;
+    if (words.size() != 3) return holder;
+    holder.host = words[0];
+    std::from_chars(words[1].data(), words[1].data() + words[1].size(), holder.process);
+    holder.token = words[2];
+    return holder;
+}
+
+std::int64_t nanoseconds(const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1000000000LL + time.tv_nsec;
+}
+
+struct Seen {
+    Lease::Holder holder;
+    std::int64_t touched = 0;
+};
+
+// Opens the file, so that a network file system says what is true now. Nothing: it is gone.
+std::optional<Seen> look(const std::string& path) {
+    const base::FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    struct stat status {};
+    if (!file.valid() || fstat(file.get(), &status) != 0) return std::nullopt;
+    std::array<char, 512> text{};
+    const ssize_t count = read(file.get(), text.data(), text.size());
+    if (count < 0) return std::nullopt;
+    return Seen{holder_in({text.data(), static_cast<std::size_t>(count)}),
+                nanoseconds(status.st_mtim)};
+}
+
+bool is_dead_here(const Lease::Holder& holder) {
+    if (holder.process <= 0 || holder.host != host_name()) return false;
+    return kill(holder.process, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+Lease::Lease(std::string path, Holder holder)
+    : path_(std::move(path)), holder_(std::move(holder)), renewed_(Clock::now()) {}
+
+Lease::Lease(Lease&& other) noexcept
+    : path_(std::exchange(other.path_, {})),
+      holder_(std::move(other.holder_)),
+      renewed_(other.renewed_) {}
+
+Lease::~Lease() {
+    if (path_.empty()) return;
+    const auto seen = look(path_);
+    if (seen && seen->holder == holder_) unlink(path_.c_str());
+}
+
+void Lease::renew() {
+    const auto now = Clock::now();
+    if (now - renewed_ < renewal) return;
+    renewed_ = now;
+    utimensat(AT_FDCWD, path_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+base::Result<std::optional<Lease>> LeaseSeeker::attempt() {
+    Lease::Holder self{host_name(), getpid(), base::random_uuid()};
+    const auto made = base::create_exclusively(path_, text_of(self), 0600);
+    if (made) return Lease(path_, std::move(self));
+    if (made.error().exit_code != base::ExitCode::refused)
+        return tl::unexpected<base::Error>(made.error());
+    const auto seen = look(path_);
+    if (!seen) return std::nullopt;
+    if (is_lost(seen->holder, seen->touched)) break_lease(seen->holder);
+    return std::nullopt;
+}
+
+bool LeaseSeeker::is_lost(const Lease::Holder& seen, std::int64_t touched) {
+    const auto now = Clock::now();
+    // By our clock alone: hosts do not agree on the time.
+    if (seen != holder_ || touched != touched_) {
+        holder_ = seen;
+        touched_ = touched;
+        changed_ = now;
+    }
+    return is_dead_here(seen) || now - changed_ > patience_;
+}
+
+void LeaseSeeker::break_lease(const Lease::Holder& seen) {
+    const std::string aside = fmt::format("{}.{}", path_, base::random_uuid());
+    if (rename(path_.c_str(), aside.c_str()) != 0) return;
+    const auto moved = look(aside);
+    // Another one was quicker and has a lease of its own by now: back with it.
+    if (moved && moved->holder != seen && link(aside.c_str(), path_.c_str()) != 0 &&
+        errno != EEXIST) {
+        rename(aside.c_str(), path_.c_str());
+        return;
+    }
+    unlink(aside.c_str());
+}
+
+bool is_abandoned(const std::string& path) {
+    const auto seen = look(path);
+    if (!seen) return access(path.c_str(), F_OK) != 0;
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return is_dead_here(seen->holder) || nanoseconds(now) - seen->touched > day_in_nanoseconds;
+}
+
+}  // namespace batchai::image

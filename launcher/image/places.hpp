@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "site/site.hpp"
+
+namespace batchai::image {
+
+// Where imported images are.
+struct Places {
+    std::string own;         // absolute; the user's
+    std::string shared;      // filled by the admin; may be empty
+    std::int64_t limit = 0;  // bytes in `own`; 0: none
+};
+
+// `batchai_home` is the directory of the user's records.
+[[nodiscard]] Places places_of(const site::Site& site, const std::string& batchai_home,
+                               const std::string& user_name);
+
+}  // namespace batchai::image

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "image/progress.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace batchai::image {
+
+namespace {
+
+constexpr std::chrono::seconds between_lines{10};
+
+std::string_view verb_of(Stage stage) {
+    switch (stage) {
+        case Stage::waiting:
+            return "waiting for";
+        case Stage::pulling:
+            return "pulling";
+        case Stage::unpacking:
+            return "unpacking";
+        case Stage::packing:
+            return "packing";
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string size_text(std::int64_t bytes) {
+    if (bytes < 1024) return fmt::format("{} B", bytes);
+    constexpr std::array<std::string_view, 4> units = {"KiB", "MiB", "GiB", "TiB"};
+    double value = static_cast<double>(bytes) / 1024.0;
+    std::size_t unit = 0;
+    while (value >= 1024.0 && unit + 1 < units.size()) {
+        value /= 1024.0;
+        ++unit;
+    }
+    return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string to_text(const Progress& progress) {
+    std::string out = fmt::format("{} {}", verb_of(progress.stage), progress.image);
+    if (!progress.importer.empty()) out += fmt::format(": {} imports it", progress.importer);
+    if (progress.total > 0)
+        out += fmt::format(": {} of {}", size_text(std::min(progress.done, progress.total)),
+                           size_text(progress.total));
+    else if (progress.done > 0)
+        out += fmt::format(": {}", size_text(progress.done));
+    return out;
+}
+
+ProgressPrinter::ProgressPrinter() : terminal_(isatty(STDERR_FILENO) != 0) {}
+
+ProgressPrinter::~ProgressPrinter() {
+    if (terminal_ && shown_) fmt::print(stderr, "\n");
+}
+
+void ProgressPrinter::show(const Progress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool new_stage = !shown_ || progress.stage != stage_;
+    if (!terminal_ && !new_stage && now - last_ < between_lines) return;
+    const std::string line = "batchai: " + to_text(progress);
+    if (terminal_) {
+        if (shown_ && new_stage) {
+            fmt::print(stderr, "\n");
+            width_ = 0;
+        }
+        fmt::print(stderr, "\r{:<{}}", line, width_);
+        width_ = line.size();
+    } else {
+        fmt::print(stderr, "{}\n", line);
+    }
+    std::fflush(stderr);
+    shown_ = true;
+    stage_ = progress.stage;
+    last_ = now;
+}
+
+}  // namespace batchai::image

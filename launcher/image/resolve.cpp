@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "image/resolve.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/digest.hpp"
+#include "base/file.hpp"
+#include "image/cache.hpp"
+#include "image/registry_fault.hpp"
+
+namespace batchai::image {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = jsoncons::ojson;
+
+constexpr std::chrono::seconds question_deadline{60};
+
+// Relative paths are of the directory in which the user submits.
+std::string absolute(const std::string& path) {
+    if (path == "~" || path.starts_with("~/")) {
+        const char* const home = std::getenv("HOME");
+        if (home != nullptr) return fs::path(home + path.substr(1)).lexically_normal().string();
+    }
+    std::error_code error;
+    const fs::path out = fs::absolute(path, error).lexically_normal();
+    std::string text = error ? path : out.string();
+    while (text.size() > 1 && text.ends_with('/'))
+        text.pop_back();
+    return text;
+}
+
+std::string_view transport_of(Kind kind) {
+    switch (kind) {
+        case Kind::oci_layout:
+            return "oci:";
+        case Kind::oci_archive:
+            return "oci-archive:";
+        case Kind::docker_archive:
+            return "docker-archive:";
+        default:
+            return {};
+    }
+}
+
+// What skopeo is to ask for: by tag, as the digest is not known yet.
+std::string source_of(const Reference& reference) {
+    if (reference.kind == Kind::registry) return "docker://" + reference.registry_name();
+    std::string out = fmt::format("{}{}", transport_of(reference.kind), absolute(reference.path));
+    if (!reference.name_in_archive.empty()) out += ":" + reference.name_in_archive;
+    return out;
+}
+
+// Only a registry can be asked for a digest; a file is looked at again when it is imported.
+std::string pinned_source(const Reference& reference, const std::string& digest) {
+    if (reference.kind != Kind::registry) return source_of(reference);
+    Reference pinned = reference;
+    pinned.digest = digest;
+    return "docker://" + pinned.registry_name();
+}
+
+base::Result<std::string> ask(const std::string& what, const std::string& source,
+                              const std::string& image, const Access& access, const Watch& watch) {
+    base::Arguments arguments{"skopeo", "inspect", what};
+    for (std::string& option : access.options())
+        arguments.push_back(std::move(option));
+    arguments.push_back(source);
+    auto done = run({std::move(arguments), question_deadline}, watch);
+    if (!done) {
+        base::Error error = done.error();
+        if (error.exit_code == base::ExitCode::timed_out && !access.registry.empty())
+            error.what = fmt::format("{} did not answer within {} s", access.registry,
+                                     question_deadline.count());
+        return tl::unexpected<base::Error>(std::move(error));
+    }
+    if (done->exit_code == 0) return std::move(done->standard_output);
+    return tl::unexpected<base::Error>(
+        explain(done->standard_error, {image, access.registry, access.credential_source}));
+}
+
+base::Result<void> check_squashfs(const std::string& path) {
+    const base::FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file.valid())
+        return base::fail(fmt::format("cannot be read: {}", std::strerror(errno)), path,
+                          "the image is a file that this host and every node must see",
+                          errno == ENOENT ? base::ExitCode::not_found : base::ExitCode::failed);
+    std::array<char, 4> magic{};
+    if (read(file.get(), magic.data(), magic.size()) == 4 &&
+        std::memcmp(magic.data(), "hsqs", 4) == 0)
+        return {};
+    return base::fail("is no squashfs file system", path);
+}
+
+base::Result<void> check_directory(const std::string& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0)
+        return base::fail(fmt::format("cannot be found: {}", std::strerror(errno)), path,
+                          "an image of a registry is written without \"/\" or \"./\" before it",
+                          base::ExitCode::not_found);
+    if (!S_ISDIR(status.st_mode))
+        return base::fail("is neither a root file system nor a *.sqsh file", path,
+                          fmt::format("an archive is docker-archive:{0} or oci-archive:{0}", path));
+    for (const char* part : {"/bin", "/usr", "/etc"}) {
+        if (lstat((path + part).c_str(), &status) == 0) return {};
+    }
+    return base::fail(
+        "has none of bin, usr and etc: it is no root file system", path,
+        fs::exists(path + "/oci-layout") ? "it is an OCI layout: write oci:" + path : "");
+}
+
+void add_variable(const std::string& entry, plan::Container& container) {
+    const std::size_t sign = entry.find('=');
+    if (sign == 0 || sign == std::string::npos) return;
+    container.environment.push_back({entry.substr(0, sign), entry.substr(sign + 1)});
+}
+
+}  // namespace
+
+std::string digest_of(const std::string& manifest) {
+    return "sha256:" + base::sha256_hex(manifest);
+}
+
+base::Result<std::string> raw_manifest(const std::string& source, const std::string& image,
+                                       const Access& access, const Watch& watch) {
+    return ask("--raw", source, image, access, watch);
+}
+
+base::Result<void> read_config(const std::string& text, plan::Container& container) {
+    try {
+        const Json document = Json::parse(text);
+        if (document.contains("os") && document.at("os").as<std::string>() != "linux")
+            return base::fail(
+                fmt::format("is made for {}, not for Linux", document.at("os").as<std::string>()),
+                container.image);
+        if (!document.contains("config") || !document.at("config").is_object()) return {};
+        const Json& config = document.at("config");
+        const auto list = [&](std::string_view key) {
+            std::vector<std::string> out;
+            if (!config.contains(key) || !config.at(key).is_array()) return out;
+            for (const Json& entry : config.at(key).array_range())
+                out.push_back(entry.as<std::string>());
+            return out;
+        };
+        for (const std::string& entry : list("Env"))
+            add_variable(entry, container);
+        container.entrypoint = list("Entrypoint");
+        if (config.contains("WorkingDir") && config.at("WorkingDir").is_string())
+            container.working_directory = config.at("WorkingDir").as<std::string>();
+        return {};
+    } catch (const std::exception& error) {
+        return base::fail(fmt::format("has a configuration that cannot be read: {}", error.what()),
+                          container.image);
+    }
+}
+
+base::Result<plan::Container> resolve(const Reference& reference, const std::string& written,
+                                      const Places& places, const Access& access,
+                                      const Watch& watch) {
+    plan::Container container;
+    container.image = written;
+    if (!reference.is_imported()) {
+        container.root = absolute(reference.path);
+        container.root_is_directory = reference.kind == Kind::directory;
+        const auto checked = container.root_is_directory ? check_directory(container.root)
+                                                         : check_squashfs(container.root);
+        if (!checked) return tl::unexpected<base::Error>(checked.error());
+        return container;
+    }
+    const auto manifest = raw_manifest(source_of(reference), written, access, watch);
+    if (!manifest) return tl::unexpected<base::Error>(manifest.error());
+    container.digest = digest_of(*manifest);
+    container.source = pinned_source(reference, container.digest);
+    const auto config = ask("--config", container.source, written, access, watch);
+    if (!config) return tl::unexpected<base::Error>(config.error());
+    if (auto read = read_config(*config, container); !read)
+        return tl::unexpected<base::Error>(read.error());
+    auto root = choose_root(places, container.digest);
+    if (!root) return tl::unexpected<base::Error>(root.error());
+    container.root = std::move(*root);
+    return container;
+}
+
+}  // namespace batchai::image
