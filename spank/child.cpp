@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +28,7 @@ constexpr int first_descriptor = 3;
     const char* const why = strerrordesc_np(code);
     const std::array<const char*, 5> parts{what, where, ": ", why == nullptr ? "?" : why, ""};
     batchai_reply_header header{BATCHAI_PROTOCOL_MAGIC, BATCHAI_PROTOCOL_VERSION,
-                                BATCHAI_STATUS_FAILED, 0, 0};
+                                BATCHAI_STATUS_FAILED, 0, 0, 0};
     for (const char* part : parts)
         header.text_length += static_cast<uint32_t>(strlen(part));
     if (reply >= 0 && write(reply, &header, sizeof header) == sizeof header) {
@@ -69,8 +68,7 @@ bool drop_to(const User& user) {
     // A slurmd that is not run by root can only run jobs of its own user.
     errno = EPERM;
     if (getuid() != user.uid || geteuid() != user.uid || getegid() != user.gid) return false;
-    if (user.uid != 0 && (syscall(SYS_setresuid, 0, 0, 0) == 0 || setegid(0) == 0)) return false;
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    return user.uid == 0 || (syscall(SYS_setresuid, 0, 0, 0) != 0 && setegid(0) != 0);
 }
 
 bool place_descriptors(const std::array<int, 4>& descriptors, int count, int null) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include <fcntl.h>
@@ -70,6 +71,19 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
                       "--node", std::to_string(node), "--nodes", std::to_string(nodes)});
 }
 
+// What the job's container is made from besides the plan. The words are the user's: batchai-node
+// does with them what the user could do.
+void add_places(spank_t handle, std::vector<std::string>& arguments) {
+    if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
+        arguments.emplace_back("--root");
+    const std::string directory = job_variable(handle, "SLURM_SUBMIT_DIR", BATCHAI_PATH_LIMIT);
+    if (directory.starts_with('/'))
+        arguments.insert(arguments.end(), {"--submit-directory", directory});
+    // slurmd's own environment, where it does not use the usual file.
+    if (const char* const file = getenv("SLURM_CONF"))
+        arguments.insert(arguments.end(), {"--slurm-conf", file});
+}
+
 Program node_program(spank_t handle, const Settings& settings, const std::string& plan) {
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) job_id = 0;
@@ -78,6 +92,7 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
         settings.node_program, "sandbox", "--plan", plan, "--digest", sandbox().digest, "--job-id",
         std::to_string(job_id)};
     add_rendezvous(handle, job_id, program.arguments);
+    add_places(handle, program.arguments);
     // Nothing of the job's own environment: in user_init even its SLURMD_NODENAME is that of the
     // node which the step was started from.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};

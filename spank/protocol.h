@@ -7,7 +7,8 @@
  *
  *   batchai.so, user_init:  forks; the child drops to the user and execs
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
- *                               [--rendezvous STEP --node N --nodes N]
+ *                               [--rendezvous STEP --node N --nodes N] [--root]
+ *                               [--submit-directory PATH] [--slurm-conf PATH]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           stays, as the anchor of its namespaces, until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
@@ -18,7 +19,7 @@
 #include <stdint.h>
 
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
-#define BATCHAI_PROTOCOL_VERSION 1u
+#define BATCHAI_PROTOCOL_VERSION 2u
 
 /* Descriptors that batchai-node finds open, besides 0, 1 and 2 on /dev/null. */
 #define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: ends when the step is over */
@@ -47,17 +48,26 @@
 #define BATCHAI_MASTER_LIMIT 512u
 #define BATCHAI_RANK_VARIABLES_LIMIT 2048u
 
+/* In the environment of a step whose tasks are root in the job's container: preparation. */
+#define BATCHAI_IDENTITY_VARIABLE "BATCHAI_IDENTITY"
+#define BATCHAI_IDENTITY_ROOT "root"
+
 enum batchai_status {
-    BATCHAI_STATUS_OK = 0,
+    BATCHAI_STATUS_OK = 0,    /* `text` is the directory where the task starts; empty: as Slurm says */
     BATCHAI_STATUS_FAILED = 1 /* `text` says why */
 };
 
-/* The reply: this header, then text_length bytes of message, then environment_length bytes of
- * "NAME=value" entries, each with a closing zero byte. */
+/* In the container there is one user id only, and the task is root: calls that change ids or owners
+ * are answered with success and do nothing. */
+#define BATCHAI_REPLY_ONE_ID 1u
+
+/* The reply: this header, then text_length bytes of text, then environment_length bytes of entries,
+ * each with a closing zero byte: "NAME=value" is set, "NAME" is taken away. */
 struct batchai_reply_header {
     uint32_t magic;
     uint32_t version;
     uint32_t status;
+    uint32_t flags;
     uint32_t text_length;
     uint32_t environment_length;
 };

@@ -19,8 +19,7 @@ bool split_environment(std::string_view block, std::vector<std::string>& entries
         const std::size_t end = block.find('\0');
         if (end == std::string_view::npos) return false;
         const std::string_view entry = block.substr(0, end);
-        const std::size_t sign = entry.find('=');
-        if (sign == std::string_view::npos || sign == 0) return false;
+        if (entry.empty() || entry.front() == '=') return false;
         entries.emplace_back(entry);
         block.remove_prefix(end + 1);
     }
@@ -40,6 +39,7 @@ std::optional<Reply> parse_reply(std::string_view bytes) {
     if (length != bytes.size()) return std::nullopt;
     Reply reply;
     reply.ok = header.status == BATCHAI_STATUS_OK;
+    reply.one_id = (header.flags & BATCHAI_REPLY_ONE_ID) != 0;
     reply.text = bytes.substr(0, header.text_length);
     if (!split_environment(bytes.substr(header.text_length), reply.environment))
         return std::nullopt;

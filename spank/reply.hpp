@@ -10,8 +10,9 @@ namespace batchai::spank {
 
 struct Reply {
     bool ok = false;
-    std::string text;                      // why not, when not ok
-    std::vector<std::string> environment;  // "NAME=value"
+    std::string text;                      // the task's directory if not empty; why not, when not ok
+    bool one_id = false;                   // BATCHAI_REPLY_ONE_ID
+    std::vector<std::string> environment;  // "NAME=value", or "NAME" of one to take away
 };
 
 // Only ever called as the user: the bytes come from a process of the user. Nothing when they are

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "spank/node.hpp"
+#include "spank/one_id.hpp"
 #include "spank/options.hpp"
 #include "spank/protocol.h"
 #include "spank/rank_environment.hpp"
@@ -58,28 +59,33 @@ void refuse_without_marker(spank_t handle) {
            "BATCHAI_PLAN and BATCHAI_PLAN_DIGEST (--export=ALL does)");
 }
 
-// setns() takes us to the root of the new mount namespace: go back to where Slurm put the task.
-void return_to(spank_t handle, const char* directory) {
-    if (chdir(directory) == 0) return;
-    say(handle, std::string("warning: the working directory ") + directory +
-                    " cannot be entered inside the sandbox: " + strerror(errno) +
-                    "; the task starts in /");
+bool is_first_of_node(spank_t handle) {
+    return job_variable(handle, "SLURM_LOCALID", 16) == "0";
+}
+
+// setns() takes us to the root of the new mount namespace: go on to where the image wants the task,
+// else back to where Slurm put it.
+void go_to(spank_t handle, const std::string& wanted, const std::string& before) {
+    const std::string& directory = wanted.empty() ? before : wanted;
+    if (directory.empty() || chdir(directory.c_str()) == 0) return;
+    const std::string why = strerror(errno);
+    if (is_first_of_node(handle))
+        say(handle, "warning: the working directory " + directory +
+                        " cannot be entered inside the sandbox: " + why +
+                        "; the task starts in /");
     if (chdir("/") != 0) refuse(handle, "cannot enter /");
 }
 
-void join(spank_t handle, int anchor) {
+void join(spank_t handle, int anchor, const std::string& wanted_directory) {
     std::array<char, PATH_MAX> directory{};
     const bool known = getcwd(directory.data(), directory.size()) != nullptr;
-    // The user namespace first: it gives the right to join the mount namespace that it owns.
-    for (const int kind : {CLONE_NEWUSER, CLONE_NEWNS}) {
-        if (setns(anchor, kind) == 0) continue;
-        const char* const which = kind == CLONE_NEWUSER ? "user" : "mount";
-        refuse(handle, std::string("cannot join the job's ") + which +
-                           " namespace: " + strerror(errno) +
+    // Both in one call: the user namespace can be the inner one of a container, which has no right
+    // over the mount namespace that belongs to the outer one.
+    if (setns(anchor, CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        refuse(handle, std::string("cannot join the job's namespaces: ") + strerror(errno) +
                            "\nhint: the sandbox may have been killed, or user namespaces are not "
                            "allowed here (sysctl user.max_user_namespaces)");
-    }
-    if (known) return_to(handle, directory.data());
+    go_to(handle, wanted_directory, known ? directory.data() : "");
 }
 
 void set(spank_t handle, const std::string& name, const std::string& value) {
@@ -87,10 +93,21 @@ void set(spank_t handle, const std::string& name, const std::string& value) {
     refuse(handle, "Slurm refused to set the variable " + name);
 }
 
+void unset(spank_t handle, const std::string& name) {
+    std::array<char, 1> probe{};
+    // Slurm calls it an error to take away what is not there.
+    if (spank_getenv(handle, name.c_str(), probe.data(), probe.size()) == ESPANK_ENV_NOEXIST) return;
+    if (spank_unsetenv(handle, name.c_str()) == ESPANK_SUCCESS) return;
+    refuse(handle, "Slurm refused to take away the variable " + name);
+}
+
 void set_environment(spank_t handle, const Reply& reply) {
     for (const std::string& entry : reply.environment) {
         const std::size_t sign = entry.find('=');
-        set(handle, entry.substr(0, sign), entry.substr(sign + 1));
+        if (sign != std::string::npos)
+            set(handle, entry.substr(0, sign), entry.substr(sign + 1));
+        else
+            unset(handle, entry);
     }
     // Only here does Slurm tell which devices the step has.
     std::string list;
@@ -139,7 +156,9 @@ void join_sandbox(spank_t handle) {
                "batchai-node and batchai.so do not understand each other; install both "
                "from one version");
     if (!reply->ok) refuse(handle, reply->text);
-    join(handle, state.anchor.handle);
+    join(handle, state.anchor.handle, reply->text);
+    if (reply->one_id && !answer_id_changes())
+        refuse(handle, std::string("the kernel refuses a seccomp filter: ") + strerror(errno));
     set_environment(handle, *reply);
 }
 

@@ -21,6 +21,7 @@
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
+#include "node/container/container.hpp"
 #include "node/registry.hpp"
 #include "node/reply.hpp"
 #include "node/sandbox.hpp"
@@ -61,7 +62,8 @@ std::string build_reply(const batchai::node::SandboxRequest& request,
         auto sandbox = batchai::node::make_sandbox(request);
         if (!sandbox) return batchai::node::failure_reply(sandbox.error());
         made = std::move(*sandbox);
-        return batchai::node::success_reply(made->environment);
+        return batchai::node::success_reply(
+            {made->environment, made->unset, made->working_directory, made->one_id});
     } catch (const std::exception& error) {
         made.reset();
         return batchai::node::failure_reply(Error{error.what(), "batchai-node", {}, {}});
@@ -81,6 +83,8 @@ int sandbox(const batchai::node::SandboxRequest& request) {
     // Holds the port where the ranks meet, until the step is over.
     std::optional<batchai::node::Sandbox> made;
     const std::string reply = build_reply(request, made);
+    // Only now: newuidmap, which may have been needed, is a set-user-id program.
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (!write_all(BATCHAI_REPLY_DESCRIPTOR, reply) || !write_all(BATCHAI_READY_DESCRIPTOR, "r"))
         return static_cast<int>(ExitCode::failed);
     close(BATCHAI_READY_DESCRIPTOR);
@@ -100,7 +104,10 @@ int clean(const std::string& job_id, std::string node_directory) {
     if (access(path.c_str(), F_OK) != 0) return 0;
     const auto root = batchai::node::open_private_root(path);
     if (!root) return report(root.error());
-    const auto released = batchai::node::release(*root, job_id);
+    const auto released =
+        batchai::node::prepare_to_remove_container(*root, job_id).and_then([&] {
+            return batchai::node::release(*root, job_id);
+        });
     return released ? 0 : report(released.error());
 }
 
@@ -116,6 +123,9 @@ int run(int argc, char** argv) {
                              "the step's name, if its ranks need a place to meet");
     sandbox_verb->add_option("--node", request.node)->check(CLI::NonNegativeNumber);
     sandbox_verb->add_option("--nodes", request.nodes)->check(CLI::PositiveNumber);
+    sandbox_verb->add_flag("--root", request.as_root, "in a container: as root inside");
+    sandbox_verb->add_option("--submit-directory", request.submit_directory);
+    sandbox_verb->add_option("--slurm-conf", request.slurm_conf);
     std::string job_id;
     std::string node_directory;
     auto* const clean_verb = app.add_subcommand("clean", "remove what a Slurm job left here");

@@ -10,11 +10,12 @@ namespace batchai::node {
 namespace {
 
 std::string with_header(batchai_status status, const std::string& text,
-                        const std::string& environment) {
+                        const std::string& environment, std::uint32_t flags = 0) {
     batchai_reply_header header{};
     header.magic = BATCHAI_PROTOCOL_MAGIC;
     header.version = BATCHAI_PROTOCOL_VERSION;
     header.status = status;
+    header.flags = flags;
     header.text_length = static_cast<std::uint32_t>(text.size());
     header.environment_length = static_cast<std::uint32_t>(environment.size());
     return std::string(reinterpret_cast<const char*>(&header), sizeof header) + text + environment;
@@ -22,11 +23,14 @@ std::string with_header(batchai_status status, const std::string& text,
 
 }  // namespace
 
-std::string success_reply(const std::vector<plan::Variable>& environment) {
+std::string success_reply(const SuccessReply& reply) {
     std::string block;
-    for (const plan::Variable& variable : environment)
+    for (const std::string& name : reply.unset)
+        block += name + '\0';
+    for (const plan::Variable& variable : reply.environment)
         block += variable.name + '=' + variable.value + '\0';
-    return with_header(BATCHAI_STATUS_OK, {}, block);
+    return with_header(BATCHAI_STATUS_OK, reply.working_directory, block,
+                       reply.one_id ? BATCHAI_REPLY_ONE_ID : 0U);
 }
 
 std::string failure_reply(const base::Error& error) {

@@ -10,7 +10,13 @@
 namespace batchai::node {
 
 // The bytes of a reply to batchai.so (spank/protocol.h).
-[[nodiscard]] std::string success_reply(const std::vector<plan::Variable>& environment);
+struct SuccessReply {
+    const std::vector<plan::Variable>& environment;
+    const std::vector<std::string>& unset;
+    const std::string& working_directory;
+    bool one_id = false;
+};
+[[nodiscard]] std::string success_reply(const SuccessReply& reply);
 [[nodiscard]] std::string failure_reply(const base::Error& error);
 
 // Fails when a name or value cannot be handed on (an empty name, '=' in a name, a zero byte), or

@@ -2,12 +2,17 @@
 #include "node/sandbox.hpp"
 
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/digest.hpp"
 #include "base/file.hpp"
 #include "node/beneath.hpp"
+#include "node/container/accounts.hpp"
+#include "node/container/container.hpp"
+#include "node/container/container_environment.hpp"
+#include "node/container/user_namespace.hpp"
 #include "node/job_directory.hpp"
 #include "node/namespaces.hpp"
 #include "node/reply.hpp"
@@ -76,6 +81,44 @@ std::optional<Rendezvous> arrange_rendezvous(const SandboxRequest& request,
     return std::nullopt;
 }
 
+std::string spool_of_slurmd(const std::string& slurm_conf) {
+    std::vector<std::string> candidates{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf",
+                                        "/etc/slurm-llnl/slurm.conf"};
+    if (!slurm_conf.empty()) candidates.insert(candidates.begin(), slurm_conf);
+    for (const std::string& path : candidates) {
+        if (const auto text = base::read_file(path, plan_limit))
+            return spool_directory(*text, node_name());
+    }
+    return spool_directory({}, {});
+}
+
+// Without a container the plan's mounts are all that differs from the node.
+base::Result<void> enter_node(const plan::Plan& plan, const SandboxRequest& request,
+                              const Trace& trace) {
+    return enter_private_namespaces().and_then(
+        [&] { return make_mounts(plan, request.job_id, trace); });
+}
+
+base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest& request,
+                                   const Trace& trace, Sandbox& out) {
+    const bool root = request.as_root || plan.container->ranks_as_root;
+    const NodePlaces places{find_account().home, spool_of_slurmd(request.slurm_conf),
+                            request.submit_directory};
+    auto connection = join_container({plan, request.job_id, places}, trace);
+    if (!connection) return tl::unexpected<base::Error>(connection.error());
+    const bool one_id = !find_identities().full();
+    auto entered = enter(*connection, root ? Identity::root : Identity::user);
+    if (!entered) return entered;
+    TaskEnvironment environment =
+        container_environment(*plan.container, {}, std::exchange(out.environment, {}));
+    out.environment = std::move(environment.set);
+    out.unset = std::move(environment.unset);
+    out.working_directory = plan.container->working_directory;
+    out.one_id = root && one_id;
+    out.container = std::move(*connection);
+    return check_environment(out.environment);
+}
+
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
@@ -96,8 +139,8 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     if (auto sound = check_environment(environment); !sound)
         return tl::unexpected<base::Error>(sound.error());
 
-    const auto made = enter_private_namespaces().and_then(
-        [&] { return make_mounts(*plan, request.job_id, trace); });
+    const auto made = plan->container ? enter_container(*plan, request, trace, out)
+                                      : enter_node(*plan, request, trace);
     if (!made) {
         trace.line("the sandbox cannot be made: " + made.error().what);
         return tl::unexpected<base::Error>(made.error());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "node/container/joining.hpp"
 #include "node/rendezvous.hpp"
 #include "plan/plan.hpp"
 
@@ -19,10 +20,22 @@ struct SandboxRequest {
     std::string rendezvous_step;
     int node = 0;  // of this node, among those of the step
     int nodes = 1;
+    // In a container: root inside, as for preparation; else as the plan says.
+    bool as_root = false;
+    std::string submit_directory;  // from where srun was called; empty: not known
+    std::string slurm_conf;        // the file that slurmd uses; empty: the usual one
 };
 
 struct Sandbox {
     std::vector<plan::Variable> environment;  // of the job's processes, secrets included
+    std::vector<std::string> unset;           // names that they must not have
+    // Where a task starts; empty: where Slurm puts it.
+    std::string working_directory;
+    // The task is root and has no other id: calls that change ids or owners are to be answered with
+    // success.
+    bool one_id = false;
+    // To the keeper of the job's container, which stays as long as this is open.
+    std::optional<Connection> container;
     // Where the ranks meet; to be kept as long as the step runs. None when it was not asked for, or
     // could not be had: few programs need it, so that is only in the trace.
     std::optional<Rendezvous> rendezvous;

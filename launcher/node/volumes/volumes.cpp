@@ -2,48 +2,256 @@
 #include "node/volumes/volumes.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include <dirent.h>
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "node/bind_mount.hpp"
+#include "node/failure_note.hpp"
 #include "node/job_directory.hpp"
+#include "node/volumes/apart.hpp"
+#include "node/volumes/fuse.hpp"
+#include "node/volumes/rclone.hpp"
 
 namespace batchai::node {
 
 namespace {
 
+constexpr std::size_t log_limit = 64UL << 20U;
+constexpr std::chrono::seconds store_deadline{300};
+
 // Outer mounts before those inside them.
-std::vector<plan::Mount> outer_first(std::vector<plan::Mount> mounts) {
-    const auto depth = [](const plan::Mount& mount) {
-        return std::count(mount.target.begin(), mount.target.end(), '/');
+std::vector<const plan::Mount*> outer_first(const std::vector<plan::Mount>& mounts) {
+    const auto depth = [](const plan::Mount* mount) {
+        return std::count(mount->target.begin(), mount->target.end(), '/');
     };
-    std::stable_sort(mounts.begin(), mounts.end(), [&](const auto& left, const auto& right) {
-        return depth(left) < depth(right);
-    });
-    return mounts;
+    std::vector<const plan::Mount*> ordered;
+    for (const plan::Mount& mount : mounts)
+        ordered.push_back(&mount);
+    std::stable_sort(ordered.begin(), ordered.end(),
+                     [&](const auto* left, const auto* right) { return depth(left) < depth(right); });
+    return ordered;
 }
+
+base::Error described(const plan::Mount& mount, const base::Error& cause) {
+    base::Error error = cause;
+    error.what = fmt::format("cannot mount {} \"{}\" at {}: {}{}{}", mount.kind, mount.name,
+                             mount.target, cause.where, cause.where.empty() ? "" : ": ",
+                             cause.what);
+    error.where.clear();
+    return error;
+}
+
+std::string code_of(const plan::Mount& mount) {
+    if (mount.kind == "azureFileShares") return "AZFMountError";
+    if (mount.kind == "azureBlobFileSystems") return "BFSMountError";
+    return "MountError";
+}
+
+// Opens the top directory and reads an entry, which asks the storage.
+int look_into(const std::string& path) {
+    DIR* const directory = opendir(path.c_str());
+    if (directory == nullptr) return errno;
+    errno = 0;
+    const bool read = readdir(directory) != nullptr;
+    const int code = read ? 0 : errno;
+    closedir(directory);
+    return code;
+}
+
+// Makes the mounts of one plan; each part of the way for all of them.
+class Maker {
+  public:
+    Maker(const plan::Plan& plan, const Root& node_root, const std::string& job_id,
+          const Trace& trace)
+        : plan_(plan), node_root_(node_root), job_id_(job_id), trace_(trace) {}
+
+    base::Result<Steward> make() {
+        return make_roots()
+            .and_then([&] { return prepare_remotes(); })
+            .and_then([&] { return check_directories(); })
+            .and_then([&] { return mount_all(); })
+            .and_then([&] { return check_remotes(); })
+            .map([&] { return std::move(steward_); });
+    }
+
+    // What the last step was about, for the note.
+    [[nodiscard]] const plan::Mount* current() const { return current_; }
+
+  private:
+    [[nodiscard]] const std::string& root_of(const plan::Mount& mount) const {
+        return mount.scope == plan::MountScope::job ? plan_.directories.job_mount_root
+                                                    : plan_.directories.mount_root;
+    }
+
+    [[nodiscard]] tl::unexpected<base::Error> failed(const plan::Mount& mount,
+                                                     const base::Error& cause) {
+        current_ = &mount;
+        return tl::unexpected<base::Error>(described(mount, cause));
+    }
+
+    base::Result<void> make_roots() {
+        for (const std::string& path :
+             {plan_.directories.mount_root, plan_.directories.job_mount_root}) {
+            const auto made = make_job_directory(node_root_, path, job_id_);
+            if (!made) return tl::unexpected<base::Error>(made.error());
+        }
+        return {};
+    }
+
+    // Credentials, caches and the steward, whose view of the node must not have the mounts.
+    base::Result<void> prepare_remotes() {
+        const bool any = std::any_of(plan_.mounts.begin(), plan_.mounts.end(),
+                                     [](const auto& mount) { return mount.remote.has_value(); });
+        if (!any) return {};
+        const auto job_temp = make_job_directory(node_root_, plan_.directories.job_temp, job_id_);
+        if (!job_temp) return tl::unexpected<base::Error>(job_temp.error());
+        for (std::size_t i = 0; i < plan_.mounts.size(); ++i) {
+            const plan::Mount& mount = plan_.mounts[i];
+            if (!mount.remote) continue;
+            auto environment = rclone_environment(*mount.remote, plan_.directories.job_directory);
+            if (!environment) return failed(mount, environment.error());
+            auto slot = CacheSlot::take(*job_temp, i);
+            if (!slot) return failed(mount, slot.error());
+            auto device = open_fuse_device();
+            if (!device) return failed(mount, device.error());
+            remotes_.push_back(
+                {&mount, std::move(*environment), std::move(*slot), std::move(*device)});
+        }
+        auto steward = Steward::start(remotes_, plan_.directories.job_directory);
+        if (!steward) return tl::unexpected<base::Error>(steward.error());
+        steward_ = std::move(*steward);
+        return {};
+    }
+
+    // Whether the directories answer: opening one on a dead file server would hold us for ever.
+    base::Result<void> check_directories() {
+        std::vector<std::pair<const plan::Mount*, Apart>> checks;
+        const auto begin = Clock::now();
+        for (const plan::Mount& mount : plan_.mounts) {
+            if (mount.remote) continue;
+            checks.emplace_back(&mount, Apart([&mount] {
+                                    const auto source = open_mount_source(mount);
+                                    return source ? 0 : EIO;
+                                }));
+        }
+        for (auto& [mount, check] : checks) {
+            // What an answer says is found out again by the mount itself, with its words.
+            if (check.result_by(begin + std::chrono::seconds(mount->mount_seconds))) continue;
+            return failed(*mount, {fmt::format("no answer within {} s", mount->mount_seconds),
+                                   mount->source,
+                                   "the file system behind it does not answer; the admin can "
+                                   "remount it",
+                                   base::ExitCode::failed});
+        }
+        return {};
+    }
+
+    base::Result<void> mount_all() {
+        for (const plan::Mount* mount : outer_first(plan_.mounts)) {
+            const auto root = make_job_directory(node_root_, root_of(*mount), job_id_);
+            if (!root) return failed(*mount, root.error());
+            const auto mounted = mount->remote ? mount_remote(*mount, *root)
+                                               : bind_mount(*mount, *root);
+            if (!mounted) return failed(*mount, mounted.error());
+            if (!mount->remote) note(*mount, mount->source);
+        }
+        if (remotes_.empty()) return {};
+        steward_.serve();
+        return {};
+    }
+
+    base::Result<void> mount_remote(const plan::Mount& mount, const Root& root) {
+        const auto remote = std::find_if(remotes_.begin(), remotes_.end(),
+                                         [&](const auto& one) { return one.mount == &mount; });
+        auto target = make_beneath(root, mount.target);
+        if (!target) return tl::unexpected<base::Error>(target.error());
+        auto mounted = mount_fuse(remote->device, target->get(),
+                                  fmt::format("{}:{}", mount.remote->backend, mount.remote->path),
+                                  mount.read_only, mount.no_execute);
+        // The steward has its own; with ours open, the end of rclone would not end the mount.
+        remote->device.reset(-1);
+        return mounted;
+    }
+
+    // Whether the storage answers, and lets us in.
+    base::Result<void> check_remotes() {
+        std::vector<Apart> checks;
+        const auto begin = Clock::now();
+        for (const RemoteMount& remote : remotes_) {
+            const std::string path = root_of(*remote.mount) + "/" + remote.mount->target;
+            checks.emplace_back([&path] { return look_into(path); });
+        }
+        for (std::size_t i = 0; i < remotes_.size(); ++i) {
+            const plan::Mount& mount = *remotes_[i].mount;
+            const auto code = checks[i].result_by(begin + std::chrono::seconds(mount.mount_seconds));
+            if (code != 0) return failed(mount, why(remotes_[i], code));
+            note(mount, mount.remote->backend + ":" + mount.remote->path);
+        }
+        return {};
+    }
+
+    [[nodiscard]] static base::Error why(const RemoteMount& remote, std::optional<int> code) {
+        const std::string said =
+            complaint_of(base::read_file(remote.slot.log(), log_limit).value_or(""));
+        const std::string seen =
+            code ? std::string(std::strerror(*code))
+                 : fmt::format("no answer within {} s", remote.mount->mount_seconds);
+        std::string advice = advice_on(said.empty() ? seen : said);
+        if (advice.empty() && !code)
+            advice = "the server does not answer this node; check its name and the network";
+        return {said.empty() ? seen : fmt::format("{}: {}", seen, said), {}, std::move(advice),
+                base::ExitCode::failed};
+    }
+
+    void note(const plan::Mount& mount, const std::string& source) const {
+        trace_.line(fmt::format("mounted {} \"{}\" ({}) at {}/{}{}", mount.kind, mount.name, source,
+                                root_of(mount), mount.target,
+                                mount.read_only ? ", read-only" : ""));
+    }
+
+    const plan::Plan& plan_;
+    const Root& node_root_;
+    const std::string& job_id_;
+    const Trace& trace_;
+    std::vector<RemoteMount> remotes_;
+    Steward steward_;
+    const plan::Mount* current_ = nullptr;
+};
 
 }  // namespace
 
-base::Result<void> mount_volumes(const plan::Plan& plan, const Root& node_root,
-                                 const std::string& job_id, const Trace& trace) {
-    const auto& directories = plan.directories;
-    for (const std::string& path : {directories.mount_root, directories.job_mount_root}) {
-        const auto made = make_job_directory(node_root, path, job_id);
-        if (!made) return tl::unexpected<base::Error>(made.error());
+base::Result<Volumes> Volumes::mount(const plan::Plan& plan, const Root& node_root,
+                                     const std::string& job_id, const Trace& trace) {
+    Maker maker(plan, node_root, job_id, trace);
+    auto steward = maker.make();
+    if (!steward) {
+        if (const plan::Mount* const mount = maker.current())
+            write_failure_note(plan.directories.job_directory,
+                               {code_of(*mount), steward.error().text(), node_name()});
+        return tl::unexpected<base::Error>(steward.error());
     }
-    for (const plan::Mount& mount : outer_first(plan.mounts)) {
-        const bool of_job = mount.scope == plan::MountScope::job;
-        const auto root = make_job_directory(
-            node_root, of_job ? directories.job_mount_root : directories.mount_root, job_id);
-        if (!root) return tl::unexpected<base::Error>(root.error());
-        if (auto mounted = bind_mount(mount, *root); !mounted) return mounted;
-        trace.line(fmt::format("mounted {} \"{}\" ({}) at {}/{}{}", mount.kind, mount.name,
-                               mount.source, root->path, mount.target,
-                               mount.read_only ? ", read-only" : ""));
-    }
-    return {};
+    Volumes volumes;
+    volumes.steward_ = std::move(*steward);
+    return volumes;
+}
+
+base::Result<void> store_on_volume(const plan::Plan& plan, const std::string& source,
+                                   const std::string& job_path) {
+    const auto place = plan.place_of(job_path);
+    if (place.mount == nullptr || !place.mount->remote)
+        return base::fail("is not on a remote volume of the job", job_path);
+    const auto environment =
+        rclone_environment(*place.mount->remote, plan.directories.job_directory);
+    if (!environment) return tl::unexpected<base::Error>(environment.error());
+    return copy_to_volume(*environment, *place.mount->remote, source, place.rest, {},
+                          store_deadline);
 }
 
 }  // namespace batchai::node

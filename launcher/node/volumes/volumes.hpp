@@ -6,13 +6,31 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/trace.hpp"
+#include "node/volumes/steward.hpp"
 #include "plan/plan.hpp"
 
 namespace batchai::node {
 
-// Makes the plan's mounts below the mount roots, which are made first, in this process' own mount
-// namespace. The first that fails is the error; it says which, where and why.
-[[nodiscard]] base::Result<void> mount_volumes(const plan::Plan& plan, const Root& node_root,
-                                               const std::string& job_id, const Trace& trace);
+// The mounted volumes of one sandbox.
+class Volumes {
+  public:
+    // Makes the plan's mounts below the mount roots, which are made first, in this process' own
+    // mount namespace; it must own its user namespace and have one thread. All at once, each within
+    // its deadline. The first that fails, in the plan's order, is the error: it says which, where
+    // and why, and is noted for the job's record.
+    [[nodiscard]] static base::Result<Volumes> mount(const plan::Plan& plan, const Root& node_root,
+                                                     const std::string& job_id, const Trace& trace);
+
+    // When no task uses them any more: waits until remote storage has all that was written, and
+    // ends what showed it. Without it the programs end at once, when this object does.
+    void finish() { steward_.finish(); }
+
+  private:
+    Steward steward_;
+};
+
+// Copies the files in `source` to a directory as the job sees it, which is on a remote volume.
+[[nodiscard]] base::Result<void> store_on_volume(const plan::Plan& plan, const std::string& source,
+                                                 const std::string& job_path);
 
 }  // namespace batchai::node
