@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/container/container.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "node/container/keeper.hpp"
+#include "node/container/leftovers.hpp"
+#include "node/container/user_namespace.hpp"
+#include "node/job_directory.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+constexpr std::chrono::seconds lock_deadline{60};
+
+}  // namespace
+
+std::string container_place(const std::string& job_id) {
+    return "container-" + job_id;
+}
+
+base::Result<Connection> join_container(const ContainerRequest& request, const Trace& trace) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto node_root = open_private_root(request.plan.directories.node_root);
+    if (!node_root) return tl::unexpected<base::Error>(node_root.error());
+    remove_leftovers(*node_root, request.job_id, trace);
+    const std::string name = container_place(request.job_id);
+    for (const std::string& path :
+         {request.plan.directories.job_temp, fmt::format("{}/{}", node_root->path, name)}) {
+        const auto made = make_job_directory(*node_root, path, request.job_id);
+        if (!made) return tl::unexpected<base::Error>(made.error());
+    }
+    auto directory = make_beneath(*node_root, name);
+    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    const Root place{std::move(*directory), fmt::format("{}/{}", node_root->path, name)};
+    note_boot(place);
+    const auto lock = lock_place(place, lock_deadline);
+    if (!lock) return tl::unexpected<base::Error>(lock.error());
+
+    auto connection = connect_to_keeper(place);
+    if (!connection) return tl::unexpected<base::Error>(connection.error());
+    const bool joined = connection->has_value();
+    if (!joined) {
+        const auto started = start_keeper(
+            {request.plan, request.job_id, request.places, find_identities(), name});
+        if (!started) return tl::unexpected<base::Error>(started.error());
+        connection = connect_to_keeper(place);
+        if (!connection) return tl::unexpected<base::Error>(connection.error());
+        if (!connection->has_value())
+            return base::fail("the container's keeper ended as soon as it was ready", place.path);
+    }
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begin);
+    trace.line(fmt::format("{} the container of {} in {} ms", joined ? "joined" : "made",
+                           request.plan.container->image, spent.count()));
+    return std::move(**connection);
+}
+
+}  // namespace batchai::node
