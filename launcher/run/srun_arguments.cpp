@@ -2,6 +2,7 @@
 #include "run/srun_arguments.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -9,6 +10,9 @@
 namespace batchai::run {
 
 namespace {
+
+// For the other ranks to say what they know, once one has failed.
+constexpr std::chrono::seconds wire_up_patience{15};
 
 // The plugin sets BATCHAI_SANDBOX to the plan's digest in every task that it prepared. Without
 // it the task would run on the bare host, with none of the job's mounts: refuse that.
@@ -71,7 +75,9 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
     arguments.push_back("--mpi=" + mpi);
     arguments.emplace_back("--export=ALL");
     arguments.emplace_back("--input=none");
-    arguments.emplace_back("--kill-on-bad-exit=1");
+    // Not --kill-on-bad-exit: srun may then drop the very words that say what is wrong.
+    arguments.emplace_back("--kill-on-bad-exit=0");
+    arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
     arguments.insert(arguments.end(), {program, "--expect", std::to_string(ranks.processes)});
     return arguments;
 }
