@@ -8,6 +8,7 @@ set(pages
     batchai-experiment
     batchai-cluster
     batchai-job
+    batchai-image
     batchai-validate
     batchai-run
     batchai-version

@@ -230,7 +230,8 @@ base::Result<void> publish(const ImportRequest& request, const Workshop& worksho
 std::int64_t layer_bytes(const std::string& manifest) {
     std::int64_t total = 0;
     try {
-        for (const Json& layer : Json::parse(manifest).at("layers").array_range())
+        const Json document = Json::parse(manifest);
+        for (const Json& layer : document.at("layers").array_range())
             total += layer.at("size").as<std::int64_t>();
     } catch (const std::exception&) {
         return 0;
@@ -240,7 +241,8 @@ std::int64_t layer_bytes(const std::string& manifest) {
 
 std::string instance_digest(const std::string& manifest, const std::string& architecture) {
     try {
-        for (const Json& instance : Json::parse(manifest).at("manifests").array_range()) {
+        const Json document = Json::parse(manifest);
+        for (const Json& instance : document.at("manifests").array_range()) {
             const Json& platform = instance.at("platform");
             if (platform.at("architecture").as<std::string>() == architecture &&
                 platform.at("os").as<std::string>() == "linux")

@@ -33,7 +33,7 @@ std::string traces_directory(const plan::Plan& plan) {
 }  // namespace
 
 AttemptRunner::AttemptRunner(const plan::Plan& plan, std::string digest, std::string plan_path,
-                             std::string mpi, Granted granted)
+                             const site::Site& site, image::InUse images_in_use, Granted granted)
     : plan_(plan),
       granted_(std::move(granted)),
       port_(base::ReservedPort::reserve()),
@@ -41,7 +41,9 @@ AttemptRunner::AttemptRunner(const plan::Plan& plan, std::string digest, std::st
       output_directory_(log_directory(plan)),
       digest_(std::move(digest)),
       plan_path_(std::move(plan_path)),
-      mpi_(std::move(mpi)),
+      mpi_(site.mpi),
+      site_(site),
+      images_in_use_(std::move(images_in_use)),
       log_(log_directory(plan), traces_directory(plan), granted_.nodes) {
     // Was found right when the job was planned.
     if (const auto elastic = plan::elastic_of(plan.environment, plan.allocation.nodes))
@@ -65,6 +67,7 @@ int AttemptRunner::run() {
     log_.all_nodes(fmt::format("job {} (Slurm job {}) starts on {} nodes, attempt {}",
                                plan_.identity.job, granted_.job_id, granted_.nodes.size(),
                                record_.number));
+    if (plan_.container && !have_image()) return *record_.exit_code;
     for (const plan::Step& step : plan_.steps) {
         if (step.kind == plan::StepKind::preparation) {
             if (!prepare(step)) return *record_.exit_code;

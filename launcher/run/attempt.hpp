@@ -7,6 +7,7 @@
 
 #include "base/network.hpp"
 #include "base/process.hpp"
+#include "image/cache.hpp"
 #include "plan/elastic.hpp"
 #include "plan/plan.hpp"
 #include "run/allocation.hpp"
@@ -20,9 +21,9 @@ namespace batchai::run {
 // after it ends, so that a reader always sees how far the job has come.
 class AttemptRunner {
   public:
-    // `mpi` is what srun --mpi= takes for the ranks; `plan` must outlive this object.
+    // `plan` and `site` must outlive this object.
     AttemptRunner(const plan::Plan& plan, std::string digest, std::string plan_path,
-                  std::string mpi, Granted granted);
+                  const site::Site& site, image::InUse images_in_use, Granted granted);
 
     // The job's exit code.
     [[nodiscard]] int run();
@@ -36,6 +37,8 @@ class AttemptRunner {
     };
 
     [[nodiscard]] base::Result<void> make_outputs();
+    // Imports the container's image, unless it is there. False: the attempt has failed.
+    [[nodiscard]] bool have_image();
     [[nodiscard]] base::Result<void> write_host_file();
     void use_nodes(std::vector<std::string> nodes);
     [[nodiscard]] bool prepare(const plan::Step& step);
@@ -75,7 +78,9 @@ class AttemptRunner {
     std::string output_directory_;  // of the logs, as this node sees it
     std::string digest_;
     std::string plan_path_;
-    std::string mpi_;
+    std::string mpi_;  // what srun --mpi= takes for the ranks
+    const site::Site& site_;
+    image::InUse images_in_use_;
     Attempt record_;
     ExecutionLog log_;
     SignalWatch signals_;

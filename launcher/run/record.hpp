@@ -16,7 +16,7 @@
 namespace batchai::run {
 
 struct Phase {
-    std::string name;  // "outputs", "preparation", "wire-up", "ranks", "cleanup"
+    std::string name;  // "outputs", "image", "preparation", "wire-up", "ranks", "cleanup"
     base::Time start;
     std::optional<base::Time> end;  // none while it runs
     int exit_code = 0;              // of the step; meaningful once `end` is there

@@ -29,7 +29,8 @@ base::Result<int> run_attempt(const RunOptions& options) {
     if (!site) return tl::unexpected<base::Error>(site.error());
     auto nodes = granted(from_environment, *plan);
     if (!nodes) return tl::unexpected<base::Error>(nodes.error());
-    AttemptRunner runner(*plan, options.digest, options.plan_path, site->mpi, std::move(*nodes));
+    AttemptRunner runner(*plan, options.digest, options.plan_path, *site, options.images_in_use,
+                         std::move(*nodes));
     return runner.run();
 }
 

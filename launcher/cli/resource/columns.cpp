@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "cli/resource/resource_json.hpp"
+#include "image/progress.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -82,6 +83,24 @@ Table job_columns(const Value& value) {
                                   text(item["nodeCount"]),
                                   state_of(item, "executionState"),
                                   text(item["executionInfo"]["exitCode"])};
+                   });
+}
+
+Table image_columns(const Value& value) {
+    return rows_of(value, {"Image", "Digest", "Size", "Last Used", "Shared", "In Use"},
+                   [](const Value& item) {
+                       const auto yes = [&](std::string_view key) {
+                           const auto* flag = item[key].boolean();
+                           return std::string(flag != nullptr && *flag ? "yes" : "no");
+                       };
+                       const auto* bytes = item["size"].integer();
+                       // As much of the digest as `image rm` wants, and people can compare.
+                       return Row{text(item["image"]),
+                                  text(item["digest"]).substr(0, 19),
+                                  image::size_text(bytes == nullptr ? 0 : *bytes),
+                                  text(item["lastUsed"]).substr(0, 19),
+                                  yes("shared"),
+                                  yes("inUse")};
                    });
 }
 

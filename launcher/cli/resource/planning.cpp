@@ -17,8 +17,10 @@
 #include "base/file.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/value.hpp"
+#include "cli/resource/job_image.hpp"
 #include "job/parse.hpp"
 #include "job/storage_account.hpp"
+#include "plan/findings.hpp"
 #include "plan/make.hpp"
 #include "store/job_files.hpp"
 
@@ -95,6 +97,25 @@ void sort_by_position(std::vector<job::Diagnostic>& diagnostics) {
     diagnostics.erase(std::unique(diagnostics.begin(), diagnostics.end()), diagnostics.end());
 }
 
+// Whether what the file says is to blame, not the registry or the network.
+bool is_fault_of_file(const base::Error& error) {
+    return error.exit_code == base::ExitCode::not_found ||
+           error.exit_code == base::ExitCode::refused;
+}
+
+// What the registry said of the image, at the place of the image or of its credentials.
+std::vector<job::Diagnostic> image_fault(const base::Error& error, const job::JobSpec& spec,
+                                         const job::PositionTable& positions) {
+    const bool credentials = error.exit_code == base::ExitCode::refused &&
+                             login_of(*spec.container_settings).has_value();
+    plan::Findings findings(positions);
+    findings.add(plan::Finding::bad_image,
+                 fmt::format("/properties/containerSettings/imageSourceRegistry/{}",
+                             credentials ? "credentials" : "image"),
+                 fmt::format("{}: {}", error.where, error.what), error.hint);
+    return findings.take();
+}
+
 void append(std::vector<job::Diagnostic>& to, std::vector<job::Diagnostic> from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
@@ -164,9 +185,26 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         }
         auto cluster = find_cluster(store, identity, choice, spec.cluster_id);
         if (!cluster) return tl::unexpected(cluster.error());
-        const auto submission =
+        if (options.job_image && !options.ignore_container) {
+            if (auto done = apply_job_image(spec, *options.job_image); !done)
+                return tl::unexpected(done.error());
+        }
+        auto submission =
             submission_of(store, options, identity, std::move(*cluster), job_directory);
         auto made = plan::make(spec, parsed.positions, site, submission);
+        // The registry is asked only when nothing else is wrong.
+        if (made.plan && made.plan->container && options.resolve_image) {
+            auto image = resolve_image(store, site, *spec.container_settings);
+            if (image) {
+                submission.image = std::move(*image);
+                made = plan::make(spec, parsed.positions, site, submission);
+            } else if (options.job_image || !is_fault_of_file(image.error())) {
+                return tl::unexpected(image.error());
+            } else {
+                made.plan.reset();
+                append(made.diagnostics, image_fault(image.error(), spec, parsed.positions));
+            }
+        }
         append(planning.diagnostics, std::move(made.diagnostics));
         if (made.plan && !job::has_error(planning.diagnostics)) {
             auto json = plan::to_json(*made.plan);
@@ -187,8 +225,17 @@ base::Result<void> write_plan(const std::string& job_directory, const Planned& p
     for (const auto& secret : planned.spec.secrets) {
         if (secret.value) secrets.emplace_back(secret.name, *secret.value);
     }
-    if (secrets.empty()) return {};
-    return base::write_atomically(files.secrets(), format_json(secrets), 0600);
+    if (!secrets.empty()) {
+        written = base::write_atomically(files.secrets(), format_json(secrets), 0600);
+        if (!written) return written;
+    }
+    const auto& settings = planned.spec.container_settings;
+    const auto login = settings ? login_of(*settings) : std::nullopt;
+    const auto reference = settings ? image::parse(settings->image, settings->server_url)
+                                    : image::Parsed(image::Reference{});
+    if (!planned.plan.container || !login || !reference) return {};
+    return base::write_atomically(image::auth_file_of_job(job_directory),
+                                  image::auth_file_text(reference->registry, *login), 0600);
 }
 
 std::string launcher_path() {

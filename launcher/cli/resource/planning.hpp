@@ -21,6 +21,9 @@ struct JobFileOptions {
     std::optional<std::string> storage_account_name;
     std::optional<std::string> storage_account_key;  // secret
     bool ignore_container = false;
+    std::optional<std::string> job_image;  // in place of the file's
+    // Ask the registry what the image is. Else the plan has no digest, and is not to be run.
+    bool resolve_image = false;
 };
 
 struct JobText {
@@ -60,7 +63,8 @@ struct Planning {
                                               const plan::Identity& identity,
                                               const std::string& job_directory);
 
-// Writes plan.json and, if the job has any, secrets.json, both 0600, into the job's directory.
+// Writes plan.json and, if the job has any, secrets.json and the credentials of its registry, all
+// 0600, into the job's directory.
 [[nodiscard]] base::Result<void> write_plan(const std::string& job_directory,
                                             const Planned& planned);
 

@@ -60,6 +60,14 @@ void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait) {
     leaf.add_flag("--no-wait", no_wait, "Do not wait until Slurm has ended the jobs");
 }
 
+void add_image_options(CLI::App& leaf, JobFileOptions& file) {
+    add_optional(leaf, "--job-image", file.job_image,
+                 "Run in this container image instead of the file's")
+        ->type_name("IMAGE");
+    leaf.add_flag("--ignore-container", file.ignore_container,
+                  "Run directly on the nodes in spite of containerSettings");
+}
+
 void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
                      bool flag) {
     const auto refuse = [names](const std::string& /*value*/) {
@@ -90,6 +98,7 @@ std::unique_ptr<CommandTree> make_tree() {
     add_resource_verbs(*tree);
     add_cluster_verbs(*tree);
     add_job_verbs(*tree);
+    add_image_verbs(*tree);
     add_other_verbs(*tree);
     return tree;
 }

@@ -12,6 +12,7 @@
 
 #include "cli/outcome.hpp"
 #include "cli/resource/names.hpp"
+#include "cli/resource/planning.hpp"
 
 // The command line as a tree of CLI11: the one source of parsing, --help, man pages and completion.
 namespace batchai::cli {
@@ -68,6 +69,8 @@ void add_workspace_option(CLI::App& leaf, ParentOptions& parents);   // with the
 void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // with both
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 
+void add_image_options(CLI::App& leaf, JobFileOptions& file);  // --job-image, --ignore-container
+
 // An option of Batch AI that this program does not have yet: says so.
 void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
                      bool flag = false);
@@ -75,6 +78,7 @@ void add_unsupported(CLI::App& leaf, const std::string& names, const std::string
 void add_resource_verbs(CommandTree& tree);  // group, workspace, experiment
 void add_cluster_verbs(CommandTree& tree);
 void add_job_verbs(CommandTree& tree);
+void add_image_verbs(CommandTree& tree);
 void add_other_verbs(CommandTree& tree);  // validate, run, hand-over, completion, man, version
 
 [[nodiscard]] std::unique_ptr<CommandTree> make_tree();

@@ -38,8 +38,7 @@ void add_create(CommandTree& tree, CLI::App& group) {
         ->type_name("KEY");
     leaf->add_flag("--dry-run", options->dry_run,
                    "Print the plan and the batch script; submit and change nothing");
-    leaf->add_flag("--ignore-container", options->file.ignore_container,
-                   "Run directly on the nodes in spite of containerSettings");
+    add_image_options(*leaf, options->file);
     add_unsupported(*leaf, "--afs-name", "File share to mount");
     add_unsupported(*leaf, "--afs-mount-path", "Where to mount it");
     add_unsupported(*leaf, "--bfs-name", "Blob container to mount");

@@ -55,8 +55,7 @@ void add_file_options(CLI::App& leaf, JobFileOptions& file) {
     add_optional(leaf, "--storage-account-name", file.storage_account_name,
                  "Storage account for the file's placeholders [$AZURE_BATCHAI_STORAGE_ACCOUNT]")
         ->type_name("NAME");
-    leaf.add_flag("--ignore-container", file.ignore_container,
-                  "Run directly on the nodes in spite of containerSettings");
+    add_image_options(leaf, file);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/uuid.hpp"
+#include "cli/resource/job_image.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "run/record.hpp"
@@ -53,6 +54,18 @@ plan::Identity identity_of(const HandOverOptions& options, const site::Site& sit
             base::random_uuid()};
 }
 
+// Nobody may run `batchai run` in this job, and nodes pull nothing: the image has to be there
+// before the first task. While it is pulled, no node waits yet.
+base::Result<void> have_image(const Surroundings& here, const plan::Plan& plan) {
+    if (!plan.container) return {};
+    const auto access =
+        image::access_of_job(plan.container->source, plan.directories.job_directory, here.site);
+    if (!access) return tl::unexpected(access.error());
+    const auto ensured = ensure_image(here.store, here.site, here.slurm, *plan.container, *access);
+    if (!ensured) return tl::unexpected(ensured.error());
+    return {};
+}
+
 base::Result<void> freeze(const fs::path& directory, const Planned& planned) {
     for (const auto& path : {directory, directory / "attempts", directory / "shared"}) {
         auto made = base::make_directories(path, 0700);
@@ -71,14 +84,22 @@ Answer hand_over(const HandOverOptions& options) {
     const auto identity = identity_of(options, here->site);
     const auto root = here->store.home() / "hand-over";
     const auto directory = root / identity.uuid;
-    const auto planning = plan_job(here->store, here->site, *text, options.file, {{}, false},
-                                   identity, directory.string());
+    auto file = options.file;
+    file.resolve_image = true;
+    const auto planning =
+        plan_job(here->store, here->site, *text, file, {{}, false}, identity, directory.string());
     if (!planning) return tl::unexpected(planning.error());
     fmt::print(stderr, "{}", planning->report);
     if (!planning->planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
     prune(root);
     const auto frozen = freeze(directory, *planning->planned);
     if (!frozen) return tl::unexpected(frozen.error());
+    const auto image = have_image(*here, planning->planned->plan);
+    if (!image) {
+        std::error_code code;
+        fs::remove_all(directory, code);
+        return tl::unexpected(image.error());
+    }
     fmt::print("BATCHAI_PLAN={}\nBATCHAI_PLAN_DIGEST={}\n", (directory / "plan.json").string(),
                planning->planned->digest);
     return Outcome{};

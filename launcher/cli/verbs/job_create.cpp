@@ -151,8 +151,10 @@ Answer job_create(const JobCreateOptions& options) {
                                   "",
                                   options.dry_run ? no_uuid : base::random_uuid()};
     const auto files = here->store.job_files(*key);
+    auto file = options.file;
+    file.resolve_image = true;
     const auto planning =
-        plan_job(here->store, here->site, *text, options.file, {options.cluster, !options.dry_run},
+        plan_job(here->store, here->site, *text, file, {options.cluster, !options.dry_run},
                  identity, files.directory().string());
     if (!planning) return tl::unexpected(planning.error());
     fmt::print(stderr, "{}", planning->report);

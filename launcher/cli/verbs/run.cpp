@@ -7,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "cli/resource/job_image.hpp"
 #include "run/run.hpp"
 #include "slurm/client.hpp"
+#include "store/store.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -23,7 +25,11 @@ std::string given_or_variable(const std::optional<std::string>& given, const cha
 
 Answer run_plan(const RunVerbOptions& options) {
     const run::RunOptions run{given_or_variable(options.plan, "BATCHAI_PLAN"),
-                              given_or_variable(options.digest, "BATCHAI_PLAN_DIGEST")};
+                              given_or_variable(options.digest, "BATCHAI_PLAN_DIGEST"), [] {
+                                  const auto store = store::Store::open_default();
+                                  return store ? images_in_use(*store, slurm::Client())
+                                               : std::set<std::string>();
+                              }};
     if (run.plan_path.empty() || run.digest.empty()) {
         return base::fail("no plan is given", "batchai run",
                           "submit with `sbatch --job-json=job.json`, or give --plan and --digest",

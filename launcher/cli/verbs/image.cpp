@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/verbs/image.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cli/confirm.hpp"
+#include "cli/resource/job_image.hpp"
+#include "cli/resource/resource_json.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "image/resolve.hpp"
+
+namespace batchai::cli {
+namespace {
+
+using image::Entry;
+using Entries = std::vector<Entry>;
+
+constexpr std::size_t shortest_digest = 6;
+
+Value value_of(const Entry& entry, bool in_use) {
+    return Value::Object{
+        {"digest", entry.digest}, {"image", entry.image.empty() ? Value() : Value(entry.image)},
+        {"inUse", in_use},        {"lastUsed", base::to_iso8601(entry.last_used)},
+        {"path", entry.path},     {"shared", entry.shared},
+        {"size", entry.bytes}};
+}
+
+Value list_value(const Entries& entries, const std::set<std::string>& in_use) {
+    Value::Array out;
+    for (const Entry& entry : entries)
+        out.push_back(value_of(entry, in_use.contains(entry.digest)));
+    return out;
+}
+
+base::Result<std::string> shared_directory(const image::Places& places) {
+    if (!places.shared.empty()) return places.shared;
+    return base::fail("this site has no shared directory of images", "--shared",
+                      "the admin names one as shared_image_directory in site.lua",
+                      base::ExitCode::usage);
+}
+
+// Of the directory that the options name: the user's, or the shared one.
+base::Result<Entries> own_entries(const ImageOptions& options, const image::Places& places) {
+    if (!options.shared) return image::entries(places.own, false);
+    const auto directory = shared_directory(places);
+    if (!directory) return tl::unexpected(directory.error());
+    return image::entries(*directory, true);
+}
+
+// "sha256:abcdef…", or at least six digits of it, or a name in whatever form.
+bool is_meant(const Entry& entry, const std::string& word) {
+    const std::string digits = entry.digest.substr(entry.digest.find(':') + 1);
+    const std::string beginning = word.starts_with("sha256:") ? word.substr(7) : word;
+    if (beginning.size() >= shortest_digest && digits.starts_with(beginning)) return true;
+    if (entry.image == word) return true;
+    const auto left = image::parse(entry.image);
+    const auto right = image::parse(word);
+    return left && right && *left == *right;
+}
+
+base::Result<Entries> find_entries(const ImageOptions& options, const Entries& all) {
+    Entries out;
+    for (const std::string& word : options.images) {
+        bool found = false;
+        for (const Entry& entry : all) {
+            if (!is_meant(entry, word)) continue;
+            found = true;
+            if (std::find(out.begin(), out.end(), entry) == out.end()) out.push_back(entry);
+        }
+        if (!found)
+            return base::fail("no such image is here", word, "`batchai image list` shows them",
+                              base::ExitCode::not_found);
+    }
+    return out;
+}
+
+// After the question; a list of what is gone.
+Answer remove_all(const Entries& entries, bool yes) {
+    const std::int64_t bytes =
+        std::accumulate(entries.begin(), entries.end(), std::int64_t{0},
+                        [](std::int64_t sum, const Entry& entry) { return sum + entry.bytes; });
+    for (const Entry& entry : entries)
+        say(fmt::format("to be removed: {} {} ({})", entry.digest.substr(0, 19), entry.image,
+                        image::size_text(entry.bytes)));
+    const auto agreed = confirm(yes);
+    if (!agreed) return tl::unexpected(agreed.error());
+    if (!*agreed) return base::fail("operation cancelled");
+    for (const Entry& entry : entries) {
+        const auto removed = image::remove_entry(entry);
+        if (!removed) return tl::unexpected(removed.error());
+    }
+    say(fmt::format(
+        "{} removed, {} are free again",
+        entries.size() == 1 ? "1 image is" : fmt::format("{} images are", entries.size()),
+        image::size_text(bytes)));
+    return Outcome{list_value(entries, {}), image_columns};
+}
+
+std::string_view words_for(image::Ensured ensured) {
+    switch (ensured) {
+        case image::Ensured::was_there:
+            return "is there already";
+        case image::Ensured::imported:
+            return "is imported";
+        case image::Ensured::imported_by_another:
+            return "was imported by another process";
+    }
+    return {};
+}
+
+Answer pull_one(const ImageOptions& options, const Surroundings& here, const image::Places& places,
+                const std::string& name, Value::Array& values) {
+    const auto reference = image::parse(name, options.server_url);
+    if (!reference)
+        return base::fail(reference.error().what, "image pull", reference.error().hint,
+                          base::ExitCode::usage);
+    if (!reference->is_imported())
+        return base::fail("is used where it is: there is nothing to import", name, {},
+                          base::ExitCode::usage);
+    if (reference->plain_http && !here.site.insecure_registries.contains(reference->registry))
+        return base::fail("would be asked without encryption", reference->registry,
+                          "write https://, or ask the admin to add it to insecure_registries in "
+                          "site.lua");
+    const auto access = image::access_for(*reference, here.site, std::nullopt);
+    if (!access) return tl::unexpected(access.error());
+    auto container = image::resolve(*reference, name, places, *access, {});
+    if (!container) return tl::unexpected(container.error());
+    if (options.shared) container->root = image::entry_path(places.shared, container->digest);
+    const auto ensured = ensure_image(here.store, here.site, here.slurm, *container, *access);
+    if (!ensured) return tl::unexpected(ensured.error());
+    say(fmt::format("{} {}", name, words_for(*ensured)));
+    const auto all = image::all_entries(places);
+    if (!all) return tl::unexpected(all.error());
+    for (const Entry& entry : *all) {
+        if (entry.path == container->root) values.emplace_back(value_of(entry, false));
+    }
+    return Outcome{};
+}
+
+}  // namespace
+
+Answer image_list(const ImageOptions& /*options*/) {
+    const auto here = open_surroundings();
+    if (!here) return tl::unexpected(here.error());
+    const auto all = image::all_entries(image_places(here->store, here->site));
+    if (!all) return tl::unexpected(all.error());
+    const auto in_use =
+        all->empty() ? std::set<std::string>() : images_in_use(here->store, here->slurm);
+    return Outcome{list_value(*all, in_use), image_columns};
+}
+
+Answer image_pull(const ImageOptions& options) {
+    const auto here = open_surroundings();
+    if (!here) return tl::unexpected(here.error());
+    const auto places = image_places(here->store, here->site);
+    if (options.shared) {
+        const auto directory = shared_directory(places);
+        if (!directory) return tl::unexpected(directory.error());
+    }
+    Value::Array values;
+    for (const std::string& name : options.images) {
+        const auto pulled = pull_one(options, *here, places, name, values);
+        if (!pulled) return pulled;
+    }
+    return Outcome{Value(std::move(values)), image_columns};
+}
+
+Answer image_remove(const ImageOptions& options) {
+    const auto here = open_surroundings();
+    if (!here) return tl::unexpected(here.error());
+    const auto all = own_entries(options, image_places(here->store, here->site));
+    if (!all) return tl::unexpected(all.error());
+    const auto meant = find_entries(options, *all);
+    if (!meant) return tl::unexpected(meant.error());
+    const auto in_use = images_in_use(here->store, here->slurm);
+    for (const Entry& entry : *meant) {
+        if (in_use.contains(entry.digest))
+            return base::fail("is used by a job of yours that has not ended",
+                              entry.image.empty() ? entry.digest : entry.image,
+                              "`batchai job list` shows the jobs", base::ExitCode::refused);
+    }
+    return remove_all(*meant, options.yes);
+}
+
+Answer image_prune(const ImageOptions& options) {
+    const auto here = open_surroundings();
+    if (!here) return tl::unexpected(here.error());
+    auto all = own_entries(options, image_places(here->store, here->site));
+    if (!all) return tl::unexpected(all.error());
+    const auto in_use =
+        all->empty() ? std::set<std::string>() : images_in_use(here->store, here->slurm);
+    const auto latest = base::now() - std::chrono::hours(24) * options.unused_for;
+    std::erase_if(*all, [&](const Entry& entry) {
+        return in_use.contains(entry.digest) || entry.last_used > latest;
+    });
+    if (all->empty()) {
+        say("no image is to be removed");
+        return Outcome{Value::Array{}, image_columns};
+    }
+    return remove_all(*all, options.yes);
+}
+
+}  // namespace batchai::cli
