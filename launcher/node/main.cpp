@@ -89,7 +89,13 @@ int sandbox(const batchai::node::SandboxRequest& request) {
         return static_cast<int>(ExitCode::failed);
     close(BATCHAI_READY_DESCRIPTOR);
     // The namespaces live as long as we do.
-    if (made) wait_for_end_of(BATCHAI_CONTROL_DESCRIPTOR);
+    if (made) {
+        // What the job wrote is still to be saved when the job is cancelled.
+        if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
+        wait_for_end_of(BATCHAI_CONTROL_DESCRIPTOR);
+        if (made->volumes) made->volumes->finish();
+        if (made->container) batchai::node::leave(*made->container);
+    }
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
 }
 

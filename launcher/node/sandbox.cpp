@@ -49,13 +49,13 @@ base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
     return plan;
 }
 
-base::Result<void> make_mounts(const plan::Plan& plan, const std::string& job_id,
-                               const Trace& trace) {
+base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job_id,
+                                  const Trace& trace) {
     const auto node_root = open_private_root(plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
     const auto made = make_job_directory(*node_root, plan.directories.job_temp, job_id);
     if (!made) return tl::unexpected<base::Error>(made.error());
-    return mount_volumes(plan, *node_root, job_id, trace);
+    return Volumes::mount(plan, *node_root, job_id, trace);
 }
 
 // Programs expect them to be there. Not worth a failure: a job may never write to them.
@@ -94,9 +94,10 @@ std::string spool_of_slurmd(const std::string& slurm_conf) {
 
 // Without a container the plan's mounts are all that differs from the node.
 base::Result<void> enter_node(const plan::Plan& plan, const SandboxRequest& request,
-                              const Trace& trace) {
-    return enter_private_namespaces().and_then(
-        [&] { return make_mounts(plan, request.job_id, trace); });
+                              const Trace& trace, Sandbox& out) {
+    return enter_private_namespaces()
+        .and_then([&] { return make_mounts(plan, request.job_id, trace); })
+        .map([&](Volumes&& volumes) { out.volumes = std::move(volumes); });
 }
 
 base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest& request,
@@ -140,7 +141,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
         return tl::unexpected<base::Error>(sound.error());
 
     const auto made = plan->container ? enter_container(*plan, request, trace, out)
-                                      : enter_node(*plan, request, trace);
+                                      : enter_node(*plan, request, trace, out);
     if (!made) {
         trace.line("the sandbox cannot be made: " + made.error().what);
         return tl::unexpected<base::Error>(made.error());

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "node/container/joining.hpp"
 #include "node/rendezvous.hpp"
+#include "node/volumes/volumes.hpp"
 #include "plan/plan.hpp"
 
 namespace batchai::node {
@@ -36,6 +37,9 @@ struct Sandbox {
     bool one_id = false;
     // To the keeper of the job's container, which stays as long as this is open.
     std::optional<Connection> container;
+    // Without a container: the job's mounts, to be finished when the step is over. In a container
+    // they are the keeper's.
+    std::optional<Volumes> volumes;
     // Where the ranks meet; to be kept as long as the step runs. None when it was not asked for, or
     // could not be had: few programs need it, so that is only in the trace.
     std::optional<Rendezvous> rendezvous;

@@ -29,13 +29,17 @@ base::Result<void> check_mode(const std::string& path) {
 
 }  // namespace
 
+base::Result<std::string> read_private_file(const std::string& path) {
+    if (auto safe = check_mode(path); !safe) return tl::unexpected<base::Error>(safe.error());
+    return base::read_file(path, file_limit);
+}
+
 base::Result<std::vector<plan::Variable>> read_secrets(const std::string& job_directory,
                                                        const std::vector<std::string>& names) {
     std::vector<plan::Variable> values;
     if (names.empty()) return values;
     const std::string path = job_directory + "/secrets.json";
-    if (auto safe = check_mode(path); !safe) return tl::unexpected<base::Error>(safe.error());
-    const auto text = base::read_file(path, file_limit);
+    const auto text = read_private_file(path);
     if (!text) return tl::unexpected<base::Error>(text.error());
     try {
         const auto object = jsoncons::json::parse(*text);

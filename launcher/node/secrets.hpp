@@ -9,6 +9,9 @@
 
 namespace batchai::node {
 
+// The text of a file that belongs to the user and that nobody else can read.
+[[nodiscard]] base::Result<std::string> read_private_file(const std::string& path);
+
 // The values of `names` from <job directory>/secrets.json, an object of strings that only the user
 // may read. No message ever holds a value.
 [[nodiscard]] base::Result<std::vector<plan::Variable>> read_secrets(

@@ -57,8 +57,8 @@ void read_remote_storage(TableReader& table, std::string_view key,
             read.secret_option = value;
         } else if (std::find(secret_names.begin(), secret_names.end(), name) !=
                    secret_names.end()) {
-            return table.refuse(key, fmt::format("{} is a secret, and everybody reads this file",
-                                                 name),
+            return table.refuse(key,
+                                fmt::format("{} is a secret, and everybody reads this file", name),
                                 "put it in the account's credentials_file");
         } else if (!is_option_name(name)) {
             return table.refuse(key, fmt::format("\"{}\" cannot be an option of rclone", name),

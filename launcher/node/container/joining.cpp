@@ -23,6 +23,8 @@ namespace {
 
 constexpr int greeting_milliseconds = 10000;
 constexpr std::chrono::milliseconds between_looks{2};
+// The keeper has deadlines of its own for all that it does.
+constexpr std::chrono::minutes longest_farewell{20};
 
 using Handles = std::array<base::FileDescriptor, keeper_handles>;
 
@@ -122,6 +124,16 @@ base::Result<std::optional<Connection>> connect_to_keeper(const Root& place) {
     made.mounts = std::move((*handles)[mount_namespace]);
     made.ranks = std::move((*handles)[rank_user_namespace]);
     return made;
+}
+
+void leave(const Connection& connection) {
+    if (shutdown(connection.socket.get(), SHUT_WR) != 0) return;
+    const auto end = std::chrono::steady_clock::now() + longest_farewell;
+    while (std::chrono::steady_clock::now() < end) {
+        pollfd closed{connection.socket.get(), POLLIN, 0};
+        const int ready = poll(&closed, 1, 1000);
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return;
+    }
 }
 
 base::Result<void> enter(const Connection& connection, Identity identity) {

@@ -33,6 +33,10 @@ struct Connection {
 
 enum class Identity { user, root };
 
+// Takes leave of the container and waits for what the keeper does on account of that: the last one
+// to go waits until remote storage has what the job wrote.
+void leave(const Connection& connection);
+
 // Moves this process, which must have one thread, into the container.
 [[nodiscard]] base::Result<void> enter(const Connection& connection, Identity identity);
 

@@ -77,6 +77,7 @@ struct Built {
     base::FileDescriptor rank_namespace;
     base::FileDescriptor lock;
     std::vector<FuseServer> servers;
+    Volumes volumes;
 };
 
 base::Result<Built> build(const KeeperRequest& request) {
@@ -87,20 +88,20 @@ base::Result<Built> build(const KeeperRequest& request) {
     // While its name can be reached; nobody connects before it listens.
     auto listener = bind_keeper_socket(place->directory);
     if (!listener) return tl::unexpected<base::Error>(listener.error());
-    auto entered = enter_user_namespace(request.identities)
-                       .and_then([] { return leave_mounts(); })
-                       .and_then([&] {
-                           return mount_volumes(request.plan, place->node_root, request.job_id,
-                                                trace);
-                       });
+    auto entered = enter_user_namespace(request.identities).and_then([] { return leave_mounts(); });
     if (!entered) return tl::unexpected<base::Error>(entered.error());
+    // Anew: what was opened before is in the mounts that were left, where nothing can be mounted.
+    place = open_place(request);
+    if (!place) return tl::unexpected<base::Error>(place.error());
+    auto volumes = Volumes::mount(request.plan, place->node_root, request.job_id, trace);
+    if (!volumes) return tl::unexpected<base::Error>(volumes.error());
     auto servers = change_to_container_root(
         {request.plan, request.places, !request.identities.full()}, place->directory, trace);
     if (!servers) return tl::unexpected<base::Error>(servers.error());
     auto ranks = make_rank_namespace(request.identities);
     if (!ranks) return tl::unexpected<base::Error>(ranks.error());
     return Built{std::move(*listener), std::move(*ranks), std::move(place->lock),
-                 std::move(*servers)};
+                 std::move(*servers), std::move(*volumes)};
 }
 
 void answer(std::string_view bytes) {
@@ -125,6 +126,8 @@ void answer(std::string_view bytes) {
         }
         answer(std::string_view(&ready_byte, 1));
         service.serve();
+        // The last step waits for it: its connection is still open.
+        built->volumes.finish();
         _exit(0);
     } catch (const std::exception& error) {
         answer(packed({error.what(), "batchai-node", {}, base::ExitCode::failed}));

@@ -90,14 +90,19 @@ void KeeperService::admit() {
     handles[rank_user_namespace] = rank_namespace_.get();
     if (!send_handles(client.get(), handles)) return;
     clients_.push_back(std::move(client));
+    last_client_.reset(-1);
     had_client_ = true;
 }
 
 void KeeperService::drop_ended() {
-    std::erase_if(clients_, [](const base::FileDescriptor& client) {
+    std::erase_if(clients_, [&](base::FileDescriptor& client) {
         pollfd state{client.get(), POLLIN, 0};
-        return poll(&state, 1, 0) > 0;
+        if (poll(&state, 1, 0) <= 0) return false;
+        // It may be the last, which waits until the container has come to its end.
+        last_client_ = std::move(client);
+        return true;
     });
+    if (!clients_.empty()) last_client_.reset(-1);
 }
 
 // Who wants to connect holds the lock: with it in our hands and nobody waiting, nobody will.

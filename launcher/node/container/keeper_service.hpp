@@ -21,7 +21,7 @@ class KeeperService {
                   base::FileDescriptor lock);
     [[nodiscard]] base::Result<void> listen();
     // Returns when the last client has gone, or none came in time, with the lock held: who waits
-    // for it then finds no keeper.
+    // for it then finds no keeper. The last client's connection stays open until this object ends.
     void serve();
 
   private:
@@ -35,6 +35,7 @@ class KeeperService {
     base::FileDescriptor user_namespace_;
     base::FileDescriptor mount_namespace_;
     std::vector<base::FileDescriptor> clients_;
+    base::FileDescriptor last_client_;
     bool had_client_ = false;
 };
 

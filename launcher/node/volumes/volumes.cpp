@@ -34,16 +34,17 @@ std::vector<const plan::Mount*> outer_first(const std::vector<plan::Mount>& moun
     std::vector<const plan::Mount*> ordered;
     for (const plan::Mount& mount : mounts)
         ordered.push_back(&mount);
-    std::stable_sort(ordered.begin(), ordered.end(),
-                     [&](const auto* left, const auto* right) { return depth(left) < depth(right); });
+    std::stable_sort(ordered.begin(), ordered.end(), [&](const auto* left, const auto* right) {
+        return depth(left) < depth(right);
+    });
     return ordered;
 }
 
 base::Error described(const plan::Mount& mount, const base::Error& cause) {
     base::Error error = cause;
-    error.what = fmt::format("cannot mount {} \"{}\" at {}: {}{}{}", mount.kind, mount.name,
-                             mount.target, cause.where, cause.where.empty() ? "" : ": ",
-                             cause.what);
+    error.what =
+        fmt::format("cannot mount {} \"{}\" at {}: {}{}{}", mount.kind, mount.name, mount.target,
+                    cause.where, cause.where.empty() ? "" : ": ", cause.what);
     error.where.clear();
     return error;
 }
@@ -137,18 +138,18 @@ class Maker {
         for (const plan::Mount& mount : plan_.mounts) {
             if (mount.remote) continue;
             checks.emplace_back(&mount, Apart([&mount] {
-                                    const auto source = open_mount_source(mount);
-                                    return source ? 0 : EIO;
-                                }));
+                const auto source = open_mount_source(mount);
+                return source ? 0 : EIO;
+            }));
         }
         for (auto& [mount, check] : checks) {
             // What an answer says is found out again by the mount itself, with its words.
             if (check.result_by(begin + std::chrono::seconds(mount->mount_seconds))) continue;
-            return failed(*mount, {fmt::format("no answer within {} s", mount->mount_seconds),
-                                   mount->source,
-                                   "the file system behind it does not answer; the admin can "
-                                   "remount it",
-                                   base::ExitCode::failed});
+            return failed(
+                *mount, {fmt::format("no answer within {} s", mount->mount_seconds), mount->source,
+                         "the file system behind it does not answer; the admin can "
+                         "remount it",
+                         base::ExitCode::failed});
         }
         return {};
     }
@@ -157,8 +158,8 @@ class Maker {
         for (const plan::Mount* mount : outer_first(plan_.mounts)) {
             const auto root = make_job_directory(node_root_, root_of(*mount), job_id_);
             if (!root) return failed(*mount, root.error());
-            const auto mounted = mount->remote ? mount_remote(*mount, *root)
-                                               : bind_mount(*mount, *root);
+            const auto mounted =
+                mount->remote ? mount_remote(*mount, *root) : bind_mount(*mount, *root);
             if (!mounted) return failed(*mount, mounted.error());
             if (!mount->remote) note(*mount, mount->source);
         }
@@ -190,7 +191,8 @@ class Maker {
         }
         for (std::size_t i = 0; i < remotes_.size(); ++i) {
             const plan::Mount& mount = *remotes_[i].mount;
-            const auto code = checks[i].result_by(begin + std::chrono::seconds(mount.mount_seconds));
+            const auto code =
+                checks[i].result_by(begin + std::chrono::seconds(mount.mount_seconds));
             if (code != 0) return failed(mount, why(remotes_[i], code));
             note(mount, mount.remote->backend + ":" + mount.remote->path);
         }
@@ -206,7 +208,9 @@ class Maker {
         std::string advice = advice_on(said.empty() ? seen : said);
         if (advice.empty() && !code)
             advice = "the server does not answer this node; check its name and the network";
-        return {said.empty() ? seen : fmt::format("{}: {}", seen, said), {}, std::move(advice),
+        return {said.empty() ? seen : fmt::format("{}: {}", seen, said),
+                {},
+                std::move(advice),
                 base::ExitCode::failed};
     }
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/volumes/cache.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+#include <sys/file.h>
+
+namespace batchai::node {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int most_slots = 64;
+constexpr std::size_t note_limit = 16UL << 20U;
+
+struct State {
+    bool written = false;
+    bool whole = false;
+};
+
+// rclone's note on one file. One that cannot be read is being written, and so is its file.
+State read_state(const fs::path& note) {
+    const auto text = base::read_file(note, note_limit);
+    if (!text) return {};
+    try {
+        const auto json = jsoncons::json::parse(*text);
+        State state;
+        state.written = !json.get_value_or<bool>("Dirty", true);
+        const auto size = json.get_value_or<std::int64_t>("Size", -1);
+        std::int64_t there = 0;
+        if (json.contains("Rs") && json.at("Rs").is_array()) {
+            for (const auto& range : json.at("Rs").array_range())
+                there += range.get_value_or<std::int64_t>("Size", 0);
+        }
+        state.whole = there == size;
+        return state;
+    } catch (const std::exception&) {
+        return {};
+    }
+}
+
+}  // namespace
+
+base::Result<CacheSlot> CacheSlot::take(const Root& job_temp, std::size_t mount) {
+    for (int number = 0; number < most_slots; ++number) {
+        const std::string relative = fmt::format(".volumes/{}/{}", mount, number);
+        const auto directory = make_beneath(job_temp, relative);
+        if (!directory) return tl::unexpected<base::Error>(directory.error());
+        const std::string path = job_temp.path + "/" + relative;
+        // Inherited by rclone, hence no O_CLOEXEC.
+        base::FileDescriptor lock(
+            openat(directory->get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+        if (!lock.valid())
+            return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)),
+                              path + "/lock");
+        if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return CacheSlot(path, std::move(lock));
+        if (errno != EWOULDBLOCK)
+            return base::fail(fmt::format("cannot be locked: {}", std::strerror(errno)),
+                              path + "/lock");
+    }
+    return base::fail(fmt::format("{} steps use it at the same time already", most_slots),
+                      job_temp.path + "/.volumes");
+}
+
+std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
+                                           const std::string& remote_path) {
+    const std::string top = remote_path.empty() ? "volume" : "volume/" + remote_path;
+    const fs::path notes = fs::path(cache) / "vfsMeta" / top;
+    std::vector<UnwrittenFile> files;
+    std::error_code error;
+    for (auto entry = fs::recursive_directory_iterator(notes, error);
+         !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+        if (!entry->is_regular_file(error) || entry->is_symlink(error)) continue;
+        const State state = read_state(entry->path());
+        if (state.written) continue;
+        const fs::path below = entry->path().lexically_relative(notes);
+        const fs::path local = fs::path(cache) / "vfs" / top / below;
+        // A note whose file is gone is of a file that was deleted meanwhile.
+        if (!fs::exists(local, error)) continue;
+        files.push_back({below.string(), local.string(), state.whole});
+    }
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a.path < b.path; });
+    return files;
+}
+
+}  // namespace batchai::node

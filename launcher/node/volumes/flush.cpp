@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/volumes/flush.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "node/failure_note.hpp"
+#include "node/trace.hpp"
+#include "node/volumes/apart.hpp"
+#include "node/volumes/cache.hpp"
+#include "node/volumes/rclone.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace fs = std::filesystem;
+
+constexpr seconds between_messages{30};
+// After which rclone's own retries are helped by a copy of ours.
+constexpr seconds rclone_first{10};
+// A copy takes its list of files from a pipe's buffer.
+constexpr std::size_t longest_list = 60000;
+
+std::vector<UnwrittenFile> unwritten(const RemoteMount& remote) {
+    return unwritten_files(remote.slot.cache(), remote.mount->remote->path);
+}
+
+std::size_t count_unwritten(const std::vector<RemoteMount>& mounts) {
+    std::size_t count = 0;
+    for (const RemoteMount& remote : mounts)
+        count += unwritten(remote).size();
+    return count;
+}
+
+seconds left_until(Clock::time_point end) {
+    return std::chrono::ceil<seconds>(end - Clock::now());
+}
+
+// Of those that are all there, as many as one call takes.
+std::vector<std::string> next_copies(const std::vector<UnwrittenFile>& files) {
+    std::vector<std::string> names;
+    std::size_t length = 0;
+    for (const UnwrittenFile& file : files) {
+        length += file.path.size() + 1;
+        if (length > longest_list) break;
+        if (file.whole) names.push_back(file.path);
+    }
+    return names;
+}
+
+fs::path data_of(const RemoteMount& remote) {
+    const std::string& path = remote.mount->remote->path;
+    return fs::path(remote.slot.cache()) / "vfs" / "volume" / path;
+}
+
+void copy_rest(const RemoteMount& remote, Clock::time_point end, const Trace& trace) {
+    const auto names = next_copies(unwritten(remote));
+    if (names.empty() || left_until(end) <= seconds(0)) return;
+    const auto copied = copy_to_volume(remote.environment, *remote.mount->remote,
+                                       data_of(remote).string(), {}, names, left_until(end));
+    if (!copied) {
+        trace.line(fmt::format("{} \"{}\" does not take {} files: {}", remote.mount->kind,
+                               remote.mount->name, names.size(), copied.error().what));
+        return;
+    }
+    std::error_code error;
+    // Written: the notes would say otherwise for ever.
+    for (const std::string& name : names)
+        fs::remove(fs::path(remote.slot.cache()) / "vfsMeta" / "volume" /
+                       remote.mount->remote->path / name,
+                   error);
+}
+
+std::string list_of(const std::vector<UnwrittenFile>& files) {
+    std::string text;
+    constexpr std::size_t shown = 5;
+    for (std::size_t i = 0; i < std::min(files.size(), shown); ++i)
+        text += (i == 0 ? "" : ", ") + files[i].path;
+    if (files.size() > shown) text += fmt::format(" and {} more", files.size() - shown);
+    return text;
+}
+
+// The files that could be saved.
+std::size_t save(const std::vector<UnwrittenFile>& files, const fs::path& directory) {
+    std::size_t saved = 0;
+    for (const UnwrittenFile& file : files) {
+        std::error_code error;
+        const fs::path target = directory / file.path;
+        fs::create_directories(target.parent_path(), error);
+        if (!error &&
+            fs::copy_file(file.local, target, fs::copy_options::overwrite_existing, error))
+            ++saved;
+    }
+    return saved;
+}
+
+}  // namespace
+
+void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
+    const Trace trace(job_directory);
+    int limit = 0;
+    for (const RemoteMount& remote : mounts)
+        limit = std::max(limit, remote.mount->flush_seconds);
+    const auto begin = Clock::now();
+    const auto end = begin + seconds(limit);
+    auto next_message = begin + seconds(2);
+    milliseconds pause{10};
+    while (const std::size_t files = count_unwritten(mounts)) {
+        const auto now = Clock::now();
+        if (now >= end) break;
+        if (now >= next_message) {
+            next_message += between_messages;
+            trace.line(
+                fmt::format("waits until remote storage has {} files that the job wrote", files));
+        }
+        if (now - begin > rclone_first) {
+            for (const RemoteMount& remote : mounts)
+                copy_rest(remote, end, trace);
+        }
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, milliseconds(500));
+    }
+}
+
+void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
+    const Trace trace(job_directory);
+    for (const RemoteMount& remote : mounts) {
+        const auto files = unwritten(remote);
+        if (files.empty()) continue;
+        const plan::Mount& mount = *remote.mount;
+        const fs::path directory =
+            fs::path(job_directory) / "unsaved" / node_name() / fs::path(mount.target);
+        const std::size_t saved = save(files, directory);
+        const std::string text = fmt::format(
+            "{} \"{}\" has not got {} files that the job wrote ({}); {} of them are "
+            "saved in {}",
+            mount.kind, mount.name, files.size(), list_of(files), saved, directory.string());
+        trace.line(text);
+        write_failure_note(job_directory, {"DataNotWritten", text, node_name()});
+    }
+}
+
+}  // namespace batchai::node

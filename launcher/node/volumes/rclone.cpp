@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/volumes/rclone.hpp"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+
+#include "base/text.hpp"
+#include "node/secrets.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+// rclone takes passwords in an encoding of its own (`rclone obscure`), and keys as they are.
+bool is_password(std::string_view option) {
+    return option.ends_with("pass") || option.ends_with("password");
+}
+
+base::Result<std::string> encoded(const std::string& password) {
+    base::RunOptions options;
+    // From standard input: an argument could be seen by everybody.
+    options.standard_input = password;
+    options.environment = base::Environment{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
+    options.deadline = std::chrono::seconds(10);
+    const auto done = base::run({"rclone", "--config=", "obscure", "-"}, options);
+    if (!done) {
+        base::Error error = done.error();
+        if (error.hint.empty()) error.hint = "the package rclone must be on every node";
+        return tl::unexpected<base::Error>(std::move(error));
+    }
+    if (done->exit_code != 0) return base::fail("does not encode the credential", "rclone obscure");
+    return std::string(base::trim(done->standard_output));
+}
+
+base::Result<std::string> credential_of(const plan::RemoteVolume& remote,
+                                        const std::string& job_directory) {
+    if (remote.secret_option.empty()) return std::string();
+    base::Result<std::string> credential;
+    if (!remote.secret_name.empty()) {
+        auto values = read_secrets(job_directory, {remote.secret_name});
+        if (!values) return tl::unexpected<base::Error>(values.error());
+        credential = values->front().value;
+    } else {
+        credential = read_private_file(remote.credentials_file);
+        if (!credential) return credential;
+        credential = std::string(base::trim(*credential));
+    }
+    if (credential->empty())
+        return base::fail("the credential is empty",
+                          remote.secret_name.empty() ? remote.credentials_file : job_directory);
+    return is_password(remote.secret_option) ? encoded(*credential) : credential;
+}
+
+std::string variable(std::string_view option, std::string_view value) {
+    return fmt::format("RCLONE_CONFIG_VOLUME_{}={}", base::upper(option), value);
+}
+
+struct Said {
+    std::string text;
+    bool is_error = false;
+};
+
+Said read_line(std::string_view line) {
+    if (line.starts_with('{')) {
+        try {
+            const auto json = jsoncons::json::parse(line);
+            const auto level = json.get_value_or<std::string>("level", "");
+            const auto object = json.get_value_or<std::string>("object", "");
+            auto text = json.get_value_or<std::string>("msg", "");
+            if (!object.empty()) text = object + ": " + text;
+            return {std::move(text), level == "error" || level == "critical" || level == "fatal"};
+        } catch (const std::exception&) {
+            // Half a line: as it is.
+        }
+    }
+    const bool is_error =
+        line.find("rror") != std::string_view::npos || line.find("ailed") != std::string_view::npos;
+    // Without the time that begins it.
+    constexpr std::size_t stamp = 20;
+    if (line.size() > stamp && line[4] == '/' && line[7] == '/') line.remove_prefix(stamp);
+    return {std::string(line), is_error};
+}
+
+}  // namespace
+
+base::Arguments serve_arguments(const plan::Mount& mount, const std::string& cache) {
+    const plan::RemoteVolume& remote = mount.remote.value();
+    base::Arguments arguments{
+        "rclone", "mount2", "volume:" + remote.path,
+        // What is there already when rclone starts, and ours alone.
+        fmt::format("/dev/fd/{}", rclone_fuse_descriptor), "--allow-non-empty",
+        "--config=", "--cache-dir=" + cache,
+        // Programs write as they like; what they close is uploaded at once, in the background.
+        "--vfs-cache-mode=writes", "--vfs-write-back=1s", "--vfs-cache-max-age=10m",
+        // Other nodes write too: what they do is seen after this time.
+        "--dir-cache-time=5s", "--attr-timeout=1s", "--poll-interval=0",
+        fmt::format("--file-perms={:04o}", remote.file_mode),
+        fmt::format("--dir-perms={:04o}", remote.directory_mode), "--umask=0", "--contimeout=10s",
+        "--use-json-log", "--log-level=NOTICE", "--stats=0"};
+    if (mount.read_only) arguments.emplace_back("--read-only");
+    return arguments;
+}
+
+base::Environment remote_environment(const plan::RemoteVolume& remote,
+                                     const std::string& credential) {
+    base::Environment environment{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
+                                  // rclone wants a home, for a cache that it is told to have
+                                  // elsewhere.
+                                  "HOME=/", variable("type", remote.backend)};
+    for (const plan::Variable& option : remote.options)
+        environment.push_back(variable(option.name, option.value));
+    if (!remote.secret_option.empty())
+        environment.push_back(variable(remote.secret_option, credential));
+    return environment;
+}
+
+base::Result<base::Environment> rclone_environment(const plan::RemoteVolume& remote,
+                                                   const std::string& job_directory) {
+    const auto credential = credential_of(remote, job_directory);
+    if (!credential) return tl::unexpected<base::Error>(credential.error());
+    return remote_environment(remote, *credential);
+}
+
+base::Result<void> copy_to_volume(const base::Environment& environment,
+                                  const plan::RemoteVolume& remote, const std::string& source,
+                                  const std::string& directory,
+                                  const std::vector<std::string>& files,
+                                  std::chrono::seconds deadline) {
+    std::string target = "volume:" + remote.path;
+    if (!directory.empty()) target += (remote.path.empty() ? "" : "/") + directory;
+    base::Arguments arguments{
+        "rclone",      "copy",           "--config=",          "--contimeout=10s",
+        "--retries=1", "--use-json-log", "--log-level=NOTICE", "--stats=0"};
+    base::RunOptions options;
+    options.environment = environment;
+    options.deadline = deadline;
+    if (!files.empty()) {
+        arguments.insert(arguments.end(), {"--files-from-raw=-", "--no-traverse"});
+        for (const std::string& file : files)
+            options.standard_input += file + '\n';
+    }
+    arguments.insert(arguments.end(), {source, target});
+    const auto done = base::run(arguments, options);
+    if (!done) return tl::unexpected<base::Error>(done.error());
+    if (done->exit_code == 0) return {};
+    const std::string said = complaint_of(done->standard_error);
+    return base::fail(
+        said.empty() ? fmt::format("rclone ends with exit code {}", done->exit_code) : said, target,
+        advice_on(said));
+}
+
+std::string complaint_of(std::string_view log) {
+    std::string last;
+    std::string last_error;
+    for (const std::string_view line : base::split(log, '\n')) {
+        if (base::trim(line).empty()) continue;
+        Said said = read_line(line);
+        if (said.is_error) last_error = said.text;
+        last = std::move(said.text);
+    }
+    std::string text = last_error.empty() ? last : last_error;
+    for (char& c : text) {
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+    }
+    constexpr std::size_t longest = 400;
+    return text.substr(0, longest);
+}
+
+std::string advice_on(std::string_view complaint) {
+    const std::string low = base::lower(complaint);
+    const auto has = [&](std::initializer_list<std::string_view> words) {
+        return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+            return low.find(word) != std::string::npos;
+        });
+    };
+    if (has({"logon", "unauthorized", "401", "403", "authentication", "access denied",
+             "invalid username"}))
+        return "is the account's key right? it comes from AZURE_BATCHAI_STORAGE_KEY, the job file "
+               "or the site's credentials_file";
+    if (has({"no such host", "refused", "unreachable", "i/o timeout", "no route", "timed out"}))
+        return "the server does not answer this node; check its name and the network, or ask the "
+               "admin whether site.lua names the right one";
+    if (has({"bad network name", "not found", "404", "does not exist", "no such"}))
+        return "there is no such share, container or directory; make it, or check the name";
+    if (has({"executable file not found", "not installed"}))
+        return "the package rclone must be on every node";
+    return {};
+}
+
+}  // namespace batchai::node
