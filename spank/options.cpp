@@ -9,7 +9,7 @@ namespace batchai::spank {
 
 namespace {
 
-enum OptionId : int { job_json = 1, ignore_container = 2 };
+enum OptionId : int { job_json = 1, ignore_container = 2, job_image = 3 };
 
 Options& given() {
     // Never destroyed: hooks may run while the process ends.
@@ -24,8 +24,13 @@ extern "C" int option_given(int id, const char* argument, int /*remote*/) noexce
             return 0;
         }
         if (argument == nullptr || *argument == '\0') {
-            slurm_error("batchai: --job-json needs the name of a job file");
+            slurm_error("batchai: %s", id == job_image ? "--job-image needs the name of an image"
+                                                       : "--job-json needs the name of a job file");
             return -1;
+        }
+        if (id == job_image) {
+            given().job_image = argument;
+            return 0;
         }
         given().job_json = argument;
         ++given().job_json_count;
@@ -40,13 +45,16 @@ char* text(const char* literal) {
     return const_cast<char*>(literal);
 }
 
-std::array<spank_option, 2> option_table() {
+std::array<spank_option, 3> option_table() {
     return {{{text("job-json"), text("FILE"),
               text("run the job with the mounts, environment and sizes of this Batch AI job file"),
               1, job_json, option_given},
              {text("ignore-container"), nullptr,
               text("with --job-json: run on the host although the file asks for a container"), 0,
-              ignore_container, option_given}}};
+              ignore_container, option_given},
+             {text("job-image"), text("IMAGE"),
+              text("with --job-json: run in this container image instead of the file's"), 1,
+              job_image, option_given}}};
 }
 
 bool read_timeout(std::string_view value, int& seconds) {

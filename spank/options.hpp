@@ -7,12 +7,13 @@
 
 namespace batchai::spank {
 
-// What the user gave with --job-json and --ignore-container. srun applies options inherited from
-// the environment before those of its command line; the last one wins.
+// What the user gave with --job-json, --ignore-container and --job-image. srun applies options
+// inherited from the environment before those of its command line; the last one wins.
 struct Options {
     std::string job_json;
     int job_json_count = 0;  // how often it was given, in the environment or the command line
     bool ignore_container = false;
+    std::string job_image;
 };
 
 // What the admin gave in plugstack.conf.

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t output_limit = 16384;
 constexpr const char* file_variable = "BATCHAI_JOB_JSON";
+constexpr const char* image_variable = "BATCHAI_JOB_IMAGE";
 // How Slurm carries an option to the commands that a job starts: the first name from salloc and
 // srun, the second in batch scripts.
 constexpr std::array<const char*, 2> option_variables{
@@ -33,7 +34,8 @@ std::string variable(const char* name) {
 }
 
 Inherited inherited_from_environment() {
-    Inherited out{variable(BATCHAI_PLAN_VARIABLE), variable(file_variable), {}};
+    Inherited out{
+        variable(BATCHAI_PLAN_VARIABLE), variable(file_variable), {}, variable(image_variable)};
     for (const char* name : option_variables) {
         if (out.option.empty()) out.option = variable(name);
     }
@@ -102,12 +104,16 @@ std::string take_line(std::string_view& text, std::string_view name) {
 bool set_marker(const Marker& marker, const std::string& file) {
     return setenv(BATCHAI_PLAN_VARIABLE, marker.plan.c_str(), 1) == 0 &&
            setenv(BATCHAI_DIGEST_VARIABLE, marker.digest.c_str(), 1) == 0 &&
-           setenv(file_variable, file.c_str(), 1) == 0;
+           setenv(file_variable, file.c_str(), 1) == 0 &&
+           (options().job_image.empty()
+                ? unsetenv(image_variable)
+                : setenv(image_variable, options().job_image.c_str(), 1)) == 0;
 }
 
 int hand_over(const Settings& settings, const std::string& file) {
     std::vector<std::string> arguments{settings.launcher, "hand-over", "--job-json", file};
     if (options().ignore_container) arguments.emplace_back("--ignore-container");
+    if (!options().job_image.empty()) arguments.push_back("--job-image=" + options().job_image);
     std::string output;
     int status = 0;
     if (!run(arguments, output, status)) {
@@ -138,6 +144,7 @@ bool needs_hand_over(const Options& options, const Inherited& inherited,
                      const std::string& resolved_job_json) {
     if (options.job_json.empty()) return false;
     if (inherited.plan.empty()) return true;
+    if (!options.job_image.empty() && options.job_image != inherited.job_image) return true;
     if (resolved_job_json == inherited.job_json) return false;
     // A relative name that came with the environment may mean nothing in this directory; given a
     // second time, it came from the command line.
@@ -162,8 +169,10 @@ int hand_over_if_asked(const Settings& settings) {
     if (variable(BATCHAI_DISABLE_VARIABLE) == "1") return 0;
     const Inherited inherited = inherited_from_environment();
     if (options().job_json.empty()) {
-        if (!options().ignore_container || !inherited.plan.empty()) return 0;
-        slurm_error("batchai: --ignore-container has a meaning only together with --job-json=FILE");
+        const bool image = !options().job_image.empty();
+        if ((!options().ignore_container && !image) || !inherited.plan.empty()) return 0;
+        slurm_error("batchai: %s has a meaning only together with --job-json=FILE",
+                    image ? "--job-image" : "--ignore-container");
         return -1;
     }
     const std::string file = resolved(options().job_json);

@@ -12,13 +12,15 @@ namespace batchai::spank {
 
 // What the environment of the command says; an empty string where it says nothing.
 struct Inherited {
-    std::string plan;      // BATCHAI_PLAN
-    std::string job_json;  // BATCHAI_JOB_JSON: the file behind that plan, absolute
-    std::string option;    // the value of --job-json that came with the environment
+    std::string plan;       // BATCHAI_PLAN
+    std::string job_json;   // BATCHAI_JOB_JSON: the file behind that plan, absolute
+    std::string option;     // the value of --job-json that came with the environment
+    std::string job_image;  // BATCHAI_JOB_IMAGE: what --job-image said for that plan
 };
 
 // Whether a new plan has to be made. A plan in the environment is kept for the same file, so that
-// the steps of a job all run what was submitted; --job-json with another file asks for its own.
+// the steps of a job all run what was submitted; --job-json with another file, or --job-image with
+// another image, asks for its own.
 [[nodiscard]] bool needs_hand_over(const Options& options, const Inherited& inherited,
                                    const std::string& resolved_job_json);
 

@@ -78,9 +78,7 @@ void plan_container(Planning& planning) {
     if (planning.submission.image) container = *planning.submission.image;
     container.image = settings->image;
     if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);
-    planning.findings.add(Finding::container_not_supported, settings_pointer,
-                          "containers are not supported yet",
-                          "--ignore-container runs the job directly on the nodes");
+    if (!planning.site.image_entrypoint) container.entrypoint.clear();
 }
 
 }  // namespace batchai::plan

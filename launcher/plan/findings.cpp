@@ -13,8 +13,6 @@ std::string_view code_of(Finding finding) {
     switch (finding) {
         case Finding::toolkit_not_supported:
             return "E100";
-        case Finding::container_not_supported:
-            return "E101";
         case Finding::too_few_processes:
             return "E102";
         case Finding::bad_path:

@@ -14,7 +14,6 @@ namespace batchai::plan {
 // What the planner finds wrong. The codes are stable: never renumber, never reuse.
 enum class Finding {
     toolkit_not_supported,    // E100
-    container_not_supported,  // E101
     too_few_processes,        // E102
     bad_path,                 // E103
     nothing_mounted,          // E104

@@ -121,6 +121,22 @@ TEST_P(Submitting, MakesANewPlanForAnotherFile) {
     EXPECT_EQ(ended.output, "/shared/plan.json " + digest + "\n");
 }
 
+TEST_P(Submitting, HandsTheImageOverWithTheFile) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    const std::string program = launcher(good_lines);
+    const Ended ended = fake::in_process([&] {
+        fake::slurm().context = GetParam();
+        Plugin plugin({program});
+        plugin.call("slurm_spank_init");
+        if (plugin.give("job-json", file.c_str()) != 0) return 80;
+        if (plugin.give("job-image", "debian:12") != 0) return 81;
+        if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+        return std::string(getenv("BATCHAI_JOB_IMAGE")) == "debian:12" ? 0 : 2;
+    });
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_NE(scratch.read("arguments").find("--job-image=debian:12"), std::string::npos);
+}
+
 TEST_P(Submitting, IsSwitchedOffByTheKillSwitch) {
     const Ended ended = fake::in_process([&] {
         setenv("BATCHAI_DISABLE", "1", 1);
@@ -136,15 +152,24 @@ INSTANTIATE_TEST_SUITE_P(Contexts, Submitting, testing::Values(S_CTX_LOCAL, S_CT
 
 TEST(NeedsHandOver, NotForARelativeNameThatCameWithTheEnvironment) {
     // In another directory than the submission's, "job.json" means nothing.
-    const batchai::spank::Options options{"job.json", 1, false};
-    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json"};
+    const batchai::spank::Options options{"job.json", 1, false, {}};
+    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json", {}};
     EXPECT_FALSE(batchai::spank::needs_hand_over(options, inherited, "job.json"));
 }
 
 TEST(NeedsHandOver, ForTheSameRelativeNameOnTheCommandLineOfAnotherDirectory) {
-    const batchai::spank::Options options{"job.json", 2, false};
-    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json"};
+    const batchai::spank::Options options{"job.json", 2, false, {}};
+    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json", {}};
     EXPECT_TRUE(batchai::spank::needs_hand_over(options, inherited, "/home/b/job.json"));
+}
+
+TEST(NeedsHandOver, ForAnotherImageThanThePlansOwn) {
+    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json",
+                                              "x:1"};
+    EXPECT_TRUE(batchai::spank::needs_hand_over({"job.json", 1, false, "x:2"}, inherited,
+                                                "/home/a/job.json"));
+    EXPECT_FALSE(batchai::spank::needs_hand_over({"job.json", 1, false, "x:1"}, inherited,
+                                                 "/home/a/job.json"));
 }
 
 TEST(Metadata, MatchesTheHeadersOfSlurm) {
@@ -172,7 +197,7 @@ TEST(Options, AreRegisteredWhereverSlurmReadsThem) {
             }
             return static_cast<int>(10 + fake::slurm().registered.size());
         });
-        EXPECT_EQ(ended.exit_code, 12) << ended.errors;
+        EXPECT_EQ(ended.exit_code, 13) << ended.errors;
     }
 }
 

@@ -51,5 +51,40 @@ TEST(Container, APasswordInAKeyVaultIsNotSupported) {
     EXPECT_THAT(faults(made), HasSubstr("E112 the registry's password is in a key vault"));
 }
 
+TEST(Container, SizesOfSharedMemoryAreDockers) {
+    const auto bytes = [](std::string_view size) {
+        const auto made = with_container(
+            fmt::format(R"("imageSourceRegistry": {{"image": "x"}}, "shmSize": "{}")", size));
+        return made.plan ? made.plan->container->shm_bytes : -1;
+    };
+    EXPECT_EQ(bytes("512"), 512);
+    EXPECT_EQ(bytes("512b"), 512);
+    EXPECT_EQ(bytes("64k"), 64 << 10);
+    EXPECT_EQ(bytes("64MB"), 64 << 20);
+    EXPECT_EQ(bytes("16g"), std::int64_t{16} << 30);
+    EXPECT_EQ(bytes("999999999999999gb"), std::int64_t{1} << 62);
+    EXPECT_EQ(with_registry(R"("image": "x")").plan->container->shm_bytes, 0);
+}
+
+TEST(Container, WhatTheRegistrySaidIsInThePlan) {
+    Submission submission = test_submission();
+    Container resolved;
+    resolved.digest = "sha256:00";
+    resolved.root = "/images/00.squashfs";
+    resolved.environment = {{"A", "b"}};
+    resolved.entrypoint = {"/entry"};
+    submission.image = resolved;
+    const auto job = small_job(R"(, "containerSettings": {"imageSourceRegistry": {"image": "x"}})");
+    auto made = planned(job, {}, submission);
+    ASSERT_TRUE(made.plan) << faults(made);
+    EXPECT_EQ(made.plan->container->image, "x");
+    EXPECT_EQ(made.plan->container->root, "/images/00.squashfs");
+    EXPECT_EQ(made.plan->container->environment, resolved.environment);
+    EXPECT_TRUE(made.plan->container->entrypoint.empty());
+    site::Site site;
+    site.image_entrypoint = true;
+    EXPECT_EQ(planned(job, site, submission).plan->container->entrypoint, resolved.entrypoint);
+}
+
 }  // namespace
 }  // namespace batchai::plan

@@ -30,6 +30,7 @@ TEST(Outputs, SayThatLogsOnANodeCannotBeListed) {
     const auto made = planned(job_logging_to("$AZ_BATCHAI_JOB_TEMP_DIR"));
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_EQ(made.plan->directories.stdouterr_host, "");
+    EXPECT_FALSE(made.plan->container);
     ASSERT_EQ(made.plan->notices.size(), 1U);
     EXPECT_NE(made.plan->notices[0].find("$AZ_BATCHAI_JOB_TEMP_DIR"), std::string::npos);
 }
@@ -77,12 +78,9 @@ TEST(Outputs, RefuseASuffixThatLeavesThePrefix) {
     EXPECT_FALSE(made.plan);
 }
 
-TEST(Containers, AreRefusedUnlessTheyAreToBeIgnored) {
+TEST(Containers, CanBeIgnored) {
     const auto job = job_logging_to(
         "/l", R"(, "containerSettings": {"imageSourceRegistry": {"image": "img:1"}})");
-    const auto refused = planned(job);
-    EXPECT_EQ(faults(refused), "E101 containers are not supported yet");
-    EXPECT_EQ(refused.diagnostics[0].hint, "--ignore-container runs the job directly on the nodes");
     Submission submission = test_submission();
     submission.ignore_container = true;
     const auto made = planned(job, {}, submission);
@@ -95,11 +93,11 @@ TEST(Faults, AreAllFoundAtOnceInTheOrderOfTheFile) {
     const auto made = planned(R"("nodeCount": 2, "stdOutErrPathPrefix": "x",
         "caffe2Settings": {"pythonScriptFilePath": "a"},
         "mountVolumes": {"fileServers": [{"fileServer": {"id": "q"}, "relativeMountPath": "n"}]},
-        "containerSettings": {"imageSourceRegistry": {"image": "i"}})");
+        "containerSettings": {"imageSourceRegistry": {"image": "i#"}})");
     std::vector<std::string> codes;
     for (const auto& diagnostic : made.diagnostics)
         codes.push_back(diagnostic.code);
-    EXPECT_EQ(codes, (std::vector<std::string>{"E103", "E100", "E107", "E101"}));
+    EXPECT_EQ(codes, (std::vector<std::string>{"E103", "E100", "E107", "E114"}));
 }
 
 }  // namespace batchai::plan
