@@ -9,7 +9,7 @@
 
 namespace batchai::node {
 
-// What of the node's /etc a container must have, read before the root changes.
+// What of the node's /etc a container must have, read before root or user change.
 struct NodeFiles {
     Account account;
     std::string hosts;

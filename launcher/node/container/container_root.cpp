@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "node/container/container_files.hpp"
 #include "node/container/devices.hpp"
 #include "node/container/fresh_mount.hpp"
 #include "node/container/host_tree.hpp"
@@ -65,7 +64,7 @@ base::Result<HostTrees> copy_host(const RootRequest& request) {
 }
 
 base::Result<void> fill(const RootRequest& request, const HostTrees& trees, const Root& place,
-                        const NodeFiles& files, const Root& root) {
+                        const Root& root) {
     const plan::Container& container = *request.plan.container;
     return attach_all(trees.kernel, root)
         .and_then([&] { return make_device_directory(root); })
@@ -74,7 +73,7 @@ base::Result<void> fill(const RootRequest& request, const HostTrees& trees, cons
             if (container.shm_bytes == 0) return base::Result<void>{};
             return mount_tmpfs({"/dev/shm", "1777", container.shm_bytes}, root);
         })
-        .and_then([&] { return write_container_files(files, request.one_id, root); })
+        .and_then([&] { return write_container_files(request.files, request.one_id, root); })
         .and_then([&] { return attach_all(trees.others, root); })
         // The writable layer is not to be changed behind the overlay's back.
         .and_then([&] { return mount_tmpfs({place.path, "755", hidden_bytes, true}, root); });
@@ -97,10 +96,9 @@ base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest
     // Before the image is mounted: the copies must not contain it.
     const auto trees = copy_host(request);
     if (!trees) return tl::unexpected<base::Error>(trees.error());
-    const NodeFiles files = read_node_files();
     auto layers = mount_image_layers(*request.plan.container, place, trace);
     if (!layers) return tl::unexpected<base::Error>(layers.error());
-    const auto done = fill(request, *trees, place, files, layers->root).and_then([&] {
+    const auto done = fill(request, *trees, place, layers->root).and_then([&] {
         return change_root(layers->root);
     });
     if (!done) return tl::unexpected<base::Error>(done.error());

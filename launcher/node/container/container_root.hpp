@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/container/binds.hpp"
+#include "node/container/container_files.hpp"
 #include "node/container/fuse_server.hpp"
 #include "node/trace.hpp"
 #include "plan/plan.hpp"
@@ -15,7 +16,8 @@ namespace batchai::node {
 
 struct RootRequest {
     const plan::Plan& plan;  // has a container
-    NodePlaces places;
+    const NodePlaces& places;
+    const NodeFiles& files;
     bool one_id = true;  // the user namespace maps one id only
 };
 

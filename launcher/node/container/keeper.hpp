@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/container/binds.hpp"
+#include "node/container/container_files.hpp"
 #include "node/container/user_namespace.hpp"
 #include "plan/plan.hpp"
 
@@ -19,6 +20,7 @@ struct KeeperRequest {
     const plan::Plan& plan;  // has a container
     std::string job_id;
     NodePlaces places;
+    NodeFiles files;
     Identities identities;
     std::string place;  // name of the job's private directory below the node root
 };
