@@ -3,12 +3,15 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "spank/protocol.h"
@@ -18,6 +21,11 @@ namespace batchai::spank {
 namespace {
 
 constexpr int farewell_seconds = 2;
+// A batchai-node that made a sandbox has deadlines of its own for what it does at a step's end:
+// until remote storage has what the job wrote, the step is not over. Shorter for a step that was killed, since Slurm drains
+// nodes on which a step does not end within UnkillableStepTimeout, a minute.
+constexpr int flush_seconds = 1200;
+constexpr int flush_of_killed_seconds = 40;
 
 struct Pipe {
     int read_end = -1;
@@ -179,16 +187,23 @@ void start_sandbox(spank_t handle, const Settings& settings) {
     start_anchor(handle, settings, plan);
 }
 
-void task_ended() {
+void task_ended(spank_t handle) {
     Sandbox& state = sandbox();
+    int status = 0;
+    if (spank_get_item(handle, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS &&
+        WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM))
+        state.killed = true;
     if (state.tasks_left > 0 && --state.tasks_left == 0) end_sandbox();
 }
 
 void end_sandbox() {
     Sandbox& state = sandbox();
+    pollfd reply{state.ready, POLLIN, 0};
+    const bool made = state.ready >= 0 && poll(&reply, 1, 0) > 0;
+    const int flush = state.killed ? flush_of_killed_seconds : flush_seconds;
     close_and_forget(state.control);
     close_and_forget(state.ready);
-    end_child(state.anchor, farewell_seconds);
+    end_child(state.anchor, made ? flush : farewell_seconds);
 }
 
 }  // namespace batchai::spank

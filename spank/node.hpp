@@ -20,6 +20,7 @@ struct Sandbox {
     int reply = -1;
     int timeout_seconds = 0;  // for `ready`
     unsigned int tasks_left = 0;
+    bool killed = false;  // a task was
 };
 
 [[nodiscard]] Sandbox& sandbox();
@@ -37,7 +38,7 @@ struct Sandbox {
 void start_sandbox(spank_t handle, const Settings& settings);
 
 // task_exit: the last task of this node ends the sandbox. exit: ends it in any case.
-void task_ended();
+void task_ended(spank_t handle);
 void end_sandbox();
 
 }  // namespace batchai::spank

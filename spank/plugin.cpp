@@ -92,9 +92,9 @@ BATCHAI_EXPORT int slurm_spank_task_init(spank_t handle, int /*ac*/, char* /*av*
     return 0;
 }
 
-BATCHAI_EXPORT int slurm_spank_task_exit(spank_t /*handle*/, int /*ac*/, char* /*av*/[]) {
-    return guarded("task_exit", 0, [] {
-        spank::task_ended();
+BATCHAI_EXPORT int slurm_spank_task_exit(spank_t handle, int /*ac*/, char* /*av*/[]) {
+    return guarded("task_exit", 0, [&] {
+        spank::task_ended(handle);
         return 0;
     });
 }

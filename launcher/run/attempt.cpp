@@ -111,10 +111,16 @@ bool AttemptRunner::prepare(const plan::Step& step) {
     std::fflush(stdout);
     log_.all_nodes("job preparation starts");
     const StepFiles files{output_path(step.stdout_name), output_path(step.stderr_name)};
+    expect_node_failures();
     const auto result =
         run_step(srun_arguments(plan_, step, "none", files),
                  srun_environment(step_environment(step.kind)), signals_, {}, [] {});
     log_.collect_traces();
+    if (auto end = node_failure("preparation"); end && !(result && result->stopped_by)) {
+        end_phase(result ? result->exit_code : 1);
+        fail(std::move(end->failure), end->exit_code);
+        return false;
+    }
     if (!result || result->exit_code == 0) {
         end_phase(result ? 0 : 1);
         if (!result) {
@@ -206,6 +212,7 @@ void AttemptRunner::finish(int exit_code) {
     record_.end = base::now();
     record_.exit_code = exit_code;
     log_.all_nodes(fmt::format("the job has ended with exit code {}", exit_code));
+    store_logs();
     save();
 }
 

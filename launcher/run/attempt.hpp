@@ -46,6 +46,12 @@ class AttemptRunner {
     [[nodiscard]] bool run_until_done(const plan::Step& step);
     [[nodiscard]] std::optional<Ending> wire_up(const plan::Step& ranks);
     [[nodiscard]] std::optional<Ending> run_ranks(const plan::Step& step);
+    // Makes way for the notes of the nodes' own failures in the step that follows.
+    void expect_node_failures() const;
+    // What a node said that its part of the step failed of (a mount), the first one's.
+    [[nodiscard]] std::optional<Ending> node_failure(const std::string& phase) const;
+    // Copies the logs to where the job wants them, if that is on remote storage.
+    void store_logs();
     // True, with the nodes and the record up to date, when the ranks are to start once more.
     [[nodiscard]] bool start_again(const Ending& end);
 

@@ -152,6 +152,7 @@ std::optional<AttemptRunner::Ending> AttemptRunner::run_ranks(const plan::Step& 
     const auto merge = [&](base::Result<void> merged) {
         if (!merged) merge_problem = merged.error().text();
     };
+    expect_node_failures();
     const auto result = run_step(srun_arguments(plan_, step, mpi_, files, step_nodes()),
                                  srun_environment(step_environment(step.kind)), signals_, {},
                                  [&] { merge(merger->poll()); });
@@ -164,10 +165,11 @@ std::optional<AttemptRunner::Ending> AttemptRunner::run_ranks(const plan::Step& 
     if (!said.empty()) std::ofstream(output_path(step.stderr_name), std::ios::app) << said;
     end_phase(step_code);
     log_.all_nodes(fmt::format("the job's command has ended with exit code {}", step_code));
-    if (step_code == 0) return std::nullopt;
     if (result) {
-        if (auto end = ended_from_outside(*result, "ranks")) return end;
+        if (auto end = ended_from_outside(*result, "ranks"); end && step_code != 0) return end;
     }
+    if (auto end = node_failure("ranks")) return end;
+    if (step_code == 0) return std::nullopt;
 
     Failure failure{"JobFailed", std::string(job_failed), "ranks", {}, {}, {}, step_code, {}};
     int exit_code = step_code;

@@ -210,7 +210,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
             auto json = plan::to_json(*made.plan);
             auto digest = base::sha256_hex(json);
             planning.planned =
-                Planned{std::move(spec), std::move(*made.plan), std::move(json), std::move(digest)};
+                Planned{std::move(spec), std::move(*made.plan), std::move(json), std::move(digest),
+                        std::move(made.mount_secrets)};
         }
     }
     finish(planning, text);
@@ -225,6 +226,8 @@ base::Result<void> write_plan(const std::string& job_directory, const Planned& p
     for (const auto& secret : planned.spec.secrets) {
         if (secret.value) secrets.emplace_back(secret.name, *secret.value);
     }
+    for (const auto& [name, value] : planned.mount_secrets)
+        secrets.emplace_back(name, value);
     if (!secrets.empty()) {
         written = base::write_atomically(files.secrets(), format_json(secrets), 0600);
         if (!written) return written;

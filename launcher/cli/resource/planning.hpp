@@ -47,6 +47,7 @@ struct Planned {
     plan::Plan plan;
     std::string json;    // of the plan, as it goes to plan.json
     std::string digest;  // SHA-256 of it
+    std::vector<plan::Variable> mount_secrets;  // see plan::Made
 };
 
 struct Planning {
