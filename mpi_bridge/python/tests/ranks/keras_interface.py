@@ -62,6 +62,18 @@ def compare(what, model, expected, tolerance=2e-5):
         check.same_on_all_ranks(f"{what}: {actual.path}", array(actual))
 
 
+def check_own_name():
+    if keras.backend.backend() != "tensorflow":
+        return
+    import mpi_bridge.keras.callbacks as own_callbacks
+    import mpi_bridge.tensorflow.keras as own
+
+    import horovod.tensorflow.keras as alias
+
+    check.equal("the same package", own is alias, True)
+    check.equal("the same callbacks", own_callbacks is hvd.callbacks, True)
+
+
 def check_options_of_the_optimizer():
     expected = trained(sgd())
     model = make_model()

@@ -488,12 +488,15 @@ def check_a_name_in_use_is_refused():
 
 
 def check_own_name():
+    import mpi_bridge.torch.elastic as own_elastic
+
     import horovod.common.basics
     import mpi_bridge.torch as own
 
     check.equal("the same functions", own.allreduce is hvd.allreduce, True)
     missing = set(hvd.__all__) - set(dir(own))
     check.equal("all of them", sorted(missing), [])
+    check.equal("submodules too", own_elastic is hvd.elastic, True)
     counts = collections.Counter(hvd.__all__)
     check.equal("each once", max(counts.values()), 1)
     check.equal("basics too", horovod.common.basics.rank(), RANK)
