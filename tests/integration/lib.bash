@@ -3,8 +3,9 @@
 # What the integration suites share. ctest sets: MINICLUSTER (the command), MINICLUSTER_NAME (the
 # shared cluster), PREFIX (the installed tree), PYTHON (with the test requirements), SOURCE, PMIX_RING.
 
-# as_user CMD…: as alice on the login host; standard input and the exit code pass through.
-as_user() { "$MINICLUSTER" exec -- "$@"; }
+# as_user CMD…: as alice on the login host; standard input and the exit code pass through. What
+# hangs is ended, so that a suite always gets to its own clean-up and the next finds idle nodes.
+as_user() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec -- "$@"; }
 
 # as_root_on HOST CMD…, as_user_on HOST CMD…: login, or h1 … h4.
 as_root_on() { "$MINICLUSTER" exec --user root --host "$1" -- "${@:2}"; }
