@@ -84,10 +84,11 @@ failure_of() {
 nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
 # No process of the user and no directory of a job on any node.
 nodes_are_clean() {
-    local host
+    local host left
     for host in h1 h2 h3 h4; do
-        if as_root_on "$host" pgrep -u alice > /dev/null; then return 1; fi
-        if as_root_on "$host" sh -c 'ls /tmp/batchai-* 2> /dev/null | grep -qv by-job'; then
+        if left=$(as_root_on "$host" pgrep -a -u alice) ||
+            left=$(as_root_on "$host" sh -c 'ls -d /tmp/batchai-*/* 2> /dev/null | grep -v /by-job$'); then
+            echo "$host still has: $left"
             return 1
         fi
     done
