@@ -105,13 +105,18 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool root = request.as_root || plan.container->ranks_as_root;
     const NodePlaces places{find_account().home, spool_of_slurmd(request.slurm_conf),
                             request.submit_directory};
-    auto connection = join_container({plan, request.job_id, places}, trace);
+    auto devices = read_cdi();
+    if (!devices) return tl::unexpected<base::Error>(devices.error());
+    for (const std::string& remark : devices->remarks)
+        trace.line(remark);
+    auto connection = join_container({plan, request.job_id, places, devices->edits}, trace);
     if (!connection) return tl::unexpected<base::Error>(connection.error());
     const bool one_id = !find_identities().full();
     auto entered = enter(*connection, root ? Identity::root : Identity::user);
     if (!entered) return entered;
     TaskEnvironment environment =
-        container_environment(*plan.container, {}, std::exchange(out.environment, {}));
+        container_environment(*plan.container, devices->edits.environment,
+                              std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);
     out.unset = std::move(environment.unset);
     out.working_directory = plan.container->working_directory;

@@ -233,6 +233,8 @@ base::Environment AttemptRunner::step_environment(plan::StepKind kind) const {
         out.push_back("BATCHAI_ELASTIC_DIRECTORY=" + plan_.directories.job_directory + "/elastic");
         out.emplace_back("HOROVOD_ELASTIC=1");
     }
+    if (kind == plan::StepKind::preparation)
+        out.emplace_back(BATCHAI_IDENTITY_VARIABLE "=" BATCHAI_IDENTITY_ROOT);
     if (kind != plan::StepKind::ranks)
         out.emplace_back(BATCHAI_RANK_VARIABLES_VARIABLE "=" BATCHAI_NO_RANKS);
     else if (rank_port_)

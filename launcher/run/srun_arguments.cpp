@@ -23,6 +23,30 @@ constexpr std::string_view guarded_command =
 fi
 exec /bin/bash -c "$1")";
 
+// In a container: an image need not have bash, and its entry point, if wanted, comes first.
+constexpr std::string_view guarded_command_in_container =
+    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
+  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}; the job is not run outside its container; ask the admin to add the plugin to plugstack.conf there" >&2
+  exit 97
+fi
+command=$1
+shift
+if [ -x /bin/bash ]; then exec "$@" /bin/bash -c "$command"; fi
+exec "$@" /bin/sh -c "$command")";
+
+void add_command(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step) {
+    const std::string name = "batchai-step";
+    if (!plan.container) {
+        arguments.insert(arguments.end(),
+                         {"/bin/bash", "-c", std::string(guarded_command), name, step.command});
+        return;
+    }
+    arguments.insert(arguments.end(), {"/bin/sh", "-c", std::string(guarded_command_in_container),
+                                       name, step.command});
+    arguments.insert(arguments.end(), plan.container->entrypoint.begin(),
+                     plan.container->entrypoint.end());
+}
+
 void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step,
                 const std::vector<std::string>& nodes) {
     const bool everywhere = step.kind != plan::StepKind::master;
@@ -62,8 +86,7 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
     arguments.push_back("--output=" + files.standard_output);
     arguments.push_back("--error=" + files.standard_error);
     arguments.emplace_back("--open-mode=append");
-    arguments.insert(arguments.end(), {"/bin/bash", "-c", std::string(guarded_command),
-                                       "batchai-step", step.command});
+    add_command(arguments, plan, step);
     return arguments;
 }
 

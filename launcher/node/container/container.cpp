@@ -49,8 +49,8 @@ base::Result<Connection> join_container(const ContainerRequest& request, const T
     const bool joined = connection->has_value();
     if (!joined) {
         const auto started = start_keeper(
-            {request.plan, request.job_id, request.places, read_node_files(), find_identities(),
-             name});
+            {request.plan, request.job_id, request.places, read_node_files(), request.devices,
+             find_identities(), name});
         if (!started) return tl::unexpected<base::Error>(started.error());
         connection = connect_to_keeper(place);
         if (!connection) return tl::unexpected<base::Error>(connection.error());

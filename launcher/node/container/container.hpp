@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/container/binds.hpp"
+#include "node/container/cdi.hpp"
 #include "node/container/joining.hpp"
 #include "node/trace.hpp"
 #include "plan/plan.hpp"
@@ -16,6 +17,7 @@ struct ContainerRequest {
     const plan::Plan& plan;  // has a container
     std::string job_id;      // Slurm's
     NodePlaces places;
+    DeviceEdits devices;
 };
 
 // The container of the job on this node: the living one, or a new one over the writable layer that

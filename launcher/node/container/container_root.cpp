@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/container/container_root.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/process.hpp"
 #include "node/container/devices.hpp"
 #include "node/container/fresh_mount.hpp"
 #include "node/container/host_tree.hpp"
@@ -44,9 +46,11 @@ base::Result<void> attach_all(const std::vector<HostTree>& trees, const Root& ro
     return {};
 }
 
-std::vector<Bind> device_binds(const plan::Container& container) {
+std::vector<Bind> device_binds(const RootRequest& request) {
     std::vector<Bind> binds = common_devices();
-    if (container.shm_bytes == 0) binds.push_back({"/dev/shm", "/dev/shm", false, false});
+    binds.insert(binds.end(), request.devices.nodes.begin(), request.devices.nodes.end());
+    if (request.plan.container->shm_bytes == 0)
+        binds.push_back({"/dev/shm", "/dev/shm", false, false});
     return binds;
 }
 
@@ -54,11 +58,12 @@ base::Result<HostTrees> copy_host(const RootRequest& request) {
     HostTrees trees;
     auto copied = copy_all({{"/proc", "/proc"}, {"/sys", "/sys"}}, trees.kernel)
                       .and_then([&] {
-                          return copy_all(device_binds(*request.plan.container), trees.devices);
+                          return copy_all(device_binds(request), trees.devices);
                       })
                       .and_then([&] {
                           return copy_all(plan_binds(request.plan, request.places), trees.others);
-                      });
+                      })
+                      .and_then([&] { return copy_all(request.devices.mounts, trees.others); });
     if (!copied) return tl::unexpected<base::Error>(copied.error());
     return trees;
 }
@@ -88,6 +93,19 @@ base::Result<void> change_root(const Root& root) {
                                   std::strerror(errno)));
 }
 
+// As the vendor's hook would: libraries of the devices came into directories of the image, whose
+// loader has to learn of them. Best effort: an image without ldconfig has no such list.
+void refresh_library_list(const DeviceEdits& devices, const Trace& trace) {
+    const bool any = std::any_of(devices.mounts.begin(), devices.mounts.end(), [](const Bind& bind) {
+        return bind.target.find(".so") != std::string::npos;
+    });
+    if (!any || access("/sbin/ldconfig", X_OK) != 0) return;
+    const auto ended = base::run({"/sbin/ldconfig"});
+    if (!ended || ended->exit_code != 0)
+        trace.line("ldconfig in the container failed: " +
+                   (ended ? ended->standard_error : ended.error().text()));
+}
+
 }  // namespace
 
 base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest& request,
@@ -102,6 +120,7 @@ base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest
         return change_root(layers->root);
     });
     if (!done) return tl::unexpected<base::Error>(done.error());
+    refresh_library_list(request.devices, trace);
     return std::move(layers->servers);
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/container/binds.hpp"
+#include "node/container/cdi.hpp"
 #include "node/container/container_files.hpp"
 #include "node/container/fuse_server.hpp"
 #include "node/trace.hpp"
@@ -18,6 +19,7 @@ struct RootRequest {
     const plan::Plan& plan;  // has a container
     const NodePlaces& places;
     const NodeFiles& files;
+    const DeviceEdits& devices;
     bool one_id = true;  // the user namespace maps one id only
 };
 

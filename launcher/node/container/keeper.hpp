@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/container/binds.hpp"
+#include "node/container/cdi.hpp"
 #include "node/container/container_files.hpp"
 #include "node/container/user_namespace.hpp"
 #include "plan/plan.hpp"
@@ -21,6 +22,7 @@ struct KeeperRequest {
     std::string job_id;
     NodePlaces places;
     NodeFiles files;
+    DeviceEdits devices;
     Identities identities;
     std::string place;  // name of the job's private directory below the node root
 };

@@ -114,7 +114,7 @@ void note_end(const Root& place) {
 
 bool is_leftover(const Root& place) {
     if (!read_note(place, end_note).empty()) return true;
-    const std::string noted = read_note(place, boot_note);
+    const std::string noted(base::trim(read_note(place, boot_note)));
     return !noted.empty() && noted != boot_id();
 }
 

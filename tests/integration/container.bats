@@ -1,0 +1,303 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Jobs in containers, as an ordinary user: images are a squashfs file and a directory, made here from
+# busybox and this machine's bash.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+share=/shared/container-test
+
+# program_into ROOT PROGRAM…: with its libraries.
+program_into() {
+    local root=$1 program library
+    shift
+    for program in "$@"; do
+        program=$(readlink -f "$(command -v "$program")")
+        install -D "$program" "$root/usr/bin/${program##*/}"
+        while read -r library; do
+            install -D "$library" "$root$library"
+        done < <(ldd "$program" 2> /dev/null | grep -o '/[^ ]*')
+    done
+}
+
+# make_root ROOT: what an image has.
+make_root() {
+    local applet
+    mkdir -p "$1"/{bin,dev,etc/apt/apt.conf.d,home,lib64,proc,root,run,sys,tmp,usr/bin,var}
+    program_into "$1" busybox bash
+    for applet in cat chown df env find grep id ls mkdir readlink rm sh sleep stat touch true; do
+        ln -s ../usr/bin/busybox "$1/bin/$applet"
+    done
+    ln -s ../usr/bin/bash "$1/bin/bash"
+    echo "root:x:0:0:root:/root:/bin/sh" > "$1/etc/passwd"
+    echo "made for the test" > "$1/etc/made-for"
+}
+
+# pack ROOT PATH: as a squashfs file on the hosts.
+pack() {
+    mksquashfs "$1" "$BATS_FILE_TMPDIR/packed" -all-root -quiet -no-progress -noappend > /dev/null
+    put "$BATS_FILE_TMPDIR/packed" "$2"
+}
+
+setup_file() {
+    as_root_on login rm -rf "$share"
+    as_root_on login install -d -m 1777 "$share"
+    local root=$BATS_FILE_TMPDIR/root
+    make_root "$root"
+    pack "$root" "$share/image.sqsh"
+    tar -C "$root" -c . | as_user bash -c "mkdir $share/directory && tar -C $share/directory -x"
+    put "$PMIX_RING" "$share/pmix_ring"
+}
+
+teardown() {
+    as_root_on login rm -rf /etc/cdi
+}
+
+# job NODES IMAGE [MORE]: a job file that runs in the image; MORE are further properties.
+job() {
+    as_user bash -c "cat > $share/job.json" << JSON
+{
+  "properties": {
+    "nodeCount": $1,
+    "stdOutErrPathPrefix": "$share/logs",
+    "containerSettings": {"imageSourceRegistry": {"image": "$2"}, "shmSize": "8m"},
+    "environmentVariables": [{"name": "COLOUR", "value": "blue"}],
+    ${3:-}
+    "customToolkitSettings": {"commandLine": "true"}
+  }
+}
+JSON
+}
+
+# step ARGUMENT…: srun with that job file, on h1 unless said otherwise.
+step() { as_user srun -w h1 --job-json="$share/job.json" "$@"; }
+
+# The job and its record in a store of this test's own.
+with_store() { as_user env "BATCHAI_HOME=$share/store" "$@"; }
+
+nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
+
+# Processes of containers on a host; file systems of theirs are there as long as one of them is.
+processes_on() { as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep'; }
+no_process_on() { ! processes_on "$1"; }
+no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2> /dev/null; }
+
+clean_on() {
+    wait_until 10 no_process_on "$1"
+    wait_until 10 no_container_on "$1"
+}
+
+no_node_is_drained() {
+    [[ -z $(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N) ]]
+}
+
+# Breaks when a task runs outside the image, with another id, without its mounts or variables.
+@test "a step runs in the image as the user, with home, the job's variables and its own /dev" {
+    job 1 "$share/image.sqsh"
+    as_user touch file-at-home
+    run step bash -c 'cat /etc/made-for; id -u; id -un; echo $COLOUR; ls ~/file-at-home
+        echo dev=$(ls /dev); df -k /dev/shm; mount=$(grep " / " /proc/mounts); echo $mount; echo > /dev/null'
+    echo "$output"
+    [[ $status -eq 0 ]]
+    [[ $output == *"made for the test"*20001*alice*blue*/home/alice/file-at-home* ]]
+    [[ $output == *"8192"* && $output == *overlay*nosuid*nodev* ]]
+    [[ $output != *fuse* && $output != *vda* ]]
+    clean_on h1
+}
+
+# Breaks when root of a directory image is looked at differently, or its files are changed.
+@test "an image that is a directory stays as it was" {
+    job 1 "$share/directory"
+    run step bash -c 'cat /etc/made-for; echo changed > /etc/made-for; cat /etc/made-for; rm /bin/df'
+    echo "$output"
+    [[ $status -eq 0 && $output == *"made for the test"*changed* ]]
+    run as_user cat "$share/directory/etc/made-for"
+    [[ $output == "made for the test" ]]
+    as_user ls "$share/directory/bin/df"
+    clean_on h1
+}
+
+# Breaks when preparation is not root, its changes do not reach the ranks, or it fails where there
+# is one user id only.
+@test "what preparation installs as root is there for the ranks, which are the user" {
+    job 2 "$share/image.sqsh" '"jobPreparation": {"commandLine":
+        "id -u; touch /usr/installed && chown 33:33 /usr/installed; cat /etc/apt/apt.conf.d/99batchai"},'
+    as_user sed -i 's|"commandLine": "true"|"commandLine": "id -u; ls /usr/installed"|' "$share/job.json"
+    with_store batchai group create -n default -l local > /dev/null
+    with_store batchai workspace create -n cw -l local > /dev/null
+    with_store batchai experiment create -n ce -w cw > /dev/null
+    run with_store batchai job create -f "$share/job.json" -n prepared -w cw -e ce -o json
+    echo "$output"
+    [[ $status -eq 0 ]]
+    wait_until 60 nothing_is_queued
+    logs=$(as_user find "$share/logs" -path '*prepared*' -name '*.txt')
+    # shellcheck disable=SC2086
+    run as_user tail -n +1 $logs
+    echo "$output"
+    [[ $output == *"job_prep"*0*'Sandbox::User "root"'* ]]
+    [[ $output == *stdout.txt*20001*/usr/installed* ]]
+    clean_on h1
+}
+
+# Breaks when the container hides PMIx's directories or changes the uid that PMIx compares.
+@test "ranks in containers are wired by PMIx on two hosts" {
+    job 2 "$share/image.sqsh"
+    local loader
+    loader=$(ldd "$PMIX_RING" | grep -o '/lib64/ld[^ ]*')
+    # The program brings its libraries: the image has none of PMIx.
+    local libraries=$BATS_TEST_TMPDIR/lib
+    mkdir -p "$libraries"
+    ldd "$PMIX_RING" | grep -o '=> /[^ ]*' | cut -c4- | xargs cp -L -t "$libraries"
+    cp -rL /usr/lib/x86_64-linux-gnu/pmix2/lib/pmix "$libraries/pmix"
+    tar -C "$libraries" -c . | as_user bash -c "mkdir -p $share/lib && tar -C $share/lib -x"
+    # The directory from which a step is started is there in the container.
+    run "$MINICLUSTER" exec --cwd "$share" -- srun -N2 --ntasks-per-node=2 --mpi=pmix --job-json=job.json \
+        env "PMIX_MCA_mca_base_component_path=$share/lib/pmix" \
+        "$loader" --library-path "$share/lib" "$share/pmix_ring"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    lines_are 2 "$(grep ^rank <<< "$output")"
+}
+
+# Breaks when a second step mounts the writable layer once more, or the container ends with the step
+# that made it.
+@test "steps of a job share the container, which stays as long as one of them does" {
+    job 1 "$share/image.sqsh"
+    as_user bash -c "cat > $share/steps.sh" << SCRIPT
+srun --overlap -n1 bash -c 'touch /usr/of-first; sleep 2' &
+sleep 1
+srun --overlap -n1 bash -c 'ls /usr/of-first; readlink /proc/self/ns/mnt; sleep 3; cat /etc/made-for' &
+sleep 1
+srun --overlap -n1 bash -c 'readlink /proc/self/ns/mnt'
+wait
+srun -n1 ls /usr/of-first
+SCRIPT
+    run as_user salloc -w h1 --job-json="$share/job.json" bash "$share/steps.sh"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"made for the test"* ]]
+    lines_are 2 "$(grep of-first <<< "$output")"
+    lines_are 1 "$(grep '^mnt' <<< "$output" | sort -u)"
+    clean_on h1
+}
+
+# Breaks when a missing image lets the task run on the host, or a hook drains the node.
+@test "an image that cannot be used ends the step with its reason" {
+    job 1 "$share/image.sqsh"
+    as_user bash -c "head -c 4000 $share/image.sqsh > $share/broken.sqsh"
+    for change in "rm" "cp $share/broken.sqsh"; do
+        as_user bash -c "cp $share/image.sqsh $share/used.sqsh"
+        job 1 "$share/used.sqsh"
+        # Gone or broken between submission and start.
+        run as_user salloc -w h1 --job-json="$share/job.json" \
+            bash -c "$change $share/used.sqsh; srun -n1 echo ran"
+        echo "$output"
+        [[ $status -ne 0 && $output == *"used.sqsh"* && $output != *$'\nran'* ]]
+    done
+    run as_user salloc -w h1 --job-json="$share/job.json" bash -c \
+        "cp $share/image.sqsh $share/used.sqsh; echo >> \$BATCHAI_PLAN; srun -n1 echo ran"
+    echo "$output"
+    [[ $status -ne 0 && $output == *"changed since the job was submitted"* && $output != *$'\nran'* ]]
+    clean_on h1
+    no_node_is_drained
+    job 1 "$share/image.sqsh"
+    step true
+}
+
+# Breaks when a link of the image is followed on the node, or a device or set-user-id file works.
+@test "a hostile image reaches nothing outside of it" {
+    local root=$BATS_TEST_TMPDIR/root
+    make_root "$root"
+    mknod "$root/usr/disk" b 254 0
+    chmod 666 "$root/usr/disk"
+    chmod 4755 "$root/usr/bin/busybox"
+    mv "$root/etc" "$root/real"
+    ln -s ../../../../../../../real "$root/etc"
+    ln -s /etc/shadow "$root/real/group"
+    ln -s ../../../../shared/container-test/escape/hosts "$root/real/hosts"
+    pack "$root" "$share/hostile.sqsh"
+    as_root_on login install -d -m 777 "$share/escape"
+    job 1 "$share/hostile.sqsh"
+    run step bash -c 'cat /etc/made-for; cat /usr/disk; id -u; grep -c . /etc/group; cat /etc/hosts'
+    echo "$output"
+    [[ $output == *"made for the test"*20001*h1* ]]
+    [[ $output == *disk* && $output != *"uid=0"* ]]
+    for target in "$share/escape" ../../../../../../.."$share/escape" home; do
+        rm -r "$root/home"
+        ln -s "$target" "$root/home"
+        pack "$root" "$share/hostile.sqsh"
+        run step echo ran
+        echo "$output"
+        [[ $status -ne 0 && $output == *"/home in the image"* && $output != *$'\nran'* ]]
+    done
+    run as_user ls -A "$share/escape"
+    [[ -z $output ]]
+    clean_on h1
+    no_node_is_drained
+}
+
+# Breaks when a container outlives one of the processes that it is made of.
+@test "killing any process of a container ends the step and leaves nothing" {
+    job 1 "$share/image.sqsh"
+    for victim in batchai-node batchai-keeper squashfuse_ll slurmstepd; do
+        step sleep 60 &
+        wait_until 10 as_root_on h1 pgrep -x squashfuse_ll
+        wait_until 10 as_root_on h1 pgrep -f 'sleep 60$'
+        as_root_on h1 pkill -9 -x "$victim"
+        as_user scancel -n sleep || true
+        wait || true
+        wait_until 20 nothing_is_queued
+        clean_on h1
+    done
+    wait_until 30 nodes_idle 4
+    no_node_is_drained
+    step true
+}
+
+# Breaks when the clean-up takes what may live for dead, or leaves what is dead.
+@test "what an earlier run of the node left goes with the next use, and nobody else's" {
+    job 1 "$share/image.sqsh"
+    as_user_on h1 bash -c 'umask 077
+        mkdir -p /tmp/batchai-20001/by-job
+        for id in 900001 900002; do
+            mkdir -p /tmp/batchai-20001/container-$id/upper/kept
+            echo container-$id > /tmp/batchai-20001/by-job/$id
+        done
+        echo before-the-crash > /tmp/batchai-20001/container-900001/boot
+        cat /proc/sys/kernel/random/boot_id > /tmp/batchai-20001/container-900002/boot'
+    step true
+    run as_root_on h1 ls /tmp/batchai-20001
+    echo "$output"
+    [[ $output != *900001* && $output == *900002* ]]
+    as_root_on h1 rm -r /tmp/batchai-20001/container-900002 /tmp/batchai-20001/by-job/900002
+}
+
+# Breaks when a device comes without its file, or a file that is wrong goes unnoticed.
+@test "CDI files bring devices, mounts and variables" {
+    job 1 "$share/image.sqsh"
+    as_root_on login mkdir -p /etc/cdi
+    as_root_on h1 bash -c 'mkdir -p /etc/cdi && cat > /etc/cdi/test.json' << 'JSON'
+{"cdiVersion": "0.6.0", "kind": "example.com/harmless",
+ "containerEdits": {"env": ["HARMLESS=yes"]},
+ "devices": [{"name": "0", "containerEdits": {
+   "deviceNodes": [{"path": "/dev/harmless0", "hostPath": "/dev/zero"}],
+   "mounts": [{"hostPath": "/etc/hostname", "containerPath": "/opt/vendor/name", "options": ["ro"]}]}}]}
+JSON
+    run step bash -c 'echo $HARMLESS; stat -c %t,%T /dev/harmless0; cat /opt/vendor/name; echo > /opt/vendor/name'
+    echo "$output"
+    [[ $output == *yes*1,5*h1* && $output == *"Read-only"* ]]
+    as_root_on h1 bash -c 'echo "{" > /etc/cdi/test.json'
+    run step echo ran
+    echo "$output"
+    [[ $status -ne 0 && $output == *"/etc/cdi/test.json"* && $output != *$'\nran'* ]]
+    as_root_on h1 rm -r /etc/cdi
+}
+
+# Breaks when settings of the host's software reach programs of the image.
+@test "the host's library paths stay outside, the job's come in" {
+    job 1 "$share/image.sqsh"
+    run as_user env LD_LIBRARY_PATH=/nowhere MINE=1 srun -w h1 --job-json="$share/job.json" \
+        bash -c 'echo "[$LD_LIBRARY_PATH]$MINE$PMIX_MCA_gds"'
+    echo "$output"
+    [[ $output == *"[]1hash"* ]]
+}
