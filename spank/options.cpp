@@ -98,9 +98,13 @@ const Options& options() {
 }
 
 bool job_json_was_given(spank_t handle) {
-    spank_option option = option_table()[0];
-    char* argument = nullptr;
-    return spank_option_getopt(handle, &option, &argument) == ESPANK_SUCCESS;
+    for (spank_option& option : option_table()) {
+        char* argument = nullptr;
+        if (option.val != ignore_container &&
+            spank_option_getopt(handle, &option, &argument) == ESPANK_SUCCESS)
+            return true;
+    }
+    return false;
 }
 
 Settings read_settings(int argument_count, char* arguments[]) {

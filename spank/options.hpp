@@ -30,7 +30,8 @@ void register_options(spank_t handle);
 // Collected by the callbacks; valid on the submitting side from init_post_opt on.
 [[nodiscard]] const Options& options();
 
-// On a node: whether the step has --job-json, in any hook from user_init to task_exit.
+// On a node: whether the step has --job-json, or --job-image, which has a meaning only with it, in
+// any hook from user_init to task_exit.
 [[nodiscard]] bool job_json_was_given(spank_t handle);
 
 // Unknown and malformed arguments are logged and passed over: a typing error of the admin must not

@@ -1,0 +1,342 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Images: from real registries (one plain, one with TLS and a password) into the cache.
+
+bats_require_minimum_version 1.5.0
+load lib
+load registry
+
+home=/home/alice/images
+open=login:5000
+closed=login:5443
+
+setup_file() {
+    as_user mkdir -p "$home"
+    registry open 5000
+    registry_with_password 5443 ada 'opensesame 7'
+    image "$home/layout" v1 one 16
+    image "$home/layout" v2 two
+    push "$home/layout:v1" "$open/tests/tiny:v1" --dest-tls-verify=false
+    push "$home/layout:v1" "$closed/tests/tiny:v1" --dest-tls-verify=false \
+        --dest-creds 'ada:opensesame 7'
+    as_user install -D -m 644 /shared/registry-closed/ca.crt \
+        "/home/alice/.config/containers/certs.d/$closed/ca.crt"
+}
+
+teardown_file() {
+    end_registries
+    as_user rm -rf "$home" /home/alice/.docker /home/alice/.config/containers
+}
+
+setup() {
+    as_user rm -rf /home/alice/.docker
+    site '' > /dev/null
+}
+
+teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+
+# site LINES: the site file of the suite, with the open registry as insecure.
+site() {
+    as_user bash -c "cat > $home/site.lua" << LUA
+return { insecure_registries = { "$open" },
+$1
+}
+LUA
+}
+
+batchai_on() {
+    as_user_on "$1" env "BATCHAI_SITE=$home/site.lua" "BATCHAI_HOME=$home/records" \
+        "$PREFIX/bin/batchai" "${@:2}"
+}
+batchai() { batchai_on login "$@"; }
+
+empty_cache() { as_user rm -rf "$home/records/images"; }
+
+# The entries of the cache, and what imports left.
+entries() { as_user find "$home/records/images" -name '*.squashfs' -not -path '*/.import/*'; }
+nothing_is_left_of_imports() {
+    local left
+    left=$(as_user find "$home/records/images/.import" -mindepth 1)
+    if [[ -n $left ]]; then
+        echo "left: $left" >&2
+        return 1
+    fi
+}
+
+# job IMAGE [REGISTRY_LINES]: a job file that prints the version of the image it runs in.
+job() {
+    as_user bash -c "cat > $home/job.json" << JSON
+{
+  "properties": {
+    "nodeCount": 1,
+    "stdOutErrPathPrefix": "$home/out",
+    "containerSettings": {
+      "imageSourceRegistry": {
+        ${2:-}
+        "image": "$1"
+      }
+    },
+    "customToolkitSettings": {"commandLine": "cat /version; echo \$IMAGE_COLOUR"}
+  }
+}
+JSON
+}
+
+credentials() {
+    echo "\"serverUrl\": \"https://$closed\", \"credentials\": {\"username\": \"ada\", \"password\": \"$1\"},"
+}
+
+# Breaks when two hosts import at once, or one of them does not wait for the other.
+@test "four hosts that pull one image at once import it once" {
+    empty_cache
+    local host layer before after
+    layer=$(as_user skopeo inspect --tls-verify=false "docker://$open/tests/tiny:v1" |
+        jq -r '.Layers[-1]')
+    layer_reads() { grep -c "GET /v2/tests/tiny/blobs/$layer" "$BATS_FILE_TMPDIR/open.log" || true; }
+    before=$(layer_reads)
+    for host in h1 h2 h3 h4; do
+        batchai_on "$host" image pull "$open/tests/tiny:v1" > "$BATS_TEST_TMPDIR/$host" 2>&1 3>&- &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid"; done
+    cat "$BATS_TEST_TMPDIR"/h?
+    after=$(layer_reads)
+    [[ $(grep -l 'is imported' "$BATS_TEST_TMPDIR"/h? | wc -l) -eq 1 ]]
+    [[ $((after - before)) -ge 1 && $(grep -c "pulling" "$BATS_TEST_TMPDIR"/h? | grep -vc ':0$') -eq 1 ]]
+    lines_are 1 "$(entries)"
+    nothing_is_left_of_imports
+}
+
+# Breaks when a warm image is asked for again, or the list lacks what is there.
+@test "image list, rm and prune show and remove what was pulled" {
+    batchai image pull "$open/tests/tiny:v1" "oci:$home/layout:v2" -o none
+    run batchai image list -o table
+    echo "$output"
+    [[ $output == *"$open/tests/tiny:v1"*sha256:*MiB*no*no* ]]
+    run batchai image list --query 'length([?size > `1000`])' -o tsv
+    [[ $output == 2 ]]
+    run -2 batchai image rm "$open/tests/tiny:v1" < /dev/null
+    [[ $output == *"give --yes"* ]]
+    batchai image rm "docker://$open/tests/tiny:v1" --yes
+    lines_are 1 "$(entries)"
+    run -5 batchai image rm "$open/tests/tiny:v1" --yes
+    batchai image prune --unused-for 1 --yes
+    lines_are 1 "$(entries)"
+    batchai image prune --yes
+    [[ -z $(entries) ]]
+}
+
+# Breaks when faults look alike, or do not say what was asked and with whose credentials.
+@test "each way in which a registry fails has its own message" {
+    run -5 batchai image pull "$open/tests/tiny:v9"
+    [[ $output == *"$open/tests/tiny:v9: $open has no such image"* ]]
+    run -1 batchai image pull login:5001/tests/tiny:v1
+    [[ $output == *"login:5001 cannot be reached from this host"*"connection refused"* ]]
+    run -4 batchai image pull "$closed/tests/tiny:v1"
+    [[ $output == *"no credentials for it were found"*"docker login $closed"* ]]
+    run -1 batchai image pull nowhere.invalid/tiny
+    [[ $output == *"nowhere.invalid cannot be reached"* ]]
+    as_user bash -c "echo 'return {}' > $home/site.lua"
+    run -1 batchai image pull "$open/tests/tiny:v1"
+    [[ $output == *"$open speaks no TLS"*insecure_registries* ]]
+    run -2 batchai image pull nvcr.io#nvidia/x
+    [[ $output == *'write "nvcr.io/nvidia/x"'* ]]
+}
+
+# Breaks when a fault of the file has no place, or is found only by the job.
+@test "a wrong tag is a fault at its line of the job file" {
+    job "$open/tests/tiny:v9"
+    run -3 batchai job create -f "$home/job.json"
+    echo "$output"
+    [[ $output == *"job.json:8:18: error"*"$open has no such image"* ]]
+    run as_user squeue -h
+    [[ -z $output ]]
+}
+
+# Breaks when a password is in a message, in the records that are shown, or in an argument.
+@test "a wrong password is said with where it came from, a right one stays hidden" {
+    job tests/tiny:v1 "$(credentials 'wrong 1')"
+    run -3 batchai job create -f "$home/job.json" --dry-run
+    echo "$output"
+    [[ $output == *"refuses the credentials from containerSettings"*"user ada"* ]]
+    [[ $output != *"wrong 1"* ]]
+    job tests/tiny:v1 "$(credentials 'opensesame 7')"
+    run -0 batchai job create -f "$home/job.json" --dry-run
+    [[ $output == *"docker://$closed/tests/tiny@sha256:"* && $output != *opensesame* ]]
+}
+
+# Breaks when docker's own configuration, or a helper that it names, is not asked.
+@test "credentials of docker login and of credential helpers are taken" {
+    local auth
+    auth=$(printf 'ada:opensesame 7' | base64)
+    as_user mkdir -p /home/alice/.docker "$home/bin"
+    as_user bash -c "cat > /home/alice/.docker/config.json" <<< \
+        "{\"auths\": {\"$closed\": {\"auth\": \"$auth\"}}}"
+    batchai image pull "$closed/tests/tiny:v1" -o none
+    as_user bash -c "cat > $home/bin/docker-credential-test && chmod 755 $home/bin/docker-credential-test" << 'SH'
+#!/bin/sh
+[ "$1" = get ] && echo '{"Username": "ada", "Secret": "opensesame 7"}'
+SH
+    for key in '"credHelpers": {"login:5443": "test"}' '"credsStore": "test"'; do
+        empty_cache
+        as_user bash -c "cat > /home/alice/.docker/config.json" <<< "{$key}"
+        as_user env "PATH=$home/bin:/usr/bin:/bin" "BATCHAI_SITE=$home/site.lua" \
+            "BATCHAI_HOME=$home/records" "$PREFIX/bin/batchai" image pull "$closed/tests/tiny:v1" -o none
+        lines_are 1 "$(entries)"
+    done
+}
+
+# Breaks when a job runs what its tag means when it starts, not when it was submitted.
+@test "a tag that moves between submission and start does not change the job" {
+    local blocker
+    empty_cache
+    push "$home/layout:v1" "$open/tests/moving:now" --dest-tls-verify=false
+    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 100')
+    wait_until 10 job_is_running "$blocker"
+    job "$open/tests/moving:now"
+    batchai job create -f "$home/job.json" -n moving -o none
+    push "$home/layout:v2" "$open/tests/moving:now" --dest-tls-verify=false
+    as_user scancel "$blocker"
+    run -0 batchai job wait -n moving
+    as_user bash -c "cat $home/records/groups/*/workspaces/*/experiments/*/jobs/moving/attempts/1.json" |
+        jq -e '.phases | map(select(.name == "image" and .exitCode == 0)) | length == 1'
+    lines_are 1 "$(entries)"
+    run as_user bash -c "cat $home/out/*/*/workspaces/*/experiments/*/jobs/moving/*/stdouterr/stdout.txt"
+    [[ $output == $'one\nblue' ]]
+}
+
+job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
+
+# Breaks when the image cannot be had at the job's start and the job does not say so.
+@test "an image that is gone at the job's start fails the job with its reason" {
+    empty_cache
+    as_user cp -r "$home/layout" "$home/passing"
+    job "oci:$home/passing:v1"
+    as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 3'
+    batchai job create -f "$home/job.json" -n passing -o none
+    as_user rm -rf "$home/passing"
+    run -1 batchai job wait -n passing
+    echo "$output"
+    run batchai job show -n passing --query 'executionInfo.errors[0]'
+    echo "$output"
+    [[ $output == *FailedStartingContainer*passing* ]]
+    [[ $(as_user sinfo -h -N -t drain,drained,down -o %N) == "" ]]
+}
+
+# Breaks when the hand-over leaves the import to the nodes, or an option is lost on the way.
+@test "srun --job-json has the image imported before it asks for nodes" {
+    empty_cache
+    job "$open/tests/tiny:v1"
+    as_user env "BATCHAI_SITE=$home/site.lua" "BATCHAI_HOME=$home/records" \
+        srun --job-json="$home/job.json" --job-image="oci:$home/layout:v2" cat /version \
+        > "$BATS_TEST_TMPDIR/version"
+    grep -q -x two "$BATS_TEST_TMPDIR/version"
+    lines_are 1 "$(entries)"
+    run as_user env "BATCHAI_SITE=$home/site.lua" srun --job-image=x true
+    [[ $status -ne 0 && $output == *"--job-image has a meaning only together with --job-json"* ]]
+}
+
+# Breaks when a plan does not show the container, or the options do not change it.
+@test "--dry-run shows the container; --job-image and --ignore-container change it" {
+    job "$open/tests/tiny:v1"
+    as_user sed -i 's|"containerSettings": {|&"shmSize": "64m",|' "$home/job.json"
+    run -0 --separate-stderr batchai job create -f "$home/job.json" --dry-run
+    container=$(sed '/^}/q' <<< "$output" | jq .container)
+    [[ $(jq -r .shmBytes <<< "$container") == $((64 << 20)) ]]
+    [[ $(jq -r '.environment[] | select(.name == "IMAGE_COLOUR").value' <<< "$container") == blue ]]
+    [[ $(jq -r .root <<< "$container") == "$home/records/images/"*.squashfs ]]
+    run -0 --separate-stderr batchai job create -f "$home/job.json" --dry-run \
+        --job-image "oci:$home/layout:v2"
+    [[ $(sed '/^}/q' <<< "$output" | jq -r .container.source) == "oci:$home/layout:v2" ]]
+    run -2 batchai job create -f "$home/job.json" --dry-run --job-image https://x
+    [[ $output == *"--job-image"*'write "x"'* ]]
+    run -0 --separate-stderr batchai job create -f "$home/job.json" --dry-run --ignore-container
+    [[ $(sed '/^}/q' <<< "$output" | jq .container) == null ]]
+}
+
+# Breaks when others can put an image where ours are looked for.
+@test "a cache that others can write to, or own, is refused with its path" {
+    as_root_on login install -d -m 1777 /shared/imagecache
+    as_user mkdir -p /shared/imagecache/alice
+    as_user chmod 777 /shared/imagecache/alice
+    site 'image_directory = "/shared/imagecache/%u",'
+    run -4 batchai image pull "oci:$home/layout:v2"
+    [[ $output == *"/shared/imagecache/alice"*"can be written to by others"*"chmod go-w"* ]]
+    as_user rmdir /shared/imagecache/alice
+    "$MINICLUSTER" exec --user bob -- mkdir /shared/imagecache/alice
+    run -4 batchai image pull "oci:$home/layout:v2"
+    [[ $output == *"/shared/imagecache/alice"*"belongs to user 20002"* ]]
+    as_root_on login rm -rf /shared/imagecache
+}
+
+# Breaks when an import that ends early leaves its files, or stands in the way of the next.
+@test "an interrupted import leaves nothing, a killed one is collected by the next" {
+    local signal
+    empty_cache
+    for signal in INT KILL; do
+        as_user bash -c 'echo $$ > "$1/importer"; shift; exec env "$@"' - "$home" \
+            "BATCHAI_SITE=$home/site.lua" "BATCHAI_HOME=$home/records" \
+            "$PREFIX/bin/batchai" image pull "$open/tests/tiny:v1" > /dev/null 2>&1 3>&- &
+        wait_until 10 import_is_under_way
+        as_root_on login bash -c 'kill "-$1" "$(cat "$2")"' - "$signal" "$home/importer"
+        wait $! || true
+        [[ $signal == KILL ]] || nothing_is_left_of_imports
+    done
+    [[ -z $(entries) ]]
+    batchai image pull "$open/tests/tiny:v1" -o none
+    nothing_is_left_of_imports
+}
+
+import_is_under_way() { as_user bash -c "ls -d $home/records/images/.import/*/" > /dev/null 2>&1; }
+
+# Breaks when an image can reach out of its bundle, or bring a device or a set-user-id program.
+@test "a hostile image changes nothing outside and brings no privilege" {
+    empty_cache
+    as_user python3 - "$home/evil.tar" << 'PYTHON'
+import io, sys, tarfile
+tar = tarfile.open(sys.argv[1], "w")
+def add(name, kind=tarfile.REGTYPE, mode=0o644, link="", data=b""):
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode, entry.linkname, entry.size = kind, mode, link, len(data)
+    entry.devmajor = entry.devminor = 1
+    tar.addfile(entry, io.BytesIO(data))
+add("bin", tarfile.DIRTYPE, 0o755)
+add("bin/su", mode=0o6755, data=b"#!/bin/sh\n")
+add("dev", tarfile.DIRTYPE, 0o755)
+add("dev/kmem", tarfile.CHRTYPE, 0o666)
+add("etc", tarfile.SYMTYPE, link="/home/alice/images/outside")
+add("etc/passwd", data=b"root::0:0::/:/bin/sh\n")
+add("up", tarfile.SYMTYPE, link="../../../../../../../../home/alice/images/outside")
+add("up/passwd", data=b"evil")
+add("../../../../../../home/alice/images/outside/dots", data=b"evil")
+add("closed", tarfile.DIRTYPE, 0o000)
+add("secret", mode=0o000, data=b"hidden")
+tar.close()
+PYTHON
+    as_user mkdir -p "$home/outside"
+    as_user umoci init --layout "$home/evil"
+    as_user umoci new --image "$home/evil:x"
+    as_user umoci raw add-layer --image "$home/evil:x" "$home/evil.tar"
+    run batchai image pull "oci:$home/evil:x"
+    echo "$output"
+    [[ -z $(as_user ls -A "$home/outside") ]]
+    nothing_is_left_of_imports
+    if ((status == 0)); then
+        run as_user unsquashfs -lls "$(entries)"
+        echo "$output"
+        [[ $output != *rws* && $output != *rwS* && $output != *$'\nc'* && $output != *$'\nb'* ]]
+    fi
+}
+
+# Breaks when the admin's images are not found first, or are removed to make room.
+@test "the shared directory is looked at first, and an own one stays within its limit" {
+    empty_cache
+    as_root_on login install -d -m 755 /shared/imagecache
+    site "image_cache_limit = 50, shared_image_directory = \"/shared/imagecache\","
+    as_root_on login env "BATCHAI_SITE=$home/site.lua" BATCHAI_HOME=/root/.batchai-test \
+        "$PREFIX/bin/batchai" image pull --shared "oci:$home/layout:v2" -o none
+    run batchai image pull "oci:$home/layout:v2"
+    [[ $output == *"is there already"*'"shared": true'* ]]
+    [[ -z $(entries) ]]
+    as_root_on login rm -rf /shared/imagecache /root/.batchai-test
+}

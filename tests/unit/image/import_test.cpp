@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The pieces of an import, and whole imports with the real tools from a layout made here.
+#include "image/import.hpp"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "image/ensure.hpp"
+#include "image/resolve.hpp"
+#include "scratch.hpp"
+
+namespace batchai::image {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+TEST(Manifest, GivesTheBytesOfItsLayers) {
+    EXPECT_EQ(layer_bytes(R"({"layers": [{"size": 7}, {"size": 35}]})"), 42);
+    EXPECT_EQ(layer_bytes(R"({"manifests": []})"), 0);
+    EXPECT_EQ(layer_bytes("nonsense"), 0);
+}
+
+TEST(Manifest, OfAListGivesTheInstanceForTheMachine) {
+    const std::string list = R"({"manifests": [
+        {"digest": "sha256:1", "platform": {"architecture": "arm64", "os": "linux"}},
+        {"digest": "sha256:2", "platform": {"architecture": "amd64", "os": "windows"}},
+        {"digest": "sha256:3", "platform": {"architecture": "amd64", "os": "linux"}}]})";
+    EXPECT_EQ(instance_digest(list, "amd64"), "sha256:3");
+    EXPECT_EQ(instance_digest(list, "s390x"), "");
+    EXPECT_EQ(instance_digest(R"({"layers": []})", "amd64"), "");
+}
+
+TEST(Space, ThatIsNotThereIsSaidInNumbers) {
+    const Scratch scratch;
+    EXPECT_TRUE(check_space(scratch.path(), 1000, "x"));
+    const auto refused = check_space(scratch.path(), std::int64_t{1} << 50, "x");
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().what, HasSubstr("takes about 4096.0 TiB in "));
+    EXPECT_THAT(refused.error().what, HasSubstr(" are free"));
+}
+
+TEST(Config, OfAnImageIsReadInto) {
+    plan::Container container;
+    ASSERT_TRUE(read_config(R"({"os": "linux", "config": {"Env": ["A=b=c", "=x", "B="],
+        "Entrypoint": ["/e", "-x"], "WorkingDir": "/w"}})",
+                            container));
+    EXPECT_EQ(container.environment, (std::vector<plan::Variable>{{"A", "b=c"}, {"B", ""}}));
+    EXPECT_EQ(container.entrypoint, (std::vector<std::string>{"/e", "-x"}));
+    EXPECT_EQ(container.working_directory, "/w");
+    EXPECT_FALSE(read_config(R"({"os": "windows"})", container));
+    EXPECT_FALSE(read_config(R"({"config": {"Env": [1, {}]}, "os": 4})", container).has_value());
+    EXPECT_TRUE(read_config(R"({"config": {"Entrypoint": null}})", container));
+}
+
+TEST(Tree, WithClosedDirectoriesAndLinksOutIsRemovedAndNothingElse) {
+    const Scratch scratch;
+    const std::string outside = scratch.write("outside/kept", "x");
+    scratch.write("tree/closed/file", "x");
+    fs::create_directory_symlink(scratch / "outside", scratch / "tree/link");
+    chmod((scratch / "tree/closed/file").c_str(), 0);
+    chmod((scratch / "tree/closed").c_str(), 0);
+    ASSERT_TRUE(make_readable(scratch / "tree", {}));
+    struct stat status {};
+    ASSERT_EQ(stat((scratch / "tree/closed/file").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0400U);
+    ASSERT_EQ(stat((scratch / "outside").c_str(), &status), 0);
+    EXPECT_EQ(size_of_tree(scratch / "tree"), 1);
+    chmod((scratch / "tree/closed").c_str(), 0);
+    ASSERT_TRUE(remove_tree(scratch / "tree", {}));
+    EXPECT_FALSE(fs::exists(scratch / "tree"));
+    EXPECT_TRUE(fs::exists(outside));
+    EXPECT_TRUE(remove_tree(scratch / "tree", {}));
+}
+
+// A layout of one image with one file.
+class Importing : public testing::Test {
+  protected:
+    void SetUp() override { make_image("one"); }
+
+    void make_image(const std::string& content) {
+        const std::string file = scratch.write("content-" + content, content);
+        const std::string layout = scratch / "layout";
+        if (!fs::exists(layout)) {
+            ASSERT_TRUE(tool({"umoci", "init", "--layout", layout}));
+        }
+        ASSERT_TRUE(tool({"umoci", "new", "--image", layout + ":x"}));
+        ASSERT_TRUE(tool(
+            {"umoci", "insert", "--rootless", "--image", layout + ":x", file, "/etc/content"}));
+    }
+
+    static bool tool(base::Arguments arguments) {
+        const auto done = run({std::move(arguments), std::chrono::seconds(20)}, {});
+        if (done && done->exit_code == 0) return true;
+        ADD_FAILURE() << (done ? done->standard_error : done.error().text());
+        return false;
+    }
+
+    [[nodiscard]] plan::Container resolved() const {
+        const auto reference = parse("oci:" + scratch.path() + "/layout:x").value();
+        return resolve(reference, "x", {scratch.path() + "/cache", "", 0}, Access{}, {}).value();
+    }
+
+    [[nodiscard]] bool nothing_is_left() const {
+        return fs::is_empty(scratch.path() + "/cache/.import");
+    }
+
+    Scratch scratch;
+};
+
+TEST_F(Importing, MakesTheEntryOnceAndThenFindsIt) {
+    const auto container = resolved();
+    std::vector<Stage> stages;
+    EnsureOptions options;
+    options.show = [&](const Progress& progress) {
+        if (stages.empty() || stages.back() != progress.stage) stages.push_back(progress.stage);
+    };
+    ASSERT_EQ(ensure(container, Access{}, options).value(), Ensured::imported);
+    EXPECT_EQ(stages, (std::vector{Stage::pulling, Stage::unpacking, Stage::packing}));
+    EXPECT_TRUE(nothing_is_left());
+    const auto found = entries(scratch / "cache", false).value();
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].image, "x");
+    EXPECT_EQ(found[0].digest, container.digest);
+    EXPECT_EQ(found[0].path, container.root);
+    stages.clear();
+    EXPECT_EQ(ensure(container, Access{}, options).value(), Ensured::was_there);
+    EXPECT_TRUE(stages.empty());
+}
+
+TEST_F(Importing, OfAnImageThatHasChangedIsRefused) {
+    const auto container = resolved();
+    make_image("two");
+    const auto refused = ensure(container, Access{}, {});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().what, HasSubstr("has changed since the job was submitted"));
+    EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(Importing, ThatIsInterruptedLeavesNothing) {
+    const auto container = resolved();
+    int looks = 0;
+    EnsureOptions options;
+    options.watch.interrupted = [&] { return ++looks > 3; };
+    const auto stopped = ensure(container, Access{}, options);
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().exit_code, interrupted_code);
+    EXPECT_TRUE(nothing_is_left());
+    EXPECT_EQ(ensure(container, Access{}, {}).value(), Ensured::imported);
+}
+
+TEST_F(Importing, CollectsWhatADeadImportHasLeft) {
+    const auto container = resolved();
+    const std::string other(64, 'd');
+    scratch.write("cache/.import/" + other + ".token/root/file", "x");
+    scratch.write("cache/.import/" + container.digest.substr(7) + ".token/root/file", "x");
+    for (const char* directory : {"cache", "cache/.import"})
+        chmod((scratch / directory).c_str(), 0700);
+    ASSERT_EQ(ensure(container, Access{}, {}).value(), Ensured::imported);
+    EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(Importing, ByManyProcessesAtOnceIsDoneByOne) {
+    const auto container = resolved();
+    std::vector<pid_t> children;
+    for (int i = 0; i < 4; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            const auto done = ensure(container, Access{}, {});
+            _exit(done ? static_cast<int>(*done) : 100);
+        }
+        children.push_back(child);
+    }
+    int imported = 0;
+    for (const pid_t child : children) {
+        int status = 0;
+        waitpid(child, &status, 0);
+        ASSERT_TRUE(WIFEXITED(status));
+        ASSERT_LT(WEXITSTATUS(status), 100);
+        imported += WEXITSTATUS(status) == static_cast<int>(Ensured::imported) ? 1 : 0;
+    }
+    EXPECT_EQ(imported, 1);
+    EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(Importing, AnImageThatIsNoLongerInAFileIsSaidSo) {
+    plan::Container container;
+    container.root = scratch / "gone.sqsh";
+    EXPECT_THAT(ensure(container, Access{}, {}).error().text(), HasSubstr("cannot be read here"));
+}
+
+}  // namespace
+}  // namespace batchai::image
