@@ -49,6 +49,22 @@ State read_state(const fs::path& note) {
     }
 }
 
+void add_unwritten(const fs::path& notes, const fs::path& data, std::vector<UnwrittenFile>& files) {
+    std::error_code error;
+    for (auto entry = fs::recursive_directory_iterator(notes, error);
+         !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+        std::error_code ignored;
+        if (!entry->is_regular_file(ignored) || entry->is_symlink(ignored)) continue;
+        const State state = read_state(entry->path());
+        if (state.written) continue;
+        const fs::path below = entry->path().lexically_relative(notes);
+        const fs::path local = data / below;
+        // A note whose file is gone is of a file that was deleted meanwhile.
+        if (!fs::exists(local, ignored)) continue;
+        files.push_back({below.string(), local.string(), entry->path().string(), state.whole});
+    }
+}
+
 }  // namespace
 
 base::Result<CacheSlot> CacheSlot::take(const Root& job_temp, std::size_t mount) {
@@ -74,23 +90,18 @@ base::Result<CacheSlot> CacheSlot::take(const Root& job_temp, std::size_t mount)
 
 std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
                                            const std::string& remote_path) {
-    const std::string top = remote_path.empty() ? "volume" : "volume/" + remote_path;
-    const fs::path notes = fs::path(cache) / "vfsMeta" / top;
     std::vector<UnwrittenFile> files;
     std::error_code error;
-    for (auto entry = fs::recursive_directory_iterator(notes, error);
-         !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-        if (!entry->is_regular_file(error) || entry->is_symlink(error)) continue;
-        const State state = read_state(entry->path());
-        if (state.written) continue;
-        const fs::path below = entry->path().lexically_relative(notes);
-        const fs::path local = fs::path(cache) / "vfs" / top / below;
-        // A note whose file is gone is of a file that was deleted meanwhile.
-        if (!fs::exists(local, error)) continue;
-        files.push_back({below.string(), local.string(), state.whole});
+    // rclone appends a hash of the remote's options, "volume{x1y2z}": another one for each rclone,
+    // since a password is never encoded the same way twice.
+    for (const auto& top : fs::directory_iterator(fs::path(cache) / "vfsMeta", error)) {
+        const std::string name = top.path().filename().string();
+        if (name.starts_with("volume"))
+            add_unwritten(top.path() / remote_path, fs::path(cache) / "vfs" / name / remote_path,
+                          files);
     }
     std::sort(files.begin(), files.end(),
-              [](const auto& a, const auto& b) { return a.path < b.path; });
+              [](const auto& a, const auto& b) { return a.local < b.local; });
     return files;
 }
 

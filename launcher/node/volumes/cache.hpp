@@ -37,8 +37,13 @@ class CacheSlot {
 struct UnwrittenFile {
     std::string path;   // below the volume's top
     std::string local;  // where its bytes are
+    std::string note;   // rclone's, which says that it is not written
     bool whole = true;  // false: only what was written is there, not what was not touched
 
+    // The directory in which `path` leads to `local`.
+    [[nodiscard]] std::string top() const {
+        return local.substr(0, local.size() - path.size() - 1);
+    }
     bool operator==(const UnwrittenFile&) const = default;
 };
 

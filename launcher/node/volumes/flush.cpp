@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr seconds between_messages{30};
 // After which rclone's own retries are helped by a copy of ours.
-constexpr seconds rclone_first{10};
+constexpr seconds rclone_first{5};
 // A copy takes its list of files from a pipe's buffer.
 constexpr std::size_t longest_list = 60000;
 
@@ -45,39 +45,36 @@ seconds left_until(Clock::time_point end) {
     return std::chrono::ceil<seconds>(end - Clock::now());
 }
 
-// Of those that are all there, as many as one call takes.
-std::vector<std::string> next_copies(const std::vector<UnwrittenFile>& files) {
-    std::vector<std::string> names;
+// Of those that are all there and in one directory, as many as one call takes.
+std::vector<UnwrittenFile> next_copies(const std::vector<UnwrittenFile>& files) {
+    std::vector<UnwrittenFile> copies;
     std::size_t length = 0;
     for (const UnwrittenFile& file : files) {
+        if (!file.whole || (!copies.empty() && file.top() != copies.front().top())) continue;
         length += file.path.size() + 1;
         if (length > longest_list) break;
-        if (file.whole) names.push_back(file.path);
+        copies.push_back(file);
     }
-    return names;
-}
-
-fs::path data_of(const RemoteMount& remote) {
-    const std::string& path = remote.mount->remote->path;
-    return fs::path(remote.slot.cache()) / "vfs" / "volume" / path;
+    return copies;
 }
 
 void copy_rest(const RemoteMount& remote, Clock::time_point end, const Trace& trace) {
-    const auto names = next_copies(unwritten(remote));
-    if (names.empty() || left_until(end) <= seconds(0)) return;
+    const auto files = next_copies(unwritten(remote));
+    if (files.empty() || left_until(end) <= seconds(0)) return;
+    std::vector<std::string> names;
+    for (const UnwrittenFile& file : files)
+        names.push_back(file.path);
     const auto copied = copy_to_volume(remote.environment, *remote.mount->remote,
-                                       data_of(remote).string(), {}, names, left_until(end));
+                                       files.front().top(), {}, names, left_until(end));
     if (!copied) {
         trace.line(fmt::format("{} \"{}\" does not take {} files: {}", remote.mount->kind,
                                remote.mount->name, names.size(), copied.error().what));
         return;
     }
+    // The notes would say otherwise for ever.
     std::error_code error;
-    // Written: the notes would say otherwise for ever.
-    for (const std::string& name : names)
-        fs::remove(fs::path(remote.slot.cache()) / "vfsMeta" / "volume" /
-                       remote.mount->remote->path / name,
-                   error);
+    for (const UnwrittenFile& file : files)
+        fs::remove(file.note, error);
 }
 
 std::string list_of(const std::vector<UnwrittenFile>& files) {

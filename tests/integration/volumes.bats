@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Volumes of all kinds on real servers: Samba and WebDAV on the login host, opened by rclone on the
+# nodes; directories of the site. What is written arrives, what fails says why, nothing stays behind.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+share=/shared/volumes-test
+site_file=/etc/batchai/site.lua
+key="open-sesame+/=="
+
+setup_file() {
+    export HOME_DIR="/home/alice/volumes-$$"
+    as_user mkdir -p "$HOME_DIR"
+    as_root_on login install -d -m 1777 "$share" "$share/smb" "$share/dav" "$share/nfs"
+    as_user mkdir -p "$share/smb/data" "$share/dav/box" "$share/nfs/set" "$share/nfs/set-two"
+    as_user bash -c "echo from smb > $share/smb/data/file; echo from dav > $share/dav/box/file
+        echo set > $share/nfs/set/file; ln -s /etc $share/nfs/way-out; ln -s set $share/nfs/way-in"
+    start_samba
+    start_webdav
+    keys good "$key"
+    keys bad wrong
+    write_site
+}
+
+teardown_file() {
+    as_root_on login bash -c "cat $share/*.pid | xargs -r kill; rm -rf $share $site_file"
+    as_user rm -rf "$HOME_DIR"
+}
+
+teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+
+# As root, on the login host, with alice's name and a password of its own; nothing on the machine's
+# own ports or in its own directories.
+start_samba() {
+    as_root_on login bash -c "mkdir -p $share/samba && cat > $share/smb.conf && chmod 700 $share/samba" << CONF
+[global]
+    smb ports = 4455
+    bind interfaces only = yes
+    interfaces = lo $(login_address)
+    private dir = $share/samba
+    state directory = $share/samba
+    cache directory = $share/samba
+    lock directory = $share/samba
+    pid directory = $share
+    ncalrpc dir = $share/samba/ncalrpc
+    log file = $share/samba/log
+    load printers = no
+    disable spoolss = yes
+    map to guest = never
+[share]
+    path = $share/smb
+    read only = no
+CONF
+    as_root_on login bash -c "printf '%s\n%s\n' '$key' '$key' |
+        smbpasswd -c $share/smb.conf -s -a alice > /dev/null
+        setsid smbd -D -s $share/smb.conf < /dev/null > /dev/null 2>&1"
+}
+
+start_webdav() {
+    as_user bash -c "RCLONE_USER=alice RCLONE_PASS='$key' setsid rclone serve webdav --config= \
+        --addr $(login_address):8099 $share/dav < /dev/null > $share/dav.log 2>&1 & echo \$! > $share/dav.pid"
+    wait_until 10 as_user grep -q "WebDav Server started" "$share/dav.log"
+}
+
+login_address() { as_user getent ahostsv4 login | sed -n '1s/ .*//p'; }
+
+# keys NAME KEY: a credentials file of alice's.
+keys() {
+    as_user bash -c "umask 077; printf '%s\n' '$2' > $HOME_DIR/$1.key"
+}
+
+write_site() {
+    as_root_on login bash -c "cat > $site_file" << LUA
+local function account(key)
+    return {
+        file_share_remote = { type = "smb", host = "$(login_address)", port = "4455",
+                              user = "%u" },
+        blob_container_remote = { type = "webdav", url = "http://$(login_address):8099",
+                                  vendor = "other", user = "%u" },
+        credentials_file = "/home/%u/" .. "${HOME_DIR##*/}/" .. key .. ".key",
+    }
+end
+return {
+    mount_timeout = 8, flush_timeout = 20,
+    storage_accounts = {
+        good = account("good"),
+        bad = account("bad"),
+        away = { file_share_remote = { type = "smb", host = "$(login_address)", port = "4456" },
+                 credentials_file = "/home/%u/${HOME_DIR##*/}/good.key" },
+    },
+    file_servers = { nfs = { directory = "$share/nfs" } },
+    named_mounts = { scratch = { directory = "$share/nfs/set", read_only = true } },
+}
+LUA
+}
+
+batchai() {
+    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
+        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
+}
+
+# volumes: the mountVolumes of all kinds, of the account good.
+volumes() {
+    cat << 'JSON'
+{"azureFileShares": [{"azureFileUrl": "https://good.file.core.windows.net/share/data",
+                      "relativeMountPath": "smb"}],
+ "azureBlobFileSystems": [{"accountName": "good", "containerName": "box",
+                           "relativeMountPath": "dav"}],
+ "fileServers": [{"fileServer": {"id": "nfs"}, "sourceDirectory": "set",
+                  "relativeMountPath": "nfs", "mountOptions": "ro"}],
+ "unmanagedFileSystems": [{"mountCommand": "scratch", "relativeMountPath": "scratch"}]}
+JSON
+}
+
+# run_job NAME VOLUMES COMMAND [NODES [PREPARATION [LOGS]]]: creates the job and waits for its end.
+run_job() { create_job "$@" && batchai job wait --name "$1"; }
+create_job() {
+    jq -n --argjson volumes "$2" --arg command "$3" --argjson nodes "${4:-1}" \
+        --arg prepare "${5:-}" --arg logs "${6:-$HOME_DIR/logs}" '
+        {properties: ({nodeCount: $nodes, stdOutErrPathPrefix: $logs, mountVolumes: $volumes,
+                       customToolkitSettings: {commandLine: $command}}
+         + if $prepare == "" then {} else {jobPreparation: {commandLine: $prepare}} end)}' |
+        as_user bash -c "cat > $HOME_DIR/$1.json"
+    batchai job create --name "$1" --config-file "$1.json" --output none
+}
+
+output_of() { batchai job file stream --job "$1" --file-name stdout.txt 2> /dev/null; }
+errors_of() {
+    batchai job show --name "$1" --query executionInfo |
+        jq '.errors[0] as $error | {exitCode, code: $error.code, message: $error.message}
+            + ([$error.details[]? | {(.name): .value}] | add // {})'
+}
+
+nodes_are_clean() {
+    local host
+    for host in h1 h2; do
+        if as_root_on "$host" pgrep -u alice -a; then return 1; fi
+        if as_root_on "$host" sh -c 'ls /tmp/batchai-* 2> /dev/null | grep -v by-job'; then
+            return 1
+        fi
+    done
+}
+
+# Breaks when a kind does not mount, shows another directory, or is writable in spite of "ro".
+@test "all four kinds of volumes are mounted, with the rights that were asked for" {
+    run_job kinds "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT; cat smb/file dav/file nfs/file scratch/file
+        stat -c %a smb/file smb; touch nfs/no || echo nfs is read-only'
+    run output_of kinds
+    echo "$output"
+    [[ $output == $'from smb\nfrom dav\nset\nset\n777\n777\nnfs is read-only' ]]
+}
+
+# Breaks when a step ends before its data is stored, or preparation and ranks have other data.
+@test "what one step writes is there for the next, and on the server at the job's end" {
+    run_job chain "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT; cat smb/chain dav/chain
+        echo two >> smb/chain; mkdir -p dav/deep/er; head -c 3000000 /dev/zero > dav/deep/er/big' 1 \
+        'cd $AZ_BATCHAI_JOB_MOUNT_ROOT; echo one > smb/chain; echo one > dav/chain'
+    run output_of chain
+    echo "$output"
+    [[ $output == $'one\none' ]]
+    [[ $(as_user cat "$share/smb/data/chain") == $'one\ntwo' ]]
+    [[ $(as_user stat -c %s "$share/dav/box/deep/er/big") == 3000000 ]]
+    wait_until 20 nodes_are_clean
+}
+
+# Breaks when logs of remote storage cannot be followed, or do not get there.
+@test "logs whose place is a remote share are followed by the launcher and stored on the share" {
+    run_job logged "$(volumes)" 'echo said' 1 '' '$AZ_BATCHAI_JOB_MOUNT_ROOT/smb/logs'
+    [[ $(output_of logged) == said ]]
+    run as_user bash -c "cat $share/smb/data/logs/*/*/workspaces/*/experiments/*/jobs/logged/*/stdouterr/stdout.txt"
+    [[ $output == said ]]
+}
+
+# Breaks when the key is an argument, or in any of the job's readable files.
+@test "no key is in a process' arguments, a log, a record, or a dry run" {
+    local volumes found
+    volumes=$(volumes | jq --arg key "$key" '.azureFileShares[0].credentials.accountKey = $key')
+    create_job secret "$volumes" 'touch $AZ_BATCHAI_JOB_MOUNT_ROOT/smb/began; sleep 4'
+    wait_until 20 as_user test -e "$share/smb/data/began"
+    run as_root_on h1 bash -c "cat /proc/[0-9]*/cmdline | tr '\0' ' '"
+    [[ $output == *"rclone mount2 volume:share/data"* && $output != *sesame* ]]
+    run as_root_on h1 bash -c 'stat -c %a /proc/$(pgrep -o rclone)/environ'
+    [[ $output == 400 ]]
+    batchai job wait --name secret
+    found=$(as_user grep -rl sesame "$HOME_DIR" | sort)
+    echo "$found"
+    [[ $(grep -v 'good.key$\|secret.json$' <<< "$found") == */secrets.json ]]
+    run as_user bash -c "stat -c %a $HOME_DIR/records/groups/*/workspaces/*/experiments/*/jobs/secret/secrets.json"
+    [[ $output == 600 ]]
+    run batchai job create --name secret2 --config-file secret.json --dry-run
+    [[ $status -eq 0 && $output != *sesame* ]]
+}
+
+# Breaks when a failing mount is a failing program, names no node, or waits for ever.
+@test "a mount that fails says which, where and why, and the next job is fine" {
+    run ! run_job wrongkey '{"azureFileShares": [{"relativeMountPath": "s",
+        "azureFileUrl": "https://bad.file.core.windows.net/share"}]}' true 2 true
+    run errors_of wrongkey
+    echo "$output"
+    [[ $(jq -r '.code, .exitCode' <<< "$output") == $'AZFMountError\n-1' ]]
+    [[ $(jq -r .message <<< "$output") == "Unable to mount Azure File" ]]
+    [[ $(jq -r .Node <<< "$output") == h[12] ]]
+    [[ $(jq -r .FirstErrorLine <<< "$output") == *'cannot mount azureFileShares "https://bad.'*' at s: '* ]]
+    run ! run_job wrongbox '{"azureBlobFileSystems": [{"accountName": "bad",
+        "containerName": "box", "relativeMountPath": "b"}]}' true
+    [[ $(errors_of wrongbox | jq -r .code) == BFSMountError ]]
+    run ! run_job away '{"azureFileShares": [{"relativeMountPath": "s",
+        "azureFileUrl": "https://away.file.core.windows.net/share"}]}' true
+    [[ $(errors_of away | jq -r .code) == AZFMountError ]]
+    run ! run_job gone '{"fileServers": [{"fileServer": {"id": "nfs"}, "sourceDirectory": "gone",
+        "relativeMountPath": "n"}]}' true
+    [[ $(errors_of gone | jq -r '.code, .FirstErrorLine') == MountError*'No such file'* ]]
+    wait_until 20 nodes_are_clean
+    wait_until 10 nodes_idle "$(as_user sinfo -h -N -p main -o %N | wc -l)"
+    run_job fine "$(volumes)" true
+}
+
+# Breaks when a link on a file server, or one that the job plants, leads somewhere else.
+@test "no link leads a mount to another place" {
+    run_job inside '{"fileServers": [{"fileServer": {"id": "nfs"}, "sourceDirectory": "way-in",
+        "relativeMountPath": "n"}]}' 'cat $AZ_BATCHAI_JOB_MOUNT_ROOT/n/file'
+    [[ $(output_of inside) == set ]]
+    run ! run_job outside '{"fileServers": [{"fileServer": {"id": "nfs"},
+        "sourceDirectory": "way-out", "relativeMountPath": "n"}]}' true
+    run errors_of outside
+    echo "$output"
+    [[ $(jq -r .code <<< "$output") == MountError ]]
+    # The first step puts a link where the second is to mount.
+    run ! run_job planted "$(volumes)" true 1 \
+        'd=$AZ_BATCHAI_JOB_MOUNT_ROOT; mv $d $d.old; mkdir $d; ln -s /etc $d/nfs'
+    run errors_of planted
+    echo "$output"
+    [[ $(jq -r .FirstErrorLine <<< "$output") == *"mounts/nfs: cannot be entered"* ]]
+}
+
+# Breaks when rclone or its mount outlives the job, or written data goes with it.
+@test "a cancelled job and a killed sandbox leave nothing behind, and closed files are stored" {
+    create_job cancelled "$(volumes)" \
+        'cd $AZ_BATCHAI_JOB_MOUNT_ROOT/smb; echo kept > kept; sleep 300'
+    wait_until 20 as_user test -e "$share/smb/data/kept"
+    batchai job terminate --name cancelled --yes
+    [[ $(as_user cat "$share/smb/data/kept") == kept ]]
+    wait_until 30 nodes_are_clean
+    create_job killed "$(volumes)" 'touch $AZ_BATCHAI_JOB_MOUNT_ROOT/smb/up; sleep 300'
+    wait_until 20 as_user test -e "$share/smb/data/up"
+    as_root_on h1 pkill -9 -x batchai-node
+    wait_until 5 as_root_on h1 bash -c '! pgrep -x rclone'
+    batchai job terminate --name killed --yes
+    wait_until 30 nodes_are_clean
+}
+
+# Breaks when data that storage did not take is lost without a word.
+@test "data that the storage does not take fails the job and is saved in its directory" {
+    local saved
+    create_job unsaved "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT/dav; touch up
+        while [[ ! -e $HOME/'"${HOME_DIR##*/}"'/down ]]; do sleep 0.2; done; echo precious > result'
+    wait_until 20 as_user test -e "$share/dav/box/up"
+    as_user bash -c "kill \$(cat $share/dav.pid); touch $HOME_DIR/down"
+    run ! batchai job wait --name unsaved
+    start_webdav
+    run errors_of unsaved
+    echo "$output"
+    [[ $(jq -r .code <<< "$output") == DataNotWritten ]]
+    saved=$(as_user find "$HOME_DIR/records" -path '*/unsaved/*/dav/result')
+    [[ $(as_user cat "$saved") == precious ]]
+}
