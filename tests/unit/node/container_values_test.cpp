@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What of a container is a value: id maps, accounts, what of the node it shows, its environment.
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "node/container/accounts.hpp"
+#include "node/container/binds.hpp"
+#include "node/container/cdi.hpp"
+#include "node/container/container_environment.hpp"
+#include "node/container/identity_map.hpp"
+
+namespace batchai::node {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(SubordinateIds, AreFoundByNameOrNumber) {
+    const std::string text = "bob:100000:65536\nalice:165536:65536\n1003:300000:65536\n";
+    EXPECT_EQ(find_subordinate_ids(text, "alice", 1001), (SubordinateIds{165536, 65534}));
+    EXPECT_EQ(find_subordinate_ids(text, "carol", 1003), (SubordinateIds{300000, 65534}));
+    EXPECT_EQ(find_subordinate_ids(text, "dora", 1004), std::nullopt);
+}
+
+TEST(SubordinateIds, AreNotUsedWhenMalformedOrTooFew) {
+    for (const char* text : {"alice:1:10\n", "alice:x:65536\n", "alice:1\n", "alice:1:-1\n", "",
+                             ":1:65536\n", "alicex:1:65536\n"})
+        EXPECT_EQ(find_subordinate_ids(text, "alice", 1001), std::nullopt) << text;
+}
+
+TEST(IdMap, MakesTheUserRootOutsideAndItselfForRanks) {
+    EXPECT_EQ(to_text(outer_map(20001, {})), "0 20001 1\n");
+    EXPECT_EQ(to_text(rank_map(20001, {})), "20001 0 1\n");
+    const SubordinateIds others{100000, 65534};
+    EXPECT_EQ(to_text(outer_map(20001, others)), "0 20001 1\n1 100000 65534\n");
+}
+
+TEST(IdMap, OfRanksHasEachInsideIdOnceAndStaysWithinTheOuterOne) {
+    const SubordinateIds others{100000, 65534};
+    for (const std::uint32_t id : {0U, 1U, 2U, 20001U, 65534U, 65535U, 70000U}) {
+        IdMap map = rank_map(id, others);
+        std::sort(map.begin(), map.end(),
+                  [](const auto& left, const auto& right) { return left.inside < right.inside; });
+        std::uint32_t outside = 0;
+        for (std::size_t i = 0; i < map.size(); ++i) {
+            outside += map[i].count;
+            EXPECT_LE(map[i].outside + map[i].count, 65535U) << id;
+            if (i > 0) {
+                EXPECT_GE(map[i].inside, map[i - 1].inside + map[i - 1].count) << id;
+            }
+        }
+        EXPECT_EQ(outside, 65535U) << "an id of the outer namespace is lost for " << id;
+        EXPECT_THAT(map, Contains(testing::Truly([&](const IdExtent& extent) {
+                        return extent.inside == id && extent.outside == 0;
+                    })));
+    }
+}
+
+Account alice() {
+    return {20001, 20001, "alice", "users", "/home/alice"};
+}
+
+TEST(Accounts, GetTheUserAndKeepTheImagesOwn) {
+    EXPECT_EQ(passwd_with("root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/:/bin/false\n", alice()),
+              "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/:/bin/false\n"
+              "alice:x:20001:20001:alice:/home/alice:/bin/sh\n");
+    EXPECT_EQ(group_with("root:x:0:\n", alice()), "root:x:0:\nusers:x:20001:\n");
+}
+
+TEST(Accounts, OfTheImageGiveWayToTheUser) {
+    const std::string text = passwd_with("alice:x:5:5::/:/bin/sh\nuser:x:20001:1::/:/bin/sh", alice());
+    EXPECT_EQ(text,
+              "root:x:0:0:root:/root:/bin/sh\nalice:x:20001:20001:alice:/home/alice:/bin/sh\n");
+    EXPECT_EQ(passwd_with(text, alice()), text) << "a second time changes something";
+}
+
+plan::Plan plan() {
+    plan::Plan made;
+    made.directories.node_root = "/tmp/batchai-20001";
+    made.directories.job_directory = "/home/alice/.batchai/job";
+    made.directories.stdouterr_host = "/shared/logs";
+    return made;
+}
+
+std::vector<std::string> targets(const std::vector<Bind>& binds) {
+    std::vector<std::string> names;
+    names.reserve(binds.size());
+    for (const Bind& bind : binds)
+        names.push_back(bind.target);
+    return names;
+}
+
+TEST(Binds, ShowEachPlaceOnceAndOuterOnesFirst) {
+    EXPECT_THAT(targets(plan_binds(plan(), {"/home/alice", "/var/spool/slurmd", "/scratch/project/"})),
+                ElementsAre("/tmp", "/home/alice", "/shared/logs", "/scratch/project",
+                            "/var/spool/slurmd"));
+}
+
+TEST(Binds, NeverHideTheImagesProgramsBehindAUsersDirectory) {
+    for (const char* directory : {"/", "/usr", "/usr/share/x", "/etc/slurm", "/opt/software", "//",
+                                  "/proc/1", "relative", "/scratch/../etc"})
+        EXPECT_THAT(targets(plan_binds(plan(), {"/usr", "/var/spool/slurmd", directory})),
+                    ElementsAre("/tmp", "/shared/logs", "/var/spool/slurmd",
+                                "/home/alice/.batchai/job"))
+            << directory;
+}
+
+TEST(SpoolDirectory, IsReadFromSlurmsFile) {
+    EXPECT_EQ(spool_directory("SlurmdSpoolDir=/var/a\n", "n1"), "/var/a");
+    EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n # c\n", "n1"), "/b/n1");
+    EXPECT_EQ(spool_directory("", "n1"), "/var/spool/slurmd");
+}
+
+TEST(ContainerEnvironment, PutsTheJobOverTheDevicesOverTheImage) {
+    plan::Container container;
+    container.environment = {{"PATH", "/image/bin"}, {"A", "image"}, {"B", "image"}, {"HOME", "/root"}};
+    const TaskEnvironment made =
+        container_environment(container, {{"B", "device"}, {"C", "device"}}, {{"C", "job"}});
+    EXPECT_THAT(made.set, ElementsAre(plan::Variable{"PMIX_MCA_gds", "hash"},
+                                      plan::Variable{"PMIX_MCA_psec", "native"},
+                                      plan::Variable{"PATH", "/image/bin"},
+                                      plan::Variable{"A", "image"}, plan::Variable{"B", "image"},
+                                      plan::Variable{"B", "device"}, plan::Variable{"C", "device"},
+                                      plan::Variable{"C", "job"}));
+}
+
+TEST(ContainerEnvironment, TakesTheHostsLibraryPathsUnlessTheJobSetsThem) {
+    const TaskEnvironment made =
+        container_environment({}, {}, {{"PYTHONPATH", "/shared/mine"}});
+    EXPECT_THAT(made.unset, Contains("LD_LIBRARY_PATH"));
+    EXPECT_THAT(made.unset, Not(Contains("PYTHONPATH")));
+    EXPECT_EQ(made.set.front().name, "PATH");
+}
+
+TEST(Cdi, TakesTheDeviceAllWhereThereIsOne) {
+    const auto edits = parse_cdi(R"({"cdiVersion": "0.6.0", "kind": "v.com/c", "devices": [
+        {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/a"}]}},
+        {"name": "all", "containerEdits": {"deviceNodes": [{"path": "/dev/b", "hostPath": "/dev/c"}]}}],
+        "containerEdits": {"env": ["X=a=b"], "mounts":
+            [{"hostPath": "/l.so", "containerPath": "/usr/l.so", "options": ["ro", "bind"]}]}})");
+    ASSERT_TRUE(edits) << edits.error().text();
+    EXPECT_THAT(edits->nodes, ElementsAre(Bind{"/dev/c", "/dev/b", false, false}));
+    EXPECT_THAT(edits->mounts, ElementsAre(Bind{"/l.so", "/usr/l.so", true, false}));
+    EXPECT_THAT(edits->environment, ElementsAre(plan::Variable{"X", "a=b"}));
+}
+
+TEST(Cdi, SaysWhatIsWrong) {
+    const auto fault = [](const char* text) {
+        const auto edits = parse_cdi(text);
+        return edits ? std::string("none") : edits.error().what;
+    };
+    EXPECT_THAT(fault("{}"), HasSubstr("cdiVersion"));
+    EXPECT_NE(fault("["), "none");
+    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"k","devices":3})"), HasSubstr("not a list"));
+    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"k","containerEdits":{"env":["=x"]}})"),
+                HasSubstr("NAME=value"));
+    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"k","containerEdits":{"deviceNodes":
+        [{"path":"dev/x"}]}})"),
+                HasSubstr("absolute"));
+}
+
+}  // namespace
+}  // namespace batchai::node
