@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "node/bind_mount.hpp"
+#include "node/failure_note.hpp"
+#include "node/volumes/apart.hpp"
+#include "node/volumes/cache.hpp"
+#include "node/volumes/rclone.hpp"
+#include "tests/unit/node/scratch.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace batchai::node;
+using batchai::plan::Mount;
+using batchai::plan::RemoteVolume;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+Mount blob_mount() {
+    Mount mount;
+    mount.kind = "azureBlobFileSystems";
+    mount.read_only = true;
+    mount.remote = RemoteVolume{"azureblob",
+                                "box/data",
+                                {{"account", "acct"}, {"endpoint", "http://10.0.0.9:10000/acct"}},
+                                "key",
+                                "mountVolumes/azureBlobFileSystems/0",
+                                {},
+                                0640,
+                                0750};
+    return mount;
+}
+
+void write(const fs::path& path, const std::string& text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+}
+
+TEST(Rclone, IsToldOfAzuresBlobsByVariablesOnly) {
+    const auto environment = remote_environment(*blob_mount().remote, "hush==");
+    for (const char* entry :
+         {"RCLONE_CONFIG_VOLUME_TYPE=azureblob", "RCLONE_CONFIG_VOLUME_ACCOUNT=acct",
+          "RCLONE_CONFIG_VOLUME_ENDPOINT=http://10.0.0.9:10000/acct",
+          "RCLONE_CONFIG_VOLUME_KEY=hush=="})
+        EXPECT_THAT(environment, Contains(entry));
+    const auto arguments = serve_arguments(blob_mount(), "/cache");
+    EXPECT_THAT(arguments, Not(Contains(HasSubstr("hush"))));
+    EXPECT_THAT(arguments, Contains("volume:box/data"));
+    EXPECT_THAT(arguments, Contains("--file-perms=0640"));
+    EXPECT_THAT(arguments, Contains("--dir-perms=0750"));
+    EXPECT_THAT(arguments, Contains("--read-only"));
+    EXPECT_THAT(arguments, Contains("--cache-dir=/cache"));
+}
+
+TEST(Rclone, TakesCredentialsFromPrivateFilesOnly) {
+    const Scratch scratch;
+    RemoteVolume remote = *blob_mount().remote;
+    remote.secret_name.clear();
+    remote.credentials_file = (scratch.path() / "key").string();
+    write(remote.credentials_file, "hush==\n");
+    fs::permissions(remote.credentials_file, fs::perms(0600));
+    const auto environment = rclone_environment(remote, scratch.path().string());
+    ASSERT_TRUE(environment) << environment.error().text();
+    EXPECT_THAT(*environment, Contains("RCLONE_CONFIG_VOLUME_KEY=hush=="));
+    fs::permissions(remote.credentials_file, fs::perms(0640));
+    const auto refused = rclone_environment(remote, scratch.path().string());
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().text(), HasSubstr("nobody else can read"));
+    EXPECT_THAT(refused.error().text(), Not(HasSubstr("hush")));
+}
+
+TEST(Rclone, EncodesPasswords) {
+    const Scratch scratch;
+    RemoteVolume remote{"smb", "share", {}, "pass", "mountVolumes/azureFileShares/0", {}, 0, 0};
+    const auto secrets = scratch.path() / "secrets.json";
+    write(secrets, R"({"mountVolumes/azureFileShares/0": "hush"})");
+    fs::permissions(secrets, fs::perms(0600));
+    const auto environment = rclone_environment(remote, scratch.path().string());
+    ASSERT_TRUE(environment) << environment.error().text();
+    EXPECT_THAT(*environment, Contains(testing::StartsWith("RCLONE_CONFIG_VOLUME_PASS=")));
+    EXPECT_THAT(*environment, Not(Contains("RCLONE_CONFIG_VOLUME_PASS=hush")));
+}
+
+TEST(Rclone, IsUnderstoodWhenItComplains) {
+    EXPECT_EQ(complaint_of(""), "");
+    EXPECT_EQ(complaint_of("2026/11/21 14:49:44 Fatal error: failed to mount\n"),
+              "Fatal error: failed to mount");
+    EXPECT_EQ(complaint_of(R"({"level":"notice","msg":"first"})"
+                           "\n"
+                           R"({"level":"error","msg":"401 Unauthorized","object":"a/b"})"
+                           "\n"
+                           R"({"level":"info","msg":"last"})"
+                           "\n"),
+              "a/b: 401 Unauthorized");
+    EXPECT_THAT(advice_on("response error: The attempted logon is invalid"), HasSubstr("key"));
+    EXPECT_THAT(advice_on("dial tcp: connect: connection refused"), HasSubstr("does not answer"));
+    EXPECT_THAT(advice_on("Failed to start: rclone is not installed"), HasSubstr("package rclone"));
+}
+
+TEST(Cache, KnowsWhatIsNotWritten) {
+    const Scratch scratch;
+    const auto cache = scratch.path();
+    const auto add = [&](const std::string& top, const std::string& name, const std::string& note) {
+        write(cache / "vfs" / top / "share/a" / name, "x");
+        write(cache / "vfsMeta" / top / "share/a" / name, note);
+    };
+    add("volume{x1}", "written", R"({"Size": 1, "Dirty": false, "Rs": [{"Pos": 0, "Size": 1}]})");
+    add("volume{x1}", "b/dirty", R"({"Size": 1, "Dirty": true, "Rs": [{"Pos": 0, "Size": 1}]})");
+    add("volume{x2}", "part", R"({"Size": 9, "Dirty": true, "Rs": [{"Pos": 8, "Size": 1}]})");
+    add("volume", "half-a-note", R"({"Size": 1, "Di)");
+    add("other", "dirty", R"({"Size": 1, "Dirty": true})");
+    write(cache / "vfsMeta/volume{x1}/share/a/deleted", R"({"Size": 1, "Dirty": true})");
+    const auto files = unwritten_files(cache.string(), "share/a");
+    ASSERT_EQ(files.size(), 3U);
+    EXPECT_EQ(files[0].path, "half-a-note");
+    EXPECT_EQ(files[1].path, "b/dirty");
+    EXPECT_TRUE(files[1].whole);
+    EXPECT_EQ(files[1].top(), (cache / "vfs/volume{x1}/share/a").string());
+    EXPECT_EQ(files[2].path, "part");
+    EXPECT_FALSE(files[2].whole);
+    EXPECT_TRUE(unwritten_files((cache / "none").string(), "share").empty());
+}
+
+TEST(Cache, HasASlotForEachSandbox) {
+    const Scratch scratch;
+    const auto root = open_private_root((scratch.path() / "job").string());
+    ASSERT_TRUE(root);
+    const auto first = CacheSlot::take(*root, 2);
+    {
+        const auto second = CacheSlot::take(*root, 2);
+        ASSERT_TRUE(first && second);
+        EXPECT_EQ(first->path(), root->path + "/.volumes/2/0");
+        EXPECT_EQ(second->path(), root->path + "/.volumes/2/1");
+    }
+    const auto third = CacheSlot::take(*root, 2);
+    ASSERT_TRUE(third);
+    EXPECT_EQ(third->path(), root->path + "/.volumes/2/1") << "that of a dead sandbox";
+}
+
+TEST(Apart, GivesUpOnWhatDoesNotAnswer) {
+    Apart quick([] { return ENOENT; });
+    Apart hanging([] {
+        pause();
+        return 0;
+    });
+    const auto soon = Clock::now() + std::chrono::milliseconds(300);
+    EXPECT_EQ(quick.result_by(soon + std::chrono::seconds(10)), ENOENT);
+    EXPECT_EQ(hanging.result_by(soon), std::nullopt);
+}
+
+TEST(MountSource, StaysBelowWhatTheSiteNames) {
+    const Scratch scratch;
+    const auto top = scratch.path() / "server";
+    fs::create_directories(top / "set/deep");
+    fs::create_directories(scratch.path() / "server-two");
+    fs::create_directory_symlink("set", top / "inside");
+    fs::create_directory_symlink("../server-two", top / "beside");
+    fs::create_directory_symlink("/etc", top / "outside");
+    const auto opens = [&](const std::string& below) {
+        Mount mount;
+        mount.source_root = top.string();
+        mount.source = top.string() + below;
+        return open_mount_source(mount).has_value();
+    };
+    EXPECT_TRUE(opens(""));
+    EXPECT_TRUE(opens("/set/deep"));
+    EXPECT_TRUE(opens("/inside/deep"));
+    for (const char* below : {"/beside", "/outside", "/set/../../server-two", "-two", "/none"})
+        EXPECT_FALSE(opens(below)) << below;
+}
+
+TEST(FailureNotes, AreReadBackAndForgotten) {
+    const Scratch scratch;
+    const std::string job = scratch.path().string();
+    write_failure_note(job, {"AZFMountError", "cannot mount\nhint: \"x\"", "n1"});
+    write_failure_note(job, {"MountError", "other", "n2"});
+    write(scratch.path() / "node/n3.failure.json", "{");
+    const auto notes = failure_notes(job);
+    ASSERT_EQ(notes.size(), 2U);
+    EXPECT_THAT(notes, Contains(FailureNote{"AZFMountError", "cannot mount\nhint: \"x\"", "n1"}));
+    forget_failure_notes(job);
+    EXPECT_TRUE(failure_notes(job).empty());
+}
+
+}  // namespace
