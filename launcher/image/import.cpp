@@ -72,7 +72,7 @@ class Workshop {
 std::string machine_architecture() {
     utsname name{};
     uname(&name);
-    const std::string machine = name.machine;
+    std::string machine = name.machine;
     if (machine == "x86_64") return "amd64";
     if (machine == "aarch64") return "arm64";
     return machine;
@@ -270,14 +270,17 @@ void collect_leftovers(const std::string& import_directory, const std::string& o
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(import_directory, error)) {
         const std::string name = entry.path().filename().string();
-        const std::string digits = name.substr(0, name.find('.'));
+        // Lock files are made under a name with a dot before it.
+        const std::size_t start = name.starts_with('.') ? 1 : 0;
+        const std::string digits = name.substr(start, name.find('.', start) - start);
         if (digits.size() != 64) continue;
         const std::string lock = fmt::format("{}/{}.lock", import_directory, digits);
         const bool own = digits == own_digits;
         if (entry.is_directory(error) && !entry.is_symlink(error)) {
-            const bool left = own ? name != own_digits + "." + own_token : is_abandoned(lock);
+            const bool left =
+                own ? name != fmt::format("{}.{}", own_digits, own_token) : is_abandoned(lock);
             if (left) static_cast<void>(remove_tree(entry.path().string(), {}));
-        } else if (!own && is_abandoned(entry.path().string())) {
+        } else if (is_abandoned(entry.path().string())) {
             unlink(entry.path().c_str());
         }
     }

@@ -164,7 +164,7 @@ Answer image_pull(const ImageOptions& options) {
     }
     Value::Array values;
     for (const std::string& name : options.images) {
-        const auto pulled = pull_one(options, *here, places, name, values);
+        auto pulled = pull_one(options, *here, places, name, values);
         if (!pulled) return pulled;
     }
     return Outcome{Value(std::move(values)), image_columns};

@@ -32,6 +32,7 @@ void put(const Scratch& scratch, char digit, std::size_t bytes, std::time_t used
 
 std::vector<std::string> digits_of(const std::vector<Entry>& entries) {
     std::vector<std::string> out;
+    out.reserve(entries.size());
     for (const Entry& entry : entries)
         out.push_back(entry.digest.substr(7, 1));
     return out;
