@@ -114,7 +114,7 @@ volumes() {
 JSON
 }
 
-# run_job NAME VOLUMES COMMAND [NODES [PREPARATION [LOGS]]]: creates the job and waits for its end.
+# run_job NAME VOLUMES COMMAND [NODES [PREPARATION [LOGS [OPTION…]]]]: creates the job and waits for its end.
 run_job() { create_job "$@" && batchai job wait --name "$1"; }
 create_job() {
     jq -n --argjson volumes "$2" --arg command "$3" --argjson nodes "${4:-1}" \
@@ -123,7 +123,7 @@ create_job() {
                        customToolkitSettings: {commandLine: $command}}
          + if $prepare == "" then {} else {jobPreparation: {commandLine: $prepare}} end)}' |
         as_user bash -c "cat > $HOME_DIR/$1.json"
-    batchai job create --name "$1" --config-file "$1.json" --output none
+    batchai job create --name "$1" --config-file "$1.json" --output none "${@:7}"
 }
 
 output_of() { batchai job file stream --job "$1" --file-name stdout.txt 2> /dev/null; }
@@ -265,4 +265,20 @@ nodes_are_clean() {
     [[ $(jq -r .code <<< "$output") == DataNotWritten ]]
     saved=$(as_user find "$HOME_DIR/records" -path '*/unsaved/*/dav/result')
     [[ $(as_user cat "$saved") == precious ]]
+}
+
+# Breaks when a cluster's volumes do not reach its jobs, or are mistaken for the job's own.
+@test "volumes of the cluster are below the cluster's mount root in each of its jobs" {
+    batchai cluster create --name nc --vm-size small --target 2 --nfs nfs --afs-name share/data \
+        --storage-account-name good --afs-mount-path in/share --output none
+    run batchai cluster show --name nc --query "nodeSetup.mountVolumes.fileServers[0].fileServer.id" -o tsv
+    [[ $output == nfs ]]
+    create_job clustered '{}' 'cat $AZ_BATCHAI_MOUNT_ROOT/nfs/set/file $AZ_BATCHAI_MOUNT_ROOT/in/share/file' 1 '' \
+        "$HOME_DIR/logs" --cluster nc
+    batchai job wait --name clustered
+    run output_of clustered
+    echo "$output"
+    [[ $output == $'set\nfrom smb' ]]
+    run ! batchai cluster create --name no --vm-size small --target 1 --nfs nfs --nfs-mount-path ../up
+    [[ $output == *'".." component'* ]]
 }

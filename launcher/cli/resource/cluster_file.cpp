@@ -43,9 +43,8 @@ class Reader {
         if (!properties["virtualMachineConfiguration"].is_null()) {
             file.without_effect.emplace_back("virtualMachineConfiguration");
         }
-        for (const auto* key : {"nodeSetup", "subnet"}) {
-            if (!properties[key].is_null()) fault(fmt::format("{} is not supported yet", key));
-        }
+        read_node_setup(properties["nodeSetup"], file);
+        if (!properties["subnet"].is_null()) fault("subnet is not supported yet");
         return file;
     }
 
@@ -99,6 +98,16 @@ class Reader {
         if (!file.vm_priority) {
             fault(fmt::format("vmPriority must be dedicated or lowpriority, not \"{}\"", *name));
         }
+    }
+
+    void read_node_setup(const Value& setup, ClusterFile& file) {
+        constexpr std::array<std::string_view, 3> keys{"mountVolumes", "setupTask",
+                                                       "performanceCountersSettings"};
+        if (setup.is_null() || !check_object(setup, "nodeSetup", keys)) return;
+        if (!setup["setupTask"].is_null()) fault("nodeSetup.setupTask is not supported yet");
+        if (!setup["performanceCountersSettings"].is_null())
+            file.without_effect.emplace_back("nodeSetup.performanceCountersSettings");
+        file.mount_volumes = setup["mountVolumes"];
     }
 
     void read_scale(const Value& settings, ClusterFile& file) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "cli/output/value.hpp"
 #include "cli/resource/cluster_scale.hpp"
 #include "store/records.hpp"
 
@@ -18,6 +19,7 @@ struct ClusterFile {
     std::optional<store::VmPriority> vm_priority;
     std::optional<Scale> scale;
     std::optional<std::string> admin_user_name;
+    Value mount_volumes;  // of nodeSetup, unchecked; null: none
     // Settings that are accepted and have no effect, for a warning: "virtualMachineConfiguration".
     std::vector<std::string> without_effect;
 };

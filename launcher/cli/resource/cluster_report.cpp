@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "cli/outcome.hpp"
+#include "cli/resource/cluster_volumes.hpp"
 #include "cli/resource/job_report.hpp"
 #include "cli/resource/resource_json.hpp"
 #include "slurm/node_view.hpp"
@@ -86,7 +87,7 @@ Value to_value(const store::Cluster& cluster, const std::string& subscription,
         {"errors", std::move(errors)},
         {"id", cluster_id(subscription, cluster.key)},
         {"name", cluster.key.cluster},
-        {"nodeSetup", nullptr},
+        {"nodeSetup", node_setup(cluster).value_or(Value())},
         {"nodeStateCounts", node_state_counts(view.counts)},
         {"provisioningState", "succeeded"},
         {"provisioningStateTransitionTime", created},

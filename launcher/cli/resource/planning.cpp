@@ -17,6 +17,7 @@
 #include "base/file.hpp"
 #include "cli/output/json.hpp"
 #include "cli/output/value.hpp"
+#include "cli/resource/cluster_volumes.hpp"
 #include "cli/resource/job_image.hpp"
 #include "job/parse.hpp"
 #include "job/storage_account.hpp"
@@ -50,7 +51,8 @@ std::optional<job::StorageAccount> storage_account(const JobFileOptions& options
 // Nothing: the job is not sent to a named cluster.
 base::Result<std::optional<plan::ClusterView>> find_cluster(
     const store::Store& store, const plan::Identity& identity, const ClusterChoice& choice,
-    const std::optional<std::string>& id_in_file) {
+    const std::optional<std::string>& id_in_file,
+    const std::optional<job::StorageAccount>& account) {
     const auto& name_or_id = choice.name_or_id ? choice.name_or_id : id_in_file;
     if (!name_or_id) return std::nullopt;
     const auto name = name_of_id(*name_or_id);
@@ -63,6 +65,9 @@ base::Result<std::optional<plan::ClusterView>> find_cluster(
                           cluster.error().text(), base::ExitCode::not_found);
     }
     plan::ClusterView view{name, cluster->vm_size, {}};
+    auto volumes = cluster_volumes(*cluster, account);
+    if (!volumes) return tl::unexpected(volumes.error());
+    view.mount_volumes = std::move(*volumes);
     if (cluster->manual) view.node_limit = cluster->manual->target_node_count;
     if (cluster->auto_scale) view.node_limit = cluster->auto_scale->maximum_node_count;
     return view;
@@ -183,7 +188,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
             finish(planning, text);
             return planning;
         }
-        auto cluster = find_cluster(store, identity, choice, spec.cluster_id);
+        auto cluster = find_cluster(store, identity, choice, spec.cluster_id,
+                                    storage_account(options));
         if (!cluster) return tl::unexpected(cluster.error());
         if (options.job_image && !options.ignore_container) {
             if (auto done = apply_job_image(spec, *options.job_image); !done)

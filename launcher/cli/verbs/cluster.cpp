@@ -8,6 +8,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/confirm.hpp"
+#include "cli/output/json.hpp"
 #include "cli/resource/cluster_file.hpp"
 #include "cli/resource/cluster_report.hpp"
 #include "cli/resource/cluster_scale.hpp"
@@ -128,8 +129,14 @@ Answer cluster_create(const ClusterOptions& options) {
     }
     const auto file = read_config(options);
     if (!file) return tl::unexpected(file.error());
-    const auto cluster = describe(options, *file, here->site);
+    auto cluster = describe(options, *file, here->site);
     if (!cluster) return tl::unexpected(cluster.error());
+    auto volumes = with_flags(file->mount_volumes, options.volumes);
+    if (!volumes) return tl::unexpected(volumes.error());
+    if (!volumes->is_null()) {
+        const Value setup = Value::Object{{"mountVolumes", std::move(*volumes)}};
+        cluster->properties_json = format_json(Value::Object{{"nodeSetup", setup}});
+    }
     const auto parents = ensure_workspace(here->store, here->site, options.parents);
     if (!parents) return tl::unexpected(parents.error());
     const auto made = here->store.create(*cluster);

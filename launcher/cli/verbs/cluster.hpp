@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/outcome.hpp"
+#include "cli/resource/cluster_volumes.hpp"
 #include "cli/resource/names.hpp"
 
 namespace batchai::cli {
@@ -23,6 +24,7 @@ struct ClusterOptions {
     bool generate_ssh_keys = false;
     std::optional<std::string> ssh_key;
     std::optional<std::string> password;
+    VolumeFlags volumes;
     bool yes = false;
     bool no_wait = false;
 };
