@@ -13,24 +13,24 @@ namespace batchai::plan {
 
 // What the planner finds wrong. The codes are stable: never renumber, never reuse.
 enum class Finding {
-    toolkit_not_supported,    // E100
-    too_few_processes,        // E102
-    bad_path,                 // E103
-    nothing_mounted,          // E104
-    unknown_vm_size,          // E105
-    too_many_nodes,           // E106
-    unknown_file_server,      // E107
-    unknown_mount,            // E108
-    bad_storage_name,         // E109
-    no_storage_directory,     // E110
-    no_command,               // E111
-    secret_reference,         // E112
-    bad_elastic_setting,      // E113
-    bad_image,                // E114
-    bad_mount_option,         // E120
-    no_credentials,           // E121
-    undefined_variable,       // W200
-    output_not_mounted,       // W201
+    toolkit_not_supported,  // E100
+    too_few_processes,      // E102
+    bad_path,               // E103
+    nothing_mounted,        // E104
+    unknown_vm_size,        // E105
+    too_many_nodes,         // E106
+    unknown_file_server,    // E107
+    unknown_mount,          // E108
+    bad_storage_name,       // E109
+    no_storage_directory,   // E110
+    no_command,             // E111
+    secret_reference,       // E112
+    bad_elastic_setting,    // E113
+    bad_image,              // E114
+    bad_mount_option,       // E120
+    no_credentials,         // E121
+    undefined_variable,     // W200
+    output_not_mounted,     // W201
 };
 
 // Collects all faults of one job file; they come out in the order of their places.

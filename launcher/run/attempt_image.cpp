@@ -66,9 +66,10 @@ bool AttemptRunner::have_image() {
         fail(end->failure, end->exit_code);
         return false;
     }
-    std::fprintf(stderr, "batchai: error: %s\n", ensured.error().text().c_str());
-    log_.master(
-        fmt::format("the image {} cannot be had: {}", container.image, ensured.error().text()));
+    base::Error error = ensured.error();
+    std::fprintf(stderr, "batchai: error: %s\n", error.text().c_str());
+    error.hint.clear();  // the record has one line for it
+    log_.master("the image cannot be had: " + error.text());
     fail({"FailedStartingContainer",
           fmt::format("{} {}", container_failed, container.image),
           "image",
@@ -76,7 +77,7 @@ bool AttemptRunner::have_image() {
           {},
           {},
           {},
-          ensured.error().text()},
+          error.text()},
          1);
     return false;
 }

@@ -328,11 +328,23 @@ PYTHON
     fi
 }
 
-# Breaks when the admin's images are not found first, or are removed to make room.
-@test "the shared directory is looked at first, and an own one stays within its limit" {
+# Breaks when an import begins that cannot end, and fills the file system on its way.
+@test "an import for which there is no room does not begin, and says the numbers" {
+    as_root_on login install -d /shared/imagecache
+    as_root_on login mount -t tmpfs -o size=8m,uid=20001,mode=700 tmpfs /shared/imagecache
+    site 'image_directory = "/shared/imagecache",'
+    run -1 batchai image pull "$open/tests/tiny:v1"
+    echo "$output"
+    as_root_on login umount /shared/imagecache
+    [[ $output == *"takes about "*" MiB in /shared/imagecache, where "*" MiB are free"* ]]
+    [[ $output == *"image prune"* && $output != *pulling* ]]
+}
+
+# Breaks when the admin's images are not found first.
+@test "the shared directory is looked at first" {
     empty_cache
     as_root_on login install -d -m 755 /shared/imagecache
-    site "image_cache_limit = 50, shared_image_directory = \"/shared/imagecache\","
+    site "shared_image_directory = \"/shared/imagecache\","
     as_root_on login env "BATCHAI_SITE=$home/site.lua" BATCHAI_HOME=/root/.batchai-test \
         "$PREFIX/bin/batchai" image pull --shared "oci:$home/layout:v2" -o none
     run batchai image pull "oci:$home/layout:v2"
