@@ -188,8 +188,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
             finish(planning, text);
             return planning;
         }
-        auto cluster = find_cluster(store, identity, choice, spec.cluster_id,
-                                    storage_account(options));
+        auto cluster =
+            find_cluster(store, identity, choice, spec.cluster_id, storage_account(options));
         if (!cluster) return tl::unexpected(cluster.error());
         if (options.job_image && !options.ignore_container) {
             if (auto done = apply_job_image(spec, *options.job_image); !done)
@@ -215,9 +215,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         if (made.plan && !job::has_error(planning.diagnostics)) {
             auto json = plan::to_json(*made.plan);
             auto digest = base::sha256_hex(json);
-            planning.planned =
-                Planned{std::move(spec), std::move(*made.plan), std::move(json), std::move(digest),
-                        std::move(made.mount_secrets)};
+            planning.planned = Planned{std::move(spec), std::move(*made.plan), std::move(json),
+                                       std::move(digest), std::move(made.mount_secrets)};
         }
     }
     finish(planning, text);
