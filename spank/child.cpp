@@ -27,8 +27,8 @@ constexpr int first_descriptor = 3;
     const int code = errno;
     const char* const why = strerrordesc_np(code);
     const std::array<const char*, 5> parts{what, where, ": ", why == nullptr ? "?" : why, ""};
-    batchai_reply_header header{BATCHAI_PROTOCOL_MAGIC, BATCHAI_PROTOCOL_VERSION,
-                                BATCHAI_STATUS_FAILED, 0, 0, 0};
+    batchai_reply_header header{
+        BATCHAI_PROTOCOL_MAGIC, BATCHAI_PROTOCOL_VERSION, BATCHAI_STATUS_FAILED, 0, 0, 0};
     for (const char* part : parts)
         header.text_length += static_cast<uint32_t>(strlen(part));
     if (reply >= 0 && write(reply, &header, sizeof header) == sizeof header) {

@@ -22,8 +22,9 @@ namespace {
 
 constexpr int farewell_seconds = 2;
 // A batchai-node that made a sandbox has deadlines of its own for what it does at a step's end:
-// until remote storage has what the job wrote, the step is not over. Shorter for a step that was killed, since Slurm drains
-// nodes on which a step does not end within UnkillableStepTimeout, a minute.
+// until remote storage has what the job wrote, the step is not over. Shorter for a step that was
+// killed, since Slurm drains nodes on which a step does not end within UnkillableStepTimeout, a
+// minute.
 constexpr int flush_seconds = 1200;
 constexpr int flush_of_killed_seconds = 40;
 

@@ -24,12 +24,13 @@ constexpr std::uint32_t architecture = AUDIT_ARCH_AARCH64;
 #error "the system calls of this architecture are not listed here"
 #endif
 
-constexpr std::array answered{
+constexpr std::array answered {
 #if defined(__x86_64__)
-    SYS_chown,     SYS_lchown,
+    SYS_chown, SYS_lchown,
 #endif
-    SYS_fchown,    SYS_fchownat,  SYS_setuid,    SYS_setgid,    SYS_setreuid, SYS_setregid,
-    SYS_setresuid, SYS_setresgid, SYS_setgroups, SYS_setfsuid,  SYS_setfsgid};
+        SYS_fchown, SYS_fchownat, SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid,
+        SYS_setresgid, SYS_setgroups, SYS_setfsuid, SYS_setfsgid
+};
 
 constexpr std::uint8_t count = answered.size();
 constexpr std::size_t length = 5 + count + 1;

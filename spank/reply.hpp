@@ -10,8 +10,8 @@ namespace batchai::spank {
 
 struct Reply {
     bool ok = false;
-    std::string text;                      // the task's directory if not empty; why not, when not ok
-    bool one_id = false;                   // BATCHAI_REPLY_ONE_ID
+    std::string text;     // the task's directory if not empty; why not, when not ok
+    bool one_id = false;  // BATCHAI_REPLY_ONE_ID
     std::vector<std::string> environment;  // "NAME=value", or "NAME" of one to take away
 };
 

@@ -71,8 +71,7 @@ void go_to(spank_t handle, const std::string& wanted, const std::string& before)
     const std::string why = strerror(errno);
     if (is_first_of_node(handle))
         say(handle, "warning: the working directory " + directory +
-                        " cannot be entered inside the sandbox: " + why +
-                        "; the task starts in /");
+                        " cannot be entered inside the sandbox: " + why + "; the task starts in /");
     if (chdir("/") != 0) refuse(handle, "cannot enter /");
 }
 
@@ -88,6 +87,17 @@ void join(spank_t handle, int anchor, const std::string& wanted_directory) {
     go_to(handle, wanted_directory, known ? directory.data() : "");
 }
 
+// Else the program would only say that PMIx_Init failed.
+void check_pmix_directory(spank_t handle) {
+    const std::string directory = job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX);
+    if (directory.empty() || access(directory.c_str(), X_OK) == 0 || !is_first_of_node(handle))
+        return;
+    say(handle, "warning: PMIx's directory " + directory +
+                    " cannot be reached in the job's container: " + strerror(errno) +
+                    "; ranks will not find each other\nhint: batchai-node looks for SlurmdSpoolDir "
+                    "in /etc/slurm/slurm.conf or where slurmd's SLURM_CONF leads");
+}
+
 void set(spank_t handle, const std::string& name, const std::string& value) {
     if (spank_setenv(handle, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS) return;
     refuse(handle, "Slurm refused to set the variable " + name);
@@ -96,7 +106,8 @@ void set(spank_t handle, const std::string& name, const std::string& value) {
 void unset(spank_t handle, const std::string& name) {
     std::array<char, 1> probe{};
     // Slurm calls it an error to take away what is not there.
-    if (spank_getenv(handle, name.c_str(), probe.data(), probe.size()) == ESPANK_ENV_NOEXIST) return;
+    if (spank_getenv(handle, name.c_str(), probe.data(), probe.size()) == ESPANK_ENV_NOEXIST)
+        return;
     if (spank_unsetenv(handle, name.c_str()) == ESPANK_SUCCESS) return;
     refuse(handle, "Slurm refused to take away the variable " + name);
 }
@@ -157,6 +168,7 @@ void join_sandbox(spank_t handle) {
                "from one version");
     if (!reply->ok) refuse(handle, reply->text);
     join(handle, state.anchor.handle, reply->text);
+    check_pmix_directory(handle);
     if (reply->one_id && !answer_id_changes())
         refuse(handle, std::string("the kernel refuses a seccomp filter: ") + strerror(errno));
     set_environment(handle, *reply);

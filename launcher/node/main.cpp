@@ -3,6 +3,7 @@
 // go to the reply, or, where there is none, to stderr.
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +30,9 @@
 #include "spank/protocol.h"
 
 namespace {
+
+// The plugin has a deadline of its own; what is not removed by then goes with the next use.
+constexpr std::chrono::minutes longest_flush{20};
 
 using batchai::base::Error;
 using batchai::base::ExitCode;
@@ -111,7 +115,7 @@ int clean(const std::string& job_id, std::string node_directory) {
     const auto root = batchai::node::open_private_root(path);
     if (!root) return report(root.error());
     const auto released =
-        batchai::node::prepare_to_remove_container(*root, job_id).and_then([&] {
+        batchai::node::prepare_to_remove_container(*root, job_id, longest_flush).and_then([&] {
             return batchai::node::release(*root, job_id);
         });
     return released ? 0 : report(released.error());

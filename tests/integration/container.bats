@@ -51,7 +51,7 @@ setup_file() {
 }
 
 teardown() {
-    as_root_on login rm -rf /etc/cdi
+    as_root_on h1 rm -rf /etc/cdi /etc/subuid /etc/subgid
 }
 
 # job NODES IMAGE [MORE]: a job file that runs in the image; MORE are further properties.
@@ -223,7 +223,7 @@ SCRIPT
     [[ $output == *"made for the test"*20001*h1* ]]
     [[ $output == *disk* && $output != *"uid=0"* ]]
     for target in "$share/escape" ../../../../../../.."$share/escape" home; do
-        rm -r "$root/home"
+        rm -r "${root:?}/home"
         ln -s "$target" "$root/home"
         pack "$root" "$share/hostile.sqsh"
         run step echo ran
@@ -275,7 +275,6 @@ SCRIPT
 # Breaks when a device comes without its file, or a file that is wrong goes unnoticed.
 @test "CDI files bring devices, mounts and variables" {
     job 1 "$share/image.sqsh"
-    as_root_on login mkdir -p /etc/cdi
     as_root_on h1 bash -c 'mkdir -p /etc/cdi && cat > /etc/cdi/test.json' << 'JSON'
 {"cdiVersion": "0.6.0", "kind": "example.com/harmless",
  "containerEdits": {"env": ["HARMLESS=yes"]},
@@ -290,7 +289,6 @@ JSON
     run step echo ran
     echo "$output"
     [[ $status -ne 0 && $output == *"/etc/cdi/test.json"* && $output != *$'\nran'* ]]
-    as_root_on h1 rm -r /etc/cdi
 }
 
 # Breaks when settings of the host's software reach programs of the image.
@@ -300,4 +298,22 @@ JSON
         bash -c 'echo "[$LD_LIBRARY_PATH]$MINE$PMIX_MCA_gds"'
     echo "$output"
     [[ $output == *"[]1hash"* ]]
+}
+
+# Breaks when the range of ids is not used, is lost for ranks, or files of other ids stay behind.
+@test "with subordinate ids programs inside have any id, and their files are removed" {
+    job 1 "$share/image.sqsh"
+    as_root_on h1 bash -c 'echo alice:200000:65536 | tee /etc/subuid > /etc/subgid'
+    as_user bash -c "cat > $share/ids.sh" << 'SCRIPT'
+BATCHAI_IDENTITY=root srun -n1 sh -c 'mkdir -m 700 /usr/of-33; touch /usr/of-33/file; chown -R 33:34 /usr/of-33
+    stat -c %u:%g /usr/of-33; touch $AZ_BATCHAI_JOB_TEMP/mine; chown 5 $AZ_BATCHAI_JOB_TEMP/mine
+    grep Seccomp: /proc/self/status'
+srun -n1 sh -c 'id -u; stat -c %u:%g /usr/of-33; ls /usr/of-33'
+SCRIPT
+    run as_user salloc -w h1 --job-json="$share/job.json" bash "$share/ids.sh"
+    echo "$output"
+    [[ $output == *33:34*Seccomp:*0*20001*33:34* && $output == *"Permission denied"* ]]
+    clean_on h1
+    run as_root_on h1 find /tmp -uid 200004 -o -uid 200032
+    [[ -z $output ]]
 }

@@ -14,13 +14,28 @@ namespace {
 
 using batchai::spank::parse_reply;
 
-const std::string good = batchai::node::success_reply({{"A", "1"}, {"EMPTY", ""}, {"B", "x=y\nz"}});
+std::string reply_with(const std::vector<batchai::plan::Variable>& environment,
+                       const std::vector<std::string>& unset = {},
+                       const std::string& directory = {}, bool one_id = false) {
+    return batchai::node::success_reply({environment, unset, directory, one_id});
+}
+
+const std::string good = reply_with({{"A", "1"}, {"EMPTY", ""}, {"B", "x=y\nz"}});
 
 TEST(Reply, ArrivesAsItWasSent) {
     const auto reply = parse_reply(good);
     ASSERT_TRUE(reply);
     EXPECT_TRUE(reply->ok);
     EXPECT_EQ(reply->environment, (std::vector<std::string>{"A=1", "EMPTY=", "B=x=y\nz"}));
+}
+
+TEST(Reply, SaysWhereAndHowATaskOfAContainerStarts) {
+    const auto reply = parse_reply(reply_with({{"A", "1"}}, {"GONE"}, "/work", true));
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->environment, (std::vector<std::string>{"GONE", "A=1"}));
+    EXPECT_EQ(reply->text, "/work");
+    EXPECT_TRUE(reply->one_id);
+    EXPECT_FALSE(parse_reply(good)->one_id);
 }
 
 TEST(Reply, CarriesTheErrorsText) {
@@ -54,7 +69,7 @@ TEST(Reply, OfAnotherVersionIsRefused) {
 }
 
 TEST(Reply, WithAVariableWithoutANameIsRefused) {
-    EXPECT_FALSE(parse_reply(batchai::node::success_reply({{"", "value"}})));
+    EXPECT_FALSE(parse_reply(reply_with({{"", "value"}})));
 }
 
 TEST(CountDevices, TakesTheNumberBeforeTheList) {

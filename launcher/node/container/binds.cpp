@@ -11,9 +11,9 @@ namespace batchai::node {
 namespace {
 
 // A container's own: a job directory there would hide the programs that it was made for.
-constexpr std::string_view kept_from_image[] = {"/usr",  "/bin",  "/sbin", "/lib", "/lib32",
-                                                "/lib64", "/etc",  "/opt",  "/dev", "/proc",
-                                                "/sys",  "/var",  "/boot", "/run"};
+constexpr std::string_view kept_from_image[] = {"/usr",   "/bin", "/sbin", "/lib", "/lib32",
+                                                "/lib64", "/etc", "/opt",  "/dev", "/proc",
+                                                "/sys",   "/var", "/boot", "/run"};
 
 bool is_image_place(std::string_view path) {
     if (path.empty() || path == "/") return true;

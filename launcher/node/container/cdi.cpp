@@ -54,15 +54,16 @@ void add_edits(const Json& edits, DeviceEdits& into) {
     for (const Json& node : list_of(edits, "deviceNodes")) {
         const std::string path = absolute(text_of(node, "path"), "path");
         const std::string host = text_of(node, "hostPath");
-        add_once(into.nodes, {host.empty() ? path : absolute(host, "hostPath"), path, false, false});
+        add_once(into.nodes,
+                 {host.empty() ? path : absolute(host, "hostPath"), path, false, false});
     }
     for (const Json& mount : list_of(edits, "mounts")) {
         bool read_only = false;
         for (const Json& option : list_of(mount, "options"))
             read_only = read_only || option.as<std::string>() == "ro";
-        add_once(into.mounts, {absolute(text_of(mount, "hostPath"), "hostPath"),
-                               absolute(text_of(mount, "containerPath"), "containerPath"),
-                               read_only, false});
+        add_once(into.mounts,
+                 {absolute(text_of(mount, "hostPath"), "hostPath"),
+                  absolute(text_of(mount, "containerPath"), "containerPath"), read_only, false});
     }
     for (const Json& entry : list_of(edits, "env")) {
         const auto text = entry.as<std::string>();
@@ -78,8 +79,7 @@ void append(DeviceEdits& all, const DeviceEdits& more) {
         add_once(all.nodes, bind);
     for (const Bind& bind : more.mounts)
         add_once(all.mounts, bind);
-    all.environment.insert(all.environment.end(), more.environment.begin(),
-                           more.environment.end());
+    all.environment.insert(all.environment.end(), more.environment.begin(), more.environment.end());
 }
 
 }  // namespace

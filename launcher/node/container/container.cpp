@@ -48,9 +48,9 @@ base::Result<Connection> join_container(const ContainerRequest& request, const T
     if (!connection) return tl::unexpected<base::Error>(connection.error());
     const bool joined = connection->has_value();
     if (!joined) {
-        const auto started = start_keeper(
-            {request.plan, request.job_id, request.places, read_node_files(), request.devices,
-             find_identities(), name});
+        const auto started =
+            start_keeper({request.plan, request.job_id, request.places, read_node_files(),
+                          request.devices, find_identities(), name});
         if (!started) return tl::unexpected<base::Error>(started.error());
         connection = connect_to_keeper(place);
         if (!connection) return tl::unexpected<base::Error>(connection.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "base/error.hpp"
@@ -30,9 +31,11 @@ struct ContainerRequest {
 
 // Ends the job's keeper, if it lives, and with it the programs that serve its file systems; moves
 // this process to a user namespace in which all files of the container can be removed. Nothing
-// happens when the job has none on this node.
+// happens when the job has none on this node. An error when, after so much patience, one still
+// waits for remote storage to have what the job wrote.
 [[nodiscard]] base::Result<void> prepare_to_remove_container(const Root& node_root,
-                                                             const std::string& job_id);
+                                                             const std::string& job_id,
+                                                             std::chrono::seconds patience);
 
 // Removes what jobs left here that ended with the node (it was started anew since), or whose
 // clean-up has failed. Never of another user, never of a job that may live.

@@ -10,12 +10,30 @@ namespace batchai::node {
 namespace {
 
 // Paths and settings of the submitting host's software, which is not in the container.
-constexpr std::array<std::string_view, 24> of_the_host{
-    "LD_LIBRARY_PATH", "LD_PRELOAD",    "LD_AUDIT",          "PYTHONHOME",      "PYTHONPATH",
-    "VIRTUAL_ENV",     "CONDA_PREFIX",  "CONDA_DEFAULT_ENV", "CONDA_EXE",       "PERL5LIB",
-    "PERLLIB",         "BASH_ENV",      "ENV",               "MODULEPATH",      "MODULESHOME",
-    "LOADEDMODULES",   "_LMFILES_",     "LMOD_CMD",          "OPAL_PREFIX",     "LIBRARY_PATH",
-    "CPATH",           "LOCPATH",       "GIO_MODULE_DIR",    "PMIX_INSTALL_PREFIX"};
+constexpr std::array<std::string_view, 24> of_the_host{"LD_LIBRARY_PATH",
+                                                       "LD_PRELOAD",
+                                                       "LD_AUDIT",
+                                                       "PYTHONHOME",
+                                                       "PYTHONPATH",
+                                                       "VIRTUAL_ENV",
+                                                       "CONDA_PREFIX",
+                                                       "CONDA_DEFAULT_ENV",
+                                                       "CONDA_EXE",
+                                                       "PERL5LIB",
+                                                       "PERLLIB",
+                                                       "BASH_ENV",
+                                                       "ENV",
+                                                       "MODULEPATH",
+                                                       "MODULESHOME",
+                                                       "LOADEDMODULES",
+                                                       "_LMFILES_",
+                                                       "LMOD_CMD",
+                                                       "OPAL_PREFIX",
+                                                       "LIBRARY_PATH",
+                                                       "CPATH",
+                                                       "LOCPATH",
+                                                       "GIO_MODULE_DIR",
+                                                       "PMIX_INSTALL_PREFIX"};
 
 // The user is the same inside as outside.
 constexpr std::array<std::string_view, 3> of_the_user{"HOME", "USER", "LOGNAME"};

@@ -32,9 +32,7 @@ NodeFiles read_node_files() {
 }
 
 base::Result<void> write_container_files(const NodeFiles& files, bool one_id, const Root& root) {
-    const auto image_text = [&](const char* path) {
-        return read_in_root(root, path).value_or("");
-    };
+    const auto image_text = [&](const char* path) { return read_in_root(root, path).value_or(""); };
     auto written =
         keep_written(root, "/etc/passwd", passwd_with(image_text("/etc/passwd"), files.account))
             .and_then([&] {

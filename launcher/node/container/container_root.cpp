@@ -57,9 +57,7 @@ std::vector<Bind> device_binds(const RootRequest& request) {
 base::Result<HostTrees> copy_host(const RootRequest& request) {
     HostTrees trees;
     auto copied = copy_all({{"/proc", "/proc"}, {"/sys", "/sys"}}, trees.kernel)
-                      .and_then([&] {
-                          return copy_all(device_binds(request), trees.devices);
-                      })
+                      .and_then([&] { return copy_all(device_binds(request), trees.devices); })
                       .and_then([&] {
                           return copy_all(plan_binds(request.plan, request.places), trees.others);
                       })
@@ -81,7 +79,9 @@ base::Result<void> fill(const RootRequest& request, const HostTrees& trees, cons
         .and_then([&] { return write_container_files(request.files, request.one_id, root); })
         .and_then([&] { return attach_all(trees.others, root); })
         // The writable layer is not to be changed behind the overlay's back.
-        .and_then([&] { return mount_tmpfs({place.path, "755", hidden_bytes, true}, root); });
+        .and_then([&] {
+            return mount_tmpfs({place.path, "755", hidden_bytes, true}, root);
+        });
 }
 
 base::Result<void> change_root(const Root& root) {
@@ -89,16 +89,16 @@ base::Result<void> change_root(const Root& root) {
     if (fchdir(root.directory.get()) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
         umount2(".", MNT_DETACH) == 0 && chdir("/") == 0)
         return {};
-    return base::fail(fmt::format("cannot change to the container's root file system: {}",
-                                  std::strerror(errno)));
+    return base::fail(
+        fmt::format("cannot change to the container's root file system: {}", std::strerror(errno)));
 }
 
 // As the vendor's hook would: libraries of the devices came into directories of the image, whose
 // loader has to learn of them. Best effort: an image without ldconfig has no such list.
 void refresh_library_list(const DeviceEdits& devices, const Trace& trace) {
-    const bool any = std::any_of(devices.mounts.begin(), devices.mounts.end(), [](const Bind& bind) {
-        return bind.target.find(".so") != std::string::npos;
-    });
+    const bool any =
+        std::any_of(devices.mounts.begin(), devices.mounts.end(),
+                    [](const Bind& bind) { return bind.target.find(".so") != std::string::npos; });
     if (!any || access("/sbin/ldconfig", X_OK) != 0) return;
     const auto ended = base::run({"/sbin/ldconfig"});
     if (!ended || ended->exit_code != 0)

@@ -18,8 +18,8 @@ namespace batchai::node {
 namespace {
 
 constexpr std::int64_t directory_bytes = 1 << 20;
-constexpr std::array<const char*, 7> required{"null", "zero", "full", "random",
-                                              "urandom", "tty", "ptmx"};
+constexpr std::array<const char*, 7> required{"null",    "zero", "full", "random",
+                                              "urandom", "tty",  "ptmx"};
 constexpr std::array<const char*, 6> optional{"pts",        "mqueue", "hugepages",
                                               "infiniband", "knem",   "xpmem"};
 constexpr std::array<std::pair<const char*, const char*>, 5> links{{{"/proc/self/fd", "fd"},

@@ -28,8 +28,8 @@ base::Result<void> mount_tmpfs(const FreshTmpfs& request, const Root& root) {
         fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0)
         return failed("fsconfig");
     // Bound devices keep the permissions of their own mount: "nodev" is for new ones.
-    const unsigned int attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                                    (request.read_only ? MOUNT_ATTR_RDONLY : 0U);
+    const unsigned int attributes =
+        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (request.read_only ? MOUNT_ATTR_RDONLY : 0U);
     const base::FileDescriptor mounted(fsmount(context.get(), FSMOUNT_CLOEXEC, attributes));
     if (!mounted.valid()) return failed("fsmount");
     if (move_mount(mounted.get(), "", target->get(), "",

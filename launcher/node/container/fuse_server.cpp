@@ -42,9 +42,8 @@ base::Result<void> mount_device(const FuseRequest& request, int device) {
     if (request.read_only) flags |= MS_RDONLY;
     // Everybody inside may use it, by the modes of its files: that is root, the user and, where
     // the site has subordinate ids, the accounts of the image.
-    const std::string options =
-        fmt::format("fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
-                    device);
+    const std::string options = fmt::format(
+        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions", device);
     const std::string type = "fuse." + request.program;
     if (mount(request.program.c_str(), request.target.c_str(), type.c_str(), flags,
               options.c_str()) == 0)
@@ -99,7 +98,8 @@ base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
     FuseServer server;
     const pid_t parent = getpid();
     server.process_ = fork();
-    if (server.process_ < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (server.process_ < 0)
+        return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
     if (server.process_ == 0) become(request, device->get(), errors.get(), parent);
     // Only the program holds it now: when it ends, waiting for an answer ends as well.
     device->reset(-1);

@@ -17,9 +17,9 @@ namespace batchai::node {
 namespace {
 
 tl::unexpected<base::Error> bind_error(const Bind& bind, std::string_view what, int code) {
-    return base::fail(fmt::format("cannot be shown in the container: {}: {}", what,
-                                  std::strerror(code)),
-                      bind.source);
+    return base::fail(
+        fmt::format("cannot be shown in the container: {}: {}", what, std::strerror(code)),
+        bind.source);
 }
 
 }  // namespace

@@ -33,9 +33,10 @@ base::Result<void> check_there(const plan::Container& container) {
         const std::string hint =
             container.digest.empty()
                 ? "it must be on a file system that every node sees"
-                : fmt::format("batchai image pull {} puts it there; the cache must be on a file "
-                              "system that every node sees",
-                              container.image);
+                : fmt::format(
+                      "batchai image pull {} puts it there; the cache must be on a file "
+                      "system that every node sees",
+                      container.image);
         return tl::unexpected<base::Error>(image_error(container, std::strerror(errno), hint));
     }
     if (S_ISDIR(status.st_mode) == container.root_is_directory) return {};
@@ -57,8 +58,8 @@ base::Result<FuseServer> mount_squashfs(const plan::Container& container) {
 }
 
 base::Result<void> mount_directory(const plan::Container& container) {
-    const base::FileDescriptor tree(open_tree(
-        AT_FDCWD, container.root.c_str(), AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    const base::FileDescriptor tree(open_tree(AT_FDCWD, container.root.c_str(),
+                                              AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
     if (tree.valid() &&
         move_mount(tree.get(), "", AT_FDCWD, image_name, MOVE_MOUNT_F_EMPTY_PATH) == 0)
         return {};
@@ -118,8 +119,8 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container, c
         auto server = mount_fuse_overlay();
         if (!server) {
             base::Error error = server.error();
-            error.what = fmt::format("{} (the kernel's overlay: {})", error.what,
-                                     by_kernel.error().what);
+            error.what =
+                fmt::format("{} (the kernel's overlay: {})", error.what, by_kernel.error().what);
             return tl::unexpected<base::Error>(std::move(error));
         }
         layers.servers.push_back(std::move(*server));

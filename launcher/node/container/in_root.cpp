@@ -83,8 +83,9 @@ base::Result<void> write_in_root(const Root& root, std::string_view path, std::s
     if (!directory) return tl::unexpected<base::Error>(directory.error());
     // Renamed into place: what is there now is neither opened nor followed.
     const std::string fresh = fmt::format(".{}.batchai-{}", name, getpid());
-    const base::FileDescriptor file(openat(
-        directory->get(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    const base::FileDescriptor file(openat(directory->get(), fresh.c_str(),
+                                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                           mode));
     if (!file.valid()) return image_error(path, "cannot be written", errno);
     const bool written =
         write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&

@@ -64,8 +64,7 @@ bool is_user_namespace_of_ours(int handle) {
 }
 
 bool are_ours(const Handles& handles) {
-    const base::FileDescriptor owner(
-        ioctl(handles[mount_namespace].get(), NS_GET_USERNS));
+    const base::FileDescriptor owner(ioctl(handles[mount_namespace].get(), NS_GET_USERNS));
     return is_user_namespace_of_ours(handles[outer_user_namespace].get()) &&
            is_user_namespace_of_ours(handles[rank_user_namespace].get()) &&
            ioctl(handles[mount_namespace].get(), NS_GET_NSTYPE) == CLONE_NEWNS && owner.valid() &&

@@ -78,7 +78,8 @@ base::Result<void> KeeperService::listen() {
     if (user_namespace_.valid() && mount_namespace_.valid() &&
         ::listen(listener_.get(), backlog) == 0)
         return {};
-    return base::fail(fmt::format("the container's keeper cannot listen: {}", std::strerror(errno)));
+    return base::fail(
+        fmt::format("the container's keeper cannot listen: {}", std::strerror(errno)));
 }
 
 void KeeperService::admit() {

@@ -92,7 +92,7 @@ base::Result<void> end_keeper(const Root& place) {
 void remove_apart(const Root& node_root, const std::string& job_id, const Trace& trace) {
     const pid_t child = fork();
     if (child == 0) {
-        const auto removed = prepare_to_remove_container(node_root, job_id).and_then([&] {
+        const auto removed = prepare_to_remove_container(node_root, job_id, {}).and_then([&] {
             return release(node_root, job_id);
         });
         _exit(removed ? 0 : 1);
@@ -118,12 +118,16 @@ bool is_leftover(const Root& place) {
     return !noted.empty() && noted != boot_id();
 }
 
-base::Result<void> prepare_to_remove_container(const Root& node_root, const std::string& job_id) {
+base::Result<void> prepare_to_remove_container(const Root& node_root, const std::string& job_id,
+                                               std::chrono::seconds patience) {
     base::FileDescriptor directory = open_place(node_root, job_id);
     if (!directory.valid()) return {};
     const Root place{std::move(directory),
                      fmt::format("{}/{}", node_root.path, container_place(job_id))};
     note_end(place);
+    // A keeper that has come to its end holds it until remote storage has what the job wrote.
+    const auto lock = lock_place(place, patience);
+    if (!lock) return tl::unexpected<base::Error>(lock.error());
     if (auto ended = end_keeper(place); !ended) return ended;
     return enter_user_namespace(find_identities());
 }

@@ -193,8 +193,7 @@ base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identit
     if (holder < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
     if (holder == 0) {
         done->write_end.reset(-1);
-        if (unshare(CLONE_NEWUSER) != 0)
-            say(ready->write_end.get(), std::strerror(errno));
+        if (unshare(CLONE_NEWUSER) != 0) say(ready->write_end.get(), std::strerror(errno));
         ready->write_end.reset(-1);
         static_cast<void>(read_to_end(done->read_end.get()));
         _exit(0);

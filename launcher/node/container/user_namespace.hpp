@@ -33,7 +33,8 @@ struct Identities {
 // the right to gain privileges by set-user-id programs, after newuidmap, which is one, has run.
 [[nodiscard]] base::Result<void> enter_user_namespace(const Identities& identities);
 
-// In the namespace made by enter_user_namespace: makes the one for ranks and returns a handle to it.
+// In the namespace made by enter_user_namespace: makes the one for ranks and returns a handle to
+// it.
 [[nodiscard]] base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identities);
 
 }  // namespace batchai::node

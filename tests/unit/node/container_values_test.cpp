@@ -72,7 +72,8 @@ TEST(Accounts, GetTheUserAndKeepTheImagesOwn) {
 }
 
 TEST(Accounts, OfTheImageGiveWayToTheUser) {
-    const std::string text = passwd_with("alice:x:5:5::/:/bin/sh\nuser:x:20001:1::/:/bin/sh", alice());
+    const std::string text =
+        passwd_with("alice:x:5:5::/:/bin/sh\nuser:x:20001:1::/:/bin/sh", alice());
     EXPECT_EQ(text,
               "root:x:0:0:root:/root:/bin/sh\nalice:x:20001:20001:alice:/home/alice:/bin/sh\n");
     EXPECT_EQ(passwd_with(text, alice()), text) << "a second time changes something";
@@ -95,42 +96,44 @@ std::vector<std::string> targets(const std::vector<Bind>& binds) {
 }
 
 TEST(Binds, ShowEachPlaceOnceAndOuterOnesFirst) {
-    EXPECT_THAT(targets(plan_binds(plan(), {"/home/alice", "/var/spool/slurmd", "/scratch/project/"})),
-                ElementsAre("/tmp", "/home/alice", "/shared/logs", "/scratch/project",
-                            "/var/spool/slurmd"));
+    EXPECT_THAT(
+        targets(plan_binds(plan(), {"/home/alice", "/var/spool/slurmd", "/scratch/project/"})),
+        ElementsAre("/tmp", "/home/alice", "/shared/logs", "/scratch/project",
+                    "/var/spool/slurmd"));
 }
 
 TEST(Binds, NeverHideTheImagesProgramsBehindAUsersDirectory) {
     for (const char* directory : {"/", "/usr", "/usr/share/x", "/etc/slurm", "/opt/software", "//",
                                   "/proc/1", "relative", "/scratch/../etc"})
-        EXPECT_THAT(targets(plan_binds(plan(), {"/usr", "/var/spool/slurmd", directory})),
-                    ElementsAre("/tmp", "/shared/logs", "/var/spool/slurmd",
-                                "/home/alice/.batchai/job"))
+        EXPECT_THAT(
+            targets(plan_binds(plan(), {"/usr", "/var/spool/slurmd", directory})),
+            ElementsAre("/tmp", "/shared/logs", "/var/spool/slurmd", "/home/alice/.batchai/job"))
             << directory;
 }
 
 TEST(SpoolDirectory, IsReadFromSlurmsFile) {
     EXPECT_EQ(spool_directory("SlurmdSpoolDir=/var/a\n", "n1"), "/var/a");
-    EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n # c\n", "n1"), "/b/n1");
+    EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n # c\n", "n1"),
+              "/b/n1");
     EXPECT_EQ(spool_directory("", "n1"), "/var/spool/slurmd");
 }
 
 TEST(ContainerEnvironment, PutsTheJobOverTheDevicesOverTheImage) {
     plan::Container container;
-    container.environment = {{"PATH", "/image/bin"}, {"A", "image"}, {"B", "image"}, {"HOME", "/root"}};
+    container.environment = {
+        {"PATH", "/image/bin"}, {"A", "image"}, {"B", "image"}, {"HOME", "/root"}};
     const TaskEnvironment made =
         container_environment(container, {{"B", "device"}, {"C", "device"}}, {{"C", "job"}});
-    EXPECT_THAT(made.set, ElementsAre(plan::Variable{"PMIX_MCA_gds", "hash"},
-                                      plan::Variable{"PMIX_MCA_psec", "native"},
-                                      plan::Variable{"PATH", "/image/bin"},
-                                      plan::Variable{"A", "image"}, plan::Variable{"B", "image"},
-                                      plan::Variable{"B", "device"}, plan::Variable{"C", "device"},
-                                      plan::Variable{"C", "job"}));
+    EXPECT_THAT(made.set,
+                ElementsAre(plan::Variable{"PMIX_MCA_gds", "hash"},
+                            plan::Variable{"PMIX_MCA_psec", "native"},
+                            plan::Variable{"PATH", "/image/bin"}, plan::Variable{"A", "image"},
+                            plan::Variable{"B", "image"}, plan::Variable{"B", "device"},
+                            plan::Variable{"C", "device"}, plan::Variable{"C", "job"}));
 }
 
 TEST(ContainerEnvironment, TakesTheHostsLibraryPathsUnlessTheJobSetsThem) {
-    const TaskEnvironment made =
-        container_environment({}, {}, {{"PYTHONPATH", "/shared/mine"}});
+    const TaskEnvironment made = container_environment({}, {}, {{"PYTHONPATH", "/shared/mine"}});
     EXPECT_THAT(made.unset, Contains("LD_LIBRARY_PATH"));
     EXPECT_THAT(made.unset, Not(Contains("PYTHONPATH")));
     EXPECT_EQ(made.set.front().name, "PATH");

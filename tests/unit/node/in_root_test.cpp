@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Paths in a root that its maker wants to lead outside.
+#include "node/container/in_root.hpp"
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -8,7 +10,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "node/container/in_root.hpp"
 #include "scratch.hpp"
 
 namespace batchai::node {
@@ -49,8 +50,8 @@ TEST_F(InRoot, MakesDirectoriesAndFollowsLinksWithinTheRoot) {
 
 TEST_F(InRoot, RefusesLinksThatLeadNowhereInside) {
     for (const std::string& target :
-         {outside.string(), std::string("../outside"), std::string("../../../../..") + outside.string(),
-          std::string("link")}) {
+         {outside.string(), std::string("../outside"),
+          std::string("../../../../..") + outside.string(), std::string("link")}) {
         fs::remove(inside / "link");
         fs::create_symlink(target, inside / "link");
         EXPECT_FALSE(make_directory_in_root(root, "/link/made")) << target;
