@@ -67,6 +67,7 @@ base::Result<void> mount_device(const FuseRequest& request, int device) {
     words.insert(words.end(), request.arguments.begin(), request.arguments.end());
     words.push_back(fmt::format("/dev/fd/{}", kept));
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
     for (std::string& word : words)
         pointers.push_back(word.data());
     pointers.push_back(nullptr);

@@ -131,7 +131,7 @@ base::Result<void> leave_with_all_ids(const Identities& identities) {
         map_from_outside(identities, process, *left, *answer);
     }
     answer->write_end.reset(-1);
-    const auto gone = leave();
+    auto gone = leave();
     if (gone) say(left->write_end.get(), "x");
     left->write_end.reset(-1);
     const std::string complaint = read_to_end(answer->read_end.get());
@@ -176,7 +176,7 @@ Identities find_identities() {
 }
 
 base::Result<void> enter_user_namespace(const Identities& identities) {
-    const auto entered =
+    auto entered =
         identities.full() ? leave_with_all_ids(identities) : leave_with_one_id(identities);
     if (!entered) return entered;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)

@@ -62,6 +62,21 @@ TEST(SrunArguments, RefuseToRunWhereThePluginIsNotActive) {
     EXPECT_EQ(inside->standard_output, "ran 2\n");
 }
 
+TEST(SrunArguments, PutTheEntryPointBeforeTheShellThatTheImageHas) {
+    plan::Plan plan = two_nodes();
+    plan.container.emplace().entrypoint = {"/bin/echo", "entered by"};
+    const auto arguments = srun_arguments(plan, ranks(), "pmix", {"/o", "/e"});
+    const auto shell = std::find(arguments.begin(), arguments.end(), "/bin/sh");
+    ASSERT_NE(shell, arguments.end()) << "an image need not have bash";
+    base::RunOptions options;
+    options.environment = {"BATCHAI_SANDBOX=d", "BATCHAI_PLAN_DIGEST=d"};
+    const auto entered = base::run({shell, arguments.end()}, options);
+    ASSERT_TRUE(entered);
+    EXPECT_EQ(entered->standard_output, "entered by /bin/bash -c " + ranks().command + "\n");
+    options.environment = {"BATCHAI_PLAN_DIGEST=d"};
+    EXPECT_EQ(base::run({shell, arguments.end()}, options)->exit_code, 97);
+}
+
 TEST(SrunEnvironment, DropsWhatSbatchLeftAndLetsAdditionsWin) {
     setenv("SLURM_NTASKS", "99", 1);
     setenv("SLURM_JOB_ID", "5", 1);
