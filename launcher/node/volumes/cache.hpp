@@ -23,6 +23,7 @@ class CacheSlot {
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] std::string cache() const { return path_ + "/cache"; }
     [[nodiscard]] std::string log() const { return path_ + "/log"; }
+    [[nodiscard]] int lock() const { return lock_.get(); }
 
   private:
     CacheSlot(std::string path, base::FileDescriptor lock)

@@ -95,11 +95,28 @@ char next_byte(int control) {
     }
 }
 
+// What the starter has open is not ours to keep open: whoever waits for the end of a pipe of its
+// own would wait for us.
+void close_all_but(std::vector<int> kept) {
+    std::sort(kept.begin(), kept.end());
+    int first = STDERR_FILENO + 1;
+    for (const int descriptor : kept) {
+        if (descriptor > first)
+            close_range(static_cast<unsigned>(first), static_cast<unsigned>(descriptor - 1), 0);
+        first = std::max(first, descriptor + 1);
+    }
+    close_range(static_cast<unsigned>(first), ~0U, 0);
+}
+
 [[noreturn]] void be_steward(const std::vector<RemoteMount>& mounts,
                              const std::string& job_directory, int control, int ready) {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_NAME, "batchai-volumes", 0, 0, 0);
     signal(SIGTERM, SIG_IGN);
+    std::vector<int> kept{control, ready};
+    for (const RemoteMount& remote : mounts)
+        kept.insert(kept.end(), {remote.device.get(), remote.slot.lock()});
+    close_all_but(std::move(kept));
     const bool apart = unshare(CLONE_NEWNS) == 0;
     const int code = apart ? 0 : errno;
     if (write(ready, &code, sizeof code) != sizeof code || !apart) _exit(1);
