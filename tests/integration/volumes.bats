@@ -282,3 +282,24 @@ nodes_are_clean() {
     run ! batchai cluster create --name no --vm-size small --target 1 --nfs nfs --nfs-mount-path ../up
     [[ $output == *'".." component'* ]]
 }
+
+# Breaks when a container's steps lose what rclone serves, or the container ends before it is stored.
+@test "remote storage is the same in a container, between its steps and after them" {
+    as_user bash -c "mkdir -p $share/root/{bin,etc,tmp,usr/lib,proc,sys,dev} && cd $share/root/bin
+        cp /bin/busybox . && for name in sh cat touch stat; do ln -sf busybox \$name; done
+        printf '#!/bin/sh\nexec /bin/busybox sh \"\$@\"\n' > bash && chmod 755 bash"
+    jq -n --argjson volumes "$(volumes)" --arg logs "$HOME_DIR/logs" --arg root "$share/root" '
+        {properties: {nodeCount: 1, stdOutErrPathPrefix: $logs, mountVolumes: $volumes,
+            containerSettings: {imageSourceRegistry: {image: $root}},
+            jobPreparation: {commandLine: "echo one > $AZ_BATCHAI_JOB_MOUNT_ROOT/smb/inbox"},
+            customToolkitSettings: {commandLine:
+                "cd $AZ_BATCHAI_JOB_MOUNT_ROOT; cat smb/inbox dav/file nfs/file; echo two > smb/outbox"
+            }}}' | as_user bash -c "cat > $HOME_DIR/boxed.json"
+    batchai job create --name boxed --config-file boxed.json --output none
+    batchai job wait --name boxed
+    run output_of boxed
+    echo "$output"
+    [[ $output == $'one\nfrom dav\nset' ]]
+    [[ $(as_user cat "$share/smb/data/outbox") == two ]]
+    wait_until 20 nodes_are_clean
+}
