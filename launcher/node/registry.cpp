@@ -16,6 +16,7 @@
 
 #include "base/text.hpp"
 #include "node/remove_tree.hpp"
+#include "node/volumes/flush.hpp"
 
 namespace batchai::node {
 
@@ -123,6 +124,7 @@ base::Result<void> release(const Root& root, const std::string& job_id) {
     base::Result<void> outcome;
     for (const std::string& name : ours) {
         if (others.contains(name)) continue;
+        save_leftovers(root.path + "/" + name);
         auto removed = remove_tree(root.directory.get(), name);
         if (!removed && outcome) outcome = removed;
     }

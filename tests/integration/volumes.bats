@@ -243,12 +243,16 @@ nodes_are_clean() {
     batchai job terminate --name cancelled --yes
     [[ $(as_user cat "$share/smb/data/kept") == kept ]]
     wait_until 30 nodes_are_clean
-    create_job killed "$(volumes)" 'touch $AZ_BATCHAI_JOB_MOUNT_ROOT/smb/up; sleep 300'
-    wait_until 20 as_user test -e "$share/smb/data/up"
+    create_job killed "$(volumes)" 'echo late > $AZ_BATCHAI_JOB_MOUNT_ROOT/smb/late
+        touch $HOME/'"${HOME_DIR##*/}"'/late; sleep 300'
+    wait_until 20 as_user test -e "$HOME_DIR/late"
     as_root_on h1 pkill -9 -x batchai-node
     wait_until 5 as_root_on h1 bash -c '! pgrep -x rclone'
     batchai job terminate --name killed --yes
     wait_until 30 nodes_are_clean
+    # On the share if the upload was quicker than the kill.
+    as_user bash -c "cat $share/smb/data/late || find $HOME_DIR/records -path '*/unsaved/h1/smb/late' -exec cat {} +" |
+        grep -x late
 }
 
 # Breaks when data that storage did not take is lost without a word.

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
+#include "base/text.hpp"
 #include "node/failure_note.hpp"
 #include "node/trace.hpp"
 #include "node/volumes/apart.hpp"
@@ -100,6 +102,27 @@ std::size_t save(const std::vector<UnwrittenFile>& files, const fs::path& direct
     return saved;
 }
 
+// What a slot is for.
+struct Label {
+    std::string job_directory;
+    std::string volume;  // in words
+    std::string target;
+    std::string remote_path;
+};
+
+constexpr const char* label_name = "/label";
+
+// Empty when there is nothing to save.
+std::string save_and_describe(const std::vector<UnwrittenFile>& files, const Label& label) {
+    if (files.empty()) return {};
+    const fs::path directory =
+        fs::path(label.job_directory) / "unsaved" / node_name() / fs::path(label.target);
+    const std::size_t saved = save(files, directory);
+    return fmt::format(
+        "{} has not got {} files that the job wrote ({}); {} of them are saved in {}", label.volume,
+        files.size(), list_of(files), saved, directory.string());
+}
+
 }  // namespace
 
 void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
@@ -129,20 +152,39 @@ void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& jo
 }
 
 void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
-    const Trace trace(job_directory);
     for (const RemoteMount& remote : mounts) {
-        const auto files = unwritten(remote);
-        if (files.empty()) continue;
         const plan::Mount& mount = *remote.mount;
-        const fs::path directory =
-            fs::path(job_directory) / "unsaved" / node_name() / fs::path(mount.target);
-        const std::size_t saved = save(files, directory);
-        const std::string text = fmt::format(
-            "{} \"{}\" has not got {} files that the job wrote ({}); {} of them are "
-            "saved in {}",
-            mount.kind, mount.name, files.size(), list_of(files), saved, directory.string());
-        trace.line(text);
+        const std::string text = save_and_describe(
+            unwritten(remote), {job_directory, fmt::format("{} \"{}\"", mount.kind, mount.name),
+                                mount.target, mount.remote->path});
+        if (text.empty()) continue;
+        Trace(job_directory).line(text);
         write_failure_note(job_directory, {"DataNotWritten", text, node_name()});
+    }
+}
+
+base::Result<void> label_slot(const CacheSlot& slot, const plan::Mount& mount,
+                              const std::string& job_directory) {
+    return base::write_atomically(slot.path() + label_name,
+                                  fmt::format("{}\n{} \"{}\"\n{}\n{}\n", job_directory, mount.kind,
+                                              mount.name, mount.target, mount.remote->path),
+                                  0600);
+}
+
+void save_leftovers(const std::string& job_temp) {
+    std::error_code error;
+    for (const auto& mount : fs::directory_iterator(fs::path(job_temp) / ".volumes", error)) {
+        for (const auto& slot : fs::directory_iterator(mount.path(), error)) {
+            const auto text = base::read_file(slot.path().string() + label_name);
+            if (!text) continue;
+            const auto lines = base::split(*text, '\n');
+            if (lines.size() < 4) continue;
+            const Label label{std::string(lines[0]), std::string(lines[1]), std::string(lines[2]),
+                              std::string(lines[3])};
+            const std::string said = save_and_describe(
+                unwritten_files((slot.path() / "cache").string(), label.remote_path), label);
+            if (!said.empty()) Trace(label.job_directory).line(said);
+        }
     }
 }
 

@@ -16,4 +16,12 @@ void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& jo
 // and that is said in the log and in a failure note.
 void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
 
+// Says in the slot what belongs where, for save_leftovers().
+[[nodiscard]] base::Result<void> label_slot(const CacheSlot& slot, const plan::Mount& mount,
+                                            const std::string& job_directory);
+
+// Before a job's temporary directory goes: saves what a sandbox that was killed left in its caches,
+// as report_unwritten() does.
+void save_leftovers(const std::string& job_temp);
+
 }  // namespace batchai::node

@@ -16,6 +16,7 @@
 #include "node/failure_note.hpp"
 #include "node/job_directory.hpp"
 #include "node/volumes/apart.hpp"
+#include "node/volumes/flush.hpp"
 #include "node/volumes/fuse.hpp"
 #include "node/volumes/rclone.hpp"
 
@@ -120,6 +121,8 @@ class Maker {
             if (!environment) return failed(mount, environment.error());
             auto slot = CacheSlot::take(*job_temp, i);
             if (!slot) return failed(mount, slot.error());
+            const auto labelled = label_slot(*slot, mount, plan_.directories.job_directory);
+            if (!labelled) return failed(mount, labelled.error());
             auto device = open_fuse_device();
             if (!device) return failed(mount, device.error());
             remotes_.push_back(
