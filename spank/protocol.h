@@ -53,7 +53,7 @@
 #define BATCHAI_IDENTITY_ROOT "root"
 
 enum batchai_status {
-    BATCHAI_STATUS_OK = 0,    /* `text` is the directory where the task starts; empty: as Slurm says */
+    BATCHAI_STATUS_OK = 0, /* `text` is the directory where the task starts; empty: as Slurm says */
     BATCHAI_STATUS_FAILED = 1 /* `text` says why */
 };
 

@@ -114,9 +114,8 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool one_id = !find_identities().full();
     auto entered = enter(*connection, root ? Identity::root : Identity::user);
     if (!entered) return entered;
-    TaskEnvironment environment =
-        container_environment(*plan.container, devices->edits.environment,
-                              std::exchange(out.environment, {}));
+    TaskEnvironment environment = container_environment(*plan.container, devices->edits.environment,
+                                                        std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);
     out.unset = std::move(environment.unset);
     out.working_directory = plan.container->working_directory;

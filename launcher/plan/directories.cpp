@@ -93,9 +93,9 @@ void plan_logs(Planning& planning) {
         place.mount != nullptr && place.mount->remote) {
         // slurmstepd writes them from outside of the job's mounts, and they can be followed there.
         plan.directories.stdouterr_host = plan.directories.job_directory + "/stdouterr";
-        plan.notices.push_back(fmt::format(
-            "the logs are in {} while the job runs, and are copied to {} when it ends",
-            plan.directories.stdouterr_host, place.mount->name));
+        plan.notices.push_back(
+            fmt::format("the logs are in {} while the job runs, and are copied to {} when it ends",
+                        plan.directories.stdouterr_host, place.mount->name));
     }
     define(planning, "AZ_BATCHAI_STDOUTERR_DIR", plan.directories.stdouterr);
     if (below_mount_root(planning, prefix) && !on_mount(planning, prefix)) {

@@ -45,8 +45,8 @@ struct ClusterChoice {
 struct Planned {
     job::JobSpec spec;
     plan::Plan plan;
-    std::string json;    // of the plan, as it goes to plan.json
-    std::string digest;  // SHA-256 of it
+    std::string json;                           // of the plan, as it goes to plan.json
+    std::string digest;                         // SHA-256 of it
     std::vector<plan::Variable> mount_secrets;  // see plan::Made
 };
 

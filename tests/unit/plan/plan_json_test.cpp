@@ -41,12 +41,20 @@ class PlanMaker {
         plan.mounts = list([&] {
             std::optional<RemoteVolume> remote;
             if (flag())
-                remote = RemoteVolume{
-                    text(), text(), list([&] { return Variable{text(), text()}; }), text(), text(),
-                    text(), number(0) % 01000, number(0) % 01000};
-            return Mount{text(), text(), text(), text(),
-                         flag() ? MountScope::job : MountScope::cluster,
-                         flag(), flag(), text(), flag(), remote, count(), number(0)};
+                remote = RemoteVolume{text(),
+                                      text(),
+                                      list([&] {
+                                          return Variable{text(), text()};
+                                      }),
+                                      text(),
+                                      text(),
+                                      text(),
+                                      number(0) % 01000,
+                                      number(0) % 01000};
+            return Mount{
+                text(),  text(),   text(), text(), flag() ? MountScope::job : MountScope::cluster,
+                flag(),  flag(),   text(), flag(), remote,
+                count(), number(0)};
         });
         if (flag()) {
             const auto variable = [&] { return Variable{text(), text()}; };
