@@ -26,6 +26,9 @@ CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
             ->group(global_arguments);
     }
     leaf->footer("Example:\n  " + example);
+    // A group shows its first verb's, instead of the one that it has from the whole program.
+    if (parent.get_parent() != nullptr && parent.get_footer() == tree.app.get_footer())
+        parent.footer(leaf->get_footer());
     return leaf;
 }
 
