@@ -287,6 +287,24 @@ nodes_are_clean() {
     [[ $output == *'".." component'* ]]
 }
 
+# Breaks when a flag's volume is not mounted beside the file's, or one without an account is guessed.
+@test "the volumes of job create's flags are mounted with those of the file" {
+    local nfs
+    nfs=$(volumes | jq '{fileServers: [.fileServers[0]]}')
+    run_job flagged "$nfs" 'cat $AZ_BATCHAI_JOB_MOUNT_ROOT/{nfs,afs,other/set}/file' 1 '' \
+        "$HOME_DIR/logs" --afs-name share/data --storage-account-name good \
+        --nfs nfs --nfs-mount-path other
+    run output_of flagged
+    echo "$output"
+    [[ $output == $'set\nfrom smb\nset' ]]
+    run ! create_job unnamed "$nfs" true 1 '' "$HOME_DIR/logs" --bfs-name data
+    echo "$output"
+    [[ $output == *"--bfs-name: the storage account is not named"*"--storage-account-name"* ]]
+    run ! create_job twice "$nfs" true 1 '' "$HOME_DIR/logs" --nfs nfs
+    echo "$output"
+    [[ $output == *'"nfs"'* ]]
+}
+
 # Breaks when a container's steps lose what rclone serves, or the container ends before it is stored.
 @test "remote storage is the same in a container, between its steps and after them" {
     as_user bash -c "mkdir -p $share/root/{bin,etc,tmp,usr/lib,proc,sys,dev} && cd $share/root/bin

@@ -5,9 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/output/json.hpp"
 #include "cli/output/query.hpp"
-#include "job/parse.hpp"
+#include "cli/resource/volume_flags.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -17,58 +16,17 @@ tl::unexpected<base::Error> fault(std::string what, std::string hint = {}) {
                       base::ExitCode::bad_job_file);
 }
 
-void append(Value& volumes, std::string_view kind, Value volume) {
-    Value list = volumes[kind];
-    if (!list.is_array()) list = Value::Array{};
-    list.array()->push_back(std::move(volume));
-    volumes.set(kind, std::move(list));
-}
-
-// The smallest job that has the volumes: what reads a job's reads a cluster's.
-base::Result<job::Parsed> parse_volumes(const Value& volumes) {
-    const Value properties =
-        Value::Object{{"nodeCount", 1},
-                      {"stdOutErrPathPrefix", "/logs"},
-                      {"customToolkitSettings", Value::Object{{"commandLine", "true"}}},
-                      {"mountVolumes", volumes}};
-    auto parsed = job::parse(format_json(Value::Object{{"properties", properties}}));
-    for (const auto& diagnostic : parsed.diagnostics) {
-        if (diagnostic.severity == job::Severity::error)
-            return fault(diagnostic.message, diagnostic.hint);
-    }
-    if (!parsed.spec) return fault("cannot be read");
+// The volumes of a record or file; faults are at their place in it.
+base::Result<job::Parsed> parsed_volumes(const Value& volumes) {
+    auto parsed = parse_volumes(volumes);
+    if (!parsed) return fault(parsed.error().what, parsed.error().hint);
     return parsed;
 }
 
 }  // namespace
 
-base::Result<Value> with_flags(Value volumes, const VolumeFlags& flags) {
-    const std::string account =
-        flags.storage_account.value_or(std::string(job::account_placeholder));
-    if (flags.file_share)
-        append(volumes, "azureFileShares",
-               Value::Object{{"azureFileUrl", fmt::format("https://{}.file.core.windows.net/{}",
-                                                          account, *flags.file_share)},
-                             {"relativeMountPath", flags.file_share_path}});
-    if (flags.container)
-        append(volumes, "azureBlobFileSystems",
-               Value::Object{{"accountName", account},
-                             {"containerName", *flags.container},
-                             {"relativeMountPath", flags.container_path}});
-    if (flags.file_server)
-        append(volumes, "fileServers",
-               Value::Object{{"fileServer", Value::Object{{"id", *flags.file_server}}},
-                             {"relativeMountPath", flags.file_server_path},
-                             {"mountOptions", "rw"}});
-    if (!volumes.is_null()) {
-        const auto checked = check_cluster_volumes(volumes);
-        if (!checked) return tl::unexpected(checked.error());
-    }
-    return volumes;
-}
-
 base::Result<void> check_cluster_volumes(const Value& volumes) {
-    const auto parsed = parse_volumes(volumes);
+    const auto parsed = parsed_volumes(volumes);
     if (!parsed) return tl::unexpected(parsed.error());
     const auto has_key = [](const std::optional<job::StorageCredentials>& credentials) {
         return credentials && credentials->account_key &&
@@ -100,7 +58,7 @@ base::Result<job::MountVolumes> cluster_volumes(const store::Cluster& cluster,
     if (!setup) return tl::unexpected(setup.error());
     const Value& volumes = (*setup)["mountVolumes"];
     if (volumes.is_null()) return job::MountVolumes{};
-    auto parsed = parse_volumes(volumes);
+    auto parsed = parsed_volumes(volumes);
     if (!parsed) return tl::unexpected(parsed.error());
     for (const auto& diagnostic :
          job::apply_storage_account(*parsed->spec, account, parsed->positions))

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "base/error.hpp"
 #include "cli/output/value.hpp"
@@ -13,22 +12,6 @@
 // The volumes that all jobs of a cluster have. Records keep them as cluster.json has them; no key
 // is kept: that of an account comes with the job, or from the site.
 namespace batchai::cli {
-
-// The flags of `cluster create`: a name and where to mount it, below the mount root.
-struct VolumeFlags {
-    std::optional<std::string> file_share;
-    std::string file_share_path = "afs";
-    std::optional<std::string> container;
-    std::string container_path = "bfs";
-    std::optional<std::string> file_server;
-    std::string file_server_path = "nfs";
-    std::optional<std::string> storage_account;
-
-    [[nodiscard]] bool any() const { return file_share || container || file_server; }
-};
-
-// The mountVolumes of the file (null: none), with those of the flags after them.
-[[nodiscard]] base::Result<Value> with_flags(Value volumes, const VolumeFlags& flags);
 
 // Fails when it is not what a job's mountVolumes could be, or holds a key; names the faults.
 [[nodiscard]] base::Result<void> check_cluster_volumes(const Value& volumes);

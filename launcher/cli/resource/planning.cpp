@@ -180,7 +180,11 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     planning.diagnostics = std::move(parsed.diagnostics);
     if (parsed.spec) {
         auto& spec = *parsed.spec;
-        auto faults = job::apply_storage_account(spec, storage_account(options), parsed.positions);
+        const auto account = storage_account(options);
+        auto added = add_volumes(spec, options.volumes,
+                                 account ? std::optional(account->name) : std::nullopt);
+        if (!added) return tl::unexpected(added.error());
+        auto faults = job::apply_storage_account(spec, account, parsed.positions);
         const bool no_account = job::has_error(faults);
         append(planning.diagnostics, std::move(faults));
         if (no_account) {
@@ -188,8 +192,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
             finish(planning, text);
             return planning;
         }
-        auto cluster =
-            find_cluster(store, identity, choice, spec.cluster_id, storage_account(options));
+        auto cluster = find_cluster(store, identity, choice, spec.cluster_id, account);
         if (!cluster) return tl::unexpected(cluster.error());
         if (options.job_image && !options.ignore_container) {
             if (auto done = apply_job_image(spec, *options.job_image); !done)

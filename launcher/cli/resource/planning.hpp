@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/resource/names.hpp"
+#include "cli/resource/volume_flags.hpp"
 #include "job/diagnostic.hpp"
 #include "job/model.hpp"
 #include "plan/plan.hpp"
@@ -20,6 +21,7 @@ struct JobFileOptions {
     std::string path;  // "-": standard input
     std::optional<std::string> storage_account_name;
     std::optional<std::string> storage_account_key;  // secret
+    VolumeFlags volumes;                             // besides the file's
     bool ignore_container = false;
     std::optional<std::string> job_image;  // in place of the file's
     // Ask the registry what the image is. Else the plan has no digest, and is not to be run.

@@ -71,6 +71,27 @@ void add_image_options(CLI::App& leaf, JobFileOptions& file) {
                   "Run directly on the nodes in spite of containerSettings");
 }
 
+void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string& whose,
+                        const std::string& root) {
+    const auto volume = [&](const char* name_flag, const char* path_flag,
+                            std::optional<std::string>& name, std::string& path,
+                            const std::string& what) {
+        add_optional(leaf, name_flag, name, what + " that " + whose)
+            ->type_name("NAME")
+            ->group(volume_arguments);
+        leaf.add_option(path_flag, path, "Where, below " + root)
+            ->type_name("PATH")
+            ->capture_default_str()
+            ->group(volume_arguments);
+    };
+    volume("--afs-name", "--afs-mount-path", volumes.file_share, volumes.file_share_path,
+           "File share");
+    volume("--bfs-name", "--bfs-mount-path", volumes.container, volumes.container_path,
+           "Blob container");
+    volume("--nfs", "--nfs-mount-path", volumes.file_server, volumes.file_server_path,
+           "File server");
+}
+
 void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
                      bool flag) {
     const auto refuse = [names](const std::string& /*value*/) {

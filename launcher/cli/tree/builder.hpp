@@ -13,6 +13,7 @@
 #include "cli/outcome.hpp"
 #include "cli/resource/names.hpp"
 #include "cli/resource/planning.hpp"
+#include "cli/resource/volume_flags.hpp"
 
 // The command line as a tree of CLI11: the one source of parsing, --help, man pages and completion.
 namespace batchai::cli {
@@ -30,6 +31,7 @@ struct CommandTree {
 };
 
 inline constexpr const char* resource_arguments = "Resource Id Arguments";
+inline constexpr const char* volume_arguments = "Volumes Arguments";
 inline constexpr const char* global_arguments = "Global Arguments";
 
 // Verbs that print nothing through the output engine have no --output and no --query.
@@ -70,6 +72,11 @@ void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // with bot
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 
 void add_image_options(CLI::App& leaf, JobFileOptions& file);  // --job-image, --ignore-container
+
+// --afs-name, --bfs-name, --nfs and where to mount each: below `root`. `whose` goes behind "File
+// share that".
+void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string& whose,
+                        const std::string& root);
 
 // An option of Batch AI that this program does not have yet: says so.
 void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,

@@ -39,29 +39,6 @@ void add_account_options(CLI::App& leaf, ClusterOptions& options) {
         ->group("Admin Account Arguments");
 }
 
-void add_volume_options(CLI::App& leaf, VolumeFlags& volumes) {
-    const auto path = [&](const char* name, std::string& value) {
-        leaf.add_option(name, value, "Where, below $AZ_BATCHAI_MOUNT_ROOT")
-            ->type_name("PATH")
-            ->capture_default_str()
-            ->group("Volumes Arguments");
-    };
-    const auto name = [&](const char* names, std::optional<std::string>& value,
-                          const std::string& description) {
-        add_optional(leaf, names, value, description)
-            ->type_name("NAME")
-            ->group("Volumes Arguments");
-    };
-    name("--storage-account-name", volumes.storage_account,
-         "Storage account of share and container [each job's own]");
-    name("--afs-name", volumes.file_share, "File share that all jobs of the cluster have");
-    path("--afs-mount-path", volumes.file_share_path);
-    name("--bfs-name", volumes.container, "Blob container that all jobs of the cluster have");
-    path("--bfs-mount-path", volumes.container_path);
-    name("--nfs", volumes.file_server, "File server that all jobs of the cluster have");
-    path("--nfs-mount-path", volumes.file_server_path);
-}
-
 void add_unsupported_options(CLI::App& leaf) {
     add_unsupported(leaf, "--image,-i", "Operating system image");
     add_unsupported(leaf, "--custom-image", "Id of a custom image");
@@ -89,7 +66,12 @@ void add_create(CommandTree& tree, CLI::App& group) {
     add_optional(*leaf, "--vm-priority", options->vm_priority, "dedicated or lowpriority")
         ->type_name("PRIORITY");
     add_account_options(*leaf, *options);
-    add_volume_options(*leaf, options->volumes);
+    add_optional(*leaf, "--storage-account-name", options->storage_account,
+                 "Storage account of share and container [each job's own]")
+        ->type_name("NAME")
+        ->group(volume_arguments);
+    add_volume_options(*leaf, options->volumes, "all jobs of the cluster have",
+                       "$AZ_BATCHAI_MOUNT_ROOT");
     add_unsupported_options(*leaf);
 }
 

@@ -31,7 +31,8 @@ void add_create(CommandTree& tree, CLI::App& group) {
         ->type_name("FILE")
         ->required();
     add_optional(*leaf, "--storage-account-name", options->file.storage_account_name,
-                 "Storage account for the file's placeholders [$AZURE_BATCHAI_STORAGE_ACCOUNT]")
+                 "Storage account of the file's placeholders and of --afs-name and --bfs-name "
+                 "[$AZURE_BATCHAI_STORAGE_ACCOUNT]")
         ->type_name("NAME");
     add_optional(*leaf, "--storage-account-key", options->file.storage_account_key,
                  "Its key; better given as $AZURE_BATCHAI_STORAGE_KEY")
@@ -39,12 +40,8 @@ void add_create(CommandTree& tree, CLI::App& group) {
     leaf->add_flag("--dry-run", options->dry_run,
                    "Print the plan and the batch script; submit and change nothing");
     add_image_options(*leaf, options->file);
-    add_unsupported(*leaf, "--afs-name", "File share to mount");
-    add_unsupported(*leaf, "--afs-mount-path", "Where to mount it");
-    add_unsupported(*leaf, "--bfs-name", "Blob container to mount");
-    add_unsupported(*leaf, "--bfs-mount-path", "Where to mount it");
-    add_unsupported(*leaf, "--nfs", "File server to mount");
-    add_unsupported(*leaf, "--nfs-mount-path", "Where to mount it");
+    add_volume_options(*leaf, options->file.volumes, "the job has besides the file's",
+                       "$AZ_BATCHAI_JOB_MOUNT_ROOT");
 }
 
 void add_file_options(CLI::App& leaf, JobFileListOptions& options) {

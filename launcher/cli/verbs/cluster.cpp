@@ -12,6 +12,7 @@
 #include "cli/resource/cluster_file.hpp"
 #include "cli/resource/cluster_report.hpp"
 #include "cli/resource/cluster_scale.hpp"
+#include "cli/resource/cluster_volumes.hpp"
 #include "cli/resource/resource_json.hpp"
 #include "cli/resource/stopping.hpp"
 #include "cli/verbs/surroundings.hpp"
@@ -131,10 +132,11 @@ Answer cluster_create(const ClusterOptions& options) {
     if (!file) return tl::unexpected(file.error());
     auto cluster = describe(options, *file, here->site);
     if (!cluster) return tl::unexpected(cluster.error());
-    auto volumes = with_flags(file->mount_volumes, options.volumes);
-    if (!volumes) return tl::unexpected(volumes.error());
-    if (!volumes->is_null()) {
-        const Value setup = Value::Object{{"mountVolumes", std::move(*volumes)}};
+    auto volumes = with_flags(file->mount_volumes, options.volumes, options.storage_account);
+    if (!volumes.is_null()) {
+        const auto checked = check_cluster_volumes(volumes);
+        if (!checked) return tl::unexpected(checked.error());
+        const Value setup = Value::Object{{"mountVolumes", std::move(volumes)}};
         cluster->properties_json = format_json(Value::Object{{"nodeSetup", setup}});
     }
     const auto parents = ensure_workspace(here->store, here->site, options.parents);

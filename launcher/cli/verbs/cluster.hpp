@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/outcome.hpp"
-#include "cli/resource/cluster_volumes.hpp"
 #include "cli/resource/names.hpp"
+#include "cli/resource/volume_flags.hpp"
 
 namespace batchai::cli {
 
@@ -25,6 +25,7 @@ struct ClusterOptions {
     std::optional<std::string> ssh_key;
     std::optional<std::string> password;
     VolumeFlags volumes;
+    std::optional<std::string> storage_account;  // of the volumes
     bool yes = false;
     bool no_wait = false;
 };
