@@ -302,7 +302,7 @@ nodes_are_clean() {
     [[ $output == *"--bfs-name: the storage account is not named"*"--storage-account-name"* ]]
     run ! create_job twice "$nfs" true 1 '' "$HOME_DIR/logs" --nfs nfs
     echo "$output"
-    [[ $output == *'"nfs"'* ]]
+    [[ $output == *'"nfs"'*overlaps* ]]
 }
 
 # Breaks when a container's steps lose what rclone serves, or the container ends before it is stored.

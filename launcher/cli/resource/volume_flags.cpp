@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/resource/volume_flags.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -23,6 +24,40 @@ void append(Value& volumes, std::string_view kind, Value volume) {
 template <typename T>
 void move_to_end(std::vector<T>& of, std::vector<T> more) {
     of.insert(of.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+std::vector<std::string> paths_of(const job::MountVolumes& volumes) {
+    std::vector<std::string> paths;
+    const auto add = [&paths](const auto& list) {
+        for (const auto& volume : list)
+            paths.push_back(volume.relative_mount_path);
+    };
+    add(volumes.azure_file_shares);
+    add(volumes.azure_blob_file_systems);
+    add(volumes.file_servers);
+    add(volumes.unmanaged_file_systems);
+    return paths;
+}
+
+bool overlap(const std::string& a, const std::string& b) {
+    return (a + "/").starts_with(b + "/") || (b + "/").starts_with(a + "/");
+}
+
+// The parser has seen each side by itself.
+base::Result<void> check_apart(const job::MountVolumes& of_file, const job::MountVolumes& more) {
+    const auto taken = paths_of(of_file);
+    for (const auto& path : paths_of(more)) {
+        const auto other = std::find_if(taken.begin(), taken.end(),
+                                        [&](const auto& one) { return overlap(one, path); });
+        if (other == taken.end()) continue;
+        return base::fail(
+            fmt::format("the path \"{}\" of a volume of the command line overlaps the job file's "
+                        "mount \"{}\"",
+                        path, *other),
+            "", "give it another with --afs-mount-path, --bfs-mount-path or --nfs-mount-path",
+            base::ExitCode::bad_job_file);
+    }
+    return {};
 }
 
 }  // namespace
@@ -80,6 +115,8 @@ base::Result<void> add_volumes(job::JobSpec& spec, const VolumeFlags& flags,
     }
     auto& more = parsed->spec->mount_volumes;
     auto& all = spec.mount_volumes;
+    auto apart = check_apart(all, more);
+    if (!apart) return apart;
     move_to_end(all.azure_file_shares, std::move(more.azure_file_shares));
     move_to_end(all.azure_blob_file_systems, std::move(more.azure_blob_file_systems));
     move_to_end(all.file_servers, std::move(more.file_servers));
