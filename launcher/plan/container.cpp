@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include <vector>
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -37,6 +38,20 @@ std::int64_t memory_bytes(std::string_view text) {
 
 void check_credentials(Planning& planning, const job::ContainerSettings& settings) {
     if (!settings.credentials || !settings.credentials->password_secret_reference) return;
+std::string with_user(std::string path, const std::string& user) {
+    for (auto at = path.find("%u"); at != std::string::npos; at = path.find("%u", at + user.size()))
+        path.replace(at, 2, user);
+    return path;
+}
+
+std::vector<HostBind> site_binds(const site::Site& site, const std::string& user) {
+    std::vector<HostBind> binds;
+    for (const site::ContainerBind& bind : site.container_binds)
+        binds.push_back({with_user(bind.source, user), with_user(bind.target, user), bind.read_only,
+                         bind.optional});
+    return binds;
+}
+
     planning.findings.add(Finding::secret_reference,
                           registry_pointer("credentials/passwordSecretReference"),
                           "the registry's password is in a key vault, which is not supported yet",
@@ -82,3 +97,4 @@ void plan_container(Planning& planning) {
 }
 
 }  // namespace batchai::plan
+    container.binds = site_binds(planning.site, planning.submission.user_name);

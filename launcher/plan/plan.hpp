@@ -124,6 +124,16 @@ struct OutputDirectory {
     bool operator==(const OutputDirectory&) const = default;
 };
 
+// A directory or file of each node that the container shows besides what it must have.
+struct HostBind {
+    std::string source;  // absolute, on the node
+    std::string target;  // absolute, inside
+    bool read_only = false;
+    bool optional = false;  // passed over on a node that has no such source
+
+    bool operator==(const HostBind&) const = default;
+};
+
 // The container that every process of the job runs in. All that the image says is frozen here at
 // submission, so that each node and each attempt runs the same.
 struct Container {
@@ -141,6 +151,7 @@ struct Container {
     std::string working_directory;        // empty: where Slurm puts the task, if the image has it
     std::int64_t shm_bytes = 0;           // size of /dev/shm; 0: the node's own is used
     bool ranks_as_root = false;           // root inside for ranks too; else the user's own uid
+    std::vector<HostBind> binds;          // the site's
 
     bool operator==(const Container&) const = default;
 };

@@ -111,6 +111,15 @@ Json output_json(const OutputDirectory& output) {
     return out;
 }
 
+Json bind_json(const HostBind& bind) {
+    Json out = object();
+    out["source"] = bind.source;
+    out["target"] = bind.target;
+    out["readOnly"] = bind.read_only;
+    out["optional"] = bind.optional;
+    return out;
+}
+
 Json container_json(const Container& container) {
     Json out = object();
     out["image"] = container.image;
@@ -123,6 +132,7 @@ Json container_json(const Container& container) {
     out["workingDirectory"] = container.working_directory;
     out["shmBytes"] = container.shm_bytes;
     out["ranksAsRoot"] = container.ranks_as_root;
+    out["binds"] = array(container.binds, bind_json);
     return out;
 }
 

@@ -196,9 +196,14 @@ OutputDirectory read_output(const Reader& in) {
     return {in.text("id"), in.text("path"), in.text("pathHost"), in.flag("create")};
 }
 
+HostBind read_bind(const Reader& in) {
+    in.only({"source", "target", "readOnly", "optional"});
+    return {in.text("source"), in.text("target"), in.flag("readOnly"), in.flag("optional")};
+}
+
 Container read_container(const Reader& in) {
     in.only({"image", "digest", "source", "root", "rootIsDirectory", "environment", "entrypoint",
-             "workingDirectory", "shmBytes", "ranksAsRoot"});
+             "workingDirectory", "shmBytes", "ranksAsRoot", "binds"});
     Container out;
     out.image = in.text("image");
     out.digest = in.text("digest");
@@ -210,6 +215,7 @@ Container read_container(const Reader& in) {
     out.working_directory = in.text("workingDirectory");
     out.shm_bytes = in.number("shmBytes", 0, std::numeric_limits<std::int64_t>::max());
     out.ranks_as_root = in.flag("ranksAsRoot");
+    out.binds = in.objects("binds", read_bind);
     return out;
 }
 

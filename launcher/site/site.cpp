@@ -61,6 +61,7 @@ void read_images(TableReader& table, Site& site) {
     for (const std::string& registry : registries)
         site.insecure_registries.insert(base::lower(registry));
     table.flag("image_entrypoint", site.image_entrypoint);
+    read_container_binds(table, site.container_binds);
 }
 
 void read_site(TableReader& table, Site& site) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "site/container_bind.hpp"
 #include "site/remote_storage.hpp"
 
 // What the admin says about this site, in site.lua. Everything has a default: without a file, any
@@ -78,6 +79,7 @@ struct Site {
     int image_cache_limit = 50;          // GiB in image_directory; 0: no limit
     std::set<std::string, std::less<>> insecure_registries;  // "host:port", in lower case
     bool image_entrypoint = false;  // run each command through the image's entrypoint
+    std::vector<ContainerBind> container_binds;
 };
 
 // Evaluates site.lua (Lua 5.4; only string, table and math are there: no files, no processes, a

@@ -21,13 +21,26 @@ bool is_image_place(std::string_view path) {
                        [&](std::string_view place) { return plan::is_within(path, place); });
 }
 
+constexpr const char* site_hint =
+    "container_binds of site.lua names it; an entry for nodes that need not have it ends with "
+    ":optional";
+
+// What is inside it and is asked for, too, is there already.
+bool shows(const Bind& outer, const Bind& inner) {
+    return outer.source == outer.target && inner.source == inner.target &&
+           outer.read_only == inner.read_only;
+}
+
 class Collected {
   public:
+    void add(const plan::HostBind& bind) {
+        binds_.push_back({bind.source, bind.target, bind.read_only, bind.optional, site_hint});
+    }
     void add(const std::string& path, bool optional = true) {
         if (!path.starts_with('/')) return;
         const std::string clean = plan::normalized(path);
         if (clean == "/" || plan::has_parent_component(clean)) return;
-        binds_.push_back({clean, clean, false, optional});
+        binds_.push_back({clean, clean, false, optional, {}});
     }
     void add_of_user(const std::string& path) {
         if (!is_image_place(path)) add(path);
@@ -38,10 +51,11 @@ class Collected {
         });
         std::vector<Bind> kept;
         for (Bind& bind : binds_) {
-            const bool shown = std::any_of(kept.begin(), kept.end(), [&](const Bind& outer) {
-                return plan::is_within(bind.target, outer.target);
+            // The nearest is what is seen there; the longer names come later.
+            const auto outer = std::find_if(kept.rbegin(), kept.rend(), [&](const Bind& candidate) {
+                return plan::is_within(bind.target, candidate.target);
             });
-            if (!shown) kept.push_back(std::move(bind));
+            if (outer == kept.rend() || !shows(*outer, bind)) kept.push_back(std::move(bind));
         }
         return kept;
     }
@@ -75,6 +89,10 @@ std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places) {
     for (const plan::OutputDirectory& output : plan.outputs)
         collected.add(output.path_host);
     collected.add_of_user(places.submit_directory);
+    if (plan.container) {
+        for (const plan::HostBind& bind : plan.container->binds)
+            collected.add(bind);
+    }
     return std::move(collected).outer_first();
 }
 

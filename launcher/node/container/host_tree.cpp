@@ -19,7 +19,7 @@ namespace {
 tl::unexpected<base::Error> bind_error(const Bind& bind, std::string_view what, int code) {
     return base::fail(
         fmt::format("cannot be shown in the container: {}: {}", what, std::strerror(code)),
-        bind.source);
+        bind.source, bind.hint);
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ struct Bind {
     bool read_only = false;
     // Not an error when it is not there or may not be entered.
     bool optional = false;
+    // For the message that it cannot be shown: who asks for it, and who can help.
+    std::string hint = {};
 
     bool operator==(const Bind&) const = default;
 };

@@ -111,6 +111,22 @@ TEST(Binds, NeverHideTheImagesProgramsBehindAUsersDirectory) {
             << directory;
 }
 
+TEST(Binds, OfTheSiteGoWhereTheSiteWantsAndHideNothingThatTheJobNeeds) {
+    plan::Plan with_site = plan();
+    with_site.container.emplace().binds = {{"/software", "/opt/software", true, true},
+                                           {"/shared", "/shared", true, false},
+                                           {"/home/alice/.batchai", "/home/alice/.batchai"}};
+    const std::vector<Bind> binds = plan_binds(with_site, {"/home/alice", "/var/spool/slurmd"});
+    // The logs, which are to be written, are shown once more over the directory that is not.
+    EXPECT_THAT(targets(binds), ElementsAre("/tmp", "/shared", "/home/alice", "/shared/logs",
+                                            "/opt/software", "/var/spool/slurmd"));
+    EXPECT_TRUE(binds[1].read_only);
+    EXPECT_THAT(binds[1].hint, HasSubstr("container_binds of site.lua"));
+    EXPECT_FALSE(binds[3].read_only);
+    EXPECT_EQ(binds[4].source, "/software");
+    EXPECT_TRUE(binds[4].read_only && binds[4].optional);
+}
+
 TEST(SpoolDirectory, IsReadFromSlurmsFile) {
     EXPECT_EQ(spool_directory("SlurmdSpoolDir=/var/a\n", "n1"), "/var/a");
     EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n # c\n", "n1"),

@@ -88,3 +88,13 @@ TEST(Container, WhatTheRegistrySaidIsInThePlan) {
 
 }  // namespace
 }  // namespace batchai::plan
+TEST(Container, ShowsWhatTheSiteBindsForEveryone) {
+    site::Site site;
+    site.container_binds = {{"/scratch/%u", "/scratch", false, true},
+                            {"/sw", "/opt/sw", true, false}};
+    const auto made = with_registry(R"("image": "x")", site);
+    EXPECT_EQ(made.plan->container->binds,
+              (std::vector<HostBind>{{"/scratch/ada", "/scratch", false, true},
+                                     {"/sw", "/opt/sw", true, false}}));
+}
+

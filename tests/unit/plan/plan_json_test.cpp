@@ -62,7 +62,9 @@ class PlanMaker {
             plan.container = Container{text(),     text(), text(),
                                        text(),     flag(), list(variable),
                                        list(word), text(), std::int64_t{number(0)} << 32U,
-                                       flag()};
+                                       flag(),   list([&] {
+                                           return HostBind{text(), text(), flag(), flag()};
+                                       })};
         }
         plan.outputs = list([&] { return OutputDirectory{text(), text(), text(), flag()}; });
         plan.environment = list([&] { return Variable{text(), text()}; });
@@ -110,6 +112,7 @@ Plan full_plan() {
     Plan plan;
     plan.mounts.resize(1);
     plan.container.emplace().environment.resize(1);
+    plan.container->binds.resize(1);
     plan.outputs.resize(1);
     plan.environment.resize(1);
     plan.secret_names.resize(1);

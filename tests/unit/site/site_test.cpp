@@ -121,6 +121,33 @@ TEST_F(SiteTest, RefusesImageDirectoriesThatAreNoPlainPlaces) {
 }
 
 TEST_F(SiteTest, NamesAnUnknownKeyAndWhatWasMeant) {
+TEST_F(SiteTest, ReadsWhatEveryContainerShows) {
+    const auto site = load_text(
+        "return { container_binds = { '/scratch/%u', '/sw//gpu/:/opt/gpu:ro:optional' } }");
+    ASSERT_TRUE(site) << site.error().text();
+    EXPECT_EQ(site->container_binds,
+              (std::vector<ContainerBind>{{"/scratch/%u", "/scratch/%u", false, false},
+                                          {"/sw/gpu", "/opt/gpu", true, true}}));
+}
+
+TEST_F(SiteTest, RefusesBindsThatNoContainerCanShow) {
+    const auto fault = [&](const std::string& entries) {
+        return refusal("return { container_binds = { " + entries + " } }");
+    };
+    EXPECT_EQ(fault("'sw'"), "container_binds: entry \"sw\": \"sw\" is not absolute");
+    EXPECT_EQ(fault("'/sw:rw'"),
+              "container_binds: entry \"/sw:rw\": \"rw\" is no path and no option");
+    EXPECT_EQ(fault("'/a/../b'"),
+              "container_binds: entry \"/a/../b\": \"/a/../b\" has a . or .. component");
+    EXPECT_EQ(fault("'/a/%s'"), "container_binds: entry \"/a/%s\": \"/a/%s\" has a % that is not %u");
+    for (const char* target : {"/", "/proc", "/sys/fs", "/dev"})
+        EXPECT_NE(fault(std::string("'/a:") + target + "'").find("cannot be replaced"),
+                  std::string::npos)
+            << target;
+    EXPECT_EQ(fault("'/a:/c', '/b:/c/'"),
+              "container_binds: entry \"/b:/c/\": /c is the target of another entry");
+}
+
     EXPECT_EQ(refusal("return { vm_sizes = { NC6 = { partitoin = 'x' } } }"),
               "vm_sizes.NC6.partitoin: unknown key; did you mean \"partition\"?");
 }
