@@ -122,4 +122,14 @@ std::vector<PmixSetting> settings_for_surroundings(
     return settings;
 }
 
+std::vector<PmixSetting> settings_for_relocation(
+    const Environment& environment, const std::string& library,
+    const std::function<bool(const std::string& directory)>& reachable) {
+    const auto slash = library.rfind('/');
+    if (slash == std::string::npos || environment("PMIX_INSTALL_PREFIX")) return {};
+    const auto prefix = library.substr(0, slash + 1) + relocated_prefix;
+    if (!reachable(prefix)) return {};
+    return {{"PMIX_INSTALL_PREFIX", prefix, "libpmix was moved from where it was installed"}};
+}
+
 }  // namespace mpi_bridge

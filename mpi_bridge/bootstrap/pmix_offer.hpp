@@ -41,4 +41,14 @@ struct PmixSetting {
     const Environment& environment,
     const std::function<bool(const std::string& directory)>& reachable);
 
+// Beside a libpmix that was brought to another place than it was built for, with what it loads: the
+// directory that is to it what its installation prefix was.
+inline constexpr const char* relocated_prefix = "pmix_install";
+
+// For such a library, at `library` in the file system, that prefix. Not for any other: a prefix
+// that is not its own would keep it from its components.
+[[nodiscard]] std::vector<PmixSetting> settings_for_relocation(
+    const Environment& environment, const std::string& library,
+    const std::function<bool(const std::string& directory)>& reachable);
+
 }  // namespace mpi_bridge

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "bootstrap/bootstrap.hpp"
@@ -157,7 +158,16 @@ class ForThisCall {
     std::vector<PmixSetting> settings_;
 };
 
+// The file that libpmix was loaded from; "" where it cannot be told.
+std::string client_library() {
+    Dl_info found{};
+    const bool known = dladdr(reinterpret_cast<void*>(&PMIx_Init), &found) != 0;
+    return known && found.dli_fname != nullptr ? found.dli_fname : "";
+}
+
 tl::unexpected<Failure> with_reasons(Failure failure) {
+    if (const auto library = client_library(); !library.empty())
+        failure.text += "; the client library is " + library;
     failure.text +=
         likely_reasons(process_environment, client_version(), pmix_offer(process_environment));
     return tl::unexpected<Failure>(std::move(failure));
@@ -169,6 +179,15 @@ void leave_at_exit() {
 
 bool may_enter(const std::string& directory) {
     return access(directory.c_str(), R_OK | X_OK) == 0;
+}
+
+std::vector<PmixSetting> settings_for_init() {
+    auto settings = settings_for_surroundings(process_environment, may_enter);
+    for (auto& setting :
+         settings_for_relocation(process_environment, client_library(), may_enter)) {
+        settings.push_back(std::move(setting));
+    }
+    return settings;
 }
 
 }  // namespace
@@ -206,7 +225,7 @@ Outcome<PmixSession*> PmixSession::open(Deadline deadline) {
     const auto start = Clock::now();
     std::optional<Outcome<Connection>> connection;
     {
-        const ForThisCall settings(settings_for_surroundings(process_environment, may_enter));
+        const ForThisCall settings(settings_for_init());
         connection = call_within<Outcome<Connection>>(deadline, call_server);
     }
     if (!connection) {

@@ -49,8 +49,8 @@ void* map_file(int file, std::uint64_t bytes) {
 Outcome<std::unique_ptr<SharedHeap>> SharedHeap::create(std::uint64_t capacity) {
     auto nonce = draw_nonce();
     if (!nonce) return pass_on(std::move(nonce));
-    Descriptor file(::memfd_create(label(*nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!file.valid()) {
+    FileDescriptor file(::memfd_create(label(*nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!file) {
         return fail(MPIB_ERROR_INTERNAL, fmt::format("shared heap: cannot create a memory file: {}",
                                                      std::strerror(errno)));
     }
@@ -70,7 +70,8 @@ Outcome<std::unique_ptr<SharedHeap>> SharedHeap::create(std::uint64_t capacity) 
                             least_capacity, std::strerror(errno)));
 }
 
-SharedHeap::SharedHeap(Descriptor file, std::byte* base, std::uint64_t capacity, const Nonce& nonce)
+SharedHeap::SharedHeap(FileDescriptor file, std::byte* base, std::uint64_t capacity,
+                       const Nonce& nonce)
     : file_(std::move(file)), base_(base), capacity_(capacity), nonce_(nonce) {
     free_.emplace(0, capacity);
 }
@@ -168,8 +169,8 @@ Outcome<PeerHeap> PeerHeap::map(const SharedHeap::Ticket& ticket) {
     if (std::string_view(target, static_cast<std::size_t>(length)) != expected) {
         return refuse("its process number means another process here");
     }
-    const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!file.valid()) return refuse(std::strerror(errno));
+    const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!file) return refuse(std::strerror(errno));
     void* base = map_file(file.number(), ticket.bytes);
     if (base == nullptr) return refuse(std::strerror(errno));
     return PeerHeap(static_cast<std::byte*>(base), ticket.bytes);

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "core/failure.hpp"
-#include "shm/descriptor.hpp"
+#include "core/file_descriptor.hpp"
 #include "shm/nonce.hpp"
 
 namespace mpi_bridge {
@@ -67,12 +67,12 @@ class SharedHeap {
     [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
 
   private:
-    SharedHeap(Descriptor file, std::byte* base, std::uint64_t capacity, const Nonce& nonce);
+    SharedHeap(FileDescriptor file, std::byte* base, std::uint64_t capacity, const Nonce& nonce);
 
     using Places = std::map<std::uint64_t, std::uint64_t>;  // offset to length, in bytes
     void give_back(std::uint64_t offset, std::uint64_t bytes);
 
-    Descriptor file_;
+    FileDescriptor file_;
     std::byte* base_;
     std::uint64_t capacity_;
     Nonce nonce_;

@@ -28,7 +28,7 @@ tl::unexpected<Failure> system_failure(std::string_view what, std::string_view n
                                                  name, std::strerror(errno)));
 }
 
-Outcome<std::byte*> map(const Descriptor& file, std::uint64_t bytes, std::string_view name) {
+Outcome<std::byte*> map(const FileDescriptor& file, std::uint64_t bytes, std::string_view name) {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
     if (memory == MAP_FAILED) return system_failure("map", name);
     // A core file of every rank need not hold the same scratch memory.
@@ -52,8 +52,8 @@ Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
                                 "a file (ulimit -f: {} bytes)",
                                 bytes, longest_file()));
     }
-    Descriptor file(::shm_open(ticket.name, O_RDWR | O_CREAT | O_EXCL, 0600));
-    if (!file.valid()) return system_failure("create", ticket.name);
+    FileDescriptor file(::shm_open(ticket.name, O_RDWR | O_CREAT | O_EXCL, 0600));
+    if (!file) return system_failure("create", ticket.name);
     // From here on the destructor cleans up.
     std::unique_ptr<Segment> segment(new Segment(std::move(file), nullptr, ticket, ::getpid()));
     if (::ftruncate(segment->file_.number(), static_cast<off_t>(bytes)) != 0) {
@@ -74,8 +74,8 @@ Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
 Outcome<std::unique_ptr<Segment>> Segment::attach(const Ticket& ticket) {
     Ticket own = ticket;
     own.name[sizeof own.name - 1] = '\0';
-    Descriptor file(::shm_open(own.name, O_RDWR, 0));
-    if (!file.valid()) return system_failure("attach", own.name);
+    FileDescriptor file(::shm_open(own.name, O_RDWR, 0));
+    if (!file) return system_failure("attach", own.name);
     struct stat status {};
     if (::fstat(file.number(), &status) != 0) return system_failure("look at", own.name);
     if (status.st_size != static_cast<off_t>(own.bytes) || own.bytes < header_bytes) {

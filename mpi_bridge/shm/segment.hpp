@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "core/failure.hpp"
-#include "shm/descriptor.hpp"
+#include "core/file_descriptor.hpp"
 #include "shm/nonce.hpp"
 
 namespace mpi_bridge {
@@ -62,10 +62,10 @@ class Segment {
     void unlink();
 
   private:
-    Segment(Descriptor file, std::byte* memory, const Ticket& ticket, pid_t creator)
+    Segment(FileDescriptor file, std::byte* memory, const Ticket& ticket, pid_t creator)
         : file_(std::move(file)), memory_(memory), ticket_(ticket), creator_(creator) {}
 
-    Descriptor file_;
+    FileDescriptor file_;
     std::byte* memory_;
     Ticket ticket_;
     pid_t creator_;  // the process that has to unlink; 0 when there is nothing to unlink

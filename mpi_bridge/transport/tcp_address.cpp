@@ -101,9 +101,9 @@ Outcome<TcpSecret> make_tcp_secret() {
     return secret;
 }
 
-Outcome<Descriptor> listen_at(TcpEndpoint& endpoint) {
+Outcome<FileDescriptor> listen_at(TcpEndpoint& endpoint) {
     const int family = endpoint.storage.ss_family;
-    Descriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket) return system_failure("socket");
     if (::bind(socket.number(), endpoint.generic(), endpoint.length()) != 0 ||
         ::listen(socket.number(), backlog) != 0) {

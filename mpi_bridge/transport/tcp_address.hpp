@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "core/failure.hpp"
-#include "transport/descriptor.hpp"
+#include "core/file_descriptor.hpp"
 
 namespace mpi_bridge {
 
@@ -47,6 +47,6 @@ struct TcpAddress {
 [[nodiscard]] Outcome<TcpSecret> make_tcp_secret();
 
 // Listens on a free port of that address, which is entered into it. Never blocks.
-[[nodiscard]] Outcome<Descriptor> listen_at(TcpEndpoint& endpoint);
+[[nodiscard]] Outcome<FileDescriptor> listen_at(TcpEndpoint& endpoint);
 
 }  // namespace mpi_bridge

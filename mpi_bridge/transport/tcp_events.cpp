@@ -8,7 +8,7 @@
 namespace mpi_bridge {
 
 Done TcpEvents::open() {
-    epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+    epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
     if (epoll_) return {};
     return fail(MPIB_ERROR_INTERNAL, "epoll_create1: " + std::system_category().message(errno));
 }

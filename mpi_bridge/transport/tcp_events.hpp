@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 
 #include "core/failure.hpp"
-#include "transport/descriptor.hpp"
+#include "core/file_descriptor.hpp"
 
 namespace mpi_bridge {
 
@@ -46,7 +46,7 @@ class TcpEvents {
 
     [[nodiscard]] int ask(Found& found, int milliseconds) const;
 
-    Descriptor epoll_;
+    FileDescriptor epoll_;
     Found kept_{};
     std::atomic<int> kept_count_{0};
 };

@@ -82,11 +82,11 @@ Done TcpMeeting::call(int rank) {
 // Connects to the next endpoint that can be tried. Without any left the call stays without a
 // socket, and `why` ends it.
 void TcpMeeting::reach(int rank, Call& call, std::string why) {
-    call.socket = Descriptor();
+    call.socket = FileDescriptor();
     while (call.endpoint < call.address.endpoints.size()) {
         const TcpEndpoint& endpoint = call.address.endpoints[call.endpoint++];
         const int family = endpoint.storage.ss_family;
-        Descriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
         if (socket) set_options(socket.number());
         if (socket && (connect(socket.number(), endpoint.generic(), endpoint.length()) == 0 ||
                        errno == EINPROGRESS)) {
@@ -162,7 +162,7 @@ TcpMeeting::Progress TcpMeeting::conclude(int rank, Call& call) {
     }
     if (word == Word::called_you && rank < rank_) {
         call.yields = true;
-        call.socket = Descriptor();
+        call.socket = FileDescriptor();
         return Progress::moved;
     }
     events_.missed(rank,
@@ -170,10 +170,10 @@ TcpMeeting::Progress TcpMeeting::conclude(int rank, Call& call) {
     return Progress::ended;
 }
 
-bool TcpMeeting::accept_all(const Descriptor& listener) {
+bool TcpMeeting::accept_all(const FileDescriptor& listener) {
     bool any = false;
     for (;;) {
-        Descriptor socket(
+        FileDescriptor socket(
             accept4(listener.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) return any;
         any = true;
@@ -216,7 +216,7 @@ void TcpMeeting::receive(Visitor& visitor, const Hello& hello) {
     if (call != calls_.end()) {
         // step() erases it.
         call->second.yields = false;
-        call->second.socket = Descriptor();
+        call->second.socket = FileDescriptor();
     }
     met_[hello.from] = true;
     events_.met(from, std::move(visitor.socket));

@@ -13,7 +13,7 @@
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
-#include "transport/descriptor.hpp"
+#include "core/file_descriptor.hpp"
 #include "transport/tcp_address.hpp"
 
 namespace mpi_bridge {
@@ -29,7 +29,7 @@ namespace mpi_bridge {
 class TcpMeeting {
   public:
     struct Events {
-        std::function<void(int rank, Descriptor socket)> met;
+        std::function<void(int rank, FileDescriptor socket)> met;
         std::function<void(int rank, std::string why)> missed;
         // A socket that step() wants to look at, when something happens to it.
         std::function<void(int socket)> watch;
@@ -67,14 +67,14 @@ class TcpMeeting {
     struct Call {
         TcpAddress address;
         std::size_t endpoint = 0;  // the one that is tried
-        Descriptor socket;
+        FileDescriptor socket;
         std::size_t said = 0;   // of the hello
         std::size_t heard = 0;  // of the answer
         std::array<std::byte, sizeof(Word)> answer{};
         bool yields = false;  // the other's call counts, and will come
     };
     struct Visitor {
-        Descriptor socket;
+        FileDescriptor socket;
         std::size_t heard = 0;
         std::array<std::byte, sizeof(Hello)> hello{};
         Clock::time_point since;
@@ -84,7 +84,7 @@ class TcpMeeting {
     void reach(int rank, Call& call, std::string why);
     [[nodiscard]] Progress advance(int rank, Call& call);
     [[nodiscard]] Progress conclude(int rank, Call& call);
-    [[nodiscard]] bool accept_all(const Descriptor& listener);
+    [[nodiscard]] bool accept_all(const FileDescriptor& listener);
     [[nodiscard]] Progress advance(Visitor& visitor);
     void receive(Visitor& visitor, const Hello& hello);
 
@@ -92,7 +92,7 @@ class TcpMeeting {
     int size_;
     Events events_;
     TcpAddress address_;
-    std::vector<Descriptor> listeners_;
+    std::vector<FileDescriptor> listeners_;
     std::unordered_map<int, Call> calls_;
     std::list<Visitor> visitors_;
     std::vector<bool> met_;

@@ -187,7 +187,7 @@ void TcpPeer::lose(std::string why) {
         presence_ = Presence::lost;
         end_ = std::move(why);
     }
-    socket_ = Descriptor();
+    socket_ = FileDescriptor();
 }
 
 void TcpPeer::abandon() {
@@ -196,7 +196,7 @@ void TcpPeer::abandon() {
         const linger at_once{1, 0};
         (void)setsockopt(socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     }
-    socket_ = Descriptor();
+    socket_ = FileDescriptor();
     inbox_.clear();
     outgoing_.clear();
 }

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "transport/descriptor.hpp"
+#include "core/file_descriptor.hpp"
 #include "transport/participation.hpp"
 #include "transport/tcp_inbox.hpp"
 #include "transport/tcp_message.hpp"
@@ -23,7 +23,7 @@ class TcpPeer {
     enum class Presence { there, left, lost };
 
     // Before this, what is sent waits.
-    void connect(Descriptor socket) { socket_ = std::move(socket); }
+    void connect(FileDescriptor socket) { socket_ = std::move(socket); }
     [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
     [[nodiscard]] int socket() const { return socket_.number(); }
 
@@ -66,7 +66,7 @@ class TcpPeer {
     void end_of_stream(int error);
     [[nodiscard]] std::size_t take_staged(std::span<std::byte> target);
 
-    Descriptor socket_;
+    FileDescriptor socket_;
     TcpInbox inbox_;
     std::deque<Outgoing> outgoing_;
     std::size_t sent_of_first_ = 0;  // header included

@@ -28,7 +28,7 @@ TcpTraffic::TcpTraffic(TcpTransport::Options options)
 
 TcpMeeting::Events TcpTraffic::meeting_events() {
     TcpMeeting::Events events;
-    events.met = [this](int rank, Descriptor socket) { met(rank, std::move(socket)); };
+    events.met = [this](int rank, FileDescriptor socket) { met(rank, std::move(socket)); };
     events.missed = [this](int rank, std::string why) { missed(rank, std::move(why)); };
     events.watch = [this](int socket) { events_.watch(socket, TcpEvents::meeting, true); };
     events.address_of = options_.address_of;
@@ -62,7 +62,7 @@ Outcome<TcpPeer*> TcpTraffic::talk_to(int rank) {
     return &place->stream;
 }
 
-void TcpTraffic::met(int rank, Descriptor socket) {
+void TcpTraffic::met(int rank, FileDescriptor socket) {
     auto& place = peers_[static_cast<std::size_t>(rank)];
     Peer& peer = place == nullptr ? make_peer(rank) : *place;
     if (const int bytes = options_.send_buffer_bytes; bytes != 0) {

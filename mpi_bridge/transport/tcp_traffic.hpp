@@ -63,7 +63,7 @@ class TcpTraffic {
 
     [[nodiscard]] TcpMeeting::Events meeting_events();
     Peer& make_peer(int rank);
-    void met(int rank, Descriptor socket);
+    void met(int rank, FileDescriptor socket);
     void missed(int rank, std::string why);
     void activate(Peer& peer);
     bool move(Peer& peer, bool try_socket);

@@ -11,6 +11,7 @@ namespace {
 using mpi_bridge::likely_reasons;
 using mpi_bridge::pmix_offer;
 using mpi_bridge::pmix_versions;
+using mpi_bridge::settings_for_relocation;
 using mpi_bridge::settings_for_surroundings;
 using mpi_bridge_test::environment;
 
@@ -90,6 +91,29 @@ TEST(PmixSurroundings, LeaveAsIsWhatWorksAndWhatTheUserChose) {
     auto hash_only = slurm();
     hash_only["PMIX_GDS_MODULE"] = "hash";
     EXPECT_TRUE(settings_for_surroundings(environment(hash_only), none).empty());
+}
+
+TEST(PmixRelocation, IsToldToALibraryThatBringsItsInstallation) {
+    const auto there = [](const std::string& directory) {
+        return directory == "/injected/pmix_install";
+    };
+    const auto settings =
+        settings_for_relocation(environment(slurm()), "/injected/libpmix.so.2", there);
+    ASSERT_EQ(settings.size(), 1U);
+    EXPECT_EQ(settings[0].name, "PMIX_INSTALL_PREFIX");
+    EXPECT_EQ(settings[0].value, "/injected/pmix_install");
+}
+
+TEST(PmixRelocation, IsNotToldToAnyOtherNorAgainstTheUsersWord) {
+    const auto nowhere = [](const std::string&) { return false; };
+    const auto everywhere = [](const std::string&) { return true; };
+    EXPECT_TRUE(
+        settings_for_relocation(environment(slurm()), "/usr/lib/libpmix.so.2", nowhere).empty());
+    EXPECT_TRUE(settings_for_relocation(environment(slurm()), "", everywhere).empty());
+    auto chosen = slurm();
+    chosen["PMIX_INSTALL_PREFIX"] = "/mine";
+    EXPECT_TRUE(
+        settings_for_relocation(environment(chosen), "/injected/libpmix.so.2", everywhere).empty());
 }
 
 }  // namespace
