@@ -18,7 +18,7 @@ namespace {
 
 using namespace mpi_bridge_test;
 using mpi_bridge::Deadline;
-using mpi_bridge::Descriptor;
+using mpi_bridge::FileDescriptor;
 using mpi_bridge::Seconds;
 using mpi_bridge::Tag;
 using mpi_bridge::TcpAddress;
@@ -125,8 +125,8 @@ TEST(TcpTransport, RanksThatCallEachOtherAtOnceMeet) {
     }
 }
 
-Descriptor connected_to(const TcpAddress& address) {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+FileDescriptor connected_to(const TcpAddress& address) {
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto& endpoint = address.endpoints.front();
     EXPECT_EQ(connect(socket.number(), endpoint.generic(), endpoint.length()), 0);
     return socket;
@@ -191,7 +191,7 @@ TEST(TcpTransport, AnAddressThatIsNoneIsRefused) {
 }
 
 TEST(TcpTransport, Ipv6ServesToo) {
-    Descriptor probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    FileDescriptor probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
     auto loopback = must(mpi_bridge::TcpEndpoint::parse("::1"));
     if (!probe || bind(probe.number(), loopback.generic(), loopback.length()) != 0) {
         GTEST_SKIP() << "no IPv6 on this machine";
