@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-
 #include <vector>
+
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -36,8 +36,6 @@ std::int64_t memory_bytes(std::string_view text) {
     return number > (most >> shift) ? most : number << shift;
 }
 
-void check_credentials(Planning& planning, const job::ContainerSettings& settings) {
-    if (!settings.credentials || !settings.credentials->password_secret_reference) return;
 std::string with_user(std::string path, const std::string& user) {
     for (auto at = path.find("%u"); at != std::string::npos; at = path.find("%u", at + user.size()))
         path.replace(at, 2, user);
@@ -52,6 +50,8 @@ std::vector<HostBind> site_binds(const site::Site& site, const std::string& user
     return binds;
 }
 
+void check_credentials(Planning& planning, const job::ContainerSettings& settings) {
+    if (!settings.credentials || !settings.credentials->password_secret_reference) return;
     planning.findings.add(Finding::secret_reference,
                           registry_pointer("credentials/passwordSecretReference"),
                           "the registry's password is in a key vault, which is not supported yet",
@@ -94,7 +94,7 @@ void plan_container(Planning& planning) {
     container.image = settings->image;
     if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);
     if (!planning.site.image_entrypoint) container.entrypoint.clear();
+    container.binds = site_binds(planning.site, planning.submission.user_name);
 }
 
 }  // namespace batchai::plan
-    container.binds = site_binds(planning.site, planning.submission.user_name);

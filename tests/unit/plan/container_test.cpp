@@ -86,8 +86,6 @@ TEST(Container, WhatTheRegistrySaidIsInThePlan) {
     EXPECT_EQ(planned(job, site, submission).plan->container->entrypoint, resolved.entrypoint);
 }
 
-}  // namespace
-}  // namespace batchai::plan
 TEST(Container, ShowsWhatTheSiteBindsForEveryone) {
     site::Site site;
     site.container_binds = {{"/scratch/%u", "/scratch", false, true},
@@ -98,3 +96,5 @@ TEST(Container, ShowsWhatTheSiteBindsForEveryone) {
                                      {"/sw", "/opt/sw", true, false}}));
 }
 
+}  // namespace
+}  // namespace batchai::plan

@@ -120,7 +120,6 @@ TEST_F(SiteTest, RefusesImageDirectoriesThatAreNoPlainPlaces) {
               "shared_image_directory: holds a %; use a plain path here");
 }
 
-TEST_F(SiteTest, NamesAnUnknownKeyAndWhatWasMeant) {
 TEST_F(SiteTest, ReadsWhatEveryContainerShows) {
     const auto site = load_text(
         "return { container_binds = { '/scratch/%u', '/sw//gpu/:/opt/gpu:ro:optional' } }");
@@ -148,6 +147,7 @@ TEST_F(SiteTest, RefusesBindsThatNoContainerCanShow) {
               "container_binds: entry \"/b:/c/\": /c is the target of another entry");
 }
 
+TEST_F(SiteTest, NamesAnUnknownKeyAndWhatWasMeant) {
     EXPECT_EQ(refusal("return { vm_sizes = { NC6 = { partitoin = 'x' } } }"),
               "vm_sizes.NC6.partitoin: unknown key; did you mean \"partition\"?");
 }
