@@ -2,6 +2,7 @@
 #include "node/sandbox.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
@@ -105,22 +106,22 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool root = request.as_root || plan.container->ranks_as_root;
     const NodePlaces places{find_account().home, spool_of_slurmd(request.slurm_conf),
                             request.submit_directory};
-    auto devices = read_cdi();
-    if (!devices) return tl::unexpected<base::Error>(devices.error());
-    for (const std::string& remark : devices->remarks)
-        trace.line(remark);
-    auto connection = join_container({plan, request.job_id, places, devices->edits}, trace);
-    if (!connection) return tl::unexpected<base::Error>(connection.error());
+    // For Slurm's own commands, if it has to be asked which devices the job has.
+    if (!request.slurm_conf.empty()) setenv("SLURM_CONF", request.slurm_conf.c_str(), 1);
+    const auto device_files = read_cdi();
+    if (!device_files) return tl::unexpected<base::Error>(device_files.error());
+    auto joined = join_container({plan, request.job_id, places, *device_files}, trace);
+    if (!joined) return tl::unexpected<base::Error>(joined.error());
     const bool one_id = !find_identities().full();
-    auto entered = enter(*connection, root ? Identity::root : Identity::user);
+    auto entered = enter(joined->connection, root ? Identity::root : Identity::user);
     if (!entered) return entered;
-    TaskEnvironment environment = container_environment(*plan.container, devices->edits.environment,
-                                                        std::exchange(out.environment, {}));
+    TaskEnvironment environment = container_environment(
+        *plan.container, joined->devices.environment, std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);
     out.unset = std::move(environment.unset);
     out.working_directory = plan.container->working_directory;
     out.one_id = root && one_id;
-    out.container = std::move(*connection);
+    out.container = std::move(joined->connection);
     return check_environment(out.environment);
 }
 

@@ -121,6 +121,15 @@ Result<std::map<std::string, JobStatus>> Client::jobs(const std::vector<std::str
     return found;
 }
 
+Result<JobDevices> Client::devices(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    auto completed = ask({"scontrol", "--details", "show", "job", job_id});
+    if (!completed) return tl::unexpected<base::Error>(completed.error());
+    if (completed->exit_code != 0)
+        return tl::unexpected<base::Error>(refusal("scontrol", completed->standard_error));
+    return parse_job_devices(completed->standard_output);
+}
+
 Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
     base::Arguments arguments{"sinfo", "--noheader", "--Node",
                               fmt::format("--Format={}", kNodeFormat)};

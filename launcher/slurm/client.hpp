@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "slurm/job_devices.hpp"
 #include "slurm/status.hpp"
 
 namespace batchai::slurm {
@@ -43,6 +44,9 @@ class Client {
     // the queue has forgotten, if the site keeps accounts. A missing entry: nobody knows it.
     [[nodiscard]] base::Result<std::map<std::string, JobStatus>> jobs(
         const std::vector<std::string>& ids) const;
+
+    // Which devices of its generic resources a job has, on each node that has any.
+    [[nodiscard]] base::Result<JobDevices> devices(const std::string& job_id) const;
 
     // One entry a node, by name.
     [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;

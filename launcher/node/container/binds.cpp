@@ -96,6 +96,18 @@ std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places) {
     return std::move(collected).outer_first();
 }
 
+std::optional<Bind> further_bind(const plan::Plan& plan, const NodePlaces& places) {
+    if (is_image_place(places.submit_directory)) return std::nullopt;
+    const std::string directory = plan::normalized(places.submit_directory);
+    std::vector<Bind> binds = plan_binds(plan, places);
+    const auto found = std::find_if(binds.begin(), binds.end(), [&](const Bind& bind) {
+        return bind.target == directory && bind.source == directory;
+    });
+    const bool of_every_step = plan_binds(plan, {places.home, places.spool, {}}) == binds;
+    if (found == binds.end() || of_every_step) return std::nullopt;
+    return std::move(*found);
+}
+
 std::string spool_directory(std::string_view slurm_conf, std::string_view node) {
     std::string found = "/var/spool/slurmd";
     for (std::string_view line : base::split(slurm_conf, '\n')) {

@@ -2,15 +2,16 @@
 #include "node/container/cdi.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <exception>
-#include <filesystem>
-#include <map>
+#include <initializer_list>
 #include <stdexcept>
 
 #include <fmt/format.h>
 #include <jsoncons/json.hpp>
 
-#include "base/file.hpp"
+#include "node/container/cdi_yaml.hpp"
 
 namespace batchai::node {
 
@@ -18,7 +19,11 @@ namespace {
 
 using Json = jsoncons::json;
 
-constexpr std::size_t file_limit = 16UL << 20U;
+// Of a bind mount. But for "ro" they change nothing for processes that have the user's rights only.
+constexpr std::array<std::string_view, 20> mount_options{
+    "ro",     "rw",     "bind",    "rbind",      "private", "rprivate",   "slave",
+    "rslave", "shared", "rshared", "unbindable", "nosuid",  "suid",       "nodev",
+    "dev",    "noexec", "exec",    "relatime",   "noatime", "runbindable"};
 
 const Json& member(const Json& object, std::string_view key) {
     static const Json nothing = Json::null();
@@ -28,6 +33,8 @@ const Json& member(const Json& object, std::string_view key) {
 std::string text_of(const Json& object, std::string_view key) {
     const Json& value = member(object, key);
     if (value.is_null()) return {};
+    if (value.is_array() || value.is_object())
+        throw std::runtime_error(fmt::format("\"{}\" is not a text", key));
     return value.as<std::string>();
 }
 
@@ -39,97 +46,158 @@ std::vector<Json> list_of(const Json& object, std::string_view key) {
     return std::vector<Json>(range.begin(), range.end());
 }
 
+std::vector<std::string> texts_of(const Json& object, std::string_view key) {
+    std::vector<std::string> texts;
+    for (const Json& value : list_of(object, key))
+        texts.push_back(value.as<std::string>());
+    return texts;
+}
+
 std::string absolute(std::string path, std::string_view key) {
     if (!path.starts_with('/'))
         throw std::runtime_error(fmt::format("\"{}\" is not an absolute path: \"{}\"", key, path));
     return path;
 }
 
-void add_once(std::vector<Bind>& binds, Bind bind) {
-    if (std::find(binds.begin(), binds.end(), bind) == binds.end())
-        binds.push_back(std::move(bind));
+template <typename T>
+void add_once(std::vector<T>& list, T entry) {
+    if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(std::move(entry));
 }
 
-void add_edits(const Json& edits, DeviceEdits& into) {
-    for (const Json& node : list_of(edits, "deviceNodes")) {
+bool is_assignment(const std::string& text) {
+    const std::size_t sign = text.find('=');
+    return sign != 0 && sign != std::string::npos;
+}
+
+// One file's edits, each with the file's name for the messages of those who carry them out.
+class Decoder {
+  public:
+    Decoder(CdiSpec& spec, std::string file) : spec_(spec), file_(std::move(file)) {
+        hint_ =
+            file_ + " names it; if the node has changed since, the admin should write that anew";
+    }
+
+    DeviceEdits edits(const Json& from) {
+        note_unknown(from, {"env", "deviceNodes", "mounts", "hooks", "additionalGids"});
+        DeviceEdits into;
+        for (const Json& node : list_of(from, "deviceNodes"))
+            add_once(into.nodes, device(node));
+        for (const Json& mount : list_of(from, "mounts"))
+            add_once(into.mounts, bind(mount));
+        for (std::string& entry : texts_of(from, "env")) {
+            if (!is_assignment(entry))
+                throw std::runtime_error(fmt::format("\"env\" has \"{}\", not NAME=value", entry));
+            const std::size_t sign = entry.find('=');
+            into.environment.push_back({entry.substr(0, sign), entry.substr(sign + 1)});
+        }
+        for (const Json& entry : list_of(from, "hooks"))
+            add_once(into.hooks, hook(entry));
+        for (const Json& group : list_of(from, "additionalGids"))
+            add_once(into.groups, static_cast<gid_t>(group.as<std::uint32_t>()));
+        return into;
+    }
+
+    // What is new in a later version of the specification, or is root's to do.
+    void note_unknown(const Json& object, std::initializer_list<std::string_view> known) {
+        if (!object.is_object()) return;
+        for (const auto& entry : object.object_range()) {
+            if (std::find(known.begin(), known.end(), std::string_view(entry.key())) == known.end())
+                add_once(spec_.remarks,
+                         fmt::format("{}: \"{}\" is passed over: containers of jobs do not have it",
+                                     file_, entry.key()));
+        }
+    }
+
+  private:
+    // The rest (type, numbers, owner) is for those who make the file anew; here it is the node's.
+    Bind device(const Json& node) {
         const std::string path = absolute(text_of(node, "path"), "path");
         const std::string host = text_of(node, "hostPath");
-        add_once(into.nodes,
-                 {host.empty() ? path : absolute(host, "hostPath"), path, false, false});
+        return {host.empty() ? path : absolute(host, "hostPath"), path, false, false, hint_};
     }
-    for (const Json& mount : list_of(edits, "mounts")) {
-        bool read_only = false;
-        for (const Json& option : list_of(mount, "options"))
-            read_only = read_only || option.as<std::string>() == "ro";
-        add_once(into.mounts,
-                 {absolute(text_of(mount, "hostPath"), "hostPath"),
-                  absolute(text_of(mount, "containerPath"), "containerPath"), read_only, false});
-    }
-    for (const Json& entry : list_of(edits, "env")) {
-        const auto text = entry.as<std::string>();
-        const std::size_t sign = text.find('=');
-        if (sign == 0 || sign == std::string::npos)
-            throw std::runtime_error(fmt::format("\"env\" has \"{}\", not NAME=value", text));
-        into.environment.push_back({text.substr(0, sign), text.substr(sign + 1)});
-    }
-}
 
-void append(DeviceEdits& all, const DeviceEdits& more) {
-    for (const Bind& bind : more.nodes)
-        add_once(all.nodes, bind);
-    for (const Bind& bind : more.mounts)
-        add_once(all.mounts, bind);
-    all.environment.insert(all.environment.end(), more.environment.begin(), more.environment.end());
+    Bind bind(const Json& mount) {
+        const std::string type = text_of(mount, "type");
+        if (!type.empty() && type != "bind" && type != "none" && type != "rbind")
+            throw std::runtime_error(fmt::format("a mount of type \"{}\" is not supported", type));
+        Bind made{absolute(text_of(mount, "hostPath"), "hostPath"),
+                  absolute(text_of(mount, "containerPath"), "containerPath"), false, false, hint_};
+        for (const std::string& option : texts_of(mount, "options")) {
+            if (std::find(mount_options.begin(), mount_options.end(), option) ==
+                mount_options.end())
+                throw std::runtime_error(
+                    fmt::format("the mount option \"{}\" is not supported", option));
+            made.read_only = made.read_only || option == "ro";
+        }
+        return made;
+    }
+
+    CdiHook hook(const Json& from) {
+        const std::string stage = text_of(from, "hookName");
+        // The others run where there is no part of a container yet that a user's process could
+        // change, or when it has ended.
+        if (stage != "createContainer")
+            throw std::runtime_error(fmt::format(
+                "a hook of the stage \"{}\" is not supported, only of createContainer", stage));
+        CdiHook made{absolute(text_of(from, "path"), "path"), texts_of(from, "args"),
+                     texts_of(from, "env"), 0, file_};
+        if (made.arguments.empty()) made.arguments = {made.path};
+        const Json& timeout = member(from, "timeout");
+        if (!timeout.is_null()) made.timeout_seconds = timeout.as<int>();
+        if (made.timeout_seconds < 0 || (!timeout.is_null() && made.timeout_seconds == 0))
+            throw std::runtime_error("the \"timeout\" of a hook is not above zero");
+        return made;
+    }
+
+    CdiSpec& spec_;
+    std::string file_;
+    std::string hint_;
+};
+
+CdiSpec decode(const Json& document, const std::string& file) {
+    if (text_of(document, "cdiVersion").empty() || text_of(document, "kind").empty())
+        throw std::runtime_error("has no \"cdiVersion\" or no \"kind\"");
+    CdiSpec spec;
+    spec.kind = text_of(document, "kind");
+    Decoder decoder(spec, file);
+    decoder.note_unknown(document,
+                         {"cdiVersion", "kind", "annotations", "devices", "containerEdits"});
+    spec.edits = decoder.edits(member(document, "containerEdits"));
+    for (const Json& device : list_of(document, "devices")) {
+        decoder.note_unknown(device, {"name", "annotations", "containerEdits"});
+        spec.devices.push_back(
+            {text_of(device, "name"), decoder.edits(member(device, "containerEdits"))});
+        if (spec.devices.back().name.empty()) throw std::runtime_error("a device has no \"name\"");
+    }
+    return spec;
 }
 
 }  // namespace
 
-base::Result<DeviceEdits> parse_cdi(std::string_view text) {
+void DeviceEdits::add(const DeviceEdits& more) {
+    const auto merge = [](auto& into, const auto& from) {
+        for (const auto& entry : from)
+            add_once(into, entry);
+    };
+    merge(nodes, more.nodes);
+    merge(mounts, more.mounts);
+    merge(hooks, more.hooks);
+    merge(groups, more.groups);
+    environment.insert(environment.end(), more.environment.begin(), more.environment.end());
+}
+
+std::string_view CdiSpec::device_class() const {
+    const std::size_t slash = kind.find('/');
+    return slash == std::string::npos ? std::string_view()
+                                      : std::string_view(kind).substr(slash + 1);
+}
+
+base::Result<CdiSpec> parse_cdi(std::string_view text, CdiFormat format, const std::string& file) {
     try {
-        const Json spec = Json::parse(text);
-        if (text_of(spec, "cdiVersion").empty() || text_of(spec, "kind").empty())
-            return base::fail("has no \"cdiVersion\" or no \"kind\"");
-        DeviceEdits edits;
-        add_edits(member(spec, "containerEdits"), edits);
-        std::vector<Json> devices = list_of(spec, "devices");
-        const auto all = std::find_if(devices.begin(), devices.end(), [](const Json& device) {
-            return text_of(device, "name") == "all";
-        });
-        if (all != devices.end()) devices = {Json(*all)};
-        for (const Json& device : devices)
-            add_edits(member(device, "containerEdits"), edits);
-        return edits;
+        return decode(format == CdiFormat::yaml ? json_of_yaml(text) : Json::parse(text), file);
     } catch (const std::exception& error) {
         return base::fail(error.what());
     }
-}
-
-base::Result<NodeDevices> read_cdi(const std::vector<std::string>& directories) {
-    std::map<std::string, std::filesystem::path> files;
-    for (const std::string& directory : directories) {
-        std::error_code missing;
-        for (const auto& entry : std::filesystem::directory_iterator(directory, missing))
-            files[entry.path().filename().string()] = entry.path();
-    }
-    NodeDevices devices;
-    for (const auto& [name, path] : files) {
-        if (path.extension() == ".yaml" || path.extension() == ".yml") {
-            devices.remarks.push_back(
-                fmt::format("{}: CDI files in YAML are not supported yet, so the container lacks "
-                            "its devices; the admin can write it as JSON",
-                            path.string()));
-            continue;
-        }
-        if (path.extension() != ".json") continue;
-        const auto text = base::read_file(path, file_limit);
-        if (!text) return tl::unexpected<base::Error>(text.error());
-        const auto edits = parse_cdi(*text);
-        if (!edits)
-            return base::fail("is not a CDI file: " + edits.error().what, path.string(),
-                              "the admin should write it anew");
-        append(devices.edits, *edits);
-    }
-    return devices;
 }
 
 }  // namespace batchai::node

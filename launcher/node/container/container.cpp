@@ -9,7 +9,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include "node/container/job_devices.hpp"
 #include "node/container/keeper.hpp"
+#include "node/container/late_bind.hpp"
 #include "node/container/leftovers.hpp"
 #include "node/container/user_namespace.hpp"
 #include "node/job_directory.hpp"
@@ -20,13 +22,24 @@ namespace {
 
 constexpr std::chrono::seconds lock_deadline{60};
 
+// The step that makes the container has it shown with all else. Best effort: the task then says
+// that it cannot start there.
+void show_submit_directory(const ContainerRequest& request, const Connection& connection,
+                           const Trace& trace) {
+    const auto bind = further_bind(request.plan, request.places);
+    if (!bind) return;
+    if (const auto shown = show_in_container(connection, *bind); !shown)
+        trace.line("the directory from which the step was started is not in its container: " +
+                   shown.error().text());
+}
+
 }  // namespace
 
 std::string container_place(const std::string& job_id) {
     return "container-" + job_id;
 }
 
-base::Result<Connection> join_container(const ContainerRequest& request, const Trace& trace) {
+base::Result<Joined> join_container(const ContainerRequest& request, const Trace& trace) {
     const auto begin = std::chrono::steady_clock::now();
     const auto node_root = open_private_root(request.plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
@@ -41,6 +54,7 @@ base::Result<Connection> join_container(const ContainerRequest& request, const T
     if (!directory) return tl::unexpected<base::Error>(directory.error());
     const Root place{std::move(*directory), fmt::format("{}/{}", node_root->path, name)};
     note_boot(place);
+    DeviceEdits devices = devices_of_job(request.device_files, place, request.job_id, trace);
     const auto lock = lock_place(place, lock_deadline);
     if (!lock) return tl::unexpected<base::Error>(lock.error());
 
@@ -48,20 +62,20 @@ base::Result<Connection> join_container(const ContainerRequest& request, const T
     if (!connection) return tl::unexpected<base::Error>(connection.error());
     const bool joined = connection->has_value();
     if (!joined) {
-        const auto started =
-            start_keeper({request.plan, request.job_id, request.places, read_node_files(),
-                          request.devices, find_identities(), name});
+        const auto started = start_keeper({request.plan, request.job_id, request.places,
+                                           read_node_files(), devices, find_identities(), name});
         if (!started) return tl::unexpected<base::Error>(started.error());
         connection = connect_to_keeper(place);
         if (!connection) return tl::unexpected<base::Error>(connection.error());
         if (!connection->has_value())
             return base::fail("the container's keeper ended as soon as it was ready", place.path);
     }
+    if (joined) show_submit_directory(request, **connection, trace);
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
     trace.line(fmt::format("{} the container of {} in {} ms", joined ? "joined" : "made",
                            request.plan.container->image, spent.count()));
-    return std::move(**connection);
+    return Joined{std::move(**connection), std::move(devices)};
 }
 
 }  // namespace batchai::node

@@ -18,13 +18,18 @@ struct ContainerRequest {
     const plan::Plan& plan;  // has a container
     std::string job_id;      // Slurm's
     NodePlaces places;
-    DeviceEdits devices;
+    const CdiFiles& device_files;
+};
+
+struct Joined {
+    Connection connection;
+    DeviceEdits devices;  // that the container has
 };
 
 // The container of the job on this node: the living one, or a new one over the writable layer that
 // the job's earlier steps left.
-[[nodiscard]] base::Result<Connection> join_container(const ContainerRequest& request,
-                                                      const Trace& trace);
+[[nodiscard]] base::Result<Joined> join_container(const ContainerRequest& request,
+                                                  const Trace& trace);
 
 // The name of the job's private directory below the node root.
 [[nodiscard]] std::string container_place(const std::string& job_id);

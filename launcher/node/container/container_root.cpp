@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/process.hpp"
+#include "node/container/cdi_hooks.hpp"
 #include "node/container/devices.hpp"
 #include "node/container/fresh_mount.hpp"
 #include "node/container/host_tree.hpp"
@@ -93,14 +94,18 @@ base::Result<void> change_root(const Root& root) {
         fmt::format("cannot change to the container's root file system: {}", std::strerror(errno)));
 }
 
-// As the vendor's hook would: libraries of the devices came into directories of the image, whose
-// loader has to learn of them. Best effort: an image without ldconfig has no such list.
-void refresh_library_list(const DeviceEdits& devices, const Trace& trace) {
+// Libraries of the devices came into directories of the image, or the vendor's hooks named further
+// ones: the loader has to learn of them. Best effort: an image without ldconfig has no such list.
+void refresh_library_list(const DeviceEdits& devices, const std::vector<std::string>& directories,
+                          const Trace& trace) {
     const bool any =
+        !directories.empty() ||
         std::any_of(devices.mounts.begin(), devices.mounts.end(),
                     [](const Bind& bind) { return bind.target.find(".so") != std::string::npos; });
     if (!any || access("/sbin/ldconfig", X_OK) != 0) return;
-    const auto ended = base::run({"/sbin/ldconfig"});
+    base::Arguments arguments{"/sbin/ldconfig"};
+    arguments.insert(arguments.end(), directories.begin(), directories.end());
+    const auto ended = base::run(arguments);
     if (!ended || ended->exit_code != 0)
         trace.line("ldconfig in the container failed: " +
                    (ended ? ended->standard_error : ended.error().text()));
@@ -116,11 +121,14 @@ base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest
     if (!trees) return tl::unexpected<base::Error>(trees.error());
     auto layers = mount_image_layers(*request.plan.container, place, trace);
     if (!layers) return tl::unexpected<base::Error>(layers.error());
-    const auto done = fill(request, *trees, place, layers->root).and_then([&] {
-        return change_root(layers->root);
-    });
-    if (!done) return tl::unexpected<base::Error>(done.error());
-    refresh_library_list(request.devices, trace);
+    if (auto filled = fill(request, *trees, place, layers->root); !filled)
+        return tl::unexpected<base::Error>(filled.error());
+    const auto libraries = run_hooks(
+        request.devices.hooks, {layers->root, place.path, "batchai-" + request.job_id}, trace);
+    if (!libraries) return tl::unexpected<base::Error>(libraries.error());
+    if (auto changed = change_root(layers->root); !changed)
+        return tl::unexpected<base::Error>(changed.error());
+    refresh_library_list(request.devices, *libraries, trace);
     return std::move(layers->servers);
 }
 

@@ -20,6 +20,7 @@ struct RootRequest {
     const NodePlaces& places;
     const NodeFiles& files;
     const DeviceEdits& devices;
+    const std::string& job_id;
     bool one_id = true;  // the user namespace maps one id only
 };
 

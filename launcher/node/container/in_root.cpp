@@ -97,6 +97,24 @@ base::Result<void> write_in_root(const Root& root, std::string_view path, std::s
     return image_error(path, "cannot be replaced", code);
 }
 
+base::Result<void> link_in_root(const Root& root, std::string_view path,
+                                const std::string& target) {
+    const auto [parent, name] = split_last(path);
+    const auto directory = make_directory_in_root(root, parent);
+    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    std::string now(target.size() + 1, '\0');
+    const ssize_t length = readlinkat(directory->get(), name.c_str(), now.data(), now.size());
+    if (length >= 0 && std::string_view(now).substr(0, static_cast<std::size_t>(length)) == target)
+        return {};
+    const std::string fresh = fmt::format(".{}.batchai-{}", name, getpid());
+    if (symlinkat(target.c_str(), directory->get(), fresh.c_str()) == 0 &&
+        renameat(directory->get(), fresh.c_str(), directory->get(), name.c_str()) == 0)
+        return {};
+    const int code = errno;
+    unlinkat(directory->get(), fresh.c_str(), 0);
+    return image_error(path, "cannot be replaced by a link", code);
+}
+
 std::optional<std::string> read_in_root(const Root& root, std::string_view path,
                                         std::size_t limit) {
     const base::FileDescriptor file = open_in_root(root, path, O_RDONLY | O_NONBLOCK);

@@ -32,6 +32,11 @@ namespace batchai::node {
 [[nodiscard]] base::Result<void> write_in_root(const Root& root, std::string_view path,
                                                std::string_view text, mode_t mode = 0644);
 
+// Puts a symbolic link to `target`, taken as it is, in the place of whatever is there: a file or a
+// link. Not of a directory, nor of what something is mounted on. Does nothing if it is there.
+[[nodiscard]] base::Result<void> link_in_root(const Root& root, std::string_view path,
+                                              const std::string& target);
+
 // The regular file's first bytes, at most `limit`; nothing when there is none that can be read.
 [[nodiscard]] std::optional<std::string> read_in_root(const Root& root, std::string_view path,
                                                       std::size_t limit = 1UL << 20U);

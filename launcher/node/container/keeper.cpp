@@ -96,7 +96,8 @@ base::Result<Built> build(const KeeperRequest& request) {
     auto volumes = Volumes::mount(request.plan, place->node_root, request.job_id, trace);
     if (!volumes) return tl::unexpected<base::Error>(volumes.error());
     auto servers = change_to_container_root(
-        {request.plan, request.places, request.files, request.devices, !request.identities.full()},
+        {request.plan, request.places, request.files, request.devices, request.job_id,
+         !request.identities.full()},
         place->directory, trace);
     if (!servers) return tl::unexpected<base::Error>(servers.error());
     auto ranks = make_rank_namespace(request.identities);

@@ -7,7 +7,6 @@
 
 #include "node/container/accounts.hpp"
 #include "node/container/binds.hpp"
-#include "node/container/cdi.hpp"
 #include "node/container/container_environment.hpp"
 #include "node/container/identity_map.hpp"
 
@@ -128,6 +127,17 @@ TEST(Binds, OfTheSiteGoWhereTheSiteWantsAndHideNothingThatTheJobNeeds) {
     EXPECT_TRUE(binds[4].read_only && binds[4].optional);
 }
 
+TEST(Binds, OfAJoiningStepAreWhatNoOtherStepHas) {
+    const auto further = [](const char* directory) {
+        const auto bind = further_bind(plan(), {"/home/alice", "/var/spool/slurmd", directory});
+        return bind ? bind->target : std::string("none");
+    };
+    EXPECT_EQ(further("/scratch/project/"), "/scratch/project");
+    for (const char* directory :
+         {"", "/", "/home/alice", "/home/alice/below", "/tmp/x", "/shared/logs", "/usr/share/x"})
+        EXPECT_EQ(further(directory), "none") << directory;
+}
+
 TEST(SpoolDirectory, IsReadFromSlurmsFile) {
     EXPECT_EQ(spool_directory("SlurmdSpoolDir=/var/a\n", "n1"), "/var/a");
     EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n # c\n", "n1"),
@@ -153,34 +163,7 @@ TEST(ContainerEnvironment, TakesTheHostsLibraryPathsUnlessTheJobSetsThem) {
     const TaskEnvironment made = container_environment({}, {}, {{"PYTHONPATH", "/shared/mine"}});
     EXPECT_THAT(made.unset, Contains("LD_LIBRARY_PATH"));
     EXPECT_THAT(made.unset, Not(Contains("PYTHONPATH")));
-    EXPECT_EQ(made.set.front().name, "PATH");
-}
-
-TEST(Cdi, TakesTheDeviceAllWhereThereIsOne) {
-    const auto edits = parse_cdi(R"({"cdiVersion": "0.6.0", "kind": "v.com/c", "devices": [
-        {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/a"}]}},
-        {"name": "all", "containerEdits": {"deviceNodes": [{"path": "/dev/b", "hostPath": "/dev/c"}]}}],
-        "containerEdits": {"env": ["X=a=b"], "mounts":
-            [{"hostPath": "/l.so", "containerPath": "/usr/l.so", "options": ["ro", "bind"]}]}})");
-    ASSERT_TRUE(edits) << edits.error().text();
-    EXPECT_THAT(edits->nodes, ElementsAre(Bind{"/dev/c", "/dev/b", false, false}));
-    EXPECT_THAT(edits->mounts, ElementsAre(Bind{"/l.so", "/usr/l.so", true, false}));
-    EXPECT_THAT(edits->environment, ElementsAre(plan::Variable{"X", "a=b"}));
-}
-
-TEST(Cdi, SaysWhatIsWrong) {
-    const auto fault = [](const char* text) {
-        const auto edits = parse_cdi(text);
-        return edits ? std::string("none") : edits.error().what;
-    };
-    EXPECT_THAT(fault("{}"), HasSubstr("cdiVersion"));
-    EXPECT_NE(fault("["), "none");
-    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"k","devices":3})"), HasSubstr("not a list"));
-    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"k","containerEdits":{"env":["=x"]}})"),
-                HasSubstr("NAME=value"));
-    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"k","containerEdits":{"deviceNodes":
-        [{"path":"dev/x"}]}})"),
-                HasSubstr("absolute"));
+    EXPECT_THAT(made.set, Contains(testing::Field(&plan::Variable::name, "PATH")));
 }
 
 }  // namespace
