@@ -155,7 +155,8 @@ void plan_output(Planning& planning, std::size_t index) {
 void offer_user_variables(Planning& planning) {
     for (const job::EnvironmentVariable& variable : planning.spec.environment_variables) {
         Expanded value = planning.scope.expand(variable.value);
-        if (value.undefined.empty()) planning.scope.set(variable.name, std::move(value.text));
+        if (value.undefined.empty() && !value.too_long)
+            planning.scope.set(variable.name, std::move(value.text));
     }
 }
 
@@ -163,7 +164,9 @@ void plan_user_variables(Planning& planning) {
     const auto& variables = planning.spec.environment_variables;
     for (std::size_t i = 0; i < variables.size(); ++i) {
         const auto pointer = fmt::format("/properties/environmentVariables/{}/value", i);
-        define(planning, variables[i].name, planning.expand(variables[i].value, pointer));
+        const std::string value = planning.expand(variables[i].value, pointer);
+        if (!planning.refuse_too_long(variables[i].name.size() + value.size() + 1, pointer))
+            define(planning, variables[i].name, value);
     }
 }
 
@@ -184,7 +187,11 @@ void plan_secrets(Planning& planning) {
     const auto& secrets = planning.spec.secrets;
     for (std::size_t i = 0; i < secrets.size(); ++i) {
         planning.plan.secret_names.push_back(secrets[i].name);
-        if (secrets[i].value) continue;
+        if (secrets[i].value) {
+            planning.refuse_too_long(secrets[i].name.size() + secrets[i].value->size() + 1,
+                                     fmt::format("/properties/secrets/{}/value", i));
+            continue;
+        }
         planning.findings.add(
             Finding::secret_reference,
             fmt::format("/properties/secrets/{}/valueSecretReference", i),
@@ -210,6 +217,12 @@ std::string Planning::expand(std::string_view text, std::string_view pointer) {
 
 void plan_directories(Planning& planning) {
     const Submission& submission = planning.submission;
+    if (expanded.too_long) {
+        refuse_too_long(expanded.text.size(), pointer);
+        return {};
+    }
+    // Until the registry was asked, what the image sets is not known.
+    if (plan.container && !submission.image) return std::move(expanded.text);
     Directories& directories = planning.plan.directories;
     directories.node_root =
         normalized(fmt::format("{}/batchai-{}", planning.site.node_directory, submission.user_id));
@@ -219,6 +232,17 @@ void plan_directories(Planning& planning) {
     directories.job_mount_root = directories.job_temp + "/mounts";
     directories.job_directory = normalized(submission.job_directory);
     directories.shared_job_temp = directories.job_directory + "/shared";
+
+bool Planning::refuse_too_long(std::size_t bytes, std::string_view pointer) {
+    if (bytes < longest_argument) return false;
+    findings.add(
+        Finding::too_long, pointer,
+        fmt::format("is too long: Linux gives programs at most {} bytes in one piece, variables "
+                    "with their names",
+                    longest_argument - 1),
+        "put it into a file on a mounted directory");
+    return true;
+}
 
     for (const auto& [name, value] : submission.login_environment)
         planning.scope.set(name, value);

@@ -43,7 +43,7 @@ void Scope::set(std::string name, std::string value) {
 
 Expanded Scope::expand(std::string_view text) const {
     Expanded out;
-    while (!text.empty()) {
+    while (!text.empty() && out.text.size() <= longest_argument) {
         const std::size_t dollar = text.find('$');
         out.text += text.substr(0, dollar);
         if (dollar == std::string_view::npos) break;
@@ -59,6 +59,8 @@ Expanded Scope::expand(std::string_view text) const {
         }
         text.remove_prefix(reference.length);
     }
+    out.too_long = out.text.size() >= longest_argument;
+    if (out.too_long) out.text.resize(longest_argument);
     return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
@@ -8,9 +9,13 @@
 
 namespace batchai::plan {
 
+// Linux gives a program no argument and no "NAME=value" that is longer, the closing zero included.
+inline constexpr std::size_t longest_argument = 128UL << 10U;
+
 struct Expanded {
     std::string text;
     std::vector<std::string> undefined;  // names that expanded to nothing, each once
+    bool too_long = false;               // for any use: the text ends where longest_argument does
 };
 
 // The variables that strings of job.json may refer to as $NAME or ${NAME}. Nothing else of a
@@ -19,7 +24,8 @@ class Scope {
   public:
     void set(std::string name, std::string value);
     [[nodiscard]] bool contains(std::string_view name) const { return values_.contains(name); }
-    // One pass: a "$" in a value is not expanded again.
+    // One pass: a "$" in a value is not expanded again. Ends at longest_argument, since a few values
+    // of each other could fill all memory.
     [[nodiscard]] Expanded expand(std::string_view text) const;
 
   private:

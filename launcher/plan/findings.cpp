@@ -39,6 +39,8 @@ std::string_view code_of(Finding finding) {
             return "E113";
         case Finding::bad_image:
             return "E114";
+        case Finding::too_long:
+            return "E115";
         case Finding::bad_mount_option:
             return "E120";
         case Finding::no_credentials:

@@ -27,6 +27,7 @@ enum class Finding {
     secret_reference,       // E112
     bad_elastic_setting,    // E113
     bad_image,              // E114
+    too_long,               // E115
     bad_mount_option,       // E120
     no_credentials,         // E121
     undefined_variable,     // W200

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ struct Planning {
 
     // Expands `text` and warns of names that nothing defines. `pointer` is its place.
     [[nodiscard]] std::string expand(std::string_view text, std::string_view pointer);
+    // Whether `bytes` and a closing zero are more than Linux gives to a program in one piece, which
+    // is then a fault at `pointer`.
+    bool refuse_too_long(std::size_t bytes, std::string_view pointer);
 };
 
 void plan_allocation(Planning& planning);

@@ -66,10 +66,14 @@ struct StepMaker {
     Planning& planning;
 
     std::optional<Step> operator()(const job::HorovodSettings& settings) const {
-        return ranks(python_command(planning, settings), planning.plan.allocation);
+        std::string command = python_command(planning, settings);
+        planning.refuse_too_long(command.size(), "/properties/horovodSettings/commandLineArgs");
+        return ranks(std::move(command), planning.plan.allocation);
     }
 
     std::optional<Step> operator()(const job::CustomMpiSettings& settings) const {
+        planning.refuse_too_long(settings.command_line.size(),
+                                 "/properties/customMpiSettings/commandLine");
         return ranks(settings.command_line, planning.plan.allocation);
     }
 
@@ -80,6 +84,8 @@ struct StepMaker {
                                   "say what to run on the first node");
             return std::nullopt;
         }
+        planning.refuse_too_long(settings.command_line->size(),
+                                 "/properties/customToolkitSettings/commandLine");
         return Step{StepKind::master, *settings.command_line, 1, 1, false, "stdout.txt",
                     "stderr.txt"};
     }
@@ -98,8 +104,10 @@ struct StepMaker {
 
 void plan_steps(Planning& planning) {
     Plan& plan = planning.plan;
-    if (planning.spec.job_preparation)
-        plan.steps.push_back(preparation(*planning.spec.job_preparation, plan.allocation.nodes));
+    if (const auto& command = planning.spec.job_preparation) {
+        planning.refuse_too_long(command->size(), "/properties/jobPreparation/commandLine");
+        plan.steps.push_back(preparation(*command, plan.allocation.nodes));
+    }
     if (auto step = std::visit(StepMaker{planning}, planning.spec.toolkit))
         plan.steps.push_back(std::move(*step));
 }

@@ -79,6 +79,33 @@ TEST(Environment, WarnsOfAnUndefinedNameAtItsPlace) {
     EXPECT_GT(made.diagnostics[0].position.line, 0U);
 }
 
+TEST(Environment, OfMoreThanAProgramCanBeGivenIsAFaultAtItsPlace) {
+    const auto made = planned(
+        small_job(fmt::format(R"(, "environmentVariables": [{{"name": "LONG", "value": "{}"}}])",
+                              std::string(300000, 'x'))));
+    EXPECT_FALSE(made.plan);
+    ASSERT_EQ(made.diagnostics.size(), 1U);
+    EXPECT_EQ(made.diagnostics[0].code, "E115");
+    EXPECT_GT(made.diagnostics[0].position.line, 0U);
+    EXPECT_LT(made.diagnostics[0].message.size(), 200U);
+}
+
+TEST(Environment, CannotBeMadeToFillTheMemoryByValuesOfEachOther) {
+    std::string variables = R"({"name": "A0", "value": "xxxxxxxxxxxxxxxx"})";
+    std::string sixteen_times;
+    for (int i = 1; i < 12; ++i) {
+        sixteen_times.clear();
+        for (int times = 0; times < 16; ++times)
+            sixteen_times += fmt::format("$A{}", i - 1);
+        variables += fmt::format(R"(, {{"name": "A{}", "value": "{}"}})", i, sixteen_times);
+    }
+    const auto made = planned(small_job(fmt::format(
+        R"(, "environmentVariables": [{}], "inputDirectories": [{{"id": "I", "path": "/$A3"}}])",
+        variables)));
+    EXPECT_FALSE(made.plan);
+    EXPECT_EQ(made.diagnostics.front().code, "E115");
+}
+
 TEST(Environment, LeavesCommandLinesToTheShell) {
     EXPECT_EQ(planned(small_job()).plan.value().steps.back().command, "./solve $X");
 }
