@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "image/reference.hpp"
+#include "plan/image_environment.hpp"
 #include "plan/planning.hpp"
 
 namespace batchai::plan {
@@ -75,6 +77,17 @@ void check_reference(Planning& planning, const job::ContainerSettings& settings)
     }
 }
 
+// What the planner itself has set by now wins over the image's, as it does on the nodes.
+void offer_image_environment(Planning& planning, const Container& container) {
+    for (const Variable& variable : image_environment(container)) {
+        const auto& set = planning.plan.environment;
+        const bool is_ours = std::any_of(set.begin(), set.end(), [&](const Variable& other) {
+            return other.name == variable.name;
+        });
+        if (!is_ours) planning.scope.set(variable.name, variable.value);
+    }
+}
+
 }  // namespace
 
 void plan_container(Planning& planning) {
@@ -91,6 +104,7 @@ void plan_container(Planning& planning) {
     check_credentials(planning, *settings);
     Container& container = planning.plan.container.emplace();
     if (planning.submission.image) container = *planning.submission.image;
+    offer_image_environment(planning, container);
     container.image = settings->image;
     if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);
     if (!planning.site.image_entrypoint) container.entrypoint.clear();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "plan/elastic.hpp"
+#include "plan/image_environment.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
 
@@ -183,6 +184,17 @@ void check_elastic(Planning& planning) {
     planning.findings.add(Finding::bad_elastic_setting, pointer, elastic.error().what);
 }
 
+void offer_login_environment(Planning& planning) {
+    const bool in_container =
+        planning.spec.container_settings && !planning.submission.ignore_container;
+    const auto& kept_out = variables_of_host_software();
+    for (const auto& [name, value] : planning.submission.login_environment) {
+        if (in_container && std::find(kept_out.begin(), kept_out.end(), name) != kept_out.end())
+            continue;
+        planning.scope.set(name, value);
+    }
+}
+
 void plan_secrets(Planning& planning) {
     const auto& secrets = planning.spec.secrets;
     for (std::size_t i = 0; i < secrets.size(); ++i) {
@@ -205,6 +217,12 @@ void plan_secrets(Planning& planning) {
 
 std::string Planning::expand(std::string_view text, std::string_view pointer) {
     Expanded expanded = scope.expand(text);
+    if (expanded.too_long) {
+        refuse_too_long(expanded.text.size(), pointer);
+        return {};
+    }
+    // Until the registry was asked, what the image sets is not known.
+    if (plan.container && !submission.image) return std::move(expanded.text);
     for (const std::string& name : expanded.undefined)
         findings.add(Finding::undefined_variable, pointer,
                      fmt::format("${} is not known when the job is submitted and stands for an "
@@ -214,24 +232,6 @@ std::string Planning::expand(std::string_view text, std::string_view pointer) {
                      "the job's shell expands");
     return std::move(expanded.text);
 }
-
-void plan_directories(Planning& planning) {
-    const Submission& submission = planning.submission;
-    if (expanded.too_long) {
-        refuse_too_long(expanded.text.size(), pointer);
-        return {};
-    }
-    // Until the registry was asked, what the image sets is not known.
-    if (plan.container && !submission.image) return std::move(expanded.text);
-    Directories& directories = planning.plan.directories;
-    directories.node_root =
-        normalized(fmt::format("{}/batchai-{}", planning.site.node_directory, submission.user_id));
-    directories.job_temp =
-        fmt::format("{}/{}", directories.node_root, short_id(submission.identity.uuid));
-    directories.mount_root = directories.job_temp + "/cluster-mounts";
-    directories.job_mount_root = directories.job_temp + "/mounts";
-    directories.job_directory = normalized(submission.job_directory);
-    directories.shared_job_temp = directories.job_directory + "/shared";
 
 bool Planning::refuse_too_long(std::size_t bytes, std::string_view pointer) {
     if (bytes < longest_argument) return false;
@@ -244,8 +244,19 @@ bool Planning::refuse_too_long(std::size_t bytes, std::string_view pointer) {
     return true;
 }
 
-    for (const auto& [name, value] : submission.login_environment)
-        planning.scope.set(name, value);
+void plan_directories(Planning& planning) {
+    const Submission& submission = planning.submission;
+    Directories& directories = planning.plan.directories;
+    directories.node_root =
+        normalized(fmt::format("{}/batchai-{}", planning.site.node_directory, submission.user_id));
+    directories.job_temp =
+        fmt::format("{}/{}", directories.node_root, short_id(submission.identity.uuid));
+    directories.mount_root = directories.job_temp + "/cluster-mounts";
+    directories.job_mount_root = directories.job_temp + "/mounts";
+    directories.job_directory = normalized(submission.job_directory);
+    directories.shared_job_temp = directories.job_directory + "/shared";
+
+    offer_login_environment(planning);
     planning.scope.set("HOME", submission.home);
     planning.scope.set("USER", submission.user_name);
     define(planning, "AZ_BATCHAI_MOUNT_ROOT", directories.mount_root);

@@ -38,7 +38,7 @@ struct Submission {
     std::optional<Container> image;
     // Further names that paths and the values of environmentVariables may refer to ("PATH" in
     // "/opt/bin:$PATH"): the submitter's environment, which sbatch hands on to the job. Only what
-    // is referred to gets into the plan.
+    // is referred to gets into the plan. For a job in a container the image's variables win.
     std::map<std::string, std::string> login_environment;
 };
 

@@ -19,6 +19,7 @@
 #include "cli/output/value.hpp"
 #include "cli/resource/cluster_volumes.hpp"
 #include "cli/resource/job_image.hpp"
+#include "cli/resource/login_environment.hpp"
 #include "job/parse.hpp"
 #include "job/storage_account.hpp"
 #include "plan/findings.hpp"
@@ -91,6 +92,7 @@ plan::Submission submission_of(const store::Store& store, const JobFileOptions& 
     if (const auto home = variable("HOME"); home && home->starts_with('/')) submission.home = *home;
     submission.storage_root = store.storage_root().string();
     submission.ignore_container = options.ignore_container;
+    submission.login_environment = login_environment();
     return submission;
 }
 

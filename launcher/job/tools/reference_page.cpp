@@ -52,8 +52,11 @@ the same keys for editors.
   version ({older}) it is ignored with a warning.
 * `null` means that an optional setting is absent.
 * Names of choices are read without regard to case.
-* In texts, `$AZ_BATCHAI_...` and other variables are expanded when the job is planned or run, not
-  when the file is read.
+* In texts, `$NAME` and `${{NAME}}` are expanded at submission: `AZ_BATCHAI_...` and `environment` of
+  `site.lua`, `environmentVariables` above the place, and else what the job would find there: in a
+  container the image's variables (`/opt/bin:$PATH` goes on with the image's path), without one, or
+  where the image sets nothing, those of the submitting shell. Command lines are left to the job's
+  own shell.
 * `<AZURE_BATCHAI_STORAGE_ACCOUNT>` in `azureFileUrl` and `accountName`, and
   `<AZURE_BATCHAI_STORAGE_KEY>` in `accountKey`, stand for the account of the command line or of the
   environment.

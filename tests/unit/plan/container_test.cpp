@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <map>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,6 +68,61 @@ TEST(Container, SizesOfSharedMemoryAreDockers) {
     EXPECT_EQ(bytes("16g"), std::int64_t{16} << 30);
     EXPECT_EQ(bytes("999999999999999gb"), std::int64_t{1} << 62);
     EXPECT_EQ(with_registry(R"("image": "x")").plan->container->shm_bytes, 0);
+}
+
+// "NAME=value|…" of the job's own variables, planned with `login` around it, in a container whose
+// image sets `image`.
+Made with_variables(std::string_view variables, const std::vector<Variable>& image,
+                    const std::map<std::string, std::string>& login, bool in_container = true) {
+    Submission submission = test_submission();
+    submission.login_environment = login;
+    submission.ignore_container = !in_container;
+    submission.image.emplace();
+    submission.image->environment = image;
+    return planned(small_job(fmt::format(
+                       R"(, "containerSettings": {{"imageSourceRegistry": {{"image": "x"}}}},
+                       "environmentVariables": [{}])",
+                       variables)),
+                   {}, submission);
+}
+
+TEST(Container, VariablesAreExpandedByTheImagesAndNotByTheHostsOfTheSubmission) {
+    constexpr std::string_view variables = R"({"name": "PATH", "value": "/mine:$PATH"},
+        {"name": "TOOLS", "value": "$CUDA_HOME/bin $LD_LIBRARY_PATH $PROJECT $HOME"})";
+    const std::map<std::string, std::string> login{{"PATH", "/host/bin"},
+                                                   {"CUDA_HOME", "/host/cuda"},
+                                                   {"LD_LIBRARY_PATH", "/host/lib"},
+                                                   {"PROJECT", "p1"}};
+    const std::vector<Variable> image{
+        {"PATH", "/image/bin"}, {"CUDA_HOME", "/image/cuda"}, {"HOME", "/root"}};
+    const auto inside = with_variables(variables, image, login);
+    ASSERT_TRUE(inside.plan) << faults(inside);
+    EXPECT_EQ(value_of(*inside.plan, "PATH"), "/mine:/image/bin");
+    EXPECT_EQ(value_of(*inside.plan, "TOOLS"), "/image/cuda/bin  p1 /home/ada");
+    EXPECT_THAT(faults(inside), HasSubstr("$LD_LIBRARY_PATH is not known"));
+    const auto outside = with_variables(variables, image, login, false);
+    EXPECT_EQ(value_of(*outside.plan, "PATH"), "/mine:/host/bin");
+    EXPECT_EQ(value_of(*outside.plan, "TOOLS"), "/host/cuda/bin /host/lib p1 /home/ada");
+}
+
+TEST(Container, AnImageWithoutAPathHasTheUsualOne) {
+    const auto made =
+        with_variables(R"({"name": "PATH", "value": "/mine:$PATH"})", {}, {{"PATH", "/host/bin"}});
+    EXPECT_EQ(value_of(*made.plan, "PATH"),
+              "/mine:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+}
+
+TEST(Container, AnImageDoesNotChangeWhatTheJobsOwnDirectoriesAre) {
+    const auto made = with_variables(R"({"name": "WHERE", "value": "$AZ_BATCHAI_JOB_TEMP"})",
+                                     {{"AZ_BATCHAI_JOB_TEMP", "/etc"}}, {});
+    EXPECT_EQ(value_of(*made.plan, "WHERE"), made.plan->directories.job_temp);
+}
+
+TEST(Container, NamesAreNotMissedBeforeTheRegistryWasAsked) {
+    const auto made =
+        planned(small_job(R"(, "containerSettings": {"imageSourceRegistry": {"image": "x"}},
+                      "environmentVariables": [{"name": "A", "value": "$OF_THE_IMAGE"}])"));
+    EXPECT_EQ(faults(made), "");
 }
 
 TEST(Container, WhatTheRegistrySaidIsInThePlan) {
