@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
         batchai::cli::JobFileOptions options;
         app.add_option("--job-json", options.path)->required();
         app.add_flag("--ignore-container", options.ignore_container);
+        app.add_option("--job-image", options.job_image);
         CLI11_PARSE(app, argc, argv);
         const auto done = plan_and_print(options);
         if (done) return *done;

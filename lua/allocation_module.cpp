@@ -36,13 +36,15 @@ void push_settings(lua_State* state, const std::string& lines) {
     }
 }
 
-// allocation(path, ignore_container) → table of option values, or nil and a text that ends with a
-// newline. No exception leaves it.
+// allocation(path, ignore_container, image) → table of option values, or nil and a text that ends
+// with a newline. `image` is that of --job-image, or nil. No exception leaves it.
 int allocation(lua_State* state) {
     const char* path = luaL_checkstring(state, 1);
     try {
         Arguments arguments{BATCHAI_ALLOCATION, "--job-json", path};
         if (lua_toboolean(state, 2) != 0) arguments.emplace_back("--ignore-container");
+        if (const char* const image = lua_tostring(state, 3))
+            arguments.push_back(std::string("--job-image=") + image);
         const auto done = batchai::base::run(arguments);
         if (done && done->exit_code == 0) {
             push_settings(state, done->standard_output);
