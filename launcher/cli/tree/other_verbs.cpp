@@ -81,6 +81,10 @@ void add_other_verbs(CommandTree& tree) {
         add_optional(*leaf, "--digest", options->digest,
                      "SHA-256 of the plan [$BATCHAI_PLAN_DIGEST]")
             ->type_name("HEX");
+        leaf->add_option("--job-json", options->file.path,
+                         "Plan this file anew instead [with the two below: $BATCHAI_JOB_JSON]")
+            ->type_name("FILE");
+        add_image_options(*leaf, options->file);
     }
     {
         auto [leaf, options] =

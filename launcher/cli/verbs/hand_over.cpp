@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -76,33 +77,61 @@ base::Result<void> freeze(const fs::path& directory, const Planned& planned) {
 
 }  // namespace
 
-Answer hand_over(const HandOverOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
+namespace {
+
+struct HandedOver {
+    fs::path directory;
+    Planned planned;
+};
+
+// Nothing: the file has faults, which have been printed.
+base::Result<std::optional<HandedOver>> plan_and_freeze(const Surroundings& here,
+                                                        const HandOverOptions& options) {
     const auto text = read_job_file(options.file.path);
     if (!text) return tl::unexpected(text.error());
-    const auto identity = identity_of(options, here->site);
-    const auto root = here->store.home() / "hand-over";
+    const auto identity = identity_of(options, here.site);
+    const auto root = here.store.home() / "hand-over";
     const auto directory = root / identity.uuid;
     auto file = options.file;
     file.resolve_image = true;
-    const auto planning =
-        plan_job(here->store, here->site, *text, file, {{}, false}, identity, directory.string());
+    auto planning =
+        plan_job(here.store, here.site, *text, file, {{}, false}, identity, directory.string());
     if (!planning) return tl::unexpected(planning.error());
     fmt::print(stderr, "{}", planning->report);
-    if (!planning->planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+    if (!planning->planned) return std::nullopt;
     prune(root);
     const auto frozen = freeze(directory, *planning->planned);
     if (!frozen) return tl::unexpected(frozen.error());
-    const auto image = have_image(*here, planning->planned->plan);
+    return HandedOver{directory, std::move(*planning->planned)};
+}
+
+}  // namespace
+
+Answer hand_over(const HandOverOptions& options) {
+    const auto here = open_surroundings();
+    if (!here) return tl::unexpected(here.error());
+    const auto made = plan_and_freeze(*here, options);
+    if (!made) return tl::unexpected(made.error());
+    if (!*made) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+    const auto& [directory, planned] = **made;
+    const auto image = have_image(*here, planned.plan);
     if (!image) {
         std::error_code code;
         fs::remove_all(directory, code);
         return tl::unexpected(image.error());
     }
     fmt::print("BATCHAI_PLAN={}\nBATCHAI_PLAN_DIGEST={}\n", (directory / "plan.json").string(),
-               planning->planned->digest);
+               planned.digest);
     return Outcome{};
+}
+
+base::Result<std::optional<FrozenPlan>> freeze_plan(const HandOverOptions& options) {
+    const auto here = open_surroundings();
+    if (!here) return tl::unexpected(here.error());
+    const auto made = plan_and_freeze(*here, options);
+    if (!made) return tl::unexpected(made.error());
+    if (!*made) return std::nullopt;
+    return FrozenPlan{((*made)->directory / "plan.json").string(), (*made)->planned.digest};
 }
 
 Answer validate(const ValidateOptions& options) {

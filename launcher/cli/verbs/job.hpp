@@ -55,4 +55,13 @@ struct HandOverOptions {
 // where it is. Diagnostics go to standard error.
 [[nodiscard]] Answer hand_over(const HandOverOptions& options);
 
+struct FrozenPlan {
+    std::string path;
+    std::string digest;
+};
+
+// The same for `batchai run` with a file or an image of its own: without the import, which is a
+// phase of the run. Nothing: the file has faults, which have been printed.
+[[nodiscard]] base::Result<std::optional<FrozenPlan>> freeze_plan(const HandOverOptions& options);
+
 }  // namespace batchai::cli

@@ -5,12 +5,19 @@
 #include <string>
 
 #include "cli/outcome.hpp"
+#include "cli/resource/planning.hpp"
 
 namespace batchai::cli {
 
 struct RunVerbOptions {
     std::optional<std::string> plan;    // none: $BATCHAI_PLAN
     std::optional<std::string> digest;  // none: $BATCHAI_PLAN_DIGEST
+    // A new plan in place of the frozen one: of this file, else of $BATCHAI_JOB_JSON.
+    JobFileOptions file;
+
+    [[nodiscard]] bool wants_new_plan() const {
+        return !file.path.empty() || file.job_image || file.ignore_container;
+    }
 };
 
 // `batchai run` inside an allocation; its exit code is the job's.
