@@ -9,6 +9,7 @@
 
 #include "base/digest.hpp"
 #include "base/file.hpp"
+#include "base/own_directory.hpp"
 #include "node/beneath.hpp"
 #include "node/container/accounts.hpp"
 #include "node/container/container.hpp"
@@ -49,6 +50,10 @@ base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
     }
     return plan;
 }
+    if (!plan) return plan;
+    // Secrets, logs and unsaved data are in it.
+    if (auto own = base::check_own_directory(plan->directories.job_directory); !own)
+        return tl::unexpected<base::Error>(own.error());
 
 base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job_id,
                                   const Trace& trace) {

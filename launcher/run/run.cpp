@@ -5,6 +5,7 @@
 
 #include "base/digest.hpp"
 #include "base/file.hpp"
+#include "base/own_directory.hpp"
 #include "run/allocation.hpp"
 #include "run/attempt.hpp"
 #include "site/site.hpp"
@@ -19,7 +20,11 @@ base::Result<plan::Plan> read_plan(const RunOptions& options) {
     if (base::sha256_hex(*text) != options.digest)
         return base::fail("the plan is not the one that was submitted", options.plan_path,
                           "submit the job again; plans are never edited");
-    return plan::from_json(*text);
+    auto plan = plan::from_json(*text);
+    if (!plan) return plan;
+    if (auto own = base::check_own_directory(plan->directories.job_directory); !own)
+        return tl::unexpected<base::Error>(own.error());
+    return plan;
 }
 
 base::Result<int> run_attempt(const RunOptions& options) {
