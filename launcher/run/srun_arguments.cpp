@@ -107,10 +107,11 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
 
 base::Environment srun_environment(const base::Environment& additions) {
     // Sizes and I/O settings of the batch step that srun would take for its own, and output
-    // formats that users set for themselves.
+    // formats that users set for themselves. The proof of a sandbox is each step's own.
     base::Environment kept = base::environment_without(
-        {"SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=",
-         "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
+        {"BATCHAI_SANDBOX=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
+         "SLURM_TASKS_PER_NODE=", "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=",
+         "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
          "SLURM_MPI_TYPE=", "SLURM_OPEN_MODE=", "SLURM_KILL_BAD_EXIT=", "SLURM_WAIT=",
          "SLURM_EXACT=", "SLURM_LABELIO=", "SLURM_NO_KILL=", "SRUN_"});
     const auto overridden = [&](const std::string& entry) {
