@@ -3,7 +3,10 @@
 
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <string_view>
+
+#include "spank/protocol.h"
 
 namespace batchai::spank {
 
@@ -26,6 +29,13 @@ extern "C" int option_given(int id, const char* argument, int /*remote*/) noexce
         if (argument == nullptr || *argument == '\0') {
             slurm_error("batchai: %s", id == job_image ? "--job-image needs the name of an image"
                                                        : "--job-json needs the name of a job file");
+            return -1;
+        }
+        // From "#SBATCH" lines a value can be longer than programs can be given.
+        if (const std::size_t length = strlen(argument); length >= BATCHAI_PATH_LIMIT) {
+            slurm_error("batchai: the value of %s is %zu bytes long; at most %u are taken",
+                        id == job_image ? "--job-image" : "--job-json", length,
+                        BATCHAI_PATH_LIMIT - 1);
             return -1;
         }
         if (id == job_image) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The node side, with the real batchai-node: what a step gets, and how each failure ends.
+#include "tests/spank/step.hpp"
+
 #include <array>
 #include <filesystem>
 #include <string>
@@ -8,66 +10,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/digest.hpp"
-#include "plan/plan.hpp"
-#include "tests/spank/hooks.hpp"
-
 namespace {
 
-using batchai::plan::Mount;
-using batchai::plan::Plan;
 using fake::Ended;
 using fake::slurm;
+using fake::Step;
 using testing::HasSubstr;
-
-class Step : public testing::Test {
-  protected:
-    Step() {
-        slurm() = fake::Slurm{};
-        fake::become_user_of_job(slurm());
-        slurm().environment = {{"PATH", "/usr/bin:/bin"}, {"SLURMD_NODENAME", "n2"}};
-        // The job's user may not be able to enter the build directory.
-        std::filesystem::copy_file(BATCHAI_NODE, scratch.path() / "batchai-node");
-        data = scratch.directory("data");
-        scratch.file("data/here", "some data\n");
-        plan.directories.node_root = (scratch.path() / "node").string();
-        plan.directories.job_temp = plan.directories.node_root + "/0123";
-        plan.directories.mount_root = plan.directories.job_temp + "/cluster-mounts";
-        plan.directories.job_mount_root = plan.directories.job_temp + "/mounts";
-        plan.directories.job_directory = scratch.directory("job").string();
-        plan.directories.shared_job_temp = plan.directories.job_directory + "/shared";
-        plan.mounts = {data_mount()};
-        plan.environment = {{"AZ_BATCHAI_JOB_MOUNT_ROOT", plan.directories.job_mount_root},
-                            {"GREETING", "two\nlines"}};
-    }
-
-    [[nodiscard]] Mount data_mount() const {
-        Mount mount;
-        mount.kind = "azureFileShares";
-        mount.name = "share";
-        mount.source = data.string();
-        mount.target = "deep/data";
-        return mount;
-    }
-
-    // Puts the plan where a job's environment leads to it.
-    void submit() {
-        const std::string text = to_json(plan);
-        slurm().environment["BATCHAI_PLAN"] = scratch.file("job/plan.json", text).string();
-        slurm().environment["BATCHAI_PLAN_DIGEST"] = batchai::base::sha256_hex(text);
-    }
-
-    Ended run(const std::string& script, std::vector<std::string> arguments = {}) {
-        arguments.push_back("node_program=" + node_program);
-        fake::Plugin plugin(arguments);
-        return fake::run_step(plugin, script);
-    }
-
-    fake::Scratch scratch;
-    std::filesystem::path data;
-    std::string node_program = (scratch.path() / "batchai-node").string();
-    Plan plan;
-};
 
 TEST_F(Step, SeesItsMountsAndNobodyElseDoes) {
     submit();

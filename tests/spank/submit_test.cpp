@@ -137,6 +137,41 @@ TEST_P(Submitting, HandsTheImageOverWithTheFile) {
     EXPECT_NE(scratch.read("arguments").find("--job-image=debian:12"), std::string::npos);
 }
 
+TEST_P(Submitting, RefusesValuesThatAreLongerThanAPath) {
+    for (const char* option : {"job-json", "job-image"}) {
+        const Ended ended = fake::in_process([&] {
+            fake::slurm().context = GetParam();
+            Plugin plugin({"launcher=/nonexistent"});
+            plugin.call("slurm_spank_init");
+            return plugin.give(option, std::string(300000, 'x').c_str()) < 0 ? 1 : 0;
+        });
+        EXPECT_EQ(ended.exit_code, 1);
+        EXPECT_NE(ended.errors.find("300000 bytes long"), std::string::npos) << ended.errors;
+        EXPECT_LT(ended.errors.size(), 500U);
+    }
+}
+
+TEST_P(Submitting, GivesNamesThatAreNoTextToTheLauncherAsTheyAre) {
+    const std::string file = scratch.file("\xff\xfe.json", "{}").string();
+    EXPECT_EQ(submit(launcher(good_lines), {file}).exit_code, 0);
+    EXPECT_EQ(scratch.read("arguments"), "hand-over\n--job-json\n" + file + "\n");
+}
+
+TEST_P(Submitting, TakesNoPlanFromAForgedOptionOfTheEnvironment) {
+    // Slurm applies it as it would the command line's: the file is planned, as the user.
+    const std::string file = scratch.file("job.json", "{}").string();
+    const Ended ended = fake::in_process([&] {
+        setenv("_SLURM_SPANK_OPTION_batchai_job_json", file.c_str(), 1);
+        setenv("BATCHAI_PLAN_DIGEST", digest.c_str(), 1);
+        setenv("BATCHAI_JOB_JSON", file.c_str(), 1);
+        const Ended inner = submit(
+            launcher("BATCHAI_PLAN=/new/plan.json\nBATCHAI_PLAN_DIGEST=" + digest + "\n"), {file});
+        std::printf("%s", inner.output.c_str());
+        return inner.exit_code;
+    });
+    EXPECT_EQ(ended.output, "/new/plan.json " + digest + "\n");
+}
+
 TEST_P(Submitting, IsSwitchedOffByTheKillSwitch) {
     const Ended ended = fake::in_process([&] {
         setenv("BATCHAI_DISABLE", "1", 1);
