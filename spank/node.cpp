@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,16 +23,23 @@ namespace {
 
 constexpr int farewell_seconds = 2;
 // A batchai-node that made a sandbox has deadlines of its own for what it does at a step's end:
-// until remote storage has what the job wrote, the step is not over. Shorter for a step that was
-// killed, since Slurm drains nodes on which a step does not end within UnkillableStepTimeout, a
-// minute.
+// until remote storage has what the job wrote, the step is not over. A step that was killed has the
+// admin's kill_timeout instead, since Slurm drains nodes on which one does not end within
+// UnkillableStepTimeout.
 constexpr int flush_seconds = 1200;
-constexpr int flush_of_killed_seconds = 40;
 
 struct Pipe {
     int read_end = -1;
     int write_end = -1;
 };
+
+// One that can be written to when nobody reads any more, without a signal.
+bool make_control(Pipe& made) {
+    std::array<int, 2> ends{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
+    made = Pipe{ends[0], ends[1]};
+    return true;
+}
 
 bool make_pipe(Pipe& made) {
     std::array<int, 2> ends{};
@@ -82,12 +90,13 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
 
 // What the job's container is made from besides the plan. The words are the user's: batchai-node
 // does with them what the user could do.
-void add_places(spank_t handle, std::vector<std::string>& arguments) {
+void add_places(spank_t handle, int kill_timeout, std::vector<std::string>& arguments) {
     if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
         arguments.emplace_back("--root");
     const std::string directory = job_variable(handle, "SLURM_SUBMIT_DIR", BATCHAI_PATH_LIMIT);
     if (directory.starts_with('/'))
         arguments.insert(arguments.end(), {"--submit-directory", directory});
+    arguments.insert(arguments.end(), {"--kill-timeout", std::to_string(kill_timeout)});
     // slurmd's own environment, where it does not use the usual file.
     if (const char* const file = getenv("SLURM_CONF"))
         arguments.insert(arguments.end(), {"--slurm-conf", file});
@@ -101,7 +110,7 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
         settings.node_program, "sandbox", "--plan", plan, "--digest", sandbox().digest, "--job-id",
         std::to_string(job_id)};
     add_rendezvous(handle, job_id, program.arguments);
-    add_places(handle, program.arguments);
+    add_places(handle, settings.kill_timeout_seconds, program.arguments);
     // Nothing of the job's own environment: in user_init even its SLURMD_NODENAME is that of the
     // node which the step was started from.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
@@ -121,7 +130,7 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     Pipe control;
     Pipe ready;
     state.reply = memfd_create("batchai-reply", MFD_CLOEXEC);
-    if (state.reply < 0 || !make_pipe(control) || !make_pipe(ready)) {
+    if (state.reply < 0 || !make_control(control) || !make_pipe(ready)) {
         failed("cannot make a pipe to batchai-node");
         for (int* descriptor : {&control.read_end, &control.write_end})
             close_and_forget(*descriptor);
@@ -139,6 +148,7 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     // read.
     state.ready = ready.read_end;
     state.timeout_seconds = settings.timeout_seconds;
+    state.kill_timeout_seconds = settings.kill_timeout_seconds;
 }
 
 }  // namespace
@@ -201,7 +211,11 @@ void end_sandbox() {
     Sandbox& state = sandbox();
     pollfd reply{state.ready, POLLIN, 0};
     const bool made = state.ready >= 0 && poll(&reply, 1, 0) > 0;
-    const int flush = state.killed ? flush_of_killed_seconds : flush_seconds;
+    const int flush = state.killed ? state.kill_timeout_seconds : flush_seconds;
+    constexpr char killed = BATCHAI_CONTROL_KILLED;
+    if (state.killed && state.control >= 0 && send(state.control, &killed, 1, MSG_NOSIGNAL) != 1) {
+        // It has ended already.
+    }
     close_and_forget(state.control);
     close_and_forget(state.ready);
     end_child(state.anchor, made ? flush : farewell_seconds);

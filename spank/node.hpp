@@ -18,7 +18,8 @@ struct Sandbox {
     int control = -1;
     int ready = -1;  // readable, or at its end, once the reply is complete
     int reply = -1;
-    int timeout_seconds = 0;  // for `ready`
+    int timeout_seconds = 0;       // for `ready`
+    int kill_timeout_seconds = 0;  // for the anchor's end once the step was killed
     unsigned int tasks_left = 0;
     bool killed = false;  // a task was
 };

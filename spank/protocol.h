@@ -9,17 +9,21 @@
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
  *                               [--rendezvous STEP --node N --nodes N] [--root]
  *                               [--submit-directory PATH] [--slurm-conf PATH]
+ *                               [--kill-timeout SECONDS]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           stays, as the anchor of its namespaces, until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
  *                           joins the namespaces
- *   batchai.so, task_exit:  closes its end of CONTROL
+ *   batchai.so, task_exit:  closes its end of CONTROL, after one byte if the step was killed
  */
 
 #include <stdint.h>
 
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
 #define BATCHAI_PROTOCOL_VERSION 2u
+
+/* Says through CONTROL that Slurm is killing the step, and will not wait for long. */
+#define BATCHAI_CONTROL_KILLED 'k'
 
 /* Descriptors that batchai-node finds open, besides 0, 1 and 2 on /dev/null. */
 #define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: ends when the step is over */

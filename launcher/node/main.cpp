@@ -26,6 +26,7 @@
 #include "node/registry.hpp"
 #include "node/reply.hpp"
 #include "node/sandbox.hpp"
+#include "node/slurm_conf.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
 
@@ -33,6 +34,10 @@ namespace {
 
 // The plugin has a deadline of its own; what is not removed by then goes with the next use.
 constexpr std::chrono::minutes longest_flush{20};
+
+struct Timeouts {
+    int kill_seconds = 0;  // the plugin's, for our end after the step was killed; 0: not known
+};
 
 using batchai::base::Error;
 using batchai::base::ExitCode;
@@ -52,12 +57,30 @@ bool write_all(int descriptor, std::string_view bytes) {
     return true;
 }
 
-void wait_for_end_of(int descriptor) {
+// True if the step was killed.
+bool wait_for_end_of_step() {
+    bool killed = false;
     char byte = 0;
     while (true) {
-        const ssize_t count = read(descriptor, &byte, 1);
-        if (count == 0 || (count < 0 && errno != EINTR)) return;
+        const ssize_t count = read(BATCHAI_CONTROL_DESCRIPTOR, &byte, 1);
+        if (count == 0 || (count < 0 && errno != EINTR)) return killed;
+        if (count == 1 && byte == BATCHAI_CONTROL_KILLED) killed = true;
     }
+}
+
+// What the job wrote is to be in remote storage before the next step. Slurm does not wait for that
+// when it kills a step: then for a part of what it does wait, and the rest is saved elsewhere.
+void finish(batchai::node::Sandbox& made, const std::string& slurm_conf, const Timeouts& timeouts,
+            bool killed) {
+    std::optional<std::chrono::seconds> at_most;
+    if (killed) {
+        const auto unkillable =
+            batchai::node::unkillable_step_timeout(batchai::node::read_slurm_conf(slurm_conf));
+        at_most =
+            batchai::node::flush_of_killed(std::chrono::seconds(timeouts.kill_seconds), unkillable);
+    }
+    if (made.volumes) made.volumes->finish(at_most);
+    if (made.container) batchai::node::leave(*made.container, at_most);
 }
 
 std::string build_reply(const batchai::node::SandboxRequest& request,
@@ -74,7 +97,7 @@ std::string build_reply(const batchai::node::SandboxRequest& request,
     }
 }
 
-int sandbox(const batchai::node::SandboxRequest& request) {
+int sandbox(const batchai::node::SandboxRequest& request, const Timeouts& timeouts) {
     for (const int descriptor :
          {BATCHAI_CONTROL_DESCRIPTOR, BATCHAI_READY_DESCRIPTOR, BATCHAI_REPLY_DESCRIPTOR}) {
         if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
@@ -96,9 +119,8 @@ int sandbox(const batchai::node::SandboxRequest& request) {
     if (made) {
         // What the job wrote is still to be saved when the job is cancelled.
         if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
-        wait_for_end_of(BATCHAI_CONTROL_DESCRIPTOR);
-        if (made->volumes) made->volumes->finish();
-        if (made->container) batchai::node::leave(*made->container);
+        const bool killed = wait_for_end_of_step();
+        finish(*made, request.slurm_conf, timeouts, killed);
     }
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
 }
@@ -136,6 +158,9 @@ int run(int argc, char** argv) {
     sandbox_verb->add_flag("--root", request.as_root, "in a container: as root inside");
     sandbox_verb->add_option("--submit-directory", request.submit_directory);
     sandbox_verb->add_option("--slurm-conf", request.slurm_conf);
+    Timeouts timeouts;
+    sandbox_verb->add_option("--kill-timeout", timeouts.kill_seconds)
+        ->check(CLI::NonNegativeNumber);
     std::string job_id;
     std::string node_directory;
     auto* const clean_verb = app.add_subcommand("clean", "remove what a Slurm job left here");
@@ -147,7 +172,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
     }
-    return sandbox_verb->parsed() ? sandbox(request) : clean(job_id, node_directory);
+    return sandbox_verb->parsed() ? sandbox(request, timeouts) : clean(job_id, node_directory);
 }
 
 }  // namespace

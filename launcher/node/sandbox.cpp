@@ -19,6 +19,7 @@
 #include "node/namespaces.hpp"
 #include "node/reply.hpp"
 #include "node/secrets.hpp"
+#include "node/slurm_conf.hpp"
 #include "node/trace.hpp"
 #include "node/volumes/volumes.hpp"
 #include "spank/protocol.h"
@@ -48,12 +49,12 @@ base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
         error.where = request.plan_path;
         return tl::unexpected<base::Error>(std::move(error));
     }
-    return plan;
-}
     if (!plan) return plan;
     // Secrets, logs and unsaved data are in it.
     if (auto own = base::check_own_directory(plan->directories.job_directory); !own)
         return tl::unexpected<base::Error>(own.error());
+    return plan;
+}
 
 base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job_id,
                                   const Trace& trace) {
@@ -88,14 +89,7 @@ std::optional<Rendezvous> arrange_rendezvous(const SandboxRequest& request,
 }
 
 std::string spool_of_slurmd(const std::string& slurm_conf) {
-    std::vector<std::string> candidates{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf",
-                                        "/etc/slurm-llnl/slurm.conf"};
-    if (!slurm_conf.empty()) candidates.insert(candidates.begin(), slurm_conf);
-    for (const std::string& path : candidates) {
-        if (const auto text = base::read_file(path, plan_limit))
-            return spool_directory(*text, node_name());
-    }
-    return spool_directory({}, {});
+    return spool_directory(read_slurm_conf(slurm_conf), node_name());
 }
 
 // Without a container the plan's mounts are all that differs from the node.

@@ -34,8 +34,9 @@ struct Connection {
 enum class Identity { user, root };
 
 // Takes leave of the container and waits for what the keeper does on account of that: the last one
-// to go waits until remote storage has what the job wrote.
-void leave(const Connection& connection);
+// to go waits until remote storage has what the job wrote. After `at_most` the keeper is left to do
+// that alone; it belongs to no step.
+void leave(const Connection& connection, std::optional<std::chrono::seconds> at_most = {});
 
 // Moves this process, which must have one thread, into the container.
 [[nodiscard]] base::Result<void> enter(const Connection& connection, Identity identity);

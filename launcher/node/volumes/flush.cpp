@@ -125,13 +125,20 @@ std::string save_and_describe(const std::vector<UnwrittenFile>& files, const Lab
 
 }  // namespace
 
-void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
+void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory,
+                   std::optional<seconds> at_most) {
     const Trace trace(job_directory);
-    int limit = 0;
+    seconds limit{0};
     for (const RemoteMount& remote : mounts)
-        limit = std::max(limit, remote.mount->flush_seconds);
+        limit = std::max(limit, seconds(remote.mount->flush_seconds));
+    if (at_most && *at_most < limit) {
+        limit = *at_most;
+        trace.line(
+            fmt::format("the step was killed: remote storage has {} s to take what the job wrote",
+                        limit.count()));
+    }
     const auto begin = Clock::now();
-    const auto end = begin + seconds(limit);
+    const auto end = begin + limit;
     auto next_message = begin + seconds(2);
     milliseconds pause{10};
     while (const std::size_t files = count_unwritten(mounts)) {

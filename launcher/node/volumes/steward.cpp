@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -27,6 +28,9 @@ namespace {
 
 constexpr char serve_byte = 's';
 constexpr char finish_byte = 'f';
+// In seconds, behind finish_byte in the same write.
+using FlushLimit = std::int64_t;
+constexpr FlushLimit no_limit = -1;
 // To end rclone and to write a message, beyond what the flush may take.
 constexpr int farewell_seconds = 15;
 constexpr std::chrono::seconds rclone_farewell{3};
@@ -95,6 +99,13 @@ char next_byte(int control) {
     }
 }
 
+// What comes behind finish_byte.
+std::optional<std::chrono::seconds> next_limit(int control) {
+    FlushLimit limit = no_limit;
+    if (read(control, &limit, sizeof limit) != sizeof limit || limit == no_limit) return {};
+    return std::chrono::seconds(limit);
+}
+
 // What the starter has open is not ours to keep open: whoever waits for the end of a pipe of its
 // own would wait for us.
 void close_all_but(std::vector<int> kept) {
@@ -126,7 +137,8 @@ void close_all_but(std::vector<int> kept) {
         const auto children = start_all(mounts);
         for (const RemoteMount& remote : mounts)
             close(remote.device.get());
-        if (next_byte(control) == finish_byte) flush_volumes(mounts, job_directory);
+        if (next_byte(control) == finish_byte)
+            flush_volumes(mounts, job_directory, next_limit(control));
         end_all(children);
         if (!children.empty()) report_unwritten(mounts, job_directory);
     } catch (const std::exception& error) {
@@ -189,14 +201,18 @@ void Steward::serve() {
     }
 }
 
-void Steward::finish() {
+void Steward::finish(std::optional<std::chrono::seconds> at_most) {
     if (process_ <= 0) return;
-    if (write(control_.get(), &finish_byte, 1) != 1) {
+    std::array<char, 1 + sizeof(FlushLimit)> message{finish_byte};
+    const FlushLimit limit = at_most ? at_most->count() : no_limit;
+    std::memcpy(message.data() + 1, &limit, sizeof limit);
+    if (write(control_.get(), message.data(), message.size()) < 0) {
         // It has died; what it left in the cache is the clean-up's.
     }
+    auto patience = std::chrono::seconds(patience_seconds_);
+    if (at_most) patience = std::min(patience, *at_most + std::chrono::seconds(farewell_seconds));
     int status = 0;
-    if (ends_by(process_, Clock::now() + std::chrono::seconds(patience_seconds_), status))
-        process_ = -1;
+    if (ends_by(process_, Clock::now() + patience, status)) process_ = -1;
     kill_now();
 }
 

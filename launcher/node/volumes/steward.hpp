@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,9 +43,10 @@ class Steward {
                                                      const std::string& job_directory);
     // Once all are mounted: starts rclone for each.
     void serve();
-    // Waits until the storage has all that was written, at most as long as the plan says, and ends
-    // rclone. What is missing then is in the log and in a failure note.
-    void finish();
+    // Waits until the storage has all that was written, at most as long as the plan says, or as
+    // `at_most` says if that is shorter, and ends rclone. What is missing then is in the log and in
+    // a failure note.
+    void finish(std::optional<std::chrono::seconds> at_most = {});
 
   private:
     Steward(pid_t process, base::FileDescriptor control, int patience_seconds)

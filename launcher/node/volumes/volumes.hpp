@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -21,9 +23,10 @@ class Volumes {
     [[nodiscard]] static base::Result<Volumes> mount(const plan::Plan& plan, const Root& node_root,
                                                      const std::string& job_id, const Trace& trace);
 
-    // When no task uses them any more: waits until remote storage has all that was written, and
-    // ends what showed it. Without it the programs end at once, when this object does.
-    void finish() { steward_.finish(); }
+    // When no task uses them any more: waits until remote storage has all that was written, at most
+    // as long as the plan says, or as `at_most` says if that is shorter, and ends what showed it.
+    // Without it the programs end at once, when this object does.
+    void finish(std::optional<std::chrono::seconds> at_most = {}) { steward_.finish(at_most); }
 
   private:
     Steward steward_;
