@@ -93,9 +93,10 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
 void add_places(spank_t handle, int kill_timeout, std::vector<std::string>& arguments) {
     if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
         arguments.emplace_back("--root");
-    const std::string directory = job_variable(handle, "SLURM_SUBMIT_DIR", BATCHAI_PATH_LIMIT);
-    if (directory.starts_with('/'))
-        arguments.insert(arguments.end(), {"--submit-directory", directory});
+    // Where the tasks start: slurmstepd is there already. SLURM_SUBMIT_DIR is the allocation's.
+    std::array<char, BATCHAI_PATH_LIMIT> directory{};
+    if (getcwd(directory.data(), directory.size()) != nullptr)
+        arguments.insert(arguments.end(), {"--submit-directory", directory.data()});
     arguments.insert(arguments.end(), {"--kill-timeout", std::to_string(kill_timeout)});
     // slurmd's own environment, where it does not use the usual file.
     if (const char* const file = getenv("SLURM_CONF"))

@@ -12,6 +12,7 @@
 #include "run/culprit.hpp"
 #include "run/hosts.hpp"
 #include "run/srun_arguments.hpp"
+#include "run/step_variables.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::run {
@@ -95,7 +96,11 @@ base::Result<void> AttemptRunner::make_outputs() {
 base::Result<void> AttemptRunner::write_host_file() {
     const int slots = std::max(1, plan_.allocation.processes_per_node);
     return base::write_atomically(plan_.directories.job_directory + "/hostfile",
-                                  host_file(addresses_, slots));
+                                  host_file(addresses_, slots))
+        .and_then([&] {
+            return write_step_variables(plan_.directories.job_directory,
+                                        step_environment(plan::StepKind::master));
+        });
 }
 
 void AttemptRunner::use_nodes(std::vector<std::string> nodes) {

@@ -39,6 +39,7 @@ class AttemptRunner {
     [[nodiscard]] base::Result<void> make_outputs();
     // Imports the container's image, unless it is there. False: the attempt has failed.
     [[nodiscard]] bool have_image();
+    // And the variables of a step that somebody else starts (`job node exec`).
     [[nodiscard]] base::Result<void> write_host_file();
     void use_nodes(std::vector<std::string> nodes);
     [[nodiscard]] bool prepare(const plan::Step& step);

@@ -34,6 +34,16 @@ shift
 if [ -x /bin/bash ]; then exec "$@" /bin/bash -c "$command"; fi
 exec "$@" /bin/sh -c "$command")";
 
+// The shell of the image, or of the node. Not a login shell: /etc/profile would set another PATH
+// than the ranks have.
+constexpr std::string_view guarded_shell =
+    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
+  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}, so the job's sandbox cannot be entered; ask the admin to add it to plugstack.conf there" >&2
+  exit 97
+fi
+if [ -x /bin/bash ]; then exec /bin/bash "$@"; fi
+exec /bin/sh "$@")";
+
 void add_command(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step) {
     const std::string name = "batchai-step";
     if (!plan.container) {
@@ -102,6 +112,26 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
     arguments.emplace_back("--kill-on-bad-exit=0");
     arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
     arguments.insert(arguments.end(), {program, "--expect", std::to_string(ranks.processes)});
+    return arguments;
+}
+
+base::Arguments visit_arguments(const Visit& visit) {
+    base::Arguments arguments{"srun",
+                              "--jobid=" + visit.job_id,
+                              "--overlap",
+                              "--nodes=1",
+                              "--nodelist=" + visit.node,
+                              "--ntasks=1",
+                              "--mpi=none",
+                              "--export=ALL",
+                              "--job-name=batchai-exec",
+                              "--quiet"};
+    // Else the first Ctrl-C would only show the state of the step.
+    arguments.emplace_back("--disable-status");
+    if (visit.terminal) arguments.emplace_back("--pty");
+    arguments.insert(arguments.end(),
+                     {"/bin/sh", "-c", std::string(guarded_shell), "batchai-exec"});
+    if (visit.command) arguments.insert(arguments.end(), {"-c", *visit.command});
     return arguments;
 }
 

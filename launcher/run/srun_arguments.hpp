@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,18 @@ struct StepFiles {
 [[nodiscard]] base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
                                                 const std::string& mpi, const std::string& program,
                                                 const std::vector<std::string>& nodes = {});
+
+// A step beside the others of a job that runs: one command on one node, with all that the ranks
+// have there. It starts in the directory in which srun does, or in the image's.
+struct Visit {
+    std::string job_id;  // Slurm's
+    std::string node;
+    std::optional<std::string> command;  // none: a shell
+    bool terminal = false;               // with a terminal of its own
+};
+
+// Ctrl-C goes to the command. srun's exit code is the command's.
+[[nodiscard]] base::Arguments visit_arguments(const Visit& visit);
 
 // The environment for srun: ours without what an enclosing sbatch set for its own purposes, plus
 // `additions` ("NAME=value"), which win.

@@ -104,6 +104,12 @@ Table image_columns(const Value& value) {
                    });
 }
 
+Table node_columns(const Value& value) {
+    return rows_of(value, {"ID", "IP", "SSH Port"}, [](const Value& item) {
+        return Row{text(item["nodeId"]), text(item["ipAddress"]), text(item["port"])};
+    });
+}
+
 Table file_columns(const Value& value) {
     return rows_of(value, {"Name", "Type", "Size", "Modified"}, [](const Value& item) {
         return Row{text(item["name"]), text(item["fileType"]), text(item["contentLength"]),

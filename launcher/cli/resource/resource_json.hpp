@@ -31,6 +31,7 @@ namespace batchai::cli {
 [[nodiscard]] Table cluster_columns(const Value& value);
 [[nodiscard]] Table job_columns(const Value& value);
 [[nodiscard]] Table file_columns(const Value& value);
+[[nodiscard]] Table node_columns(const Value& value);
 [[nodiscard]] Table image_columns(const Value& value);
 
 // The component after `kind` in an ARM id: ("…/workspaces/dev/…", "workspaces") is "dev"; empty

@@ -2,6 +2,7 @@
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/job_file.hpp"
+#include "cli/verbs/job_node.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -79,6 +80,48 @@ void add_file_verbs(CommandTree& tree, CLI::App& job) {
     }
 }
 
+void add_node_options(CLI::App& leaf, JobNodeOptions& options) {
+    leaf.add_option("--job,-j", options.job, "Name of the job")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_experiment_option(leaf, options.parents);
+}
+
+void add_node_verbs(CommandTree& tree, CLI::App& job) {
+    auto& group = *add_group(job, "node", "List and enter the nodes of a job that runs");
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List the nodes of a job that runs",
+                     "batchai job node list --job train --output table", job_node_list);
+        add_node_options(*leaf, *options);
+    }
+    {
+        auto [leaf, options] = add_verb(
+            tree, group, "exec",
+            "Run a command, or a shell, where a running job runs: with its container, volumes and "
+            "variables",
+            "batchai job node exec --job train\n"
+            "  batchai job node exec --job train --node-id n2 --exec 'nvidia-smi; df -h'",
+            job_node_exec, Printing::by_itself);
+        add_node_options(*leaf, *options);
+        add_optional(*leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
+            ->type_name("NODE");
+        add_optional(*leaf, "--exec", options->command,
+                     "Command for the shell; the exit code is its own [an interactive shell]")
+            ->type_name("COMMAND");
+        leaf->add_flag("--pty,-t", options->terminal,
+                       "Give the command a terminal, as a shell has that is started from one");
+        const std::string note = " (accepted; the node is reached through Slurm, not by SSH)";
+        add_optional(*leaf, "--password,-p", options->password, "Password" + note)
+            ->type_name("TEXT");
+        add_optional(*leaf, "--ssh-private-key,-k", options->ssh_private_key,
+                     "File of the SSH key" + note)
+            ->type_name("FILE");
+        add_unsupported(*leaf, "--address,-L", "Port to forward");
+    }
+}
+
 }  // namespace
 
 void add_job_verbs(CommandTree& tree) {
@@ -121,6 +164,7 @@ void add_job_verbs(CommandTree& tree) {
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
     add_file_verbs(tree, group);
+    add_node_verbs(tree, group);
 }
 
 }  // namespace batchai::cli

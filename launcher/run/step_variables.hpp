@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+
+// What `batchai run` adds to the environment of its steps, as a file in the job's directory, for
+// steps that others start in the same job: `batchai job node exec`.
+namespace batchai::run {
+
+[[nodiscard]] base::Result<void> write_step_variables(const std::string& job_directory,
+                                                      const base::Environment& variables);
+
+// "NAME=value" entries; none while `batchai run` has not come so far.
+[[nodiscard]] base::Environment read_step_variables(const std::string& job_directory);
+
+}  // namespace batchai::run
