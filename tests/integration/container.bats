@@ -21,6 +21,12 @@ setup_file() {
 
 teardown() {
     as_root_on h1 rm -rf /etc/cdi /etc/subuid /etc/subgid
+    as_root_on login rm -f /etc/batchai/site.lua
+}
+
+# site KEYS: a site.lua with these.
+site() {
+    as_root_on login sh -c 'mkdir -p /etc/batchai && echo "return { $1 }" > /etc/batchai/site.lua' site "$1"
 }
 
 # job NODES IMAGE [MORE]: a job file that runs in the image; MORE are further properties.
@@ -258,6 +264,70 @@ JSON
     run step echo ran
     echo "$output"
     [[ $status -ne 0 && $output == *"/etc/cdi/test.json"* && $output != *$'\nran'* ]]
+}
+
+# Breaks when YAML is read differently, what hooks are for is not done, or a job sees another's
+# devices.
+@test "CDI files in YAML bring hooks, and a job has the devices that Slurm gave it" {
+    job 1 "$share/image.sqsh"
+    as_root_on h1 bash -c 'mkdir -p /etc/cdi && cat > /etc/cdi/test.yaml' << 'YAML'
+---
+cdiVersion: 0.7.0
+kind: example.com/widget
+devices:
+    - {name: "0", containerEdits: {deviceNodes: [{path: /dev/widget0, hostPath: /dev/zero}]}}
+    - {name: "1", containerEdits: {deviceNodes: [{path: /dev/widget1, hostPath: /dev/full}]}}
+containerEdits:
+    hooks:
+        - hookName: createContainer
+          path: /usr/bin/nvidia-cdi-hook
+          args: [nvidia-cdi-hook, create-symlinks, --link, widget.so.1::/usr/lib/widget.so]
+        - hookName: createContainer
+          path: /bin/sh
+          args:
+            - sh
+            - -c
+            - |
+              bundle=$(sed 's/.*"bundle":"\([^"]*\)".*/\1/')
+              root=$(sed 's/.*"path":"\([^"]*\)".*/\1/' "$bundle/config.json")
+              echo "$WORD" > "$root/usr/by-hook"
+          env:
+            - WORD=hooked
+YAML
+    local look='ls /dev; busybox readlink /usr/lib/widget.so; cat /usr/by-hook'
+    run step bash -c "$look"
+    echo "$output"
+    [[ $status -eq 0 && $output == *widget0*widget1*widget.so.1*hooked ]]
+    # The first widget is another job's.
+    site "exclusive = false"
+    run as_user salloc -Q -w h1 -n1 --gres=widget:1 env -i "PATH=$PATH" HOME=/home/alice \
+        timeout 60 srun -w h1 -n1 --gres=widget:1 --job-json="$share/job.json" bash -c "$look"
+    echo "$output"
+    [[ $status -eq 0 && $output == *widget1*hooked && $output != *widget0* ]]
+    as_root_on h1 sed -i 's/echo "$WORD"/echo "no $WORD" >\&2; exit 3; echo/' /etc/cdi/test.yaml
+    run step echo ran
+    echo "$output"
+    [[ $status -ne 0 && $output != *$'\nran'* ]]
+    [[ $output == *"/etc/cdi/test.yaml: the hook /bin/sh failed with exit code 3: no hooked"* ]]
+    clean_on h1
+}
+
+# Breaks when what the site binds is missing, can be changed, or a node that lacks it is not named.
+@test "containers show what the site wants, and say which of it a node lacks" {
+    job 1 "$share/image.sqsh"
+    as_user bash -c "mkdir -p $share/site && echo of the site > $share/site/file"
+    site "container_binds = { '$share/site:/opt/site:ro', '/nowhere/at/all:optional' }"
+    run step bash -c 'cat /opt/site/file; touch /opt/site/file; ls /nowhere'
+    echo "$output"
+    [[ $output == *"of the site"*"Read-only"*"/nowhere"* ]]
+    site "container_binds = { '/nowhere/at/all:/opt/site' }"
+    run step echo ran
+    echo "$output"
+    [[ $status -ne 0 && $output == *"node h1: /nowhere/at/all"*"container_binds of site.lua"* ]]
+    site "container_binds = { 'relative' }"
+    run step echo ran
+    echo "$output"
+    [[ $status -ne 0 && $output == *site.lua*'container_binds: entry "relative"'* ]]
 }
 
 # Breaks when settings of the host's software reach programs of the image.

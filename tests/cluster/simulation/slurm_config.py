@@ -12,7 +12,8 @@ SLURMDBD_PORT = 6819
 # More processors than the machine may have: tests are about placement and wiring, not speed.
 _CPUS_PER_NODE = 4
 _MEMORY_PER_NODE_MB = 8192
-_WIDGETS_PER_NODE = 2
+# Any devices will do: with files Slurm knows which of the widgets a job has.
+_WIDGET_FILES = ("/dev/zero", "/dev/full")
 
 
 def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
@@ -54,7 +55,7 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "GresTypes=widget",
         f"NodeName={nodes} CPUs={_CPUS_PER_NODE} Sockets=1 CoresPerSocket={_CPUS_PER_NODE}"
         f" ThreadsPerCore=1"
-        f" RealMemory={_MEMORY_PER_NODE_MB} Gres=widget:{_WIDGETS_PER_NODE} State=UNKNOWN",
+        f" RealMemory={_MEMORY_PER_NODE_MB} Gres=widget:{len(_WIDGET_FILES)} State=UNKNOWN",
         f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
         f"PartitionName=debug Nodes={nodes} MaxTime=30 DefaultTime=10 State=UP",
     ]
@@ -64,7 +65,7 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
 
 
 def gres_conf() -> str:
-    return f"Name=widget Count={_WIDGETS_PER_NODE}\n"
+    return "".join(f"Name=widget File={path}\n" for path in _WIDGET_FILES)
 
 
 def slurmdbd_conf() -> str:
