@@ -127,8 +127,8 @@ no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2
         cd "$1"
         # Programs that a script starts in the background ignore Ctrl-C.
         BATCHAI_HOME=$1/records env --default-signal=INT "$2" job node exec --job inside \
-            --exec "trap \"echo interrupted; exit 9\" INT; echo ready; sleep 60 & wait" > out 2>&1 < /dev/null &
-        for ((i = 0; i < 200; i++)); do grep -q ready out && break; sleep 0.1; done
+            --exec "trap \"echo interrupted; kill \\\$!; exit 9\" INT; echo ready; sleep 60 & wait" > out 2>&1 < /dev/null &
+        for ((i = 0; i < 200; i++)); do grep -qs ready out && break; sleep 0.1; done
         kill -INT $!
         wait $!
         echo "code $?"
