@@ -269,8 +269,11 @@ JSON
 # Breaks when YAML is read differently, what hooks are for is not done, or a job sees another's
 # devices.
 @test "CDI files in YAML bring hooks, and a job has the devices that Slurm gave it" {
-    job 1 "$share/image.sqsh"
-    as_root_on h1 bash -c 'mkdir -p /etc/cdi && cat > /etc/cdi/test.yaml' << 'YAML'
+    job 1 "$share/directory"
+    as_user bash -c "mkdir -p $share/directory/sbin && cp /sbin/ldconfig $share/directory/sbin/"
+    local library
+    library=$(readlink -f "$(ldd /bin/bash | grep -o '/[^ ]*libtinfo[^ ]*')")
+    as_root_on h1 bash -c 'mkdir -p /etc/cdi && sed "s|LIBRARY|$1|" > /etc/cdi/test.yaml' cdi "$library" << 'YAML'
 ---
 cdiVersion: 0.7.0
 kind: example.com/widget
@@ -278,10 +281,17 @@ devices:
     - {name: "0", containerEdits: {deviceNodes: [{path: /dev/widget0, hostPath: /dev/zero}]}}
     - {name: "1", containerEdits: {deviceNodes: [{path: /dev/widget1, hostPath: /dev/full}]}}
 containerEdits:
+    mounts:
+        - hostPath: LIBRARY
+          containerPath: /opt/vendor/lib/libwidget.so.1.2
+          options: [ro, nosuid, nodev, rbind, rprivate]
     hooks:
         - hookName: createContainer
           path: /usr/bin/nvidia-cdi-hook
           args: [nvidia-cdi-hook, create-symlinks, --link, widget.so.1::/usr/lib/widget.so]
+        - hookName: createContainer
+          path: /usr/bin/nvidia-cdi-hook
+          args: [nvidia-cdi-hook, update-ldcache, --folder, /opt/vendor/lib]
         - hookName: createContainer
           path: /bin/sh
           args:
@@ -294,10 +304,10 @@ containerEdits:
           env:
             - WORD=hooked
 YAML
-    local look='ls /dev; busybox readlink /usr/lib/widget.so; cat /usr/by-hook'
+    local look='ls /dev; busybox readlink /usr/lib/widget.so; /sbin/ldconfig -p; cat /usr/by-hook'
     run step bash -c "$look"
     echo "$output"
-    [[ $status -eq 0 && $output == *widget0*widget1*widget.so.1*hooked ]]
+    [[ $status -eq 0 && $output == *widget0*widget1*widget.so.1*"=> /opt/vendor/lib/libtinfo"*hooked ]]
     # The first widget is another job's.
     site "exclusive = false"
     run as_user salloc -Q -w h1 -n1 --gres=widget:1 env -i "PATH=$PATH" HOME=/home/alice \
