@@ -8,6 +8,7 @@
 #include "base/own_directory.hpp"
 #include "run/allocation.hpp"
 #include "run/attempt.hpp"
+#include "run/failed_start.hpp"
 #include "site/site.hpp"
 
 namespace batchai::run {
@@ -45,6 +46,7 @@ int run_job(const RunOptions& options) {
     const auto result = run_attempt(options);
     if (result) return *result;
     std::fprintf(stderr, "batchai: error: %s\n", result.error().text().c_str());
+    record_failed_start(options.plan_path, result.error());
     return static_cast<int>(result.error().exit_code);
 }
 
