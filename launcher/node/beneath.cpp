@@ -18,14 +18,16 @@ namespace batchai::node {
 
 namespace {
 
+constexpr const char* planted_hint =
+    "somebody else made it; ask the admin to remove it from the node";
+
 base::Result<void> check_private(int directory, const std::string& path) {
     struct stat status {};
     if (fstat(directory, &status) != 0)
         return base::fail(fmt::format("cannot be examined: {}", std::strerror(errno)), path);
     if (status.st_uid != geteuid())
-        return base::fail(
-            fmt::format("belongs to user {}, not to user {}", status.st_uid, geteuid()), path,
-            "somebody else made this directory; ask the admin to remove it from the node");
+        // Not whom: in a user namespace all others look alike.
+        return base::fail("belongs to another user", path, planted_hint);
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return base::fail("other users may write to it", path, "chmod 700 it on the node");
     return {};
@@ -69,7 +71,7 @@ base::Result<Root> open_private_root(const std::string& path) {
         path};
     if (!root.directory.valid())
         return base::fail(fmt::format("cannot be opened as a directory: {}", std::strerror(errno)),
-                          path);
+                          path, planted_hint);
     if (auto safe = check_private(root.directory.get(), path); !safe)
         return tl::unexpected<base::Error>(safe.error());
     return root;

@@ -53,6 +53,11 @@ void write_failure_note(const std::string& job_directory, const FailureNote& not
     }
 }
 
+bool has_failure_note(const std::string& job_directory, const std::string& node) {
+    std::error_code error;
+    return fs::exists(fs::path(job_directory) / "node" / fmt::format("{}{}", node, ending), error);
+}
+
 std::vector<FailureNote> failure_notes(const std::string& job_directory) {
     std::vector<FailureNote> notes;
     for (const fs::path& path : note_files(job_directory)) {

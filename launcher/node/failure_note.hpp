@@ -20,6 +20,9 @@ struct FailureNote {
 // same to the user.
 void write_failure_note(const std::string& job_directory, const FailureNote& note);
 
+// Whether the node has written one already.
+[[nodiscard]] bool has_failure_note(const std::string& job_directory, const std::string& node);
+
 // Of all nodes, the oldest first. What cannot be read is passed over.
 [[nodiscard]] std::vector<FailureNote> failure_notes(const std::string& job_directory);
 

@@ -15,6 +15,7 @@
 #include "node/container/container.hpp"
 #include "node/container/container_environment.hpp"
 #include "node/container/user_namespace.hpp"
+#include "node/failure_note.hpp"
 #include "node/job_directory.hpp"
 #include "node/namespaces.hpp"
 #include "node/reply.hpp"
@@ -124,6 +125,12 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     return check_environment(out.environment);
 }
 
+// For the job's record. A volume that could not be mounted has said so itself.
+void note_failed_container(const std::string& job_directory, const base::Error& error) {
+    if (!has_failure_note(job_directory, node_name()))
+        write_failure_note(job_directory, {"FailedStartingContainer", error.text(), node_name()});
+}
+
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
@@ -148,6 +155,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
                                       : enter_node(*plan, request, trace, out);
     if (!made) {
         trace.line("the sandbox cannot be made: " + made.error().what);
+        if (plan->container) note_failed_container(plan->directories.job_directory, made.error());
         return tl::unexpected<base::Error>(made.error());
     }
     make_output_directories(*plan, trace);

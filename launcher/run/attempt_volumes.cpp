@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The part of an attempt that concerns the job's volumes: those that a node could not mount, or
-// that did not take all that was written, and logs that belong on one.
+// The part of an attempt that concerns what nodes report: volumes that could not be mounted, or did
+// not take all that was written, containers that could not be made; and logs that belong on a
+// volume.
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -17,11 +18,13 @@ namespace {
 
 // Batch AI's own, for a job that never came to run.
 constexpr int no_exit_code = -1;
+constexpr std::string_view data_not_written = "DataNotWritten";
 
 std::string_view sentence_for(std::string_view code) {
     if (code == "AZFMountError") return "Unable to mount Azure File";
     if (code == "BFSMountError") return "unable to mount blob fuse file system";
-    if (code == "DataNotWritten") return "Not all data of the job reached its storage";
+    if (code == "FailedStartingContainer") return "unable to start docker container";
+    if (code == data_not_written) return "Not all data of the job reached its storage";
     return "Unable to mount a file system";
 }
 
@@ -36,10 +39,12 @@ void AttemptRunner::expect_node_failures() const {
     node::forget_failure_notes(plan_.directories.job_directory);
 }
 
-std::optional<AttemptRunner::Ending> AttemptRunner::node_failure(const std::string& phase) const {
+std::optional<AttemptRunner::Ending> AttemptRunner::node_failure(const std::string& phase,
+                                                                 bool ended_well) const {
     const auto notes = node::failure_notes(plan_.directories.job_directory);
     const auto note = std::find_if(notes.begin(), notes.end(), [&](const auto& candidate) {
-        return std::find(nodes_.begin(), nodes_.end(), candidate.node) != nodes_.end();
+        return std::find(nodes_.begin(), nodes_.end(), candidate.node) != nodes_.end() &&
+               (!ended_well || candidate.code == data_not_written);
     });
     if (note == notes.end()) return std::nullopt;
     std::fprintf(stderr, "batchai: node %s: %s\n", note->node.c_str(), note->text.c_str());

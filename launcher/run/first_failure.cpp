@@ -145,6 +145,9 @@ std::string first_error_line(std::string_view standard_error) {
             const std::size_t end = traceback_end(lines, i);
             if (end < lines.size()) return presentable(lines[end]);
         }
+        // The plugin's, of a task that it did not let run.
+        if (lines[i].starts_with("batchai: node ") && lines[i].find(": warning: ") == lines[i].npos)
+            return presentable(lines[i]);
         if (first_error == lines.size() && looks_like_an_error(lines[i])) first_error = i;
     }
     if (first_error < lines.size()) return presentable(lines[first_error]);

@@ -88,7 +88,7 @@ TEST(OpenPrivateRoot, RefusesADirectoryOfSomebodyElse) {
     }
     const auto root = open_private_root(path.string());
     ASSERT_FALSE(root);
-    EXPECT_NE(root.error().text().find("belongs to user"), std::string::npos);
+    EXPECT_NE(root.error().text().find("belongs to another user"), std::string::npos);
 }
 
 }  // namespace
