@@ -31,12 +31,14 @@ extern "C" int option_given(int id, const char* argument, int /*remote*/) noexce
                                                        : "--job-json needs the name of a job file");
             return -1;
         }
-        // From "#SBATCH" lines a value can be longer than programs can be given.
+        // From "#SBATCH" lines a value can be longer than programs can be given. Not refused here,
+        // since Slurm would show it in full.
         if (const std::size_t length = strlen(argument); length >= BATCHAI_PATH_LIMIT) {
-            slurm_error("batchai: the value of %s is %zu bytes long; at most %u are taken",
-                        id == job_image ? "--job-image" : "--job-json", length,
-                        BATCHAI_PATH_LIMIT - 1);
-            return -1;
+            given().fault = std::string("the value of ") +
+                            (id == job_image ? "--job-image" : "--job-json") + " is " +
+                            std::to_string(length) + " bytes long; at most " +
+                            std::to_string(BATCHAI_PATH_LIMIT - 1) + " are taken";
+            return 0;
         }
         if (id == job_image) {
             given().job_image = argument;

@@ -14,6 +14,7 @@ struct Options {
     int job_json_count = 0;  // how often it was given, in the environment or the command line
     bool ignore_container = false;
     std::string job_image;
+    std::string fault;  // why nothing is to be submitted, or empty
 };
 
 // What the admin gave in plugstack.conf.

@@ -2,6 +2,7 @@
 // What Slurm sees of batchai.so: its metadata and its hooks. Each hook is a barrier that no
 // exception passes, since it would end root's slurmstepd.
 
+#include <cstdlib>
 #include <exception>
 
 #include <unistd.h>
@@ -60,8 +61,12 @@ BATCHAI_EXPORT int slurm_spank_init(spank_t handle, int /*ac*/, char* /*av*/[]) 
 
 BATCHAI_EXPORT int slurm_spank_init_post_opt(spank_t /*handle*/, int ac, char* av[]) {
     if (!submitting()) return 0;
-    return guarded("submission", -1,
-                   [&] { return spank::hand_over_if_asked(spank::read_settings(ac, av)); });
+    const int status = guarded("submission", -1, [&] {
+        return spank::hand_over_if_asked(spank::read_settings(ac, av));
+    });
+    // An optional plugin's error code would be passed over, and the job submitted without its plan.
+    if (status < 0) exit(1);
+    return 0;
 }
 
 // Errors of this hook would drain the node of a batch job: they are kept for task_init.

@@ -166,6 +166,10 @@ std::optional<Marker> read_marker(std::string_view output) {
 }
 
 int hand_over_if_asked(const Settings& settings) {
+    if (!options().fault.empty()) {
+        slurm_error("batchai: %s", options().fault.c_str());
+        return -1;
+    }
     if (variable(BATCHAI_DISABLE_VARIABLE) == "1") return 0;
     const Inherited inherited = inherited_from_environment();
     if (options().job_json.empty()) {

@@ -123,7 +123,7 @@ TEST_F(Forged, PlacesOfRootStayAsTheyAre) {
         plan.directories.job_mount_root = plan.directories.job_temp + "/mounts";
         plan.directories.mount_root = plan.directories.job_temp + "/cluster-mounts";
         submit();
-        EXPECT_THAT(refused(), HasSubstr("belongs to user 0"));
+        EXPECT_THAT(refused(), HasSubstr("belongs to another user"));
     }
     EXPECT_TRUE(is_empty(others));
 }
