@@ -297,6 +297,13 @@ Parsed parse(std::string_view image, const std::optional<std::string>& server_ur
         {"oci-archive:", Kind::oci_archive},
         {"docker-archive:", Kind::docker_archive},
     }};
+    constexpr std::size_t longest = 4095;  // a path's
+    if (image.size() > longest)
+        return tl::unexpected<BadReference>(
+            {fmt::format("the image's name is {} bytes long; at most {} can be one", image.size(),
+                         longest),
+             {},
+             false});
     std::string_view rest = image;
     if (rest.starts_with(docker)) rest.remove_prefix(docker.size());
     const bool has_transport = rest.size() != image.size();

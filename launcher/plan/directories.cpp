@@ -19,6 +19,8 @@ namespace {
 // put sockets below it, whose names have at most 107 bytes.
 constexpr std::size_t digits_in_paths = 12;
 
+constexpr std::size_t longest_path = 4095;
+
 std::string short_id(std::string_view uuid) {
     std::string digits(uuid);
     digits.erase(std::remove(digits.begin(), digits.end(), '-'), digits.end());
@@ -63,6 +65,12 @@ bool on_mount(const Planning& planning, std::string_view path) {
 std::string absolute_path(Planning& planning, std::string_view key, std::string_view text,
                           std::string_view pointer) {
     std::string path = normalized(planning.expand(text, pointer));
+    if (text.size() > longest_path || path.size() > longest_path) {
+        planning.findings.add(Finding::bad_path, pointer,
+                              fmt::format("\"{}\" is longer than the {} bytes of the longest path",
+                                          key, longest_path));
+        return {};
+    }
     if (!path.starts_with('/')) {
         planning.findings.add(
             Finding::bad_path, pointer,
