@@ -121,7 +121,8 @@ bool AttemptRunner::prepare(const plan::Step& step) {
         run_step(srun_arguments(plan_, step, "none", files),
                  srun_environment(step_environment(step.kind)), signals_, {}, [] {});
     log_.collect_traces();
-    if (auto end = node_failure("preparation"); end && !(result && result->stopped_by)) {
+    if (auto end = node_failure("preparation", result && result->exit_code == 0);
+        end && !(result && result->stopped_by)) {
         end_phase(result ? result->exit_code : 1);
         fail(std::move(end->failure), end->exit_code);
         return false;

@@ -50,7 +50,10 @@ class AttemptRunner {
     // Makes way for the notes of the nodes' own failures in the step that follows.
     void expect_node_failures() const;
     // What a node said that its part of the step failed of (a mount), the first one's.
-    [[nodiscard]] std::optional<Ending> node_failure(const std::string& phase) const;
+    // `ended_well`: the step itself did. Then only data that did not reach their storage count: a
+    // sandbox that failed was of a step that somebody else started in the job.
+    [[nodiscard]] std::optional<Ending> node_failure(const std::string& phase,
+                                                     bool ended_well = false) const;
     // Copies the logs to where the job wants them, if that is on remote storage.
     void store_logs();
     // True, with the nodes and the record up to date, when the ranks are to start once more.

@@ -168,7 +168,7 @@ std::optional<AttemptRunner::Ending> AttemptRunner::run_ranks(const plan::Step& 
     if (result) {
         if (auto end = ended_from_outside(*result, "ranks"); end && step_code != 0) return end;
     }
-    if (auto end = node_failure("ranks")) return end;
+    if (auto end = node_failure("ranks", step_code == 0)) return end;
     if (step_code == 0) return std::nullopt;
 
     Failure failure{"JobFailed", std::string(job_failed), "ranks", {}, {}, {}, step_code, {}};

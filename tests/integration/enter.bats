@@ -184,6 +184,19 @@ no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2
     [[ $status -eq 5 ]]
 }
 
+# Breaks when a command that does not get in makes the job fail: the last test waits for that job.
+@test "a command that cannot have the job's volumes fails alone" {
+    local storage
+    storage=$(as_user find "$HOME_DIR/records/storage" -type d -name share)
+    as_user mv "$storage" "$storage.away"
+    as_user touch "$storage"
+    run node_exec bare --exec 'echo ran'
+    as_user rm "$storage"
+    as_user mv "$storage.away" "$storage"
+    echo "$output"
+    [[ $status -ne 0 && $output == *"batchai: node $(node_of bare)"*share* && $output != *$'\nran'* ]]
+}
+
 # Breaks when what was entered is disturbed by it, or something of it stays.
 @test "the jobs end as if nobody had looked, and nothing is left" {
     state_is inside running

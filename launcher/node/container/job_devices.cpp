@@ -49,8 +49,8 @@ slurm::DeviceIndices ask_slurm(const Root& place, const std::string& job_id, con
         return {};
     }
     const auto here = answer->find(node_name());
-    const slurm::DeviceIndices devices =
-        here == answer->end() ? slurm::DeviceIndices() : here->second;
+    slurm::DeviceIndices devices;
+    if (here != answer->end()) devices = here->second;
     write_note(place, to_text(devices));
     return devices;
 }
