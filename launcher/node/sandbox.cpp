@@ -14,6 +14,7 @@
 #include "node/container/accounts.hpp"
 #include "node/container/container.hpp"
 #include "node/container/container_environment.hpp"
+#include "node/container/inject.hpp"
 #include "node/container/user_namespace.hpp"
 #include "node/failure_note.hpp"
 #include "node/job_directory.hpp"
@@ -115,6 +116,7 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool one_id = !find_identities().full();
     auto entered = enter(joined->connection, root ? Identity::root : Identity::user);
     if (!entered) return entered;
+    add_injected_packages(*plan.container, out.environment);
     TaskEnvironment environment = container_environment(
         *plan.container, joined->devices.environment, std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);

@@ -109,6 +109,7 @@ void plan_container(Planning& planning) {
     if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);
     if (!planning.site.image_entrypoint) container.entrypoint.clear();
     container.binds = site_binds(planning.site, planning.submission.user_name);
+    container.inject = planning.site.inject_mpi_bridge;
 }
 
 }  // namespace batchai::plan

@@ -152,6 +152,7 @@ struct Container {
     std::int64_t shm_bytes = 0;           // size of /dev/shm; 0: the node's own is used
     bool ranks_as_root = false;           // root inside for ranks too; else the user's own uid
     std::vector<HostBind> binds;          // the site's
+    bool inject = true;                   // the node's libmpi_bridge is shown inside
 
     bool operator==(const Container&) const = default;
 };

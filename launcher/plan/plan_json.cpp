@@ -133,6 +133,7 @@ Json container_json(const Container& container) {
     out["shmBytes"] = container.shm_bytes;
     out["ranksAsRoot"] = container.ranks_as_root;
     out["binds"] = array(container.binds, bind_json);
+    out["inject"] = container.inject;
     return out;
 }
 

@@ -203,7 +203,7 @@ HostBind read_bind(const Reader& in) {
 
 Container read_container(const Reader& in) {
     in.only({"image", "digest", "source", "root", "rootIsDirectory", "environment", "entrypoint",
-             "workingDirectory", "shmBytes", "ranksAsRoot", "binds"});
+             "workingDirectory", "shmBytes", "ranksAsRoot", "binds", "inject"});
     Container out;
     out.image = in.text("image");
     out.digest = in.text("digest");
@@ -216,6 +216,7 @@ Container read_container(const Reader& in) {
     out.shm_bytes = in.number("shmBytes", 0, std::numeric_limits<std::int64_t>::max());
     out.ranks_as_root = in.flag("ranksAsRoot");
     out.binds = in.objects("binds", read_bind);
+    out.inject = in.flag("inject");
     return out;
 }
 

@@ -46,6 +46,8 @@ class AttemptRunner {
     // The job's own step; of an elastic job, as often as needed.
     [[nodiscard]] bool run_until_done(const plan::Step& step);
     [[nodiscard]] std::optional<Ending> wire_up(const plan::Step& ranks);
+    [[nodiscard]] base::Result<StepResult> check_wire_up(const plan::Step& ranks,
+                                                         bool in_container);
     [[nodiscard]] std::optional<Ending> run_ranks(const plan::Step& step);
     // Makes way for the notes of the nodes' own failures in the step that follows.
     void expect_node_failures() const;

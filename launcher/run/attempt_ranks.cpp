@@ -14,32 +14,29 @@
 #include "run/paths.hpp"
 #include "run/srun_arguments.hpp"
 #include "run/survivors.hpp"
+#include "run/wire_up_check.hpp"
 
 namespace batchai::run {
 
 namespace {
 
 constexpr std::chrono::seconds wire_up_deadline{60};
+// With a container to make, and volumes to mount in it.
+constexpr std::chrono::seconds container_deadline{240};
 constexpr int wire_up_attempts = 3;
-constexpr int wire_up_unanswered = 75;  // exit code of mpi_bridge_wireup
 constexpr std::string_view job_failed = "Job failed with non-zero exit code";
 // For Slurm's controller to hear of a lost node and take it out of the job.
 constexpr std::chrono::seconds settling{2};
 
-// Slurm 22.05's PMIx server loses a connection now and then (slurmstepd has the user's effective id
-// while it starts the tasks, and refuses other nodes meanwhile). Only that is tried again.
-bool worth_another_try(const base::Result<StepResult>& result) {
-    if (!result || result->exit_code == 0 || result->stopped_by) return false;
-    const auto ends = bad_ends(result->messages);
-    return std::any_of(ends.begin(), ends.end(),
-                       [](const TaskEnd& end) { return end.exit_code == wire_up_unanswered; });
-}
-
-// What mpi_bridge_wireup itself said; srun's words around it only follow from that.
-std::string wire_up_complaint(const std::string& said) {
-    const std::size_t at = said.find("mpi_bridge_wireup: ");
-    if (at == std::string::npos) return first_error_line(said);
-    return said.substr(at, said.find('\n', at) - at);
+// For a step that needs none of the job's mounts: with neither the plan nor sbatch's --job-json in
+// its environment no sandbox is built.
+base::Environment environment_of_bare_nodes() {
+    base::Environment environment = srun_environment({});
+    std::erase_if(environment, [](const std::string& entry) {
+        return entry.starts_with("BATCHAI_PLAN") ||
+               entry.find("_SLURM_SPANK_OPTION_batchai_") < entry.find('=');
+    });
+    return environment;
 }
 
 }  // namespace
@@ -89,28 +86,44 @@ bool AttemptRunner::start_again(const Ending& end) {
     return true;
 }
 
-std::optional<AttemptRunner::Ending> AttemptRunner::wire_up(const plan::Step& ranks) {
-    begin_phase("wire-up");
-    const auto arguments = wire_up_arguments(plan_, ranks, mpi_, wire_up_program(), step_nodes());
-    // Needs none of the job's mounts: with neither the plan nor sbatch's --job-json in its
-    // environment no sandbox is built.
-    base::Environment environment = srun_environment({});
-    std::erase_if(environment, [](const std::string& entry) {
-        return entry.starts_with("BATCHAI_PLAN") ||
-               entry.find("_SLURM_SPANK_OPTION_batchai_") < entry.find('=');
-    });
-    const auto check = [&] {
-        return run_step(arguments, environment, signals_, wire_up_deadline, [] {});
-    };
+base::Result<StepResult> AttemptRunner::check_wire_up(const plan::Step& ranks, bool in_container) {
+    const auto arguments = wire_up_arguments(
+        plan_, ranks, mpi_, in_container ? check_in_container() : check_on_nodes(), step_nodes());
+    const auto environment =
+        in_container ? srun_environment(step_environment(ranks.kind)) : environment_of_bare_nodes();
+    const auto deadline = in_container ? container_deadline : wire_up_deadline;
+    const auto check = [&] { return run_step(arguments, environment, signals_, deadline, [] {}); };
     auto result = check();
     for (int attempt = 1; attempt < wire_up_attempts && worth_another_try(result); ++attempt) {
         log_.master("PMIx did not answer in time; the wire-up check is made again");
         result = check();
     }
     log_.collect_traces();
+    return result;
+}
+
+std::optional<AttemptRunner::Ending> AttemptRunner::wire_up(const plan::Step& ranks) {
+    begin_phase("wire-up");
+    expect_node_failures();
+    bool in_container = plan_.container.has_value();
+    auto result = check_wire_up(ranks, in_container);
+    const auto reason =
+        in_container && result ? why_not_in_container(result->messages) : std::nullopt;
+    if (reason && !result->stopped_by) {
+        const std::string notice = fmt::format(
+            "the wire-up check runs on the nodes, not in the container, and tells nothing of the "
+            "image's PMIx: {}",
+            *reason);
+        log_.master(notice);
+        std::printf("batchai: notice: %s\n", notice.c_str());
+        std::fflush(stdout);
+        in_container = false;
+        result = check_wire_up(ranks, in_container);
+    }
     if (result && result->exit_code == 0) {
         end_phase(0);
-        log_.master(fmt::format("PMIx wires {} ranks", ranks.processes));
+        log_.master(fmt::format("PMIx wires {} ranks{}", ranks.processes,
+                                in_container ? " in the container" : ""));
         return std::nullopt;
     }
     end_phase(result ? result->exit_code : 1);
@@ -120,17 +133,20 @@ std::optional<AttemptRunner::Ending> AttemptRunner::wire_up(const plan::Step& ra
     if (result) {
         if (auto end = ended_from_outside(*result, "wire-up")) return end;
     }
+    if (auto end = node_failure("wire-up")) return end;
     int exit_code = result ? result->exit_code : 1;
     if (const auto ends = bad_ends(said); !ends.empty())
         exit_code = exit_code_of(ends.front(), exit_code);
-    return Ending{{"WireUpFailed",
-                   "The ranks could not be wired together by PMIx",
+    WireUpFault fault = wire_up_fault(said, in_container);
+    std::fprintf(stderr, "batchai: %s: %s\n", fault.message.c_str(), fault.line.c_str());
+    return Ending{{std::move(fault.code),
+                   std::move(fault.message),
                    "wire-up",
                    {},
                    {},
                    {},
                    exit_code,
-                   wire_up_complaint(said)},
+                   std::move(fault.line)},
                   exit_code,
                   true};
 }

@@ -15,8 +15,4 @@ namespace batchai::run {
                                           int rank);
 [[nodiscard]] std::string rank_error_pattern(const plan::Plan& plan, const std::string& start);
 
-// The installed mpi_bridge_wireup: beside this program's own installation, wherever that was moved
-// to, else where it was configured to be.
-[[nodiscard]] std::string wire_up_program();
-
 }  // namespace batchai::run

@@ -101,7 +101,7 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
 }
 
 base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
-                                  const std::string& mpi, const std::string& program,
+                                  const std::string& mpi, const base::Arguments& check,
                                   const std::vector<std::string>& nodes) {
     base::Arguments arguments{"srun"};
     add_layout(arguments, plan, ranks, nodes);
@@ -111,7 +111,8 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
     // Not --kill-on-bad-exit: srun may then drop the very words that say what is wrong.
     arguments.emplace_back("--kill-on-bad-exit=0");
     arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
-    arguments.insert(arguments.end(), {program, "--expect", std::to_string(ranks.processes)});
+    arguments.insert(arguments.end(), check.begin(), check.end());
+    arguments.insert(arguments.end(), {"--expect", std::to_string(ranks.processes)});
     return arguments;
 }
 

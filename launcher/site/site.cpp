@@ -62,6 +62,7 @@ void read_images(TableReader& table, Site& site) {
         site.insecure_registries.insert(base::lower(registry));
     table.flag("image_entrypoint", site.image_entrypoint);
     read_container_binds(table, site.container_binds);
+    table.flag("inject_mpi_bridge", site.inject_mpi_bridge);
 }
 
 void read_site(TableReader& table, Site& site) {

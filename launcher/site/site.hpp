@@ -80,6 +80,7 @@ struct Site {
     std::set<std::string, std::less<>> insecure_registries;  // "host:port", in lower case
     bool image_entrypoint = false;  // run each command through the image's entrypoint
     std::vector<ContainerBind> container_binds;
+    bool inject_mpi_bridge = true;  // show containers the node's libmpi_bridge
 };
 
 // Evaluates site.lua (Lua 5.4; only string, table and math are there: no files, no processes, a

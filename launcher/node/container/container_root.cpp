@@ -17,6 +17,7 @@
 #include "node/container/fresh_mount.hpp"
 #include "node/container/host_tree.hpp"
 #include "node/container/image_layers.hpp"
+#include "node/container/inject.hpp"
 
 namespace batchai::node {
 
@@ -126,6 +127,7 @@ base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest
     const auto libraries = run_hooks(
         request.devices.hooks, {layers->root, place.path, "batchai-" + request.job_id}, trace);
     if (!libraries) return tl::unexpected<base::Error>(libraries.error());
+    inject(request.plan, layers->root, trace);
     if (auto changed = change_root(layers->root); !changed)
         return tl::unexpected<base::Error>(changed.error());
     refresh_library_list(request.devices, *libraries, trace);

@@ -64,7 +64,7 @@ class PlanMaker {
                                        list(word), text(), std::int64_t{number(0)} << 32U,
                                        flag(),   list([&] {
                                            return HostBind{text(), text(), flag(), flag()};
-                                       })};
+                                       }), flag()};
         }
         plan.outputs = list([&] { return OutputDirectory{text(), text(), text(), flag()}; });
         plan.environment = list([&] { return Variable{text(), text()}; });

@@ -91,7 +91,7 @@ TEST_F(SiteTest, ReadsEveryKindOfValue) {
             environment = { B = "2", A = "1" },
             image_directory = "/scratch/%u/images", shared_image_directory = "",
             image_cache_limit = 0, insecure_registries = { "Registry:5000" },
-            image_entrypoint = true,
+            image_entrypoint = true, inject_mpi_bridge = false,
         })");
     ASSERT_TRUE(site) << site.error().text();
     EXPECT_EQ(site->vm_sizes.at("STANDARD_NC24").gres, "gpu:4");
@@ -106,6 +106,7 @@ TEST_F(SiteTest, ReadsEveryKindOfValue) {
     EXPECT_EQ(site->image_cache_limit, 0);
     EXPECT_TRUE(site->insecure_registries.contains("registry:5000"));
     EXPECT_TRUE(site->image_entrypoint);
+    EXPECT_FALSE(site->inject_mpi_bridge);
 }
 
 TEST_F(SiteTest, RefusesImageDirectoriesThatAreNoPlainPlaces) {

@@ -1,0 +1,246 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What containers get of the node's libmpi_bridge, and the wire-up check in them. Images are made
+# here of busybox, bash and the machine's Python with the few modules that the tests import.
+
+bats_require_minimum_version 1.5.0
+load lib
+load small_image
+
+# Containers show the home directory.
+share=/home/alice/inject-test
+
+# python_into ROOT: with the modules that the script below imports.
+python_into() {
+    local root=$1 path library
+    program_into "$root" /usr/bin/python3
+    ln -s "$(basename "$(readlink -f /usr/bin/python3)")" "$root/usr/bin/python3"
+    while read -r path; do
+        install -D -m 644 "$path" "$root$path"
+        [[ $path != *.so ]] || ldd "$path" | grep -o '=> /[^ ]*' | cut -c4- >> "$BATS_FILE_TMPDIR/libraries"
+    done < <(PYTHONPATH=$PREFIX/lib/batchai/python /usr/bin/python3 -B -c '
+import sys, horovod, mpi_bridge, sysconfig; sysconfig.get_config_var("MULTIARCH")
+print(*(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)), sep="\n")' |
+        grep -v "^$PREFIX")
+    while read -r library; do
+        [[ -e $root$library ]] || install -D "$library" "$root$library"
+    done < <(sort -u "$BATS_FILE_TMPDIR/libraries")
+    # Of the C library an image has all.
+    for library in libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
+        install -D "/lib/x86_64-linux-gnu/$library" "$root/lib/x86_64-linux-gnu/$library"
+    done
+}
+
+setup_file() {
+    as_user rm -rf "$share"
+    as_user mkdir "$share"
+    local root=$BATS_FILE_TMPDIR/root
+    make_root "$root"
+    python_into "$root"
+    pack "$root" "$share/python.sqsh"
+    as_user bash -c "cat > $share/sum.py" << 'PYTHON'
+import array, os, horovod, mpi_bridge
+
+mpi_bridge.init()
+values = array.array("f", [mpi_bridge.rank() + 1] * 5000)
+mpi_bridge.allreduce(values, op=mpi_bridge.Op.SUM)
+assert set(values) == {3.0}, set(values)
+loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
+for name in ("libmpi_bridge", "libpmix", "libucp", "libc.so.6"):
+    print(*sorted(path for path in loaded if name in path))
+print("of", mpi_bridge.__file__, horovod.__file__)
+print("environment", [name for name in os.environ if name in ("LD_LIBRARY_PATH", "PMIX_INSTALL_PREFIX")])
+print("path", os.environ["PYTHONPATH"])
+print(f"rank {mpi_bridge.rank()} of {mpi_bridge.size()}: sum 3")
+PYTHON
+    write_site ''
+}
+
+teardown_file() { as_user rm -rf "$share"; }
+
+setup() { write_site ''; }
+
+teardown() {
+    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    wait_until 30 nothing_is_queued
+}
+
+nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
+write_site() { as_user bash -c "cat > $share/site.lua" <<< "return {$1}"; }
+batchai() {
+    as_user env "BATCHAI_HOME=$share/store" "BATCHAI_SITE=$share/site.lua" "$PREFIX/bin/batchai" "$@"
+}
+
+# job NAME IMAGE COMMAND [FILTER]: runs one rank on each of two nodes in the image, and waits.
+job() {
+    jq -n --arg image "$share/$2" --arg command "$3" --arg logs "$share/logs" "{properties: {
+        nodeCount: 2, stdOutErrPathPrefix: \$logs,
+        containerSettings: {imageSourceRegistry: {image: \$image}},
+        customMpiSettings: {commandLine: \$command}}} | ${4:-.}" |
+        as_user bash -c "cat > $share/$1.json"
+    batchai job create --name "$1" --config-file "$share/$1.json" --output none
+    batchai job wait --name "$1"
+}
+
+# said_by NAME: all that the job and its nodes have written.
+said_by() {
+    as_user bash -c "find $share/logs -path '*/jobs/$1/*' -name '*.*' -type f | sort | xargs tail -n +1"
+}
+
+failure_of() {
+    batchai job show --name "$1" --query executionInfo.errors[0] --output json
+}
+
+# Breaks when libraries are missing inside, are the node's by accident, or shadow the image's.
+@test "ranks of an image with nothing but Python reduce over two hosts" {
+    job bare python.sqsh "python3 $share/sum.py" '.properties.environmentVariables =
+        [{name: "PYTHONPATH", value: "/mine"}]
+        | .properties.jobPreparation = {commandLine: "id -u; ls /opt/batchai/lib
+            touch /opt/batchai/new; echo > /opt/batchai/lib/libmpi_bridge.so.0; true"}' || true
+    run said_by bare
+    echo "$output"
+    [[ $output == *"rank 0 of 2: sum 3"* && $output == *"rank 1 of 2: sum 3"* ]]
+    [[ $output == *$'\n/opt/batchai/lib/libmpi_bridge.so.0\n/opt/batchai/lib/mpi_bridge/libpmix.so.2'* ]]
+    [[ $output == *$'/libucp.so.0\n/lib/x86_64-linux-gnu/libc.so.6\n'* ]]
+    [[ $output == *"of /opt/batchai/lib/batchai/python/mpi_bridge/__init__.py /opt/batchai/"* ]]
+    [[ $output == *"environment []"* && $output == *"path /mine:/opt/batchai/lib/batchai/python"* ]]
+    [[ $output == *"PMIx wires 2 ranks in the container"* ]]
+    # Root in preparation, and still.
+    [[ $output == *"/opt/batchai/new: Read-only"* || $output == *"/opt/batchai/new': Read-only"* ]]
+    [[ $output == *"libmpi_bridge.so.0: Read-only"* ]]
+}
+
+# Breaks when only Python finds the library, or srun's tasks do not get it.
+@test "a C program finds the library, in a step without batchai run" {
+    cat > "$BATS_TEST_TMPDIR/sum.c" << 'C'
+#include <mpi_bridge.h>
+#include <stdio.h>
+int main(void) {
+    double value = 1;
+    if (mpib_init() != MPIB_OK ||
+        mpib_allreduce(&value, &value, 1, MPIB_FLOAT64, MPIB_SUM) != MPIB_OK) {
+        fprintf(stderr, "%s\n", mpib_last_error());
+        return 1;
+    }
+    printf("rank %d: sum %g\n", mpib_rank(), value);
+    return mpib_finalize() != MPIB_OK;
+}
+C
+    cc -Wall -Werror -o "$BATS_TEST_TMPDIR/sum" "$BATS_TEST_TMPDIR/sum.c" -I"$PREFIX/include" \
+        -L"$PREFIX/lib" -lmpi_bridge -Wl,-rpath,/opt/batchai/lib \
+        -Wl,--unresolved-symbols=ignore-in-shared-libs
+    put "$BATS_TEST_TMPDIR/sum" "$share/sum"
+    jq -n --arg image "$share/python.sqsh" '{properties: {nodeCount: 2, stdOutErrPathPrefix: "/tmp",
+        containerSettings: {imageSourceRegistry: {image: $image}},
+        customToolkitSettings: {commandLine: "true"}}}' | as_user bash -c "cat > $share/step.json"
+    run as_user srun -N2 --mpi=pmix --job-json="$share/step.json" "$share/sum"
+    echo "$output"
+    [[ $status -eq 0 ]]
+    lines_are 2 "$(grep "rank [01]: sum 2" <<< "$output")"
+}
+
+# pmix_into ROOT: this machine's libpmix where Debian has it, with all that it loads.
+pmix_into() {
+    local library
+    mkdir -p "$1/usr/lib/x86_64-linux-gnu"
+    cp -a /usr/lib/x86_64-linux-gnu/pmix2 "$1/usr/lib/x86_64-linux-gnu/"
+    ln -s pmix2/lib/libpmix.so.2 "$1/usr/lib/x86_64-linux-gnu/libpmix.so.2"
+    while read -r library; do
+        [[ -e $1$library ]] || install -D "$library" "$1$library"
+    done < <(ldd /usr/lib/x86_64-linux-gnu/libpmix.so.2 | grep -o '=> /[^ ]*' | cut -c4-)
+}
+
+# Breaks when an image's MPI libraries and ours would load two different libpmix.
+@test "an image's own PMIx library is used, by the check too" {
+    local root=$BATS_FILE_TMPDIR/root
+    pmix_into "$root"
+    pack "$root" "$share/pmix.sqsh"
+    run job own pmix.sqsh "ls /opt/batchai/lib/mpi_bridge; python3 $share/sum.py"
+    [[ $status -eq 0 ]]
+    run said_by own
+    echo "$output"
+    [[ $output == *"rank 1 of 2: sum 3"* && $output == *"with "*"the image's own PMIx library"* ]]
+    [[ $output == *$'\n/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2.6.2\n'* ]]
+    [[ $output == *libucs.so.0* && $output != *libpmix.so.2$'\n'* && $output != *libmunge.so.2$'\n'* ]]
+    [[ $output == *"PMIx wires 2 ranks in the container"* ]]
+}
+
+# libpmix_of NAME VERSION [STATUS]: an image whose libpmix has this version, and whose PMIx_Init fails
+# with the status; without one it lacks all functions.
+libpmix_of() {
+    local root=$BATS_TEST_TMPDIR/$1 function
+    make_root "$root"
+    mkdir -p "$root/usr/lib"
+    {
+        echo "const char* PMIx_Get_version(void) { return \"OpenPMIx $2 (PMIx Standard: 9)\"; }"
+        if [[ -n ${3:-} ]]; then
+            echo "int PMIx_Init(void) { return $3; }"
+            echo 'const char* PMIx_Error_string(int status) { (void)status; return "UNREACHABLE"; }'
+            for function in $(nm -D --undefined-only "$PREFIX/libexec/batchai/mpi_bridge_wireup" |
+                grep -o 'PMIx_.*' | grep -v -E 'PMIx_(Init|Get_version|Error_string)$'); do
+                echo "int $function(void) { return -1; }"
+            done
+        fi
+    } > "$BATS_TEST_TMPDIR/pmix.c"
+    cc -shared -fPIC -Wl,-soname,libpmix.so.2 -o "$root/usr/lib/libpmix.so.2" "$BATS_TEST_TMPDIR/pmix.c"
+    pack "$root" "$share/$1.sqsh"
+}
+
+# Breaks when ranks hang or fail without the reason, or the check uses a library that ranks do not.
+@test "a PMIx library of the image that does not work is named, with both versions and what to do" {
+    libpmix_of strange 9.9.9 -25
+    libpmix_of poor 3.0.0
+    run job strange strange.sqsh 'echo ran'
+    [[ $status -ne 0 ]]
+    run failure_of strange
+    echo "$output"
+    local server
+    server=$(strings -a /usr/lib/x86_64-linux-gnu/libpmix.so.2 | sed -n 's/^OpenPMIx \([^ ]*\).*/\1/p')
+    [[ $output == *WireUpFailed* && $output == *"client library 9.9.9, server $server"* ]]
+    [[ $output == *"/usr/lib/libpmix.so.2"* && $output == *"give the image a PMIx library of version"* ]]
+    run -127 job poor poor.sqsh 'echo ran'
+    run failure_of poor
+    echo "$output"
+    [[ $output == *WireUpFailed* && $output == *"the server is PMIx $server"* ]]
+    [[ $output == *"PMIx_"* && $output == *"give the image a PMIx library"* ]]
+    run said_by strange
+    [[ $output != *$'\nran'* ]]
+}
+
+# Breaks when an image that is older than the node fails for what it never asked for, or nobody says
+# that it gets nothing.
+@test "an image with an old C library runs as it is, with a notice" {
+    local root=$BATS_TEST_TMPDIR/root
+    make_root "$root"
+    # Only what is linked statically works there.
+    rm -r "${root:?}"/{lib,lib64,usr/bin/bash,bin/bash}
+    mkdir "$root/lib64"
+    echo 'int old_one(void) { return 0; }' > "$BATS_TEST_TMPDIR/libc.c"
+    echo 'GLIBC_2.2.5 { }; GLIBC_2.17 { old_one; } GLIBC_2.2.5;' > "$BATS_TEST_TMPDIR/libc.map"
+    cc -shared -fPIC -nostdlib -Wl,-soname,libc.so.6 -o "$root/lib64/libc.so.6" \
+        -Wl,--version-script="$BATS_TEST_TMPDIR/libc.map" "$BATS_TEST_TMPDIR/libc.c"
+    pack "$root" "$share/old.sqsh"
+    run job old old.sqsh 'echo "[$PYTHONPATH]"; ls /opt/batchai'
+    [[ $status -eq 0 ]]
+    run said_by old
+    echo "$output"
+    [[ $output == *$'[]\n'*not-injected* ]]
+    [[ $output == *"not brought into the container: the image has glibc 2.17, the node's "*" needs 2."* ]]
+    [[ $output == *"the wire-up check runs on the nodes, not in the container"*"glibc 2.17"* ]]
+    [[ $output == *"PMIx wires 2 ranks"* ]]
+}
+
+# Breaks when a job or a site cannot have its images as they are.
+@test "a job, or the site, can do without" {
+    local none='.properties.environmentVariables = [{name: "BATCHAI_INJECT", value: "0"}]'
+    run job without python.sqsh 'ls -A /opt/batchai; echo "[$PYTHONPATH]"' "$none"
+    [[ $status -eq 0 ]]
+    run said_by without
+    echo "$output"
+    [[ $output == *"the job has BATCHAI_INJECT=0"* && $output == *$'not-injected\n[]'* ]]
+    write_site 'inject_mpi_bridge = false'
+    run job never python.sqsh 'echo "[$PYTHONPATH]"; cat /opt/batchai/not-injected'
+    [[ $status -eq 0 ]]
+    run said_by never
+    [[ $output == *$'[]\ninject_mpi_bridge of the site'* ]]
+}
