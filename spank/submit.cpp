@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t output_limit = 16384;
 constexpr const char* file_variable = "BATCHAI_JOB_JSON";
 constexpr const char* image_variable = "BATCHAI_JOB_IMAGE";
+constexpr const char* ignore_variable = "BATCHAI_IGNORE_CONTAINER";
 // How Slurm carries an option to the commands that a job starts: the first name from salloc and
 // srun, the second in batch scripts.
 constexpr std::array<const char*, 2> option_variables{
@@ -34,8 +35,11 @@ std::string variable(const char* name) {
 }
 
 Inherited inherited_from_environment() {
-    Inherited out{
-        variable(BATCHAI_PLAN_VARIABLE), variable(file_variable), {}, variable(image_variable)};
+    Inherited out{variable(BATCHAI_PLAN_VARIABLE),
+                  variable(file_variable),
+                  {},
+                  variable(image_variable),
+                  variable(ignore_variable) == "1"};
     for (const char* name : option_variables) {
         if (out.option.empty()) out.option = variable(name);
     }
@@ -101,13 +105,16 @@ std::string take_line(std::string_view& text, std::string_view name) {
     return std::string(line.substr(name.size() + 1));
 }
 
+// An empty value takes the variable away.
+bool set_or_take(const char* name, const std::string& value) {
+    return (value.empty() ? unsetenv(name) : setenv(name, value.c_str(), 1)) == 0;
+}
+
 bool set_marker(const Marker& marker, const std::string& file) {
-    return setenv(BATCHAI_PLAN_VARIABLE, marker.plan.c_str(), 1) == 0 &&
-           setenv(BATCHAI_DIGEST_VARIABLE, marker.digest.c_str(), 1) == 0 &&
-           setenv(file_variable, file.c_str(), 1) == 0 &&
-           (options().job_image.empty()
-                ? unsetenv(image_variable)
-                : setenv(image_variable, options().job_image.c_str(), 1)) == 0;
+    return set_or_take(BATCHAI_PLAN_VARIABLE, marker.plan) &&
+           set_or_take(BATCHAI_DIGEST_VARIABLE, marker.digest) &&
+           set_or_take(file_variable, file) && set_or_take(image_variable, options().job_image) &&
+           set_or_take(ignore_variable, options().ignore_container ? "1" : "");
 }
 
 int hand_over(const Settings& settings, const std::string& file) {
@@ -145,6 +152,7 @@ bool needs_hand_over(const Options& options, const Inherited& inherited,
     if (options.job_json.empty()) return false;
     if (inherited.plan.empty()) return true;
     if (!options.job_image.empty() && options.job_image != inherited.job_image) return true;
+    if (options.ignore_container && !inherited.ignore_container) return true;
     if (resolved_job_json == inherited.job_json) return false;
     // A relative name that came with the environment may mean nothing in this directory; given a
     // second time, it came from the command line.

@@ -16,6 +16,8 @@ struct Inherited {
     std::string job_json;   // BATCHAI_JOB_JSON: the file behind that plan, absolute
     std::string option;     // the value of --job-json that came with the environment
     std::string job_image;  // BATCHAI_JOB_IMAGE: what --job-image said for that plan
+    bool ignore_container =
+        false;  // BATCHAI_IGNORE_CONTAINER=1: --ignore-container was given for it
 };
 
 // Whether a new plan has to be made. A plan in the environment is kept for the same file, so that

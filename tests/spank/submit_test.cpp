@@ -189,23 +189,33 @@ INSTANTIATE_TEST_SUITE_P(Contexts, Submitting, testing::Values(S_CTX_LOCAL, S_CT
 
 TEST(NeedsHandOver, NotForARelativeNameThatCameWithTheEnvironment) {
     // In another directory than the submission's, "job.json" means nothing.
-    const batchai::spank::Options options{"job.json", 1, false, {}};
-    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json", {}};
+    const batchai::spank::Options options{"job.json", 1, false, {}, {}};
+    const batchai::spank::Inherited inherited{
+        "/p/plan.json", "/home/a/job.json", "job.json", {}, false};
     EXPECT_FALSE(batchai::spank::needs_hand_over(options, inherited, "job.json"));
 }
 
 TEST(NeedsHandOver, ForTheSameRelativeNameOnTheCommandLineOfAnotherDirectory) {
-    const batchai::spank::Options options{"job.json", 2, false, {}};
-    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json", {}};
+    const batchai::spank::Options options{"job.json", 2, false, {}, {}};
+    const batchai::spank::Inherited inherited{
+        "/p/plan.json", "/home/a/job.json", "job.json", {}, false};
     EXPECT_TRUE(batchai::spank::needs_hand_over(options, inherited, "/home/b/job.json"));
 }
 
+TEST(NeedsHandOver, ForAStepOnTheHostOfAJobInAContainer) {
+    const batchai::spank::Options options{"job.json", 1, true, {}, {}};
+    batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json", {}, false};
+    EXPECT_TRUE(batchai::spank::needs_hand_over(options, inherited, "/home/a/job.json"));
+    inherited.ignore_container = true;
+    EXPECT_FALSE(batchai::spank::needs_hand_over(options, inherited, "/home/a/job.json"));
+}
+
 TEST(NeedsHandOver, ForAnotherImageThanThePlansOwn) {
-    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json",
-                                              "x:1"};
-    EXPECT_TRUE(batchai::spank::needs_hand_over({"job.json", 1, false, "x:2"}, inherited,
+    const batchai::spank::Inherited inherited{"/p/plan.json", "/home/a/job.json", "job.json", "x:1",
+                                              false};
+    EXPECT_TRUE(batchai::spank::needs_hand_over({"job.json", 1, false, "x:2", {}}, inherited,
                                                 "/home/a/job.json"));
-    EXPECT_FALSE(batchai::spank::needs_hand_over({"job.json", 1, false, "x:1"}, inherited,
+    EXPECT_FALSE(batchai::spank::needs_hand_over({"job.json", 1, false, "x:1", {}}, inherited,
                                                  "/home/a/job.json"));
 }
 
