@@ -53,7 +53,7 @@ base::Result<FuseServer> mount_squashfs(const plan::Container& container) {
                                      "the image " + container.image});
     if (server) return server;
     base::Error error = server.error();
-    error.where = container.root;
+    if (error.where.empty()) error.where = container.root;
     return tl::unexpected<base::Error>(std::move(error));
 }
 
