@@ -35,8 +35,9 @@ void show_submit_directory(const ContainerRequest& request, const Connection& co
 
 }  // namespace
 
-std::string container_place(const std::string& job_id) {
-    return "container-" + job_id;
+std::string container_place(const std::string& job_id, const plan::Directories& directories) {
+    const std::string& temporary = directories.job_temp;
+    return fmt::format("container-{}-{}", job_id, temporary.substr(temporary.rfind('/') + 1));
 }
 
 base::Result<Joined> join_container(const ContainerRequest& request, const Trace& trace) {
@@ -44,7 +45,7 @@ base::Result<Joined> join_container(const ContainerRequest& request, const Trace
     const auto node_root = open_private_root(request.plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
     remove_leftovers(*node_root, request.job_id, trace);
-    const std::string name = container_place(request.job_id);
+    const std::string name = container_place(request.job_id, request.plan.directories);
     for (const std::string& path :
          {request.plan.directories.job_temp, fmt::format("{}/{}", node_root->path, name)}) {
         const auto made = make_job_directory(*node_root, path, request.job_id);

@@ -31,13 +31,15 @@ struct Joined {
 [[nodiscard]] base::Result<Joined> join_container(const ContainerRequest& request,
                                                   const Trace& trace);
 
-// The name of the job's private directory below the node root.
-[[nodiscard]] std::string container_place(const std::string& job_id);
+// The name of the container's private directory below the node root. Of a Slurm job each plan has
+// its own: with another job file or image come other mounts and another root.
+[[nodiscard]] std::string container_place(const std::string& job_id,
+                                          const plan::Directories& directories);
 
-// Ends the job's keeper, if it lives, and with it the programs that serve its file systems; moves
-// this process to a user namespace in which all files of the container can be removed. Nothing
-// happens when the job has none on this node. An error when, after so much patience, one still
-// waits for remote storage to have what the job wrote.
+// Ends the job's keepers, if they live, and with them the programs that serve their file systems;
+// moves this process to a user namespace in which all files of the containers can be removed.
+// Nothing happens when the job has none on this node. An error when, after so much patience, one
+// still waits for remote storage to have what the job wrote.
 [[nodiscard]] base::Result<void> prepare_to_remove_container(const Root& node_root,
                                                              const std::string& job_id,
                                                              std::chrono::seconds patience);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,23 +54,31 @@ void write_note(const Root& place, const char* name, const std::string& text) {
     }
 }
 
-std::vector<std::string> jobs_with_containers(const Root& node_root) {
-    std::vector<std::string> jobs;
+// A container's directory below the user's, and the Slurm job that it is of.
+struct PlaceName {
+    std::string name;
+    std::string job_id;
+};
+
+std::vector<PlaceName> places_of_containers(const Root& node_root) {
+    std::vector<PlaceName> places;
     const int copy = openat(node_root.directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
-    if (stream == nullptr) return jobs;
+    if (stream == nullptr) return places;
     while (const dirent* const entry = readdir(stream)) {
         const std::string name(entry->d_name);
         if (!name.starts_with(name_start)) continue;
-        if (std::string job = name.substr(std::strlen(name_start)); is_job_id(job))
-            jobs.push_back(std::move(job));
+        const std::string rest = name.substr(std::strlen(name_start));
+        if (std::string job = rest.substr(0, rest.find('-')); is_job_id(job))
+            places.push_back({name, std::move(job)});
     }
     closedir(stream);
-    return jobs;
+    return places;
 }
 
-base::FileDescriptor open_place(const Root& node_root, const std::string& job_id) {
-    return open_beneath(node_root.directory.get(), container_place(job_id), O_PATH | O_DIRECTORY);
+Root open_place(const Root& node_root, const PlaceName& place) {
+    return {open_beneath(node_root.directory.get(), place.name, O_PATH | O_DIRECTORY),
+            fmt::format("{}/{}", node_root.path, place.name)};
 }
 
 // The connection shows that the process is still the keeper: its number was not given to another.
@@ -120,25 +129,32 @@ bool is_leftover(const Root& place) {
 
 base::Result<void> prepare_to_remove_container(const Root& node_root, const std::string& job_id,
                                                std::chrono::seconds patience) {
-    base::FileDescriptor directory = open_place(node_root, job_id);
-    if (!directory.valid()) return {};
-    const Root place{std::move(directory),
-                     fmt::format("{}/{}", node_root.path, container_place(job_id))};
-    note_end(place);
-    // A keeper that has come to its end holds it until remote storage has what the job wrote.
-    const auto lock = lock_place(place, patience);
-    if (!lock) return tl::unexpected<base::Error>(lock.error());
-    if (auto ended = end_keeper(place); !ended) return ended;
+    // Held until all are ended.
+    std::vector<base::FileDescriptor> locks;
+    for (const PlaceName& name : places_of_containers(node_root)) {
+        if (name.job_id != job_id) continue;
+        const Root place = open_place(node_root, name);
+        if (!place.directory.valid()) continue;
+        note_end(place);
+        // A keeper that has come to its end holds it until remote storage has what the job wrote.
+        auto lock = lock_place(place, patience);
+        if (!lock) return tl::unexpected<base::Error>(lock.error());
+        locks.push_back(std::move(*lock));
+        if (auto ended = end_keeper(place); !ended) return ended;
+    }
+    if (locks.empty()) return {};
     return enter_user_namespace(find_identities());
 }
 
 void remove_leftovers(const Root& node_root, const std::string& own_job_id, const Trace& trace) {
-    for (const std::string& job_id : jobs_with_containers(node_root)) {
-        base::FileDescriptor directory = open_place(node_root, job_id);
-        if (!directory.valid() || job_id == own_job_id) continue;
-        const Root place{std::move(directory), {}};
-        if (is_leftover(place)) remove_apart(node_root, job_id, trace);
+    std::set<std::string> left;
+    for (const PlaceName& name : places_of_containers(node_root)) {
+        if (name.job_id == own_job_id) continue;
+        const Root place = open_place(node_root, name);
+        if (place.directory.valid() && is_leftover(place)) left.insert(name.job_id);
     }
+    for (const std::string& job_id : left)
+        remove_apart(node_root, job_id, trace);
 }
 
 }  // namespace batchai::node
