@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "base/file.hpp"
+#include "node/job_directory.hpp"
+#include "plan/paths.hpp"
 #include "run/culprit.hpp"
 #include "run/hosts.hpp"
 #include "run/srun_arguments.hpp"
@@ -81,6 +83,14 @@ int AttemptRunner::run() {
 }
 
 base::Result<void> AttemptRunner::make_outputs() {
+    const plan::Directories& directories = plan_.directories;
+    if (plan::is_within(output_directory_, directories.job_temp)) {
+        // So that the epilog removes it even if the job never comes to a step.
+        const auto root = node::open_private_root(directories.node_root);
+        if (!root) return tl::unexpected<base::Error>(root.error());
+        const auto made = node::make_job_directory(*root, directories.job_temp, granted_.job_id);
+        if (!made) return tl::unexpected<base::Error>(made.error());
+    }
     std::vector<std::string> wanted{output_directory_, plan_.directories.shared_job_temp,
                                     traces_directory(plan_),
                                     plan_.directories.job_directory + "/attempts"};

@@ -291,6 +291,23 @@ mpi_bridge.barrier()
     done
 }
 
+# Breaks when a directory on the node is made before the epilog is told of it.
+@test "logs on the node's own storage go with a job that never comes to a step" {
+    as_user bash -c "mkdir -p '$HOME_DIR/records/storage/site/file-shares' &&
+        touch '$HOME_DIR/records/storage/site/file-shares/blocked'"
+    job customToolkitSettings true 1 |
+        jq '.properties.stdOutErrPathPrefix = "$AZ_BATCHAI_JOB_TEMP"
+            | .properties.mountVolumes.azureFileShares[0].azureFileUrl |= sub("share$"; "blocked")' |
+        write_job nowhere.json
+    create nowhere
+    run ! batchai job wait --name nowhere
+    echo "$output"
+    run batchai job show --name nowhere --query executionInfo.errors
+    echo "$output"
+    [[ $output == *blocked* ]]
+    wait_until 15 nodes_are_clean
+}
+
 # Breaks when the plan does not reach a script of the user's own.
 @test "a script submitted with --job-json can call batchai run" {
     job horovodSettings '' | jq 'del(.properties.horovodSettings.commandLine)
