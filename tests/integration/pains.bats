@@ -1,0 +1,278 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What users of containers on Slurm complain of most, as far as no other suite shows that it does
+# not happen here: drained nodes, leftovers of requeued jobs, batch scripts and inner steps, programs
+# that the host lacks, silent runs on the host, which variable wins, containers that get mixed up,
+# full disks, failures without a reason.
+
+bats_require_minimum_version 1.5.0
+load lib
+load registry
+
+share=/shared/pains-test
+home=/home/alice/pains # which containers see
+
+setup_file() {
+    as_root_on login rm -rf "$share"
+    as_root_on login install -d -m 1777 "$share"
+    as_user mkdir -p "$home"
+    image "$share/layout" one one
+    image "$share/layout" two two
+    write_site ''
+}
+
+teardown_file() { as_root_on login rm -rf "$share" "$home"; }
+
+setup() { write_site ''; job "oci:$share/layout:one" 'cat /version'; }
+
+teardown() {
+    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    wait_until 30 nodes_idle 4
+    no_node_is_drained
+    wait_until 15 nothing_is_left_on h1
+}
+
+write_site() { as_user bash -c "cat > $share/site.lua" <<< "return {$1}"; }
+with_store() { as_user env "BATCHAI_HOME=$share/store" "BATCHAI_SITE=$share/site.lua" "$@"; }
+batchai() { with_store "$PREFIX/bin/batchai" "$@"; }
+step() { with_store srun -w h1 --job-json="$share/job.json" "$@"; }
+
+# job IMAGE COMMAND [FILTER]: a job file.
+job() {
+    jq -n --arg image "$1" --arg command "$2" --arg logs "$share/logs" "{properties: {nodeCount: 1,
+        stdOutErrPathPrefix: \$logs, containerSettings: {imageSourceRegistry: {image: \$image}},
+        customToolkitSettings: {commandLine: \$command}}} | ${3:-.}" |
+        as_user bash -c "cat > $share/job.json"
+}
+
+# batch OPTION…: runs a batch job to its end. (sbatch --wait looks ever more seldom.)
+batch() {
+    local id
+    id=$(with_store sbatch --parsable "$@")
+    wait_until 60 has_ended "$id"
+}
+has_ended() { [[ -z $(as_user squeue -h -j "$1" 2> /dev/null) ]]; }
+
+output_of() { batchai job file stream --job "$1" --file-name stdout.txt 2> /dev/null; }
+state_is() { [[ $(as_user squeue -h -j "$1" -o %T) == "$2" ]]; }
+
+no_node_is_drained() {
+    [[ -z $(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N) ]]
+}
+
+nothing_is_left_on() {
+    ! as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep' &&
+        ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-20001/*' 2> /dev/null | grep -v /by-job
+}
+
+# Breaks when the plugin links a part of Slurm, which then has to be of one version for ever.
+@test "the plugin needs nothing of Slurm but its plugin interface" {
+    local plugin
+    plugin=$(find "$PREFIX"/lib*/ -path '*slurm/batchai.so' | head -n 1)
+    run readelf -d "$plugin"
+    [[ $output != *libslurm* && $output != *libstdc++* && $output != *libgcc_s* ]]
+    run bash -c "nm -D --undefined-only $plugin | awk '{print \$2}' | grep -i -e slurm -e spank | sort"
+    echo "$output"
+    [[ -n $output ]]
+    run grep -v -x -E 'spank_(context|get_item|getenv|setenv|unsetenv|option_getopt|option_register)|slurm_error' \
+        <<< "$output"
+    [[ -z $output ]]
+    run bash -c "nm -D --defined-only $plugin | awk '{print \$3}' | grep -v -x -E '(plugin_(name|type|version)|spank_plugin_version|slurm_spank_[a-z_]+)(@@.*)?'"
+    echo "$output"
+    [[ -z $output ]]
+}
+
+# Breaks when a requeued job finds the container of its first run, or its own clean-up.
+@test "a requeued job starts in a fresh container" {
+    local id
+    job "oci:$share/layout:one" \
+        "ls /of-first-run; : > /of-first-run; echo run >> $home/runs; mapfile -t runs < $home/runs; [[ \${#runs[@]} = 2 ]] || sleep 100" \
+        '.properties.jobPreparation = {commandLine: ": > /prepared"}'
+    batchai job create -f "$share/job.json" -n requeued -o none
+    wait_until 30 as_user test -s "$home/runs"
+    id=$(batchai job show -n requeued --query slurmJobId -o tsv)
+    as_root_on login scontrol requeue "$id"
+    # Else it waits for two minutes, as Slurm has it.
+    wait_until 30 state_is "$id" PENDING
+    as_root_on login scontrol update jobid="$id" starttime=now
+    run -0 batchai job wait -n requeued
+    [[ $(as_user cat "$home/runs") == $'run\nrun' ]]
+    run batchai job file stream --job requeued --file-name stderr.txt
+    echo "$output"
+    [[ $(grep -c '/of-first-run: No such file' <<< "$output") -eq 2 ]]
+    run batchai job show -n requeued --query executionInfo.exitCode
+    [[ $output == 0 ]]
+}
+
+# Breaks when a step or its container depends on slurmd, or is taken for a leftover by a new one.
+@test "a restart of slurmd leaves a running job and its container alone" {
+    step bash -c ': > /tmp/pains-began; sleep 6; cat /version' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    wait_until 20 as_root_on h1 test -e /tmp/pains-began
+    as_root_on h1 bash -c 'kill -9 $(cat /run/slurm/slurmd.pid); rm /tmp/pains-began
+        setsid slurmd > /dev/null 2>&1 < /dev/null 3>&- 4>&-'
+    wait $!
+    cat "$BATS_TEST_TMPDIR/out"
+    grep -q -x one "$BATS_TEST_TMPDIR/out"
+}
+
+# Breaks when a batch script runs inside, or its steps do not.
+@test "a batch script runs on the host, its steps in the container, and another file has its own" {
+    job "oci:$share/layout:two" true
+    as_user cp "$share/job.json" "$share/other.json"
+    job "oci:$share/layout:one" true
+    as_user bash -c "cat > $share/script.sh" << SCRIPT
+#!/bin/bash
+#SBATCH --job-json=$share/job.json
+ls /version || echo "script: on the host"
+srun cat /version
+srun --job-json=$share/other.json cat /version
+srun --job-image=oci:$share/layout:two cat /version
+srun --ignore-container --job-json=$share/job.json ls /version || echo "told to: on the host"
+srun cat /version
+SCRIPT
+    batch -w h1 -o "$share/script.txt" "$share/script.sh"
+    run as_user grep -x -e one -e two -e '.*on the host' "$share/script.txt"
+    as_user cat "$share/script.txt"
+    [[ $output == $'script: on the host\none\ntwo\ntwo\ntold to: on the host\none' ]]
+}
+
+# Breaks when --job-image does not reach the filter, the hand-over or `batchai run`.
+@test "--job-image replaces an image of the file that is wrong, for every command" {
+    local name
+    job 'nvcr.io#wrong/image' 'cat /version'
+    run step cat /version
+    echo "$output"
+    [[ $status -ne 0 && $output == *job.json:*nvcr.io* ]]
+    for name in "srun cat /version" "salloc srun cat /version"; do
+        # shellcheck disable=SC2086
+        run with_store ${name%% *} -w h1 --job-json="$share/job.json" --job-image="oci:$share/layout:two" ${name#* }
+        echo "$output"
+        [[ $status -eq 0 && $output == *two* ]]
+    done
+    batchai job create -f "$share/job.json" -n replaced --job-image "oci:$share/layout:two" -o none
+    run -0 batchai job wait -n replaced
+    [[ $(output_of replaced) == two ]]
+    # In a script: the image of the submission, or one of its own.
+    as_user bash -c "cat > $share/run.sh" << SCRIPT
+#!/bin/bash
+#SBATCH -o $share/run.txt
+$PREFIX/bin/batchai run
+$PREFIX/bin/batchai run --job-image oci:$share/layout:one
+$PREFIX/bin/batchai run --ignore-container; echo "bare: \$?"
+$PREFIX/bin/batchai run --job-image nvcr.io#x; echo "wrong: \$?"
+SCRIPT
+    batch -w h1 --job-json="$share/job.json" --job-image="oci:$share/layout:two" "$share/run.sh"
+    as_user cat "$share/run.txt"
+    run as_user bash -c "cat \$(find $share/logs -path '*/stdouterr/stdout.txt' -newer $share/run.sh) | sort"
+    [[ $output == $'one\ntwo' ]]
+    run as_user cat "$share/run.txt"
+    [[ $output == *"bare: 1"*'write "nvcr.io/x"'*"wrong: 2"* ]]
+}
+
+# Breaks when a program has to be on the submitting host to run in the image.
+@test "a program that only the image has is found there" {
+    job "oci:$share/layout:one" of-the-image \
+        '.properties.jobPreparation = {commandLine: "echo \"echo found\" > /bin/of-the-image; busybox chmod 755 /bin/of-the-image"}'
+    batchai job create -f "$share/job.json" -n found -o none
+    run -0 batchai job wait -n found
+    [[ $(output_of found) == found ]]
+    job "oci:$share/layout:one" true
+    # By its path, or by a shell of the image.
+    run step /bin/busybox echo found
+    [[ $status -eq 0 && $output == found ]]
+    run step sh -c 'busybox ln -s busybox /bin/tac; echo found | tac'
+    [[ $status -eq 0 && $output == found ]]
+}
+
+# Breaks when nodes without the plugin run the job on the bare host.
+@test "a job is not run on nodes that lack the plugin, and says what is missing" {
+    local line=/etc/slurm/plugstack.conf.d/batchai.conf
+    as_root_on login mv "$line" "$line.off"
+    batchai job create -f "$share/job.json" -n bare -o none
+    run batchai job wait -n bare
+    echo "$output"
+    as_root_on login mv "$line.off" "$line"
+    [[ $status -ne 0 ]]
+    run batchai job show -n bare --query 'executionInfo.errors[0]'
+    echo "$output"
+    [[ $output == *"batchai.so is not active on node h"* ]]
+    run output_of bare
+    [[ -z $output ]]
+}
+
+# Breaks when a line of the table in docs/containers.md does not hold.
+@test "of a variable's values the documented one wins" {
+    local config=/etc/cdi/test.json
+    as_root_on h1 bash -c "mkdir -p /etc/cdi && cat > $config" << 'JSON'
+{"cdiVersion": "0.6.0", "kind": "example.com/none", "devices": [],
+ "containerEdits": {"env": ["D=device", "E=device", "F=device"]}}
+JSON
+    as_user bash -c "cat > $share/config.sh" << SCRIPT
+umoci config --image $share/layout:one --tag variables --config.env C=image --config.env D=image \
+    --config.env E=image --config.env HOME=/root --config.env PATH=/bin:/of-image
+SCRIPT
+    as_user bash "$share/config.sh"
+    write_site 'environment = {E = "site", F = "site"}'
+    job "oci:$share/layout:variables" true '.properties.environmentVariables =
+        [{name: "F", value: "job"}, {name: "G", value: "[$A][$C]"}, {name: "PATH", value: "/mine:$PATH"}]
+        | .properties.secrets = [{name: "H", value: "secret"}]'
+    run --separate-stderr with_store env A=host C=host LD_LIBRARY_PATH=/host PATH="/usr/bin:/bin:$PATH" \
+        srun -w h1 --job-json="$share/job.json" bash -c 'echo $A $C $D $E $F $G $H $HOME [$LD_LIBRARY_PATH] $PATH'
+    as_root_on h1 rm -r /etc/cdi
+    echo "$output"
+    [[ $status -eq 0 ]]
+    [[ $output == "host image device site job [host][image] secret /home/alice [] /mine:/bin:/of-image" ]]
+}
+
+# Breaks when containers are told apart by the image alone, or by the job alone.
+@test "jobs on one node, and files within a job, have containers of their own" {
+    as_user bash -c "cat > $share/two.sh" << SCRIPT
+#!/bin/bash
+srun --overlap -n1 sh -c ': > /of-one; until [ -e $home/end ]; do sleep 0.1; done' &
+until ls -d /tmp/batchai-20001/container-\$SLURM_JOB_ID-*/upper/of-one; do sleep 0.1; done 2> /dev/null
+srun --overlap -n1 --job-image=oci:$share/layout:two sh -c 'cat /version; ls /of-one; : > /of-two'
+srun --overlap -n1 sh -c 'cat /version; ls /of-one /of-two'
+env -u SLURM_JOB_ID -u BATCHAI_PLAN srun -w h1 --oversubscribe --job-json=$share/job.json sh -c 'ls /of-one'
+touch $home/end
+wait
+SCRIPT
+    write_site "exclusive = false"
+    as_user rm -f "$home/end" "$share/two.txt"
+    batch -w h1 -n1 --oversubscribe -o "$share/two.txt" --job-json="$share/job.json" "$share/two.sh"
+    run as_user cat "$share/two.txt"
+    echo "$output"
+    [[ $(grep -x -e one -e two -e /of-one <<< "$output") == $'two\none\n/of-one' ]]
+    [[ $(grep -c "No such file" <<< "$output") -eq 3 ]]
+}
+
+# Breaks when a full disk of a node is the node's failure, or the message has no path.
+@test "a node without room fails the job with the place, and the next job runs" {
+    as_root_on h1 install -d -m 777 /tmp/small
+    as_root_on h1 mount -t tmpfs -o size=2m,mode=1777 tmpfs /tmp/small
+    write_site 'node_directory = "/tmp/small"'
+    job "oci:$share/layout:one" true '.properties.jobPreparation = {commandLine: "cat /dev/zero > /full"}'
+    batchai job create -f "$share/job.json" -n full -o none
+    run ! batchai job wait -n full
+    run batchai job show -n full --query 'executionInfo.errors[0]'
+    echo "$output"
+    [[ $output == *JobPreparationFailed*"No space left on device"* ]]
+    as_root_on h1 bash -c 'head -c 3M /dev/zero > /tmp/small/all || true'
+    run step true
+    echo "$output"
+    as_root_on h1 umount -l /tmp/small
+    as_root_on h1 rmdir /tmp/small
+    [[ $status -ne 0 && $output == *"/tmp/small/batchai-20001"*"No space left"* ]]
+    write_site ''
+    step true
+}
+
+# Breaks when the reason why a container cannot be made is in no record, or only in a node's log.
+@test "a container that cannot be made on a node fails the job with node and reason" {
+    as_root_on h1 chmod 600 /dev/fuse
+    batchai job create -f "$share/job.json" -n closed -o none
+    run ! batchai job wait -n closed
+    as_root_on h1 chmod 666 /dev/fuse
+    run batchai job show -n closed --query 'executionInfo.errors[0]'
+    echo "$output"
+    [[ $output == *FailedStartingContainer*h1*"/dev/fuse"* ]]
+}
