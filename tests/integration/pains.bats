@@ -25,7 +25,10 @@ teardown_file() { as_root_on login rm -rf "$share" "$home"; }
 
 setup() { write_site ''; job "oci:$share/layout:one" 'cat /version'; }
 
+end_server() { [[ -z ${server:-} ]] || kill "$server" || true; }
+
 teardown() {
+    end_server
     as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
     wait_until 30 nodes_idle 4
     no_node_is_drained
@@ -275,4 +278,37 @@ SCRIPT
     run batchai job show -n closed --query 'executionInfo.errors[0]'
     echo "$output"
     [[ $output == *FailedStartingContainer*h1*"/dev/fuse"* ]]
+}
+
+# Breaks when the end of a killed step waits for slow storage until Slurm drains the node, or what the
+# storage has not got is lost.
+@test "what slow storage has not got when a step is killed is saved, and the node is not drained" {
+    local id address
+    address=$(as_user getent ahostsv4 login | sed -n '1s/ .*//p')
+    as_user bash -c "umask 077; mkdir -p $home/dav/box; echo sesame > $home/key; rm -f $home/written"
+    as_user env RCLONE_USER=alice RCLONE_PASS=sesame rclone serve webdav --config= --bwlimit 20k \
+        --addr "$address:8097" "$home/dav" > "$BATS_TEST_TMPDIR/dav.log" 2>&1 3>&- &
+    server=$!
+    wait_until 10 grep -q "WebDav Server started" "$BATS_TEST_TMPDIR/dav.log"
+    write_site "flush_timeout = 200, storage_accounts = { slow = { credentials_file = '$home/key',
+        blob_container_remote = { type = 'webdav', url = 'http://$address:8097', vendor = 'other', user = 'alice' }}}"
+    job "" "" 'del(.properties.containerSettings) | .properties.mountVolumes.azureBlobFileSystems =
+        [{accountName: "slow", containerName: "box", relativeMountPath: "slow"}]
+        | .properties.customToolkitSettings.commandLine = "true"'
+    step bash -c "head -c 4000000 /dev/zero > \$AZ_BATCHAI_JOB_MOUNT_ROOT/slow/result; : > $home/written; sleep 300" \
+        > "$BATS_TEST_TMPDIR/step" 2>&1 3>&- &
+    wait_until 20 as_user test -e "$home/written"
+    id=$(as_user squeue -h -o %i)
+    as_user scancel --signal=TERM "$id.0"
+    wait_until 60 has_ended "$id"
+    end_server
+    server=
+    wait || true
+    no_node_is_drained
+    cat "$BATS_TEST_TMPDIR/step"
+    run as_user bash -c "cat \$(dirname \$(grep -l slow $share/store/hand-over/*/plan.json))/node/h1.log"
+    echo "$output"
+    [[ $output == *"the step was killed: remote storage has 15 s"*"are saved in "* ]]
+    run as_user find "$share/store/hand-over" -path '*/unsaved/h1/slow/result' -size 4000000c
+    [[ -n $output ]]
 }
