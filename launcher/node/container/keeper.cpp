@@ -95,10 +95,10 @@ base::Result<Built> build(const KeeperRequest& request) {
     if (!place) return tl::unexpected<base::Error>(place.error());
     auto volumes = Volumes::mount(request.plan, place->node_root, request.job_id, trace);
     if (!volumes) return tl::unexpected<base::Error>(volumes.error());
-    auto servers = change_to_container_root(
-        {request.plan, request.places, request.files, request.devices, request.job_id,
-         !request.identities.full()},
-        place->directory, trace);
+    auto servers =
+        change_to_container_root({request.plan, request.places, request.files, request.devices,
+                                  request.job_id, !request.identities.full()},
+                                 place->directory, trace);
     if (!servers) return tl::unexpected<base::Error>(servers.error());
     auto ranks = make_rank_namespace(request.identities);
     if (!ranks) return tl::unexpected<base::Error>(ranks.error());

@@ -295,7 +295,7 @@ TEST_F(VendorHookTest, MakesLinksInTheRootWhereverItsOwnLinksLead) {
 
 TEST_F(VendorHookTest, CollectsTheLoadersDirectoriesOnceAndANewerDriverFirst) {
     std::filesystem::create_directories(inside("usr/local/cuda/compat"));
-    std::ofstream(inside("usr/local/cuda/compat/libcuda.so.580.1.2"));
+    std::ofstream(inside("usr/local/cuda/compat/libcuda.so.580.1.2")) << "library";
     std::filesystem::create_symlink("libcuda.so.580.1.2",
                                     inside("usr/local/cuda/compat/libcuda.so.1"));
     for (const char* folder : {"/lib/a", "/lib/b", "/lib/a"})

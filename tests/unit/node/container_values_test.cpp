@@ -115,8 +115,7 @@ TEST(Binds, OfTheSiteGoWhereTheSiteWantsAndHideNothingThatTheJobNeeds) {
     with_site.container.emplace().binds = {{"/software", "/opt/software", true, true},
                                            {"/shared", "/shared", true, false},
                                            {"/home/alice/.batchai", "/home/alice/.batchai"}};
-    const std::vector<Bind> binds =
-        plan_binds(with_site, {"/home/alice", "/var/spool/slurmd", {}});
+    const std::vector<Bind> binds = plan_binds(with_site, {"/home/alice", "/var/spool/slurmd", {}});
     // The logs, which are to be written, are shown once more over the directory that is not.
     EXPECT_THAT(targets(binds), ElementsAre("/tmp", "/shared", "/home/alice", "/shared/logs",
                                             "/opt/software", "/var/spool/slurmd"));

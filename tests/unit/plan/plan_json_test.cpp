@@ -59,12 +59,20 @@ class PlanMaker {
         if (flag()) {
             const auto variable = [&] { return Variable{text(), text()}; };
             const auto word = [&] { return text(); };
-            plan.container = Container{text(),     text(), text(),
-                                       text(),     flag(), list(variable),
-                                       list(word), text(), std::int64_t{number(0)} << 32U,
-                                       flag(),   list([&] {
+            plan.container = Container{text(),
+                                       text(),
+                                       text(),
+                                       text(),
+                                       flag(),
+                                       list(variable),
+                                       list(word),
+                                       text(),
+                                       std::int64_t{number(0)} << 32U,
+                                       flag(),
+                                       list([&] {
                                            return HostBind{text(), text(), flag(), flag()};
-                                       }), flag()};
+                                       }),
+                                       flag()};
         }
         plan.outputs = list([&] { return OutputDirectory{text(), text(), text(), flag()}; });
         plan.environment = list([&] { return Variable{text(), text()}; });

@@ -35,8 +35,8 @@ base::Completed ran(const Visit& visit, const std::string& sandbox) {
 
 TEST(VisitArguments, NameTheJobTheNodeAndNoMore) {
     const auto arguments = visit_arguments({"12", "n2", "echo $(evil)", false});
-    for (const char* word : {"--jobid=12", "--nodelist=n2", "--nodes=1", "--ntasks=1", "--overlap",
-                             "--mpi=none"})
+    for (const char* word :
+         {"--jobid=12", "--nodelist=n2", "--nodes=1", "--ntasks=1", "--overlap", "--mpi=none"})
         EXPECT_THAT(arguments, Contains(word));
     EXPECT_THAT(arguments, Not(Contains("--pty")));
     EXPECT_EQ(arguments.back(), "echo $(evil)");

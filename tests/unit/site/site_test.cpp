@@ -139,7 +139,8 @@ TEST_F(SiteTest, RefusesBindsThatNoContainerCanShow) {
               "container_binds: entry \"/sw:rw\": \"rw\" is no path and no option");
     EXPECT_EQ(fault("'/a/../b'"),
               "container_binds: entry \"/a/../b\": \"/a/../b\" has a . or .. component");
-    EXPECT_EQ(fault("'/a/%s'"), "container_binds: entry \"/a/%s\": \"/a/%s\" has a % that is not %u");
+    EXPECT_EQ(fault("'/a/%s'"),
+              "container_binds: entry \"/a/%s\": \"/a/%s\" has a % that is not %u");
     for (const char* target : {"/", "/proc", "/sys/fs", "/dev"})
         EXPECT_NE(fault(std::string("'/a:") + target + "'").find("cannot be replaced"),
                   std::string::npos)
