@@ -6,6 +6,7 @@
 
 bats_require_minimum_version 1.5.0
 load lib
+load registry
 
 share=/shared/permissions-test
 records=$share/records # of alice, below a directory that everybody can enter
@@ -274,6 +275,26 @@ forged() {
     echo "$output"
     [[ $output == *"is a symbolic link"*"can be written to by others"*"chmod go-w"* ]]
     [[ $output != *$'\nran'* ]]
+}
+
+# Breaks when a node trusts a cache that was made open, or an image that was put there, after the
+# submission.
+@test "an image that others can exchange between submission and start is not run" {
+    as_user mkdir -p "$share/cache/alice"
+    image "$share/layout" one one
+    as_user bash -c "echo 'return {image_directory = \"$share/cache/%u\"}' > $share/site.lua"
+    job true ".properties.containerSettings = {imageSourceRegistry: {image: \"oci:$share/layout:one\"}}"
+    as_user bash -c "cat > $share/exchange.sh" << SCRIPT
+image=\$(ls $share/cache/alice/*.squashfs)
+chmod 777 $share/cache/alice; srun echo ran; chmod 700 $share/cache/alice
+chmod 666 \$image; srun echo ran; chmod 444 \$image
+srun cat /version
+SCRIPT
+    run as_alice env "BATCHAI_SITE=$share/site.lua" salloc -w h1 --job-json="$share/job.json" \
+        bash "$share/exchange.sh"
+    echo "$output"
+    [[ $output == *"$share/cache/alice: can be written to by others"*"squashfs: can be written to by others"* ]]
+    [[ $'\n'$output != *$'\n'ran* && $'\n'$output == *$'\none\n'* && $output == *"chmod go-w"* ]]
 }
 
 # Breaks when "/", ".." or a link lets a mount appear outside of the mount root.

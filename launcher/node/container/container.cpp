@@ -8,6 +8,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "node/container/job_devices.hpp"
 #include "node/container/keeper.hpp"
@@ -31,6 +33,25 @@ void show_submit_directory(const ContainerRequest& request, const Connection& co
     if (const auto shown = show_in_container(connection, *bind); !shown)
         trace.line("the directory from which the step was started is not in its container: " +
                    shown.error().text());
+}
+
+// An imported image is known by the name of its file alone: nobody else may be able to put another
+// file there. What is missing is said where it is mounted.
+base::Result<void> check_imported(const plan::Container& container) {
+    if (container.digest.empty()) return {};
+    const std::string directory = container.root.substr(0, container.root.rfind('/'));
+    for (const std::string& path : {directory, container.root}) {
+        struct stat status {};
+        if (stat(path.c_str(), &status) != 0) return {};
+        if (status.st_uid != geteuid() && status.st_uid != 0)
+            return base::fail(
+                fmt::format("belongs to user {}: it is not trusted for images", status.st_uid),
+                path, "remove it and submit the job again");
+        if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+            return base::fail("can be written to by others: it is not trusted for images", path,
+                              fmt::format("chmod go-w {}, and import the image anew", path));
+    }
+    return {};
 }
 
 }  // namespace
@@ -63,6 +84,8 @@ base::Result<Joined> join_container(const ContainerRequest& request, const Trace
     if (!connection) return tl::unexpected<base::Error>(connection.error());
     const bool joined = connection->has_value();
     if (!joined) {
+        if (auto trusted = check_imported(*request.plan.container); !trusted)
+            return tl::unexpected<base::Error>(trusted.error());
         const auto started = start_keeper({request.plan, request.job_id, request.places,
                                            read_node_files(), devices, find_identities(), name});
         if (!started) return tl::unexpected<base::Error>(started.error());
