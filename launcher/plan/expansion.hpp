@@ -24,8 +24,8 @@ class Scope {
   public:
     void set(std::string name, std::string value);
     [[nodiscard]] bool contains(std::string_view name) const { return values_.contains(name); }
-    // One pass: a "$" in a value is not expanded again. Ends at longest_argument, since a few values
-    // of each other could fill all memory.
+    // One pass: a "$" in a value is not expanded again. Ends at longest_argument, since a few
+    // values of each other could fill all memory.
     [[nodiscard]] Expanded expand(std::string_view text) const;
 
   private:

@@ -28,8 +28,8 @@ struct TaskEnd {
 [[nodiscard]] std::vector<TaskEnd> bad_ends(std::string_view srun_messages);
 
 // The line that says what went wrong: the plugin's, why it did not let a task run; the last line of
-// the first Python traceback; else the first line that looks like an error, else the last non-empty line. At most 400 bytes, no control
-// characters.
+// the first Python traceback; else the first line that looks like an error, else the last non-empty
+// line. At most 400 bytes, no control characters.
 [[nodiscard]] std::string first_error_line(std::string_view standard_error);
 
 // True if the rank that wrote this ended the step itself, through mpi_bridge's abort.
