@@ -20,9 +20,10 @@ namespace batchai::node {
 
 namespace {
 
-constexpr std::array<std::string_view, 6> known_verbs{
-    "create-symlinks",    "update-ldcache", "create-soname-symlinks",
-    "enable-cuda-compat", "chmod",          "disable-device-node-modification"};
+constexpr std::array<std::string_view, 7> known_verbs{
+    "create-symlinks",     "update-ldcache", "create-soname-symlinks",
+    "enable-cuda-compat",  "chmod",          "disable-device-node-modification",
+    "update-nvidia-params"};
 
 constexpr const char* compat_directory = "/usr/local/cuda/compat";
 constexpr std::string_view driver_library = "libcuda.so.";

@@ -31,7 +31,8 @@ struct VendorHook {
 //   enable-cuda-compat                       --host-driver-version V: the image's own CUDA driver
 //                                            library to the front of `directories`, if it is newer
 //   chmod --mode M --path P …                changes the mode, where the user may
-//   disable-device-node-modification         nothing: a user's process makes no device files
+//   disable-device-node-modification,        nothing: a user's process makes no device files
+//   update-nvidia-params
 [[nodiscard]] base::Result<void> perform(const VendorHook& hook, const Root& root,
                                          std::vector<std::string>& directories);
 

@@ -193,6 +193,23 @@ TEST(CdiDevices, AreThoseThatSlurmGaveTheJob) {
     EXPECT_THAT(chosen({{"gpu", {1}}}).hooks, testing::SizeIs(4));
 }
 
+TEST(CdiDevices, AreFoundByTheirFilesWhereTheVendorCountsInAnotherOrder) {
+    const auto nodes = [](int index) {
+        const CdiSpec spec = parsed(R"({"cdiVersion": "0.5.0", "kind": "v.com/gpu", "devices": [
+            {"name": "0", "containerEdits": {"deviceNodes":
+                [{"path": "/dev/nvidia2"}, {"path": "/dev/dri/card1"}]}},
+            {"name": "1", "containerEdits": {"deviceNodes":
+                [{"path": "/dev/nvidia0"}, {"path": "/dev/dri/card2"}]}},
+            {"name": "2", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia1"}]}},
+            {"name": "all", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia1"}]}}]})",
+                                    CdiFormat::json);
+        return targets(choose_devices({spec}, {{"gpu", {index}}}).edits.nodes);
+    };
+    EXPECT_THAT(nodes(0), ElementsAre("/dev/nvidia0", "/dev/dri/card2"));
+    EXPECT_THAT(nodes(1), ElementsAre("/dev/nvidia1"));
+    EXPECT_THAT(nodes(2), ElementsAre("/dev/nvidia2", "/dev/dri/card1"));
+}
+
 TEST(CdiDevices, AreAllWhereTheFileLacksOneOfThem) {
     const auto made = choose_devices({parsed(nvidia_yaml, CdiFormat::yaml)}, {{"gpu", {0, 5}}});
     EXPECT_THAT(targets(made.edits.nodes), testing::SizeIs(4));
@@ -304,6 +321,12 @@ TEST_F(VendorHookTest, CollectsTheLoadersDirectoriesOnceAndANewerDriverFirst) {
     EXPECT_THAT(directories, ElementsAre("/lib/a", "/lib/b"));
     EXPECT_EQ(done({"enable-cuda-compat", "--host-driver-version=570.9"}), "done");
     EXPECT_THAT(directories, ElementsAre("/usr/local/cuda/compat", "/lib/a", "/lib/b"));
+}
+
+TEST_F(VendorHookTest, HasNothingToDoWhereOnlyRootCouldMakeDevices) {
+    for (const char* verb : {"disable-device-node-modification", "update-nvidia-params"})
+        EXPECT_EQ(done({verb}), "done");
+    EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
 TEST_F(VendorHookTest, ChangesModesOfWhatIsThere) {
