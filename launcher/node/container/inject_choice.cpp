@@ -145,7 +145,7 @@ std::string refusal_of(const NodeObjects& node, const ImageLibrary& image,
         Release needed;
         for (const auto& [name, versions] : object->elf.needed_versions)
             needed = std::max(needed, newest_release(versions));
-        if (found.empty() || (!complaint.empty() && needed <= most)) continue;
+        if (found.empty() || (!complaint.empty() && !(most < needed))) continue;
         most = needed;
         complaint = std::move(found);
     }

@@ -35,7 +35,10 @@ struct ElfObject {
 struct Release {
     int major = 0;
     int minor = 0;
-    auto operator<=>(const Release&) const = default;
+    bool operator==(const Release&) const = default;
+    [[nodiscard]] bool operator<(const Release& other) const {
+        return major != other.major ? major < other.major : minor < other.minor;
+    }
     [[nodiscard]] std::string text() const;
 };
 [[nodiscard]] Release newest_release(const std::set<std::string>& versions);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "base/text.hpp"
 
 namespace batchai::node {
@@ -78,13 +80,13 @@ std::vector<std::string> places_of_library(const std::string& name, std::string_
                                            const std::multimap<std::string, std::string>& cache) {
     std::vector<std::string> places;
     for (const std::string_view directory : base::split(library_path, ':')) {
-        if (directory.starts_with('/')) places.push_back(std::string(directory) + '/' + name);
+        if (directory.starts_with('/')) places.push_back(fmt::format("{}/{}", directory, name));
     }
     const auto [first, last] = cache.equal_range(name);
     for (auto entry = first; entry != last; ++entry)
         places.push_back(entry->second);
     for (const std::string& directory : usual_directories())
-        places.push_back(directory + '/' + name);
+        places.push_back(fmt::format("{}/{}", directory, name));
     return places;
 }
 
