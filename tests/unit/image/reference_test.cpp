@@ -90,6 +90,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Local{"/srv/roots/debian12", Kind::directory, "/srv/roots/debian12", ""},
                     Local{"./root", Kind::directory, "./root", ""}));
 
+TEST(Reference, ThatIsLongerThanAPathIsRefusedInFewWords) {
+    const auto parsed = parse(std::string(300000, 'x'));
+    ASSERT_FALSE(parsed);
+    EXPECT_THAT(parsed.error().what, HasSubstr("is 300000 bytes long"));
+    EXPECT_LT(parsed.error().what.size(), 200U);
+}
+
 struct Wrong {
     const char* image;
     const char* server;

@@ -65,6 +65,13 @@ TEST(FirstErrorLine, IsTheLastLineOfTheFirstTraceback) {
               "ZeroDivisionError: division by zero");
 }
 
+TEST(FirstErrorLine, IsThePluginsWhereItLetNoTaskRun) {
+    EXPECT_EQ(first_error_line("batchai: node n1: warning: PMIx's directory cannot be reached\n"
+                               "batchai: node n1: /tmp/batchai-7: belongs to another user\n"
+                               "hint: cannot go on? ask the admin\n"),
+              "batchai: node n1: /tmp/batchai-7: belongs to another user");
+}
+
 TEST(FirstErrorLine, IsElseTheFirstLineThatLooksLikeOne) {
     EXPECT_EQ(first_error_line("starting\nbash: foo: No such file or directory\nbye\n"),
               "bash: foo: No such file or directory");
