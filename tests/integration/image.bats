@@ -273,8 +273,16 @@ job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
 @test "an interrupted import leaves nothing, a killed one is collected by the next" {
     local signal
     empty_cache
+    # Else an import may be over before it is interrupted.
+    as_user mkdir -p "$home/slow"
+    as_user bash -c "cat > $home/slow/umoci && chmod 755 $home/slow/umoci" << 'SH'
+#!/bin/sh
+sleep 3
+exec /usr/bin/umoci "$@"
+SH
     for signal in INT KILL; do
         as_user bash -c 'echo $$ > "$1/importer"; shift; exec env "$@"' - "$home" \
+            "PATH=$home/slow:/usr/bin:/bin" \
             "BATCHAI_SITE=$home/site.lua" "BATCHAI_HOME=$home/records" \
             "$PREFIX/bin/batchai" image pull "$open/tests/tiny:v1" > /dev/null 2>&1 3>&- &
         wait_until 10 import_is_under_way

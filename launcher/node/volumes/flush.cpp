@@ -64,6 +64,7 @@ void copy_rest(const RemoteMount& remote, Clock::time_point end, const Trace& tr
     const auto files = next_copies(unwritten(remote));
     if (files.empty() || left_until(end) <= seconds(0)) return;
     std::vector<std::string> names;
+    names.reserve(files.size());
     for (const UnwrittenFile& file : files)
         names.push_back(file.path);
     const auto copied = copy_to_volume(remote.environment, *remote.mount->remote,
