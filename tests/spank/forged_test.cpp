@@ -43,7 +43,7 @@ class Forged : public fake::Step {
 
     // A directory of somebody else's; as root only.
     [[nodiscard]] std::filesystem::path others_directory() const {
-        const auto path = scratch.directory("others");
+        auto path = scratch.directory("others");
         EXPECT_EQ(chown(path.c_str(), 0, 0), 0);
         return path;
     }
