@@ -19,6 +19,7 @@ namespace {
 // More than any real object has: a damaged one must not cost memory or time.
 constexpr std::size_t most_bytes = 16UL << 20U;
 constexpr std::size_t most_entries = 4096;
+constexpr std::size_t longest_text = 4096;
 
 // A file of which each part is read when it is needed: ours have a hundred megabytes of what
 // debuggers want.
@@ -55,7 +56,7 @@ std::optional<T> item(std::string_view bytes, std::uint64_t offset) {
 
 std::string text_at(std::string_view strings, std::uint64_t offset) {
     if (offset >= strings.size()) return {};
-    const std::string_view rest = strings.substr(offset);
+    const std::string_view rest = strings.substr(offset, longest_text);
     return std::string(rest.substr(0, rest.find('\0')));
 }
 
@@ -134,13 +135,14 @@ void read_needed_versions(const Dynamic& dynamic, ElfObject& out) {
     const auto table = dynamic.table(DT_VERNEED);
     if (!table) return;
     std::uint64_t at = 0;
-    const std::uint64_t files = std::min<std::uint64_t>(dynamic.value(DT_VERNEEDNUM), most_entries);
-    for (std::uint64_t i = 0; i < files; ++i) {
+    std::size_t left = most_entries;
+    for (std::uint64_t files = dynamic.value(DT_VERNEEDNUM); files > 0 && left > 0; --files) {
+        --left;
         const auto file = item<Elf64_Verneed>(*table, at);
         if (!file) return;
         auto& versions = out.needed_versions[dynamic.text(file->vn_file)];
         std::uint64_t inner = at + file->vn_aux;
-        for (unsigned int j = 0; j < file->vn_cnt; ++j) {
+        for (unsigned int i = 0; i < file->vn_cnt && left > 0; ++i, --left) {
             const auto version = item<Elf64_Vernaux>(*table, inner);
             if (!version) return;
             // The loader does without a version that only weak symbols want.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/container/inject_search.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +17,9 @@ namespace {
 // ld.so.cache as glibc writes it since 2.2 (sysdeps/generic/dl-cache.h); before 2.32 it comes after
 // a table in the older form.
 constexpr std::string_view cache_magic = "glibc-ld.so.cache1.1";
+// More than any real one has: an image's is a stranger's.
+constexpr std::uint32_t most_entries = 20000;
+constexpr std::size_t longest_path = 1024;
 
 struct CacheHeader {
     std::array<char, 20> magic;
@@ -36,7 +40,7 @@ static_assert(sizeof(CacheHeader) == 48 && sizeof(CacheEntry) == 24);
 
 std::string string_at(std::string_view bytes, std::uint32_t offset) {
     if (offset >= bytes.size()) return {};
-    const std::string_view rest = bytes.substr(offset);
+    const std::string_view rest = bytes.substr(offset, longest_path);
     return std::string(rest.substr(0, rest.find('\0')));
 }
 
@@ -64,7 +68,7 @@ std::multimap<std::string, std::string> read_loader_cache(std::string_view bytes
     CacheHeader header{};
     if (bytes.size() < sizeof header) return found;
     std::memcpy(&header, bytes.data(), sizeof header);
-    for (std::uint64_t i = 0; i < header.count; ++i) {
+    for (std::uint64_t i = 0; i < std::min(header.count, most_entries); ++i) {
         const std::uint64_t at = sizeof header + i * sizeof(CacheEntry);
         CacheEntry entry{};
         if (bytes.size() < at + sizeof entry) break;
