@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "node/reply.hpp"
 #include "node/sandbox.hpp"
 #include "node/slurm_conf.hpp"
+#include "node/trace.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
 
@@ -70,17 +72,20 @@ bool wait_for_end_of_step() {
 
 // What the job wrote is to be in remote storage before the next step. Slurm does not wait for that
 // when it kills a step: then for a part of what it does wait, and the rest is saved elsewhere.
-void finish(batchai::node::Sandbox& made, const std::string& slurm_conf, const Timeouts& timeouts,
-            bool killed) {
+void finish(batchai::node::Sandbox& made, const batchai::node::SandboxRequest& request,
+            const Timeouts& timeouts, bool killed) {
     std::optional<std::chrono::seconds> at_most;
     if (killed) {
-        const auto unkillable =
-            batchai::node::unkillable_step_timeout(batchai::node::read_slurm_conf(slurm_conf));
+        const auto unkillable = batchai::node::unkillable_step_timeout(
+            batchai::node::read_slurm_conf(request.slurm_conf));
         at_most =
             batchai::node::flush_of_killed(std::chrono::seconds(timeouts.kill_seconds), unkillable);
     }
     if (made.volumes) made.volumes->finish(at_most);
-    if (made.container) batchai::node::leave(*made.container, at_most);
+    if (!made.container || batchai::node::leave(*made.container, at_most)) return;
+    const auto job_directory = std::filesystem::path(request.plan_path).parent_path().string();
+    batchai::node::Trace(job_directory)
+        .line("the step ends; the container's keeper goes on storing what the job wrote");
 }
 
 std::string build_reply(const batchai::node::SandboxRequest& request,
@@ -120,7 +125,7 @@ int sandbox(const batchai::node::SandboxRequest& request, const Timeouts& timeou
         // What the job wrote is still to be saved when the job is cancelled.
         if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
         const bool killed = wait_for_end_of_step();
-        finish(*made, request.slurm_conf, timeouts, killed);
+        finish(*made, request, timeouts, killed);
     }
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
 }

@@ -25,7 +25,7 @@ teardown_file() { as_root_on login rm -rf "$share" "$home"; }
 
 setup() { write_site ''; job "oci:$share/layout:one" 'cat /version'; }
 
-end_server() { [[ -z ${server:-} ]] || kill "$server" || true; }
+end_server() { as_user bash -c "cat $home/dav.pid | xargs -r kill; rm -f $home/dav.pid" 2> /dev/null || true; }
 
 teardown() {
     end_server
@@ -64,8 +64,8 @@ no_node_is_drained() {
 }
 
 nothing_is_left_on() {
-    ! as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep' &&
-        ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-20001/*' 2> /dev/null | grep -v /by-job
+    [[ -z $(as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep
+        ls -d /tmp/batchai-20001/* 2> /dev/null | grep -v /by-job') ]]
 }
 
 # Breaks when the plugin links a part of Slurm, which then has to be of one version for ever.
@@ -286,10 +286,9 @@ SCRIPT
     local id address
     address=$(as_user getent ahostsv4 login | sed -n '1s/ .*//p')
     as_user bash -c "umask 077; mkdir -p $home/dav/box; echo sesame > $home/key; rm -f $home/written"
-    as_user env RCLONE_USER=alice RCLONE_PASS=sesame rclone serve webdav --config= --bwlimit 20k \
-        --addr "$address:8097" "$home/dav" > "$BATS_TEST_TMPDIR/dav.log" 2>&1 3>&- &
-    server=$!
-    wait_until 10 grep -q "WebDav Server started" "$BATS_TEST_TMPDIR/dav.log"
+    as_user bash -c "RCLONE_USER=alice RCLONE_PASS=sesame setsid rclone serve webdav --config= \
+        --bwlimit 20k --addr $address:8097 $home/dav < /dev/null > $home/dav.log 2>&1 & echo \$! > $home/dav.pid"
+    wait_until 10 as_user grep -q "WebDav Server started" "$home/dav.log"
     write_site "flush_timeout = 200, storage_accounts = { slow = { credentials_file = '$home/key',
         blob_container_remote = { type = 'webdav', url = 'http://$address:8097', vendor = 'other', user = 'alice' }}}"
     job "" "" 'del(.properties.containerSettings) | .properties.mountVolumes.azureBlobFileSystems =
@@ -302,7 +301,6 @@ SCRIPT
     as_user scancel --signal=TERM "$id.0"
     wait_until 60 has_ended "$id"
     end_server
-    server=
     wait || true
     no_node_is_drained
     cat "$BATS_TEST_TMPDIR/step"

@@ -125,14 +125,15 @@ base::Result<std::optional<Connection>> connect_to_keeper(const Root& place) {
     return made;
 }
 
-void leave(const Connection& connection, std::optional<std::chrono::seconds> at_most) {
-    if (shutdown(connection.socket.get(), SHUT_WR) != 0) return;
+bool leave(const Connection& connection, std::optional<std::chrono::seconds> at_most) {
+    if (shutdown(connection.socket.get(), SHUT_WR) != 0) return true;
     const auto end = std::chrono::steady_clock::now() + at_most.value_or(longest_farewell);
     while (std::chrono::steady_clock::now() < end) {
         pollfd closed{connection.socket.get(), POLLIN, 0};
         const int ready = poll(&closed, 1, 1000);
-        if (ready > 0 || (ready < 0 && errno != EINTR)) return;
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return true;
     }
+    return false;
 }
 
 base::Result<void> enter(const Connection& connection, Identity identity) {
