@@ -152,6 +152,12 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     state.kill_timeout_seconds = settings.kill_timeout_seconds;
 }
 
+// By a signal that ends jobs, or by a shell that tells of one.
+bool was_killed(int status) {
+    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return code == 128 + SIGKILL || code == 128 + SIGTERM;
+}
+
 }  // namespace
 
 Sandbox& sandbox() {
@@ -202,8 +208,7 @@ void start_sandbox(spank_t handle, const Settings& settings) {
 void task_ended(spank_t handle) {
     Sandbox& state = sandbox();
     int status = 0;
-    if (spank_get_item(handle, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS &&
-        WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM))
+    if (spank_get_item(handle, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS && was_killed(status))
         state.killed = true;
     if (state.tasks_left > 0 && --state.tasks_left == 0) end_sandbox();
 }

@@ -69,6 +69,8 @@ spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
         *va_arg(list, uint32_t*) = slurm().nodes;
     } else if (item == S_TASK_ID) {
         *va_arg(list, int*) = slurm().local_task;
+    } else if (item == S_TASK_EXIT_STATUS) {
+        *va_arg(list, int*) = slurm().exit_status;
     } else if (item == S_TASK_GLOBAL_ID) {
         *va_arg(list, uint32_t*) = slurm().task;
     } else if (item == S_JOB_SUPPLEMENTARY_GIDS) {

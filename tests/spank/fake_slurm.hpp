@@ -26,6 +26,7 @@ struct Slurm {
     unsigned int nodes = 1;
     int local_task = 0;
     unsigned int task = 0;
+    int exit_status = 0;                             // of the task that has ended
     std::map<std::string, std::string> environment;  // the job's
     std::map<std::string, std::string> given;        // options that the user gave
     std::map<std::string, spank_option> registered;

@@ -173,6 +173,7 @@ Ended run_step(Plugin& plugin, const std::string& script) {
         if (task == 0) execute_task(plugin, script);
         int status = 0;
         waitpid(task, &status, 0);
+        slurm().exit_status = status;
         if (plugin.call("slurm_spank_task_exit") != 0) return 93;
         // Nothing of the step is left before its last hook: no child, dead or alive.
         if (waitpid(-1, nullptr, WNOHANG) != -1) return 94;

@@ -5,6 +5,8 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -227,6 +229,28 @@ TEST_F(Step, ThatIsTheBatchScriptOrTheExternStepIsLeftAlone) {
     for (const unsigned int step : {0xfffffffbU, 0xfffffffcU}) {
         slurm().step_id = step;
         EXPECT_EQ(run("echo ran $BATCHAI_SANDBOX").output, "ran\n");
+    }
+}
+
+TEST_F(Step, TellsBatchaiNodeOnlyOfItsKillThatItWasKilled) {
+    submit();
+    const std::string seen = (scratch.path() / "job/seen").string();
+    const std::string real = node_program;
+    node_program = scratch
+                       .file("listening",
+                             "#!/bin/bash\nexec 9<&3\nexec 3< <(tee " + seen +
+                                 " <&9)\nexec 9<&-\nexec " + real + " \"$@\"\n",
+                             true)
+                       .string();
+    for (const auto& [script, said] : std::vector<std::pair<std::string, std::string>>{
+             {"true", ""},
+             {"exit 3", ""},
+             {"kill -INT $$", ""},
+             {"kill -TERM $$", "k"},
+             {"kill -KILL $$", "k"},
+             {"trap 'exit 143' TERM; kill -TERM $$", "k"}}) {
+        run(script);
+        EXPECT_EQ(scratch.read("job/seen"), said) << script;
     }
 }
 
