@@ -157,6 +157,21 @@ next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
     [[ $(next_job) -eq $before ]]
 }
 
+# Breaks when an optional plugin's refusal is passed over: sbatch then submits the script without a
+# plan.
+@test "a bad file is refused where the site has no cli_filter" {
+    as_user bash -c "echo '{\"properties\": {\"nodeCout\": 1}}' > $share/bad.json
+        sed /CliFilterPlugins/d /etc/slurm/slurm.conf > $share/slurm.conf"
+    before=$(next_job)
+    for command in "sbatch --wrap=true" "srun true" "salloc true"; do
+        # shellcheck disable=SC2086
+        run as_user env "SLURM_CONF=$share/slurm.conf" ${command%% *} --job-json="$share/bad.json" ${command#* }
+        echo "$output"
+        [[ $status -ne 0 && $output == *nodeCout*"nothing is submitted"* ]]
+    done
+    [[ $(next_job) -eq $before ]]
+}
+
 # Breaks when the filter lets the command line silently win over the file, or the other way round.
 @test "a contradiction between the command line and the file is refused with both values" {
     job 4

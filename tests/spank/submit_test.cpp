@@ -131,7 +131,8 @@ TEST_P(Submitting, HandsTheImageOverWithTheFile) {
         if (plugin.give("job-json", file.c_str()) != 0) return 80;
         if (plugin.give("job-image", "debian:12") != 0) return 81;
         if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
-        return std::string(getenv("BATCHAI_JOB_IMAGE")) == "debian:12" ? 0 : 2;
+        const char* const image = getenv("BATCHAI_JOB_IMAGE");
+        return image != nullptr && std::string(image) == "debian:12" ? 0 : 2;
     });
     EXPECT_EQ(ended.exit_code, 0) << ended.errors;
     EXPECT_NE(scratch.read("arguments").find("--job-image=debian:12"), std::string::npos);
