@@ -71,7 +71,7 @@ all_differ() { [[ -z $(awk -v column="$1" '{print $column}' | sort | uniq -d) ]]
     put "$PMIX_RING" /shared/pmix_ring
     run as_user srun -N4 -n8 --ntasks-per-node=2 --mpi=pmix /shared/pmix_ring
     [[ $status -eq 0 ]]
-    lines_are 8 "$output"
+    lines_are 8 "$(of_ranks "$output")"
     lines_are 8 "$(grep -E '^rank [0-7] of 8 on h[1-4], next on h[1-4]$' <<< "$output")"
     # Two ranks a host, in order: ranks 1, 3, 5 and 7 have their neighbour on the next host.
     [[ $output == *"rank 1 of 8 on h1, next on h2"* && $output == *"rank 7 of 8 on h4, next on h1"* ]]

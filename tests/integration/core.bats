@@ -45,7 +45,7 @@ received_by() {
     run ranks 4 "$share/check"
     echo "$output"
     [[ $status -eq 0 ]]
-    lines_are 1 "$output"
+    lines_are 1 "$(of_ranks "$output")"
     [[ $output == *" 4 ranks"* ]]
     for host in 1 2 3 4; do
         after=$(received_by "h$host")

@@ -173,6 +173,6 @@ ready_lines_are() { [[ $(as_user grep -c '^ready' "$share/wait.out") -eq $1 ]]; 
     run ranks 4 --nodes=2 "$share/endings" cycles 100
     echo "$output"
     [[ $status -eq 0 ]]
-    lines_are 4 "$output"
+    lines_are 4 "$(of_ranks "$output")"
     shared_memory_is_clean
 }
