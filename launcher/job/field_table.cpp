@@ -113,8 +113,7 @@ constexpr std::array environment_variable_fields = {
         .required()
         .checked(Check::variable_name)
         .unique_as("environment variable"),
-    text<&EnvironmentVariable::value>("value", "Its value; `$NAME` is expanded",
-                                      R"("INFO")")
+    text<&EnvironmentVariable::value>("value", "Its value; `$NAME` is expanded", R"("INFO")")
         .with_presence(Presence::required_since_2018_03_01)
         .checked(Check::anything),
 };

@@ -18,9 +18,9 @@ struct ChosenDevices {
 };
 
 // The devices of all files that a job gets. Where Slurm gave it some of a generic resource with the
-// name of the file's class ("gpu" for nvidia.com/gpu): those with the same indices, by the number of
-// their device file (/dev/nvidia0) or by their names ("0", "1" … or "gpu0", "gpu1" …). Else all: the
-// device "all" if there is one, or each.
+// name of the file's class ("gpu" for nvidia.com/gpu): those with the same indices, by the number
+// of their device file (/dev/nvidia0) or by their names ("0", "1" … or "gpu0", "gpu1" …). Else all:
+// the device "all" if there is one, or each.
 [[nodiscard]] ChosenDevices choose_devices(const std::vector<CdiSpec>& specs,
                                            const slurm::DeviceIndices& of_job);
 
