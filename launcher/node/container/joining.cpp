@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include <fcntl.h>
@@ -97,7 +98,7 @@ base::Result<std::optional<Connection>> connect_to_keeper(const Root& place) {
     made.socket = base::FileDescriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, keeper_socket);
+    std::string_view(keeper_socket).copy(address.sun_path, sizeof address.sun_path - 1);
     const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
     if (!made.socket.valid() || fchdir(place.directory.get()) != 0)
         return tl::unexpected<base::Error>(keeper_error(place, std::strerror(errno)));

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -56,7 +57,7 @@ base::Result<base::FileDescriptor> bind_keeper_socket(const Root& place) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     // A relative name: the directory's own may be longer than a socket's may be.
-    std::strcpy(address.sun_path, keeper_socket);
+    std::string_view(keeper_socket).copy(address.sun_path, sizeof address.sun_path - 1);
     const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
     if (listener.valid() && fchdir(place.directory.get()) == 0 &&
         (unlink(keeper_socket) == 0 || errno == ENOENT) &&
