@@ -110,7 +110,7 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container, c
     } else {
         auto server = mount_squashfs(container);
         if (!server) return tl::unexpected<base::Error>(server.error());
-        layers.servers.push_back(std::move(*server));
+        layers.servers.push_back(*server);
     }
     const auto by_kernel = owner_is_known()
                                ? mount_kernel_overlay()
@@ -123,7 +123,7 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container, c
                 fmt::format("{} (the kernel's overlay: {})", error.what, by_kernel.error().what);
             return tl::unexpected<base::Error>(std::move(error));
         }
-        layers.servers.push_back(std::move(*server));
+        layers.servers.push_back(*server);
         trace.line("the container's writable layer is made by fuse-overlayfs: " +
                    by_kernel.error().what);
     }

@@ -33,6 +33,7 @@ std::vector<const plan::Mount*> outer_first(const std::vector<plan::Mount>& moun
         return std::count(mount->target.begin(), mount->target.end(), '/');
     };
     std::vector<const plan::Mount*> ordered;
+    ordered.reserve(mounts.size());
     for (const plan::Mount& mount : mounts)
         ordered.push_back(&mount);
     std::stable_sort(ordered.begin(), ordered.end(), [&](const auto* left, const auto* right) {
