@@ -23,19 +23,6 @@ bool waits(JobState state) {
     }
 }
 
-// Slurm's word is about a later incarnation than the record: the job is being, or was, requeued.
-bool requeued_since(const JobStatus& job, const AttemptView& attempt) {
-    switch (job.state) {
-        case JobState::requeued:
-        case JobState::requeue_hold:
-        case JobState::requeue_fed:
-        case JobState::special_exit:
-            return true;
-        default:
-            return job.restart_count >= attempt.number;
-    }
-}
-
 bool record_decides(const JobEvidence& evidence) {
     if (!evidence.attempt || !evidence.attempt->exit_code) return false;
     return !evidence.slurm || !requeued_since(*evidence.slurm, *evidence.attempt);
@@ -85,6 +72,18 @@ FailureCode by_state(const JobStatus& job) {
 }
 
 }  // namespace
+
+bool requeued_since(const JobStatus& job, const AttemptView& attempt) {
+    switch (job.state) {
+        case JobState::requeued:
+        case JobState::requeue_hold:
+        case JobState::requeue_fed:
+        case JobState::special_exit:
+            return true;
+        default:
+            return job.restart_count >= attempt.number;
+    }
+}
 
 std::string_view to_string(ExecutionState state) {
     switch (state) {

@@ -22,6 +22,9 @@ struct AttemptView {
     std::optional<int> exit_code;  // none: has not ended, or was killed before it could say so
 };
 
+// Slurm's word is about a later incarnation than the attempt: the job is being, or was, requeued.
+[[nodiscard]] bool requeued_since(const JobStatus& job, const AttemptView& attempt);
+
 // All that is known of a job. Read Slurm first and the record after it.
 struct JobEvidence {
     std::optional<JobStatus> slurm;  // none: neither queue nor accounting knows it

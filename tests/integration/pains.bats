@@ -97,7 +97,8 @@ nothing_is_left_on() {
     as_root_on login scontrol requeue "$id"
     # Else it waits for two minutes, as Slurm has it.
     wait_until 30 state_is "$id" PENDING
-    as_root_on login scontrol update jobid="$id" starttime=now
+    # Not in the same second: Slurm takes the new credential for the revoked one then.
+    as_root_on login scontrol update jobid="$id" starttime=now+2
     run -0 batchai job wait -n requeued
     [[ $(as_user cat "$home/runs") == $'run\nrun' ]]
     run batchai job file stream --job requeued --file-name stderr.txt

@@ -16,6 +16,12 @@ JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
         report.evidence.attempt = slurm::AttemptView{
             attempt->number, attempt->end ? attempt->exit_code : std::optional<int>()};
     }
+    // The failure and the times of a run before the last requeue are not this one's.
+    if (report.evidence.attempt && report.evidence.slurm &&
+        slurm::requeued_since(*report.evidence.slurm, *report.evidence.attempt)) {
+        report.evidence.attempt.reset();
+        attempt.reset();
+    }
     report.evidence.termination_requested = job.termination_requested.has_value();
     report.job = std::move(job);
     report.attempt = std::move(attempt);
