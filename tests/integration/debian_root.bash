@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
-# Root file systems of Debian releases, made by debootstrap from the package mirror. Needs lib.bash.
+# Root file systems of Debian releases, made by debootstrap from its own mirror or that
+# of DEBIAN_MIRROR. Needs lib.bash.
 
 # A small package that is not in them, whose files are at hand.
 debian_extra=hello
@@ -16,7 +17,7 @@ debian_root() {
         rm -rf "$root"
         mkdir -p "$cache"
         debootstrap --variant=minbase --include="python3,$2" "$suite" "$root" \
-            "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" > "$cache/$suite.log" 2>&1 || {
+            ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} > "$cache/$suite.log" 2>&1 || {
             tail -n 20 "$cache/$suite.log" >&2
             return 1
         }
