@@ -51,8 +51,6 @@ step() { as_user srun -w h1 --job-json="$share/job.json" "$@"; }
 # The job and its record in a store of this test's own.
 with_store() { as_user env "BATCHAI_HOME=$share/store" "$@"; }
 
-nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
-
 # Processes of containers on a host; file systems of theirs are there as long as one of them is.
 processes_on() { as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep'; }
 no_process_on() { ! processes_on "$1"; }
@@ -61,10 +59,6 @@ no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2
 clean_on() {
     wait_until 10 no_process_on "$1"
     wait_until 10 no_container_on "$1"
-}
-
-no_node_is_drained() {
-    [[ -z $(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N) ]]
 }
 
 # Breaks when a task runs outside the image, with another id, without its mounts or variables.

@@ -37,7 +37,6 @@ batchai() {
 create() { batchai job create --name "$1" --config-file "$1.json" --output none; }
 node_exec() { batchai job node exec --job "$@"; }
 state_is() { [[ $(batchai job show --name "$1" --query executionState -o tsv) == "$2" ]]; }
-nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
 
 # write_job NAME NODES [MORE]: notes where it runs in NAME.seen.
 write_job() {

@@ -65,7 +65,6 @@ teardown() {
     wait_until 30 nothing_is_queued
 }
 
-nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
 write_site() { as_user bash -c "cat > $share/site.lua" <<< "return {$1}"; }
 batchai() {
     as_user env "BATCHAI_HOME=$share/store" "BATCHAI_SITE=$share/site.lua" "$PREFIX/bin/batchai" "$@"

@@ -81,7 +81,6 @@ failure_of() {
             + ([$error.details[]? | {(.name): .value}] | add // {})'
 }
 
-nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
 # No process of the user and no directory of a job on any node.
 nodes_are_clean() {
     local host left

@@ -40,6 +40,19 @@ job_is() { [[ $(job_state "$1") == "$2" ]]; }
 # nodes_idle COUNT: for wait_until.
 nodes_idle() { [[ $(as_user sinfo -h -N -p main -t idle -o %N | wc -l) -eq $1 ]]; }
 
+# nothing_is_queued: for wait_until; no job waits, runs or is being cleaned up.
+nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
+
+# no_node_is_drained: names those that are, or are down.
+no_node_is_drained() {
+    local drained
+    drained=$(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N)
+    if [[ -n $drained ]]; then
+        echo "drained: $drained" >&2
+        return 1
+    fi
+}
+
 # lines_are COUNT TEXT: TEXT has COUNT lines; shows it if not.
 lines_are() {
     local count

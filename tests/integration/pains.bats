@@ -59,10 +59,6 @@ has_ended() { [[ -z $(as_user squeue -h -j "$1" 2> /dev/null) ]]; }
 output_of() { batchai job file stream --job "$1" --file-name stdout.txt 2> /dev/null; }
 state_is() { [[ $(as_user squeue -h -j "$1" -o %T) == "$2" ]]; }
 
-no_node_is_drained() {
-    [[ -z $(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N) ]]
-}
-
 nothing_is_left_on() {
     [[ -z $(as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep
         ls -d /tmp/batchai-20001/* 2> /dev/null | grep -v /by-job') ]]

@@ -44,15 +44,6 @@ teardown() {
     [[ $status -eq 0 && $output == fine ]]
 }
 
-no_node_is_drained() {
-    local drained
-    drained=$(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N)
-    if [[ -n $drained ]]; then
-        echo "drained: $drained" >&2
-        return 1
-    fi
-}
-
 # job COMMAND [FILTER]: alice's job file.
 job() {
     jq -n --arg command "$1" --arg logs "$share/logs" "{properties: {nodeCount: 1,

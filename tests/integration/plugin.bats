@@ -41,20 +41,9 @@ LUA
 
 with_site() { as_user env "BATCHAI_SITE=$share/site.lua" "$@"; }
 
-nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
-
 # Something besides the registry below a user's private directory, or nothing of that kind.
 job_directory_on() { as_root_on "$1" sh -c 'ls /tmp/batchai-* | grep -qv by-job'; }
 no_job_directory_on() { ! job_directory_on "$1"; }
-
-no_node_is_drained() {
-    local drained
-    drained=$(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N)
-    if [[ -n $drained ]]; then
-        echo "drained: $drained" >&2
-        return 1
-    fi
-}
 
 # Breaks when the mount, the environment or the identity does not reach a task on some node.
 @test "srun --job-json runs with the mounts and variables of the file on every node" {
