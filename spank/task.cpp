@@ -6,12 +6,14 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 
 #include <sched.h>
 #include <unistd.h>
 
+#include "bootstrap/settle.hpp"
 #include "spank/node.hpp"
 #include "spank/one_id.hpp"
 #include "spank/options.hpp"
@@ -98,6 +100,14 @@ void check_pmix_directory(spank_t handle) {
                     "in /etc/slurm/slurm.conf or where slurmd's SLURM_CONF leads");
 }
 
+// Ranks of any program may start with a fence. mpi_bridge waits for itself, where we are not.
+void settle_pmix(spank_t handle) {
+    uint32_t nodes = 1;
+    if (spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes < 2) return;
+    if (!job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX).empty())
+        mpi_bridge::let_slurm_settle();
+}
+
 void set(spank_t handle, const std::string& name, const std::string& value) {
     if (spank_setenv(handle, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS) return;
     refuse(handle, "Slurm refused to set the variable " + name);
@@ -172,6 +182,7 @@ void join_sandbox(spank_t handle) {
     if (reply->one_id && !answer_id_changes())
         refuse(handle, std::string("the kernel refuses a seccomp filter: ") + strerror(errno));
     set_environment(handle, *reply);
+    settle_pmix(handle);
 }
 
 }  // namespace batchai::spank

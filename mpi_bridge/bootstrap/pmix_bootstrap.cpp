@@ -74,7 +74,7 @@ class PmixBootstrap final : public Bootstrap {
         if (commit.value_or(PMIX_ERR_TIMEOUT) != PMIX_SUCCESS) {
             return pmix_failure("PMIx_Commit", commit.value_or(PMIX_ERR_TIMEOUT));
         }
-        let_slurm_settle();
+        if (topology_.local_size < topology_.size) let_slurm_settle();
         const auto start = Clock::now();
         Done met = fence(deadline);
         log_time("exchanging addresses with all ranks", start);
