@@ -70,6 +70,7 @@ int AttemptRunner::run() {
     log_.all_nodes(fmt::format("job {} (Slurm job {}) starts on {} nodes, attempt {}",
                                plan_.identity.job, granted_.job_id, granted_.nodes.size(),
                                record_.number));
+    watch_first_node();
     if (plan_.container && !have_image()) return *record_.exit_code;
     for (const plan::Step& step : plan_.steps) {
         if (step.kind == plan::StepKind::preparation) {

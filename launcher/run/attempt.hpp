@@ -11,6 +11,7 @@
 #include "plan/elastic.hpp"
 #include "plan/plan.hpp"
 #include "run/allocation.hpp"
+#include "run/background_step.hpp"
 #include "run/execution_log.hpp"
 #include "run/record.hpp"
 #include "run/step.hpp"
@@ -58,6 +59,9 @@ class AttemptRunner {
                                                      bool ended_well = false) const;
     // Copies the logs to where the job wants them, if that is on remote storage.
     void store_logs();
+    // Has another node see to it that the job of a lost first node is queued again, if it is
+    // elastic.
+    void watch_first_node();
     // True, with the nodes and the record up to date, when the ranks are to start once more.
     [[nodiscard]] bool start_again(const Ending& end);
 
@@ -96,6 +100,7 @@ class AttemptRunner {
     Attempt record_;
     ExecutionLog log_;
     SignalWatch signals_;
+    std::optional<BackgroundStep> watch_;
 };
 
 }  // namespace batchai::run

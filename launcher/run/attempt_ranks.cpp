@@ -28,17 +28,6 @@ constexpr std::string_view job_failed = "Job failed with non-zero exit code";
 // For Slurm's controller to hear of a lost node and take it out of the job.
 constexpr std::chrono::seconds settling{2};
 
-// For a step that needs none of the job's mounts: with neither the plan nor sbatch's --job-json in
-// its environment no sandbox is built.
-base::Environment environment_of_bare_nodes() {
-    base::Environment environment = srun_environment({});
-    std::erase_if(environment, [](const std::string& entry) {
-        return entry.starts_with("BATCHAI_PLAN") ||
-               entry.find("_SLURM_SPANK_OPTION_batchai_") < entry.find('=');
-    });
-    return environment;
-}
-
 }  // namespace
 
 bool AttemptRunner::run_until_done(const plan::Step& step) {
@@ -77,6 +66,7 @@ bool AttemptRunner::start_again(const Ending& end) {
     if (auto written = write_host_file(); !written) return refuse(written.error().text());
     record_.restarts.push_back({base::now(), nodes_, end.failure});
     save();
+    watch_first_node();
     const std::string line = fmt::format(
         "the ranks start again on {} of {} nodes, restart {} of {}: {}", nodes_.size(),
         granted_.nodes.size(), restarts + 1, elastic_->restarts,

@@ -155,4 +155,13 @@ base::Environment srun_environment(const base::Environment& additions) {
     return kept;
 }
 
+base::Environment environment_of_bare_nodes() {
+    base::Environment environment = srun_environment({});
+    std::erase_if(environment, [](const std::string& entry) {
+        return entry.starts_with("BATCHAI_PLAN") ||
+               entry.find("_SLURM_SPANK_OPTION_batchai_") < entry.find('=');
+    });
+    return environment;
+}
+
 }  // namespace batchai::run

@@ -46,4 +46,8 @@ struct Visit {
 // `additions` ("NAME=value"), which win.
 [[nodiscard]] base::Environment srun_environment(const base::Environment& additions);
 
+// For a step that needs none of the job's mounts: with neither the plan nor sbatch's --job-json in
+// its environment no sandbox is built.
+[[nodiscard]] base::Environment environment_of_bare_nodes();
+
 }  // namespace batchai::run

@@ -42,28 +42,6 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
     return out;
 }
 
-// srun must start with no signal blocked, though we block them for ourselves.
-base::Result<pid_t> start(const base::Arguments& arguments, const base::Environment& environment,
-                          int error_descriptor) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, error_descriptor, STDERR_FILENO);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    pid_t child = -1;
-    const int code = posix_spawnp(&child, arguments.front().c_str(), &actions, &attributes,
-                                  pointers(arguments).data(), pointers(environment).data());
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (code == 0) return child;
-    return base::fail(fmt::format("cannot be started: {}", std::strerror(code)), arguments.front(),
-                      "is Slurm's client package installed on the nodes?");
-}
-
 // Appends what is there; false at the end of the stream.
 bool drain(int descriptor, std::string& into) {
     std::array<char, 8192> chunk{};
@@ -101,6 +79,27 @@ std::optional<int> SignalWatch::next() const {
     return static_cast<int>(info.ssi_signo);
 }
 
+base::Result<pid_t> start_srun(const base::Arguments& arguments,
+                               const base::Environment& environment, int error_descriptor) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, error_descriptor, STDERR_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    pid_t child = -1;
+    const int code = posix_spawnp(&child, arguments.front().c_str(), &actions, &attributes,
+                                  pointers(arguments).data(), pointers(environment).data());
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (code == 0) return child;
+    return base::fail(fmt::format("cannot be started: {}", std::strerror(code)), arguments.front(),
+                      "is Slurm's client package installed on the nodes?");
+}
+
 base::Result<StepResult> run_step(const base::Arguments& arguments,
                                   const base::Environment& environment, const SignalWatch& signals,
                                   std::chrono::seconds deadline,
@@ -109,7 +108,7 @@ base::Result<StepResult> run_step(const base::Arguments& arguments,
     if (pipe2(ends.data(), O_CLOEXEC) != 0) return base::fail(std::strerror(errno), "pipe");
     const base::FileDescriptor read_end(ends[0]);
     base::FileDescriptor write_end(ends[1]);
-    auto child = start(arguments, environment, write_end.get());
+    auto child = start_srun(arguments, environment, write_end.get());
     if (!child) return tl::unexpected<base::Error>(child.error());
     write_end.reset(-1);
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include <sys/types.h>
+
 #include "base/process.hpp"
 
 namespace batchai::run {
@@ -32,6 +34,11 @@ struct StepResult {
     std::string messages;           // what srun itself printed on its standard error
     std::optional<int> stopped_by;  // TERM or INT that we got while the step ran
 };
+
+// Starts srun, with no signal blocked and its standard error where `error_descriptor` leads.
+[[nodiscard]] base::Result<pid_t> start_srun(const base::Arguments& arguments,
+                                             const base::Environment& environment,
+                                             int error_descriptor);
 
 // Runs srun, calls `tick` about four times a second, forwards TERM, INT, HUP, USR1 and USR2 to it,
 // and waits for its end. A deadline of zero means none: the job's own time limit bounds it.

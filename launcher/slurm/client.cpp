@@ -86,6 +86,14 @@ Result<void> Client::cancel(const std::string& job_id) const {
     return tl::unexpected<base::Error>(refusal("scancel", completed->standard_error));
 }
 
+Result<void> Client::requeue(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    auto completed = ask({"scontrol", "requeue", job_id});
+    if (!completed) return tl::unexpected<base::Error>(completed.error());
+    if (completed->exit_code == 0) return {};
+    return tl::unexpected<base::Error>(refusal("scontrol", completed->standard_error));
+}
+
 Result<std::map<std::string, JobStatus>> Client::jobs(const std::vector<std::string>& ids) const {
     std::map<std::string, JobStatus> found;
     for (const std::string& id : ids)

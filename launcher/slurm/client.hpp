@@ -40,6 +40,9 @@ class Client {
     // scancel; no error for a job that has ended or that Slurm does not know any more.
     [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
 
+    // scontrol requeue; also of a job that has just ended.
+    [[nodiscard]] base::Result<void> requeue(const std::string& job_id) const;
+
     // The jobs that Slurm knows of these, by id: one squeue for all, and one sacct for those that
     // the queue has forgotten, if the site keeps accounts. A missing entry: nobody knows it.
     [[nodiscard]] base::Result<std::map<std::string, JobStatus>> jobs(

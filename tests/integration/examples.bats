@@ -24,8 +24,9 @@ LUA
 teardown_file() { as_user rm -rf "$HOME_DIR"; }
 # Brings back the node that a test has set down.
 node_is_back() {
-    as_root_on login scontrol update nodename=$gone_node state=resume 2> /dev/null || true
-    [[ $(as_user sinfo -h -n $gone_node -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
+    local node=${1:-$gone_node}
+    as_root_on login scontrol update nodename="$node" state=resume 2> /dev/null || true
+    [[ $(as_user sinfo -h -n "$node" -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
 }
 
 teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
@@ -94,16 +95,16 @@ output_of() { batchai job file stream --job "$1" --file-name stdout.txt; }
     [[ $output == *"Test accuracy: 0.9"* || $output == *"Test accuracy: 1"* ]]
 }
 
-epoch_is_over() { output_of elastic 2> /dev/null | grep -q "^Epoch $1/"; }
+epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
 
 # Breaks when a lost rank or node ends an elastic job, a commit is lost, or a restart is not told.
 @test "the elastic example goes on when a rank is killed, and with three ranks when a node is lost" {
     copy digits-elastic digits_elastic.py myshare/digits
     submit elastic digits-elastic job.json \
         '.properties.horovodSettings.commandLineArgs = "--epochs=16 --pause=0.5 --require-accuracy=0.95"'
-    wait_until 60 epoch_is_over 2
+    wait_until 60 epoch_of_is_over elastic 2
     as_root_on h2 pkill -KILL -u alice -f digits_elastic
-    wait_until 60 epoch_is_over 7
+    wait_until 60 epoch_of_is_over elastic 7
     as_root_on login scontrol update nodename=$gone_node state=down reason=test
     run batchai job wait --name elastic
     echo "$output"
@@ -125,6 +126,44 @@ epoch_is_over() { output_of elastic 2> /dev/null | grep -q "^Epoch $1/"; }
     as_user_on $gone_node "$PREFIX/libexec/batchai/batchai-node" clean --job-id "${BASH_REMATCH[1]}"
     run --separate-stderr batchai job file stream --job elastic --file-name execution-h1.log
     [[ $output == *"the ranks start again on 3 of 4 nodes, restart 2 of 3"* ]]
+}
+
+# host_dies HOST: what a crash ends, and what the next boot does not find.
+host_dies() {
+    as_root_on "$1" bash -c 'pkill -KILL slurmd; pkill -KILL slurmstepd; pkill -KILL -u alice
+        rm -rf /var/lib/slurm/slurmd/*'
+}
+host_starts() { as_root_on "$1" bash -c 'setsid slurmd > /dev/null 2>&1 < /dev/null 3>&- 4>&-'; }
+
+waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime' ]]; }
+
+# Breaks when nobody has the job queued again whose batch script is lost with its node (Slurm keeps it
+# until its time limit), or when the second attempt starts from nothing.
+@test "the elastic example goes on from its last commit when its first node dies" {
+    copy digits-elastic digits_elastic.py myshare/digits
+    submit elastic-first digits-elastic job.json \
+        '.properties.horovodSettings.commandLineArgs = "--epochs=12 --pause=0.5 --require-accuracy=0.95"'
+    wait_until 60 epoch_of_is_over elastic-first 4
+    host_dies h1
+    # Else Slurm would take its time to see it.
+    as_root_on login scontrol update nodename=h1 state=down reason=test
+    wait_until 60 waits_again elastic-first
+    host_starts h1
+    wait_until 30 node_is_back h1
+    # Slurm would wait for two minutes.
+    as_root_on login scontrol update jobid="$(as_user squeue -h -n elastic-first -o %i)" starttime=now+2
+    run batchai job wait --name elastic-first
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of elastic-first
+    echo "$output"
+    [[ $output == *"Epoch 12/12 - 4 ranks"* && $output == *"Test accuracy: "* ]]
+    # Once, before the commit that the second attempt found.
+    [[ $(grep -c '^Epoch 3/' <<< "$output") -eq 1 ]]
+    run --separate-stderr batchai job file stream --job elastic-first --file-name execution-h1.log
+    [[ $output == *"attempt 2"* ]]
+    run as_user find "$HOME_DIR/records" -name slurm.log -exec grep -h 'is lost' {} +
+    [[ $output == *"the job's first node, h1, is lost"* ]]
 }
 
 # Breaks when the model is not saved where the tutorial says, cannot be loaded again, or generated

@@ -96,6 +96,18 @@ void add_other_verbs(CommandTree& tree) {
         add_file_options(*leaf, options->file);
         leaf->group("");
     }
+    {
+        auto [leaf, options] =
+            add_verb(tree, tree.app, "watch-first-node",
+                     "Queue an elastic job again if its first node is lost",
+                     "batchai watch-first-node --slurm-job 7 --node n1 --record attempts/1.json",
+                     watch_first_node, Printing::by_itself);
+        leaf->add_option("--slurm-job", options->job_id, "Slurm's id of the job")->required();
+        leaf->add_option("--node", options->node, "the job's first node")->required();
+        leaf->add_option("--record", options->record_path, "the attempt's record")->required();
+        leaf->add_option("--log", options->log_path, "gets a line when the job is queued again");
+        leaf->group("");
+    }
     add_verb(tree, tree.app, "version", "Show the versions of this program and of Slurm",
              "batchai version", version, Printing::by_itself);
     add_completion(tree);

@@ -64,6 +64,10 @@ Answer run_plan(const RunVerbOptions& options) {
     return Outcome{{}, {}, run::run_job(run)};
 }
 
+Answer watch_first_node(const run::FirstNodeWatch& watch) {
+    return Outcome{{}, {}, run::watch_first_node(watch)};
+}
+
 Answer version(const VersionOptions& /*options*/) {
     fmt::print("batchai {}\n", BATCHAI_VERSION);
     const auto slurm = slurm::Client(std::chrono::seconds(5)).version();

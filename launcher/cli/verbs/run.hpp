@@ -6,6 +6,7 @@
 
 #include "cli/outcome.hpp"
 #include "cli/resource/planning.hpp"
+#include "run/watch_first_node.hpp"
 
 namespace batchai::cli {
 
@@ -22,6 +23,9 @@ struct RunVerbOptions {
 
 // `batchai run` inside an allocation; its exit code is the job's.
 [[nodiscard]] Answer run_plan(const RunVerbOptions& options);
+
+// `batchai watch-first-node`, which `batchai run` starts on another node of an elastic job.
+[[nodiscard]] Answer watch_first_node(const run::FirstNodeWatch& watch);
 
 struct VersionOptions {};
 
