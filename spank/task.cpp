@@ -169,8 +169,8 @@ void join_sandbox(spank_t handle) {
     const std::string bytes = read_reply(state.reply);
     if (bytes.empty())
         refuse(handle,
-               "batchai-node ended without a word; is it installed on this node in the "
-               "same version as batchai.so?");
+               "batchai-node ended without a word: the step was ended while it started, or "
+               "batchai-node is not installed on this node in the same version as batchai.so");
     const std::optional<Reply> reply = parse_reply(bytes);
     if (!reply)
         refuse(handle,

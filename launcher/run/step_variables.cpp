@@ -27,10 +27,10 @@ base::Result<void> write_step_variables(const std::string& job_directory,
     return base::write_atomically(path_in(job_directory), text);
 }
 
-base::Environment read_step_variables(const std::string& job_directory) {
+base::Result<base::Environment> read_step_variables(const std::string& job_directory) {
     base::Environment variables;
     const auto text = base::read_file(path_in(job_directory), file_limit);
-    if (!text) return variables;
+    if (!text) return tl::unexpected(text.error());
     for (const std::string_view entry : base::split(*text, '\0')) {
         if (entry.find('=') != std::string_view::npos) variables.emplace_back(entry);
     }

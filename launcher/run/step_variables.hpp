@@ -13,7 +13,7 @@ namespace batchai::run {
 [[nodiscard]] base::Result<void> write_step_variables(const std::string& job_directory,
                                                       const base::Environment& variables);
 
-// "NAME=value" entries; none while `batchai run` has not come so far.
-[[nodiscard]] base::Environment read_step_variables(const std::string& job_directory);
+// "NAME=value" entries. There is no file while `batchai run` has not come so far.
+[[nodiscard]] base::Result<base::Environment> read_step_variables(const std::string& job_directory);
 
 }  // namespace batchai::run

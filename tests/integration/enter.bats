@@ -93,6 +93,17 @@ no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2
     [[ $output != "$(node_exec bare --exec 'readlink /proc/self/ns/mnt')" ]]
 }
 
+# Breaks when variables that the job's processes have are missing without a word.
+@test "a command says when it lacks the variables of the job's nodes" {
+    local file
+    file=$(as_user find "$HOME_DIR/records" -path '*/bare/step-variables')
+    as_user mv "$file" "$file.away"
+    run node_exec bare --exec 'echo [$AZ_BATCH_HOST_LIST] $COLOUR'
+    as_user mv "$file.away" "$file"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"warning: AZ_BATCH_HOST_LIST"*"$file"*"[] blue"* ]]
+}
+
 # Breaks when the node cannot be chosen, or one that is not the job's is taken.
 @test "the node can be chosen among the job's" {
     local nodes first second

@@ -61,8 +61,12 @@ base::Environment visit_environment(const store::Job& job, const std::string& di
         fmt::format("{}={}/plan.json", BATCHAI_PLAN_VARIABLE, directory),
         fmt::format("{}={}", BATCHAI_DIGEST_VARIABLE, job.plan_digest),
         fmt::format("{}={}", BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_NO_RANKS)};
-    const auto of_steps = run::read_step_variables(directory);
-    additions.insert(additions.end(), of_steps.begin(), of_steps.end());
+    if (const auto of_steps = run::read_step_variables(directory)) {
+        additions.insert(additions.end(), of_steps->begin(), of_steps->end());
+    } else {
+        say("warning: AZ_BATCH_HOST_LIST and the other variables of the job's nodes are not set: " +
+            of_steps.error().text());
+    }
     const auto is_replaced = [&](const std::string& entry) {
         constexpr std::array<std::string_view, 6> of_steps_elsewhere{
             BATCHAI_DISABLE_VARIABLE "=", BATCHAI_IDENTITY_VARIABLE "=",

@@ -15,7 +15,6 @@ namespace batchai::run {
 
 using testing::Contains;
 using testing::ElementsAre;
-using testing::IsEmpty;
 using testing::Not;
 
 namespace {
@@ -57,9 +56,12 @@ TEST(VisitArguments, RunACommandOrAShellInTheSandboxOnly) {
 TEST(StepVariables, AreReadAsTheyWereWritten) {
     std::string directory = std::filesystem::temp_directory_path() / "run-XXXXXX";
     ASSERT_NE(mkdtemp(directory.data()), nullptr);
-    EXPECT_THAT(read_step_variables(directory), IsEmpty());
+    const auto none = read_step_variables(directory);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().where, directory + "/step-variables");
     ASSERT_TRUE(write_step_variables(directory, {"A=b=c", "LINES=1\n2", "EMPTY="}));
-    EXPECT_THAT(read_step_variables(directory), ElementsAre("A=b=c", "LINES=1\n2", "EMPTY="));
+    EXPECT_THAT(read_step_variables(directory).value(),
+                ElementsAre("A=b=c", "LINES=1\n2", "EMPTY="));
     std::filesystem::remove_all(directory);
 }
 
