@@ -97,7 +97,7 @@ void Lease::renew() {
     utimensat(AT_FDCWD, path_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
-base::Result<std::optional<Lease>> LeaseSeeker::attempt() {
+base::Result<std::optional<Lease>> LeaseSeeker::attempt(Time now) {
     Lease::Holder self{host_name(), getpid(), base::random_uuid()};
     const auto made = base::create_exclusively(path_, text_of(self), 0600);
     if (made) return Lease(path_, std::move(self));
@@ -105,12 +105,11 @@ base::Result<std::optional<Lease>> LeaseSeeker::attempt() {
         return tl::unexpected<base::Error>(made.error());
     const auto seen = look(path_);
     if (!seen) return std::nullopt;
-    if (is_lost(seen->holder, seen->touched)) break_lease(seen->holder);
+    if (is_lost(seen->holder, seen->touched, now)) break_lease(seen->holder);
     return std::nullopt;
 }
 
-bool LeaseSeeker::is_lost(const Lease::Holder& seen, std::int64_t touched) {
-    const auto now = Clock::now();
+bool LeaseSeeker::is_lost(const Lease::Holder& seen, std::int64_t touched, Time now) {
     // By our clock alone: hosts do not agree on the time.
     if (seen != holder_ || touched != touched_) {
         holder_ = seen;

@@ -49,24 +49,27 @@ class Lease {
 // Tries, again and again, to get the lease at a path.
 class LeaseSeeker {
   public:
+    using Time = std::chrono::steady_clock::time_point;
+
     explicit LeaseSeeker(std::string path,
                          std::chrono::milliseconds patience = std::chrono::seconds(60))
         : path_(std::move(path)), patience_(patience) {}
 
     // The lease, or nothing as long as somebody else has it.
-    [[nodiscard]] base::Result<std::optional<Lease>> attempt();
+    [[nodiscard]] base::Result<std::optional<Lease>> attempt(
+        Time now = std::chrono::steady_clock::now());
     // Who had it at the last attempt.
     [[nodiscard]] const Lease::Holder& holder() const { return holder_; }
 
   private:
-    [[nodiscard]] bool is_lost(const Lease::Holder& seen, std::int64_t touched);
+    [[nodiscard]] bool is_lost(const Lease::Holder& seen, std::int64_t touched, Time now);
     void break_lease(const Lease::Holder& seen);
 
     std::string path_;
     std::chrono::milliseconds patience_;
     Lease::Holder holder_;
     std::int64_t touched_ = 0;  // its time of change, as the file system says it
-    std::chrono::steady_clock::time_point changed_;
+    Time changed_;
 };
 
 // Whether nobody holds the lease any more, as far as that can be told at once: no such file, or

@@ -21,7 +21,13 @@ return {
 LUA
 }
 
-teardown_file() { as_user rm -rf "$HOME_DIR"; }
+teardown_file() {
+    as_user rm -rf "$HOME_DIR"
+    # Slurm 22.05 takes some cores of a node that a job has lost for used until it counts anew.
+    as_root_on login scontrol reconfigure
+    wait_until 30 nodes_idle 4
+}
+
 # Brings back the node that a test has set down.
 node_is_back() {
     local node=${1:-$gone_node}

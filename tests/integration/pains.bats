@@ -29,6 +29,7 @@ end_server() { as_user bash -c "cat $home/dav.pid | xargs -r kill; rm -f $home/d
 
 teardown() {
     end_server
+    as_root_on h1 chmod 666 /dev/fuse
     as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
     wait_until 30 nodes_idle 4
     no_node_is_drained

@@ -2,8 +2,8 @@
 #include "image/lease.hpp"
 
 #include <array>
+#include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -54,18 +54,19 @@ TEST(Lease, OfAnotherHostIsLostWhenNobodyTouchesIt) {
     const Scratch scratch;
     const std::string lock = scratch.write("x.lock", "elsewhere 1 token\n");
     EXPECT_FALSE(is_abandoned(lock));
-    LeaseSeeker seeker(lock, std::chrono::milliseconds(200));
-    EXPECT_FALSE(seeker.attempt().value());
+    LeaseSeeker seeker(lock, std::chrono::seconds(60));
+    const auto start = std::chrono::steady_clock::now();
+    const auto after = [&](int seconds) { return start + std::chrono::seconds(seconds); };
+    EXPECT_FALSE(seeker.attempt(after(0)).value());
+    EXPECT_FALSE(seeker.attempt(after(50)).value());
     // Touched: the waiting begins again.
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
-    std::filesystem::last_write_time(lock, std::filesystem::file_time_type::clock::now());
-    EXPECT_FALSE(seeker.attempt().value());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    EXPECT_FALSE(seeker.attempt().value());
+    const auto touched = std::filesystem::last_write_time(lock) + std::chrono::seconds(1);
+    std::filesystem::last_write_time(lock, touched);
+    EXPECT_FALSE(seeker.attempt(after(55)).value());
+    EXPECT_FALSE(seeker.attempt(after(114)).value());
     EXPECT_TRUE(std::filesystem::exists(lock));
-    std::this_thread::sleep_for(std::chrono::milliseconds(250));
-    EXPECT_FALSE(seeker.attempt().value());
-    EXPECT_TRUE(seeker.attempt().value());
+    EXPECT_FALSE(seeker.attempt(after(116)).value());
+    EXPECT_TRUE(seeker.attempt(after(116)).value());
 }
 
 TEST(Lease, ThatAnotherTookOverIsNotGivenBackByTheFirst) {
