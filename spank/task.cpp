@@ -105,7 +105,7 @@ void settle_pmix(spank_t handle) {
     uint32_t nodes = 1;
     if (spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes < 2) return;
     if (!job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX).empty())
-        mpi_bridge::let_slurm_settle();
+        mpi_bridge::let_slurm_settle(mpi_bridge::launches_before_program);
 }
 
 void set(spank_t handle, const std::string& name, const std::string& value) {

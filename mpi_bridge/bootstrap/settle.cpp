@@ -66,8 +66,9 @@ std::optional<Process> look(const StatOfProcess& stat_of, int pid) {
 
 }  // namespace
 
-milliseconds settling_time(const TaskStart& start) {
-    const auto wanted = std::clamp(2 * start.launch, least, most);
+milliseconds settling_time(const TaskStart& start, double launches) {
+    const auto wanted =
+        std::clamp(std::chrono::duration_cast<milliseconds>(launches * start.launch), least, most);
     return std::clamp(wanted - start.age, milliseconds(0), most);
 }
 
@@ -82,10 +83,10 @@ std::optional<TaskStart> find_task_start(const StatOfProcess& stat_of, int pid, 
     return std::nullopt;
 }
 
-void let_slurm_settle() {
+void let_slurm_settle(double launches) {
     const auto now = since_boot();
     if (const auto task = find_task_start(read_stat, getpid(), now)) {
-        std::this_thread::sleep_for(settling_time(*task));
+        std::this_thread::sleep_for(settling_time(*task, launches));
         return;
     }
     if (std::getenv("SLURM_STEP_ID") == nullptr) return;

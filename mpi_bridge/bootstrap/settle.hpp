@@ -21,9 +21,14 @@ struct TaskStart {
     std::chrono::milliseconds age{};     // of the task
 };
 
-// How much longer a task should wait before its first fence: until it is twice as old as it took to
-// be launched, but at least 60 ms and at most 1 s.
-[[nodiscard]] std::chrono::milliseconds settling_time(const TaskStart& start);
+// How many times as old as its launch took a task should be: at its first fence, and when its
+// program is started, which is some time before that program comes to a fence.
+inline constexpr double launches_before_fence = 2;
+inline constexpr double launches_before_program = 1.5;
+
+// How much longer a task should wait for that: until it is at least 60 ms old, and at most 1 s.
+[[nodiscard]] std::chrono::milliseconds settling_time(const TaskStart& start,
+                                                      double launches = launches_before_fence);
 
 // The text of /proc/PID/stat; nothing if it cannot be read.
 using StatOfProcess = std::function<std::optional<std::string>(int pid)>;
@@ -35,6 +40,6 @@ using StatOfProcess = std::function<std::optional<std::string>(int pid)>;
 
 // Waits as settling_time() says for the task that this process belongs to. Under Slurm where
 // slurmstepd is not in sight (a PID namespace, hidepid) until this process is 200 ms old.
-void let_slurm_settle();
+void let_slurm_settle(double launches = launches_before_fence);
 
 }  // namespace mpi_bridge
