@@ -32,6 +32,7 @@ constexpr std::chrono::seconds settling{2};
 
 bool AttemptRunner::run_until_done(const plan::Step& step) {
     plan::Step now = step;
+    watch_first_node();  // should it have ended since
     while (true) {
         std::optional<Ending> end;
         if (step.pmix) end = wire_up(now);

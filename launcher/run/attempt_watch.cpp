@@ -14,6 +14,9 @@ void AttemptRunner::watch_first_node() {
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error).string();
     const std::string& directory = plan_.directories.job_directory;
+    if (watch_)
+        log_.master("the step that watches the first node has ended and is started again; see " +
+                    directory + "/watch.log");
     const FirstNodeWatch watch{granted_.job_id, granted_.nodes.front(),
                                attempt_path(directory, record_.number), directory + "/slurm.log"};
     auto step = BackgroundStep::start(watch_arguments(watch, program, nodes_[1]),

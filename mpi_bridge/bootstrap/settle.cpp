@@ -2,7 +2,6 @@
 #include "bootstrap/settle.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -89,7 +88,6 @@ void let_slurm_settle(double launches) {
         std::this_thread::sleep_for(settling_time(*task, launches));
         return;
     }
-    if (std::getenv("SLURM_STEP_ID") == nullptr) return;
     const auto self = look(read_stat, getpid());
     const auto age = self ? now - self->started : milliseconds(0);
     if (age < unseen) std::this_thread::sleep_for(std::min(unseen - age, unseen));

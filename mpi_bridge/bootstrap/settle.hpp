@@ -38,8 +38,8 @@ using StatOfProcess = std::function<std::optional<std::string>(int pid)>;
 [[nodiscard]] std::optional<TaskStart> find_task_start(const StatOfProcess& stat_of, int pid,
                                                        std::chrono::milliseconds now);
 
-// Waits as settling_time() says for the task that this process belongs to. Under Slurm where
-// slurmstepd is not in sight (a PID namespace, hidepid) until this process is 200 ms old.
+// For a process of a Slurm step: waits as settling_time() says for the task that it belongs to, or,
+// where slurmstepd is not in sight (a PID namespace, hidepid), until it is 200 ms old itself.
 void let_slurm_settle(double launches = launches_before_fence);
 
 }  // namespace mpi_bridge
