@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "cli/resource/planning.hpp"
+#include "cli/report/planning.hpp"
 #include "cli/verbs/surroundings.hpp"
-#include "job/diagnostic.hpp"
+#include "job/syntax/diagnostic.hpp"
 
 namespace {
 

@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "job/binder.hpp"
-#include "job/faults.hpp"
-#include "job/field_table.hpp"
-#include "job/rules.hpp"
-#include "job/schema_version.hpp"
-#include "job/tree.hpp"
+#include "job/schema/binder.hpp"
+#include "job/schema/faults.hpp"
+#include "job/schema/field_table.hpp"
+#include "job/schema/rules.hpp"
+#include "job/schema/schema_version.hpp"
+#include "job/syntax/tree.hpp"
 
 namespace batchai::job {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "job/diagnostic.hpp"
 #include "job/model.hpp"
+#include "job/syntax/diagnostic.hpp"
 
 namespace batchai::job {
 

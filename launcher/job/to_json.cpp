@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "job/duration.hpp"
-#include "job/field_table.hpp"
+#include "job/schema/duration.hpp"
+#include "job/schema/field_table.hpp"
 
 namespace batchai::job {
 

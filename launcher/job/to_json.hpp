@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "job/json.hpp"
 #include "job/model.hpp"
+#include "job/syntax/json.hpp"
 
 namespace batchai::job {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "node/registry.hpp"
+#include "node/keeper/registry.hpp"
 
 namespace batchai::node {
 

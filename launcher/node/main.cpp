@@ -23,9 +23,9 @@
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
-#include "node/container/container.hpp"
-#include "node/registry.hpp"
+#include "node/keeper/registry.hpp"
 #include "node/reply.hpp"
+#include "node/rootfs/container.hpp"
 #include "node/sandbox.hpp"
 #include "node/slurm_conf.hpp"
 #include "node/trace.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "node/container/joining.hpp"
+#include "node/keeper/joining.hpp"
 #include "node/rendezvous.hpp"
 #include "node/volumes/volumes.hpp"
 #include "plan/plan.hpp"

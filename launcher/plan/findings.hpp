@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "job/diagnostic.hpp"
 #include "job/parse.hpp"
+#include "job/syntax/diagnostic.hpp"
 
 namespace batchai::plan {
 

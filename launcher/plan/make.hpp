@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "job/diagnostic.hpp"
 #include "job/model.hpp"
 #include "job/parse.hpp"
+#include "job/syntax/diagnostic.hpp"
 #include "plan/plan.hpp"
 #include "site/site.hpp"
 

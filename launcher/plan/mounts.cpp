@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "job/storage_account.hpp"
+#include "job/schema/storage_account.hpp"
 #include "plan/mount_options.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "job/storage_account.hpp"
+#include "job/schema/storage_account.hpp"
 #include "plan/paths.hpp"
 
 namespace batchai::plan {

@@ -11,9 +11,9 @@
 #include "base/file.hpp"
 #include "node/job_directory.hpp"
 #include "plan/paths.hpp"
-#include "run/culprit.hpp"
-#include "run/hosts.hpp"
-#include "run/srun_arguments.hpp"
+#include "run/blame/culprit.hpp"
+#include "run/srun/hosts.hpp"
+#include "run/srun/srun_arguments.hpp"
 #include "run/step_variables.hpp"
 #include "spank/protocol.h"
 

@@ -11,10 +11,10 @@
 #include "plan/elastic.hpp"
 #include "plan/plan.hpp"
 #include "run/allocation.hpp"
-#include "run/background_step.hpp"
 #include "run/execution_log.hpp"
 #include "run/record.hpp"
-#include "run/step.hpp"
+#include "run/srun/background_step.hpp"
+#include "run/srun/step.hpp"
 
 namespace batchai::run {
 

@@ -8,7 +8,7 @@
 #include "base/own_directory.hpp"
 #include "run/allocation.hpp"
 #include "run/attempt.hpp"
-#include "run/failed_start.hpp"
+#include "run/blame/failed_start.hpp"
 #include "site/site.hpp"
 
 namespace batchai::run {

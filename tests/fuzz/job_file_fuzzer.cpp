@@ -10,9 +10,9 @@
 #include <tuple>
 
 #include "job/parse.hpp"
-#include "job/storage_account.hpp"
+#include "job/schema/storage_account.hpp"
+#include "job/syntax/utf8.hpp"
 #include "job/to_json.hpp"
-#include "job/utf8.hpp"
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include <CLI/Formatter.hpp>
 
 #include "cli/outcome.hpp"
-#include "cli/resource/names.hpp"
-#include "cli/resource/planning.hpp"
-#include "cli/resource/volume_flags.hpp"
+#include "cli/report/names.hpp"
+#include "cli/report/planning.hpp"
+#include "cli/report/volume_flags.hpp"
 
 // The command line as a tree of CLI11: the one source of parsing, --help, man pages and completion.
 namespace batchai::cli {

@@ -9,12 +9,12 @@
 #include "base/text.hpp"
 #include "cli/confirm.hpp"
 #include "cli/output/json.hpp"
-#include "cli/resource/cluster_file.hpp"
-#include "cli/resource/cluster_report.hpp"
-#include "cli/resource/cluster_scale.hpp"
-#include "cli/resource/cluster_volumes.hpp"
-#include "cli/resource/resource_json.hpp"
-#include "cli/resource/stopping.hpp"
+#include "cli/report/cluster_file.hpp"
+#include "cli/report/cluster_report.hpp"
+#include "cli/report/cluster_scale.hpp"
+#include "cli/report/cluster_volumes.hpp"
+#include "cli/report/resource_json.hpp"
+#include "cli/report/stopping.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/outcome.hpp"
-#include "cli/resource/names.hpp"
-#include "cli/resource/volume_flags.hpp"
+#include "cli/report/names.hpp"
+#include "cli/report/volume_flags.hpp"
 
 namespace batchai::cli {
 

@@ -9,7 +9,7 @@
 
 #include "base/file.hpp"
 #include "base/uuid.hpp"
-#include "cli/resource/job_image.hpp"
+#include "cli/report/job_image.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "run/record.hpp"

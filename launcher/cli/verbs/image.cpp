@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "cli/confirm.hpp"
-#include "cli/resource/job_image.hpp"
-#include "cli/resource/resource_json.hpp"
+#include "cli/report/job_image.hpp"
+#include "cli/report/resource_json.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "image/resolve.hpp"
 

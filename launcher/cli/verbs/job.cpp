@@ -2,9 +2,9 @@
 #include "cli/verbs/job.hpp"
 
 #include "cli/confirm.hpp"
-#include "cli/resource/job_report.hpp"
-#include "cli/resource/resource_json.hpp"
-#include "cli/resource/stopping.hpp"
+#include "cli/report/job_report.hpp"
+#include "cli/report/resource_json.hpp"
+#include "cli/report/stopping.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/outcome.hpp"
-#include "cli/resource/names.hpp"
-#include "cli/resource/planning.hpp"
+#include "cli/report/names.hpp"
+#include "cli/report/planning.hpp"
 
 namespace batchai::cli {
 

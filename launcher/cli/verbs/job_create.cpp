@@ -7,7 +7,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/uuid.hpp"
-#include "cli/resource/job_report.hpp"
+#include "cli/report/job_report.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/to_json.hpp"

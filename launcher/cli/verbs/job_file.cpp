@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/resource/file_follower.hpp"
-#include "cli/resource/interruption.hpp"
-#include "cli/resource/job_watch.hpp"
-#include "cli/resource/output_directory.hpp"
-#include "cli/resource/resource_json.hpp"
+#include "cli/report/file_follower.hpp"
+#include "cli/report/interruption.hpp"
+#include "cli/report/job_watch.hpp"
+#include "cli/report/output_directory.hpp"
+#include "cli/report/resource_json.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

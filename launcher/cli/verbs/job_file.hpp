@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/outcome.hpp"
-#include "cli/resource/names.hpp"
+#include "cli/report/names.hpp"
 #include "store/records.hpp"
 
 namespace batchai::cli {

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/network.hpp"
-#include "cli/resource/job_report.hpp"
-#include "cli/resource/resource_json.hpp"
+#include "cli/report/job_report.hpp"
+#include "cli/report/resource_json.hpp"
 #include "cli/verbs/surroundings.hpp"
-#include "run/srun_arguments.hpp"
+#include "run/srun/srun_arguments.hpp"
 #include "run/step_variables.hpp"
 #include "slurm/client.hpp"
 #include "spank/protocol.h"

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/resource/interruption.hpp"
-#include "cli/resource/job_watch.hpp"
-#include "cli/resource/wait_messages.hpp"
+#include "cli/report/interruption.hpp"
+#include "cli/report/job_watch.hpp"
+#include "cli/report/wait_messages.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "slurm/pending_reason.hpp"

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "cli/confirm.hpp"
-#include "cli/resource/resource_json.hpp"
-#include "cli/resource/stopping.hpp"
+#include "cli/report/resource_json.hpp"
+#include "cli/report/stopping.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

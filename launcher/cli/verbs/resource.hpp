@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/outcome.hpp"
-#include "cli/resource/names.hpp"
+#include "cli/report/names.hpp"
 
 namespace batchai::cli {
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/resource/job_image.hpp"
+#include "cli/report/job_image.hpp"
 #include "cli/verbs/job.hpp"
 #include "run/run.hpp"
 #include "slurm/client.hpp"

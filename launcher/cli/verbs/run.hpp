@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/outcome.hpp"
-#include "cli/resource/planning.hpp"
-#include "run/watch_first_node.hpp"
+#include "cli/report/planning.hpp"
+#include "run/again/watch_first_node.hpp"
 
 namespace batchai::cli {
 

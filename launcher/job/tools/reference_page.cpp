@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "job/duration.hpp"
-#include "job/faults.hpp"
-#include "job/field_table.hpp"
 #include "job/parse.hpp"
-#include "job/schema_version.hpp"
+#include "job/schema/duration.hpp"
+#include "job/schema/faults.hpp"
+#include "job/schema/field_table.hpp"
+#include "job/schema/schema_version.hpp"
 
 namespace batchai::job {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "job/checks.hpp"
-#include "job/field_table.hpp"
-#include "job/json.hpp"
+#include "job/schema/checks.hpp"
+#include "job/schema/field_table.hpp"
+#include "job/syntax/json.hpp"
 
 namespace batchai::job {
 

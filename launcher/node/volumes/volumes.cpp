@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "node/bind_mount.hpp"
 #include "node/failure_note.hpp"
 #include "node/job_directory.hpp"
+#include "node/rootfs/bind_mount.hpp"
 #include "node/volumes/apart.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/fuse.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/resource/file_follower.hpp"
+#include "cli/report/file_follower.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/uuid.hpp"
-#include "cli/resource/output_directory.hpp"
+#include "cli/report/output_directory.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <gtest/gtest.h>
 
-#include "cli/resource/cluster_file.hpp"
-#include "cli/resource/cluster_scale.hpp"
+#include "cli/report/cluster_file.hpp"
+#include "cli/report/cluster_scale.hpp"
 
 namespace batchai::cli {
 namespace {

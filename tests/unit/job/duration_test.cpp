@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/duration.hpp"
+#include "job/schema/duration.hpp"
 
 #include <chrono>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/field_table.hpp"
+#include "job/schema/field_table.hpp"
 
 #include <set>
 #include <string>
@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "job/checks.hpp"
-#include "job/faults.hpp"
-#include "job/json.hpp"
+#include "job/schema/checks.hpp"
+#include "job/schema/faults.hpp"
+#include "job/syntax/json.hpp"
 
 namespace batchai::job {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "job/diagnostic.hpp"
-#include "job/json.hpp"
 #include "job/parse.hpp"
-#include "job/secret_mask.hpp"
+#include "job/syntax/diagnostic.hpp"
+#include "job/syntax/json.hpp"
+#include "job/syntax/secret_mask.hpp"
 #include "job_text.hpp"
 
 namespace batchai::job::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/storage_account.hpp"
+#include "job/schema/storage_account.hpp"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The vendors' files, from their text to what a container gets; see docs/containers.md, Devices.
-#include "node/container/cdi.hpp"
+#include "node/devices/cdi.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -12,9 +12,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "node/container/cdi_choice.hpp"
-#include "node/container/job_devices.hpp"
-#include "node/container/vendor_hooks.hpp"
+#include "node/devices/cdi_choice.hpp"
+#include "node/devices/job_devices.hpp"
+#include "node/devices/vendor_hooks.hpp"
 #include "scratch.hpp"
 
 namespace batchai::node {

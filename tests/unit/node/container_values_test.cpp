@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "node/container/accounts.hpp"
-#include "node/container/binds.hpp"
-#include "node/container/container_environment.hpp"
-#include "node/container/identity_map.hpp"
+#include "node/namespace/accounts.hpp"
+#include "node/namespace/identity_map.hpp"
+#include "node/rootfs/binds.hpp"
+#include "node/rootfs/container_environment.hpp"
 
 namespace batchai::node {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Paths in a root that its maker wants to lead outside.
-#include "node/container/in_root.hpp"
+#include "node/rootfs/in_root.hpp"
 
 #include <filesystem>
 #include <fstream>

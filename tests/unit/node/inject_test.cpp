@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What is brought into a container: how objects are read, where loaders look, what is chosen.
-#include "node/container/inject.hpp"
+#include "node/bundle/inject.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "node/container/inject_choice.hpp"
-#include "node/container/inject_elf.hpp"
-#include "node/container/inject_image.hpp"
-#include "node/container/inject_search.hpp"
+#include "node/bundle/inject_choice.hpp"
+#include "node/bundle/inject_elf.hpp"
+#include "node/bundle/inject_image.hpp"
+#include "node/bundle/inject_search.hpp"
 #include "scratch.hpp"
 
 namespace batchai::node {

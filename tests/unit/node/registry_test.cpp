@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "node/registry.hpp"
+#include "node/keeper/registry.hpp"
 
 #include <filesystem>
 #include <fstream>

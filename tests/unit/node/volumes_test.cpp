@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "node/bind_mount.hpp"
 #include "node/failure_note.hpp"
+#include "node/rootfs/bind_mount.hpp"
 #include "node/volumes/apart.hpp"
 #include "node/volumes/cache.hpp"
 #include "node/volumes/rclone.hpp"

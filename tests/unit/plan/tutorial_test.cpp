@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.hpp"
-#include "job/storage_account.hpp"
+#include "job/schema/storage_account.hpp"
 #include "planned.hpp"
 
 namespace batchai::plan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/first_failure.hpp"
+#include "run/blame/first_failure.hpp"
 
 #include <csignal>
 

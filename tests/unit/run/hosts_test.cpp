@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/hosts.hpp"
+#include "run/srun/hosts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/srun_arguments.hpp"
+#include "run/srun/srun_arguments.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/step.hpp"
+#include "run/srun/step.hpp"
 
 #include <csignal>
 

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "run/srun_arguments.hpp"
+#include "run/srun/srun_arguments.hpp"
 #include "run/step_variables.hpp"
 
 namespace batchai::run {

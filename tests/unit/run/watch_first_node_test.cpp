@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/watch_first_node.hpp"
+#include "run/again/watch_first_node.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

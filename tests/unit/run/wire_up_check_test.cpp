@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What the check's step says, and what people are told of it.
-#include "run/wire_up_check.hpp"
+#include "run/phases/wire_up_check.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

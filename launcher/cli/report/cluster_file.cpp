@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/cluster_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.hpp"
+#include "cli/output/query.hpp"
+
+namespace batchai::cli {
+namespace {
+
+using Keys = std::span<const std::string_view>;
+
+// Reads one file; collects every fault before it gives up.
+class Reader {
+  public:
+    ClusterFile read(const Value& root) {
+        constexpr std::array<std::string_view, 2> root_keys{"$schema", "properties"};
+        constexpr std::array<std::string_view, 7> keys{
+            "vmSize",    "vmPriority", "scaleSettings",      "virtualMachineConfiguration",
+            "nodeSetup", "subnet",     "userAccountSettings"};
+        ClusterFile file;
+        if (!check_object(root, "the file", root_keys)) return file;
+        const auto& properties = root["properties"];
+        if (!check_object(properties, "properties", keys)) return file;
+        file.vm_size = text(properties, "vmSize");
+        read_priority(properties, file);
+        read_scale(properties["scaleSettings"], file);
+        const auto& account = properties["userAccountSettings"];
+        if (!account.is_null()) {
+            constexpr std::array<std::string_view, 3> account_keys{
+                "adminUserName", "adminUserSshPublicKey", "adminUserPassword"};
+            if (check_object(account, "userAccountSettings", account_keys)) {
+                file.admin_user_name = text(account, "adminUserName");
+            }
+        }
+        if (!properties["virtualMachineConfiguration"].is_null()) {
+            file.without_effect.emplace_back("virtualMachineConfiguration");
+        }
+        read_node_setup(properties["nodeSetup"], file);
+        if (!properties["subnet"].is_null()) fault("subnet is not supported yet");
+        return file;
+    }
+
+    [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
+
+  private:
+    void fault(std::string message) { faults_.push_back(std::move(message)); }
+
+    bool check_object(const Value& value, const std::string& name, Keys keys) {
+        const auto* object = value.object();
+        if (object == nullptr) {
+            fault(fmt::format("{} must be an object", name));
+            return false;
+        }
+        for (const auto& [key, member] : *object) {
+            if (key.starts_with('$') || std::find(keys.begin(), keys.end(), key) != keys.end()) {
+                continue;
+            }
+            const auto guess = base::nearest(key, keys);
+            fault(fmt::format("unknown key \"{}\" in {}{}", key, name,
+                              guess ? fmt::format("; did you mean \"{}\"?", *guess) : ""));
+        }
+        return true;
+    }
+
+    std::optional<std::string> text(const Value& object, std::string_view key) {
+        const auto& value = object[key];
+        if (value.is_null()) return {};
+        if (const auto* string = value.string(); string != nullptr && !string->empty()) {
+            return *string;
+        }
+        fault(fmt::format("{} must be a text that is not empty", key));
+        return {};
+    }
+
+    int count(const Value& object, std::string_view key, bool required) {
+        const auto& value = object[key];
+        if (value.is_null() && !required) return 0;
+        const auto* number = value.integer();
+        if (number != nullptr && *number >= 0 && *number <= std::numeric_limits<int>::max()) {
+            return static_cast<int>(*number);
+        }
+        fault(fmt::format("{} must be a number of nodes, 0 or more", key));
+        return 0;
+    }
+
+    void read_priority(const Value& properties, ClusterFile& file) {
+        const auto name = text(properties, "vmPriority");
+        if (!name) return;
+        file.vm_priority = store::vm_priority(base::lower(*name));
+        if (!file.vm_priority) {
+            fault(fmt::format("vmPriority must be dedicated or lowpriority, not \"{}\"", *name));
+        }
+    }
+
+    void read_node_setup(const Value& setup, ClusterFile& file) {
+        constexpr std::array<std::string_view, 3> keys{"mountVolumes", "setupTask",
+                                                       "performanceCountersSettings"};
+        if (setup.is_null() || !check_object(setup, "nodeSetup", keys)) return;
+        if (!setup["setupTask"].is_null()) fault("nodeSetup.setupTask is not supported yet");
+        if (!setup["performanceCountersSettings"].is_null())
+            file.without_effect.emplace_back("nodeSetup.performanceCountersSettings");
+        file.mount_volumes = setup["mountVolumes"];
+    }
+
+    void read_scale(const Value& settings, ClusterFile& file) {
+        constexpr std::array<std::string_view, 2> keys{"manual", "autoScale"};
+        if (settings.is_null() || !check_object(settings, "scaleSettings", keys)) return;
+        const auto& manual = settings["manual"];
+        const auto& automatic = settings["autoScale"];
+        if (manual.is_null() == automatic.is_null()) {
+            fault("scaleSettings must hold either manual or autoScale");
+            return;
+        }
+        file.scale =
+            manual.is_null() ? Scale{{}, auto_scale(automatic)} : Scale{manual_scale(manual), {}};
+    }
+
+    store::ManualScale manual_scale(const Value& manual) {
+        constexpr std::array<std::string_view, 2> keys{"targetNodeCount", "nodeDeallocationOption"};
+        store::ManualScale scale;
+        if (!check_object(manual, "manual", keys)) return scale;
+        scale.target_node_count = count(manual, "targetNodeCount", true);
+        if (const auto name = text(manual, "nodeDeallocationOption")) {
+            const auto option = store::node_deallocation_option(base::lower(*name));
+            if (option) {
+                scale.node_deallocation_option = *option;
+            } else {
+                fault("nodeDeallocationOption must be requeue, terminate or waitforjobcompletion");
+            }
+        }
+        return scale;
+    }
+
+    store::AutoScale auto_scale(const Value& automatic) {
+        constexpr std::array<std::string_view, 3> keys{"minimumNodeCount", "maximumNodeCount",
+                                                       "initialNodeCount"};
+        store::AutoScale scale;
+        if (!check_object(automatic, "autoScale", keys)) return scale;
+        scale.minimum_node_count = count(automatic, "minimumNodeCount", true);
+        scale.maximum_node_count = count(automatic, "maximumNodeCount", true);
+        scale.initial_node_count = count(automatic, "initialNodeCount", false);
+        if (scale.minimum_node_count > scale.maximum_node_count) {
+            fault("Maximum nodes count must be greater or equal to minimum nodes count");
+        }
+        return scale;
+    }
+
+    std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+base::Result<ClusterFile> parse_cluster_file(std::string_view text, const std::string& file_name) {
+    auto root = parse_json(text, file_name);
+    if (!root) {
+        root.error().exit_code = base::ExitCode::bad_job_file;
+        return tl::unexpected(root.error());
+    }
+    Reader reader;
+    auto file = reader.read(*root);
+    if (!reader.faults().empty()) {
+        return base::fail(fmt::format("{}", fmt::join(reader.faults(), "\n" + file_name + ": ")),
+                          file_name, "", base::ExitCode::bad_job_file);
+    }
+    return file;
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/cluster_report.hpp"
+
+#include <map>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cli/outcome.hpp"
+#include "cli/report/cluster_volumes.hpp"
+#include "cli/report/job_report.hpp"
+#include "cli/report/resource_json.hpp"
+#include "slurm/node_view.hpp"
+
+namespace batchai::cli {
+namespace {
+
+slurm::NodeFilter node_filter(const site::Site& site, const std::string& vm_size) {
+    const auto size = site.vm_sizes.find(base::upper(vm_size));
+    if (size == site.vm_sizes.end()) return {site.default_partition, ""};
+    const auto& partition = size->second.partition;
+    return {partition.empty() ? site.default_partition : partition, size->second.constraint};
+}
+
+bool ranks_run(const JobReport& report) {
+    return report.attempt && !report.attempt->phases.empty() &&
+           report.attempt->phases.back().name == "ranks";
+}
+
+struct Load {
+    std::vector<slurm::ClusterJob> jobs;  // that have nodes
+    int wanted_nodes = 0;                 // by running and queued jobs
+};
+
+Load load_of(const std::string& cluster, const std::vector<JobReport>& reports) {
+    Load load;
+    for (const auto& report : reports) {
+        if (report.job.cluster != cluster || report.ended()) continue;
+        load.wanted_nodes += report.job.node_count;
+        if (report.state != slurm::ExecutionState::queued && report.evidence.slurm &&
+            !report.evidence.slurm->nodes.empty()) {
+            load.jobs.push_back({report.evidence.slurm->nodes, !ranks_run(report)});
+        }
+    }
+    return load;
+}
+
+int target_of(const store::Cluster& cluster, int wanted_nodes) {
+    if (cluster.manual) return cluster.manual->target_node_count;
+    return slurm::autoscale_target(cluster.auto_scale->minimum_node_count,
+                                   cluster.auto_scale->maximum_node_count, wanted_nodes);
+}
+
+Value scale_settings(const store::Cluster& cluster) {
+    Value manual;
+    Value automatic;
+    if (cluster.manual) {
+        manual = Value::Object{
+            {"nodeDeallocationOption", to_string(cluster.manual->node_deallocation_option)},
+            {"targetNodeCount", cluster.manual->target_node_count}};
+    }
+    if (cluster.auto_scale) {
+        automatic = Value::Object{{"initialNodeCount", cluster.auto_scale->initial_node_count},
+                                  {"maximumNodeCount", cluster.auto_scale->maximum_node_count},
+                                  {"minimumNodeCount", cluster.auto_scale->minimum_node_count}};
+    }
+    return Value::Object{{"autoScale", automatic}, {"manual", manual}};
+}
+
+Value node_state_counts(const slurm::NodeStateCounts& counts) {
+    return Value::Object{{"idleNodeCount", counts.idle},
+                         {"leavingNodeCount", counts.leaving},
+                         {"preparingNodeCount", counts.preparing},
+                         {"runningNodeCount", counts.running},
+                         {"unusableNodeCount", counts.unusable}};
+}
+
+Value to_value(const store::Cluster& cluster, const std::string& subscription,
+               const slurm::ClusterView& view, Value errors) {
+    const auto created = base::to_iso8601(cluster.creation_time);
+    const auto& key_text = cluster.admin_user_ssh_public_key;
+    return Value::Object{
+        {"allocationState", slurm::to_string(view.allocation_state)},
+        {"allocationStateTransitionTime",
+         base::to_iso8601(cluster.allocation_state_transition_time)},
+        {"creationTime", created},
+        {"currentNodeCount", view.current_node_count},
+        {"errors", std::move(errors)},
+        {"id", cluster_id(subscription, cluster.key)},
+        {"name", cluster.key.cluster},
+        {"nodeSetup", node_setup(cluster).value_or(Value())},
+        {"nodeStateCounts", node_state_counts(view.counts)},
+        {"provisioningState", "succeeded"},
+        {"provisioningStateTransitionTime", created},
+        {"resourceGroup", cluster.key.group},
+        {"scaleSettings", scale_settings(cluster)},
+        {"subnet", nullptr},
+        {"type", "Microsoft.BatchAI/workspaces/clusters"},
+        {"userAccountSettings",
+         Value::Object{{"adminUserName", cluster.admin_user_name},
+                       {"adminUserPassword", nullptr},
+                       {"adminUserSshPublicKey", key_text.empty() ? Value() : Value(key_text)}}},
+        {"virtualMachineConfiguration", nullptr},
+        {"vmPriority", to_string(cluster.vm_priority)},
+        {"vmSize", base::upper(cluster.vm_size)}};
+}
+
+// Node lists by partition and constraint, each asked for once.
+class Nodes {
+  public:
+    explicit Nodes(const slurm::Client& client) : client_(client) {}
+
+    const base::Result<std::vector<slurm::NodeStatus>>& of(const slurm::NodeFilter& filter) {
+        const auto key = std::pair(filter.partition, filter.constraint);
+        const auto found = answers_.find(key);
+        if (found != answers_.end()) return found->second;
+        return answers_.emplace(key, client_.nodes(filter)).first->second;
+    }
+
+  private:
+    const slurm::Client& client_;
+    std::map<std::pair<std::string, std::string>, base::Result<std::vector<slurm::NodeStatus>>>
+        answers_;
+};
+
+Value slurm_error(const base::Error& error) {
+    warn("the states of the nodes are not known: " + error.text());
+    return Value::Array{Value::Object{
+        {"code", "SlurmUnavailable"}, {"details", nullptr}, {"message", error.text()}}};
+}
+
+}  // namespace
+
+base::Result<Value::Array> cluster_values(const store::Store& store, const site::Site& site,
+                                          const slurm::Client& client,
+                                          const std::vector<store::Cluster>& clusters) {
+    Value::Array values;
+    if (clusters.empty()) return values;
+    auto jobs = store.jobs_of_workspace(clusters.front().key.parent());
+    if (!jobs) return tl::unexpected(jobs.error());
+    const auto reports = report_jobs(store, client, std::move(*jobs));
+    Nodes nodes(client);
+    for (const auto& cluster : clusters) {
+        const auto& statuses = nodes.of(node_filter(site, cluster.vm_size));
+        if (!reports || !statuses) {
+            values.push_back(to_value(cluster, site.subscription, {},
+                                      slurm_error(reports ? statuses.error() : reports.error())));
+            continue;
+        }
+        const auto load = load_of(cluster.key.cluster, *reports);
+        const auto view =
+            slurm::cluster_view(*statuses, load.jobs, target_of(cluster, load.wanted_nodes));
+        values.push_back(to_value(cluster, site.subscription, view, nullptr));
+    }
+    return values;
+}
+
+}  // namespace batchai::cli

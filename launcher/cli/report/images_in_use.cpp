@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include <sys/stat.h>
+
+#include "base/file.hpp"
+#include "base/timestamp.hpp"
+#include "cli/report/job_image.hpp"
+#include "plan/plan.hpp"
+#include "run/record.hpp"
+
+namespace batchai::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A plan that was handed over to srun, sbatch or salloc has no Slurm job that we know of. Without
+// a record of its end it may still be used for so long.
+constexpr auto hand_over_lives = std::chrono::hours(24 * 7);
+
+void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
+    const auto text = base::read_file(plan_file);
+    if (!text) return;
+    const auto plan = plan::from_json(*text);
+    if (plan && plan->container && !plan->container->digest.empty())
+        digests.insert(plan->container->digest);
+}
+
+bool has_ended(const fs::path& job_directory) {
+    const auto attempt = run::latest_attempt(job_directory.string());
+    return attempt && *attempt && (*attempt)->end;
+}
+
+bool is_old(const fs::path& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) return true;
+    const base::Time changed{std::chrono::seconds(status.st_mtim.tv_sec)};
+    return base::now() - changed > hand_over_lives;
+}
+
+void add_handed_over(const fs::path& root, std::set<std::string>& digests) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(root, error)) {
+        if (!is_old(entry.path()) && !has_ended(entry.path()))
+            add_image_of(entry.path() / "plan.json", digests);
+    }
+}
+
+// By Slurm's id: the directories of the jobs whose record says no end.
+std::map<std::string, fs::path> open_jobs(const store::Store& store) {
+    std::map<std::string, fs::path> out;
+    const auto groups = store.groups();
+    if (!groups) return out;
+    for (const auto& group : *groups) {
+        const auto workspaces = store.workspaces(group.name);
+        if (!workspaces) continue;
+        for (const auto& workspace : *workspaces) {
+            const auto jobs = store.jobs_of_workspace(workspace.key);
+            if (!jobs) continue;
+            for (const auto& job : *jobs) {
+                fs::path directory = store.job_files(job.key).directory();
+                if (!has_ended(directory)) out[job.slurm_job_id] = std::move(directory);
+            }
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+std::set<std::string> images_in_use(const store::Store& store, const slurm::Client& slurm) {
+    std::set<std::string> digests;
+    add_handed_over(store.home() / "hand-over", digests);
+    const auto jobs = open_jobs(store);
+    if (jobs.empty()) return digests;
+    std::vector<std::string> ids;
+    ids.reserve(jobs.size());
+    for (const auto& [id, directory] : jobs)
+        ids.push_back(id);
+    const auto statuses = slurm.jobs(ids);
+    for (const auto& [id, directory] : jobs) {
+        if (statuses) {
+            const auto found = statuses->find(id);
+            if (found == statuses->end() || slurm::is_final(found->second.state)) continue;
+        }
+        add_image_of(directory / "plan.json", digests);
+    }
+    return digests;
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <string>
+
+#include "cli/output/query.hpp"
+#include "cli/report/job_report.hpp"
+#include "cli/report/resource_json.hpp"
+#include "plan/plan.hpp"
+#include "slurm/pending_reason.hpp"
+
+namespace batchai::cli {
+namespace {
+
+using slurm::ExecutionState;
+
+Value time_value(const std::optional<base::Time>& time) {
+    return time ? Value(base::to_iso8601(*time)) : Value();
+}
+
+Value detail(const char* name, std::string value) {
+    return Value::Object{{"name", name}, {"value", std::move(value)}};
+}
+
+Value failure_details(const run::Failure& failure) {
+    Value::Array details;
+    if (!failure.phase.empty()) details.push_back(detail("Phase", failure.phase));
+    if (!failure.node.empty()) details.push_back(detail("Node", failure.node));
+    if (failure.rank) details.push_back(detail("Rank", std::to_string(*failure.rank)));
+    if (failure.signal) details.push_back(detail("Signal", std::to_string(*failure.signal)));
+    if (failure.exit_code)
+        details.push_back(detail("ExitCode", std::to_string(*failure.exit_code)));
+    if (!failure.first_error_line.empty()) {
+        details.push_back(detail("FirstErrorLine", failure.first_error_line));
+    }
+    return details;
+}
+
+Value error_value(const std::string& code, const std::string& message, Value details) {
+    return Value::Array{
+        Value::Object{{"code", code}, {"details", std::move(details)}, {"message", message}}};
+}
+
+Value execution_info(const JobReport& report) {
+    if (report.state == ExecutionState::queued) return nullptr;
+    const auto code = report.exit_code();
+    return Value::Object{{"endTime", time_value(report.end())},
+                         {"errors", job_errors(report)},
+                         {"exitCode", code ? Value(*code) : Value()},
+                         {"startTime", time_value(report.start())}};
+}
+
+Value pending_reason(const slurm::JobStatus& status) {
+    const auto words = slurm::pending_reason_in_words(status.reason);
+    return Value::Object{{"expectedStart", time_value(status.start)},
+                         {"hint", words.advice.empty() ? Value() : Value(words.advice)},
+                         {"message", words.sentence},
+                         {"reason", status.reason}};
+}
+
+base::Time transition_time(const JobReport& report) {
+    if (const auto end = report.end()) return *end;
+    if (const auto start = report.start()) return *start;
+    return report.job.creation_time;
+}
+
+std::string path_segment(const store::Job& job) {
+    return plan::Identity{job.subscription, job.key.group, job.key.workspace, job.key.experiment,
+                          job.key.job,      job.cluster,   job.uuid}
+        .path_segment();
+}
+
+}  // namespace
+
+Value job_errors(const JobReport& report) {
+    if (report.state != ExecutionState::failed) return nullptr;
+    // A job that the user stopped leaves failures of its ranks behind that are no news.
+    const bool stopped = report.evidence.termination_requested;
+    if (report.attempt && report.attempt->failure && !stopped) {
+        const auto& failure = *report.attempt->failure;
+        return error_value(failure.code, failure.message, failure_details(failure));
+    }
+    if (const auto code = slurm::failure_code(report.evidence)) {
+        Value::Array details;
+        if (report.evidence.slurm && !report.evidence.slurm->state_text.empty()) {
+            details.push_back(detail("SlurmState", report.evidence.slurm->state_text));
+        }
+        return error_value(code->code, code->message, details.empty() ? Value() : Value(details));
+    }
+    return nullptr;
+}
+
+base::Result<Value> to_value(const JobReport& report) {
+    const auto& job = report.job;
+    auto value = parse_json(job.properties_json, "record of job " + job.key.job);
+    if (!value) return value;
+    Value cluster;
+    if (!job.cluster.empty()) {
+        cluster = Value::Object{
+            {"id", cluster_id(job.subscription, {job.key.group, job.key.workspace, job.cluster})},
+            {"resourceGroup", job.key.group}};
+    }
+    const auto created = base::to_iso8601(job.creation_time);
+    value->set("cluster", cluster);
+    value->set("creationTime", created);
+    value->set("executionInfo", execution_info(report));
+    value->set("executionState", slurm::to_string(report.state));
+    value->set("executionStateTransitionTime", base::to_iso8601(transition_time(report)));
+    value->set("id", job_id(job.subscription, job.key));
+    value->set("jobOutputDirectoryPathSegment", path_segment(job));
+    value->set("name", job.key.job);
+    value->set("provisioningState", "succeeded");
+    value->set("provisioningStateTransitionTime", created);
+    value->set("resourceGroup", job.key.group);
+    value->set("slurmJobId", job.slurm_job_id);
+    value->set("type", "Microsoft.BatchAI/workspaces/experiments/jobs");
+    if (report.state == ExecutionState::queued && report.evidence.slurm) {
+        value->set("pendingReason", pending_reason(*report.evidence.slurm));
+    }
+    return value;
+}
+
+}  // namespace batchai::cli

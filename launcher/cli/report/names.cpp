@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/names.hpp"
+
+#include <cstdlib>
+
+#include "base/timestamp.hpp"
+
+namespace batchai::cli {
+namespace {
+
+ParentName resolve(const std::optional<std::string>& option, const char* own, const char* azure) {
+    if (option) return {*option, false};
+    for (const auto* name : {own, azure}) {
+        const auto* value = std::getenv(name);
+        if (value != nullptr && *value != '\0') return {value, false};
+    }
+    return {"default", true};
+}
+
+// Of two commands that make the same default parent at once, one finds it there: no fault.
+base::Result<void> unless_there(const base::Result<void>& made) {
+    if (made || made.error().exit_code == base::ExitCode::refused) return {};
+    return tl::unexpected(made.error());
+}
+
+}  // namespace
+
+ParentName group_name(const ParentOptions& options) {
+    return resolve(options.group, "BATCHAI_DEFAULTS_GROUP", "AZURE_DEFAULTS_GROUP");
+}
+
+ParentName workspace_name(const ParentOptions& options) {
+    return resolve(options.workspace, "BATCHAI_DEFAULTS_WORKSPACE", "AZURE_DEFAULTS_WORKSPACE");
+}
+
+ParentName experiment_name(const ParentOptions& options) {
+    return resolve(options.experiment, "BATCHAI_DEFAULTS_EXPERIMENT", "AZURE_DEFAULTS_EXPERIMENT");
+}
+
+store::WorkspaceKey workspace_key(const ParentOptions& options) {
+    return {group_name(options).value, workspace_name(options).value};
+}
+
+store::ExperimentKey experiment_key(const ParentOptions& options) {
+    return {group_name(options).value, workspace_name(options).value,
+            experiment_name(options).value};
+}
+
+base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
+                                    const ParentOptions& options) {
+    const auto group = group_name(options);
+    if (group.fallback && !store.group(group.value)) {
+        auto made =
+            unless_there(store.create(store::Group{group.value, site.location, {}, base::now()}));
+        if (!made) return made;
+    }
+    const auto key = workspace_key(options);
+    const auto found = store.workspace(key);
+    if (found) return {};
+    if (!workspace_name(options).fallback || found.error().exit_code != base::ExitCode::not_found) {
+        return tl::unexpected(found.error());
+    }
+    return unless_there(store.create(store::Workspace{key, site.location, {}, base::now()}));
+}
+
+base::Result<void> ensure_experiment(const store::Store& store, const site::Site& site,
+                                     const ParentOptions& options) {
+    auto made = ensure_workspace(store, site, options);
+    if (!made) return made;
+    const auto key = experiment_key(options);
+    const auto found = store.experiment(key);
+    if (found) return {};
+    if (!experiment_name(options).fallback ||
+        found.error().exit_code != base::ExitCode::not_found) {
+        return tl::unexpected(found.error());
+    }
+    return unless_there(store.create(store::Experiment{key, base::now()}));
+}
+
+bool nothing_yet(const base::Error& error, const ParentOptions& options) {
+    return error.exit_code == base::ExitCode::not_found && group_name(options).fallback &&
+           workspace_name(options).fallback && experiment_name(options).fallback;
+}
+
+std::string name_of_id(const std::string& name_or_id) {
+    const auto slash = name_or_id.find_last_of('/');
+    return slash == std::string::npos ? name_or_id : name_or_id.substr(slash + 1);
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/output_directory.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/timestamp.hpp"
+#include "plan/plan.hpp"
+
+namespace batchai::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<base::Error> not_listable(const std::string& id, const std::string& path) {
+    return base::fail(
+        fmt::format("The specified outputDirectoryId {} is not present on a mount root", id), "",
+        fmt::format("{} is storage of each node by itself; only what lies below a volume of the "
+                    "job, such as $AZ_BATCHAI_JOB_MOUNT_ROOT/<relativeMountPath>, can be listed",
+                    path));
+}
+
+base::Result<base::FileDescriptor> open_root(const fs::path& root) {
+    base::FileDescriptor directory(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (directory.valid()) return directory;
+    const bool missing = errno == ENOENT;
+    return base::fail(std::strerror(errno), root.string(), "",
+                      missing ? base::ExitCode::not_found : base::ExitCode::failed);
+}
+
+Value entry_value(const fs::path& directory, const std::string& name, const struct stat& status) {
+    const bool folder = S_ISDIR(status.st_mode);
+    const base::Time modified{std::chrono::seconds(status.st_mtim.tv_sec)};
+    return Value::Object{
+        {"contentLength", folder ? Value() : Value(std::int64_t{status.st_size})},
+        {"downloadUrl", folder ? Value() : Value(file_url((directory / name).string()))},
+        {"fileType", folder ? "directory" : "file"},
+        {"lastModified", base::to_iso8601_seconds(modified)},
+        {"name", name}};
+}
+
+}  // namespace
+
+base::Result<fs::path> output_directory(const store::Store& store, const store::JobKey& key,
+                                        const std::string& id) {
+    const auto job = store.job(key);
+    if (!job) return tl::unexpected(job.error());
+    const auto text = base::read_file(store.job_files(key).plan());
+    if (!text) return tl::unexpected(text.error());
+    const auto plan = plan::from_json(*text);
+    if (!plan) return tl::unexpected(plan.error());
+    if (id == "stdouterr") {
+        const auto& directories = plan->directories;
+        if (directories.stdouterr_host.empty()) return not_listable(id, directories.stdouterr);
+        return fs::path(directories.stdouterr_host);
+    }
+    std::string known = "stdouterr";
+    for (const auto& output : plan->outputs) {
+        known += ", " + output.id;
+        if (output.id != id) continue;
+        if (output.path_host.empty()) return not_listable(id, output.path);
+        return fs::path(output.path_host);
+    }
+    return base::fail(fmt::format("the job has no output directory \"{}\"", id),
+                      "--output-directory-id", "it has " + known, base::ExitCode::not_found);
+}
+
+base::Result<base::FileDescriptor> open_below(const fs::path& root, const std::string& relative,
+                                              int flags) {
+    auto directory = open_root(root);
+    if (!directory) return directory;
+    struct open_how how {};
+    how.flags = static_cast<decltype(how.flags)>(flags | O_CLOEXEC);
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    base::FileDescriptor file(static_cast<int>(
+        syscall(SYS_openat2, directory->get(), relative.c_str(), &how, sizeof how)));
+    if (file.valid()) return file;
+    if (errno == EXDEV) {
+        return base::fail("the path leaves the job's output directory", relative, "",
+                          base::ExitCode::usage);
+    }
+    const bool missing = errno == ENOENT || errno == ENOTDIR;
+    return base::fail(std::strerror(errno), (root / relative).string(), "",
+                      missing ? base::ExitCode::not_found : base::ExitCode::failed);
+}
+
+base::Result<Value> list_directory(const fs::path& root, const std::string& relative) {
+    auto opened = open_below(root, relative, O_RDONLY | O_DIRECTORY);
+    if (!opened) return tl::unexpected(opened.error());
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(opened->get()), closedir);
+    if (!stream) return base::fail(std::strerror(errno), (root / relative).string());
+    const int descriptor = opened->release();  // the stream owns it now
+    std::vector<std::string> names;
+    while (const auto* entry = readdir(stream.get())) {
+        const std::string name = entry->d_name;
+        if (name != "." && name != "..") names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    const auto shown = relative == "." ? root : root / relative;
+    Value::Array entries;
+    for (const auto& name : names) {
+        struct stat status {};
+        // A file that went away in between is no entry; neither is a link that leads nowhere.
+        if (fstatat(descriptor, name.c_str(), &status, 0) != 0) continue;
+        entries.push_back(entry_value(shown, name, status));
+    }
+    return entries;
+}
+
+std::string file_url(std::string_view path) {
+    std::string out = "file://";
+    for (const char c : path) {
+        const auto byte = static_cast<unsigned char>(c);
+        const bool plain = byte < 0x80 && std::isalnum(byte) != 0;
+        if (plain || std::strchr("/-._~", c) != nullptr) {
+            out += c;
+        } else {
+            out += fmt::format("%{:02X}", byte);
+        }
+    }
+    return out;
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/planning.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include "base/digest.hpp"
+#include "base/file.hpp"
+#include "cli/output/json.hpp"
+#include "cli/output/value.hpp"
+#include "cli/report/cluster_volumes.hpp"
+#include "cli/report/job_image.hpp"
+#include "cli/report/login_environment.hpp"
+#include "job/parse.hpp"
+#include "job/schema/storage_account.hpp"
+#include "plan/findings.hpp"
+#include "plan/make.hpp"
+#include "store/job_files.hpp"
+
+namespace batchai::cli {
+namespace {
+
+// More than the parser takes, so that it is the parser that complains, with its own words.
+constexpr std::size_t read_limit = job::maximum_file_size + 1;
+
+std::optional<std::string> variable(const char* name) {
+    const auto* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') return {};
+    return value;
+}
+
+std::optional<job::StorageAccount> storage_account(const JobFileOptions& options) {
+    auto name = options.storage_account_name;
+    auto key = options.storage_account_key;
+    if (!name) {
+        name = variable("AZURE_BATCHAI_STORAGE_ACCOUNT");
+        if (!key) key = variable("AZURE_BATCHAI_STORAGE_KEY");
+    }
+    if (!name) return {};
+    return job::StorageAccount{*name, key};
+}
+
+// Nothing: the job is not sent to a named cluster.
+base::Result<std::optional<plan::ClusterView>> find_cluster(
+    const store::Store& store, const plan::Identity& identity, const ClusterChoice& choice,
+    const std::optional<std::string>& id_in_file,
+    const std::optional<job::StorageAccount>& account) {
+    const auto& name_or_id = choice.name_or_id ? choice.name_or_id : id_in_file;
+    if (!name_or_id) return std::nullopt;
+    const auto name = name_of_id(*name_or_id);
+    auto cluster = store.cluster({identity.resource_group, identity.workspace, name});
+    if (!cluster) {
+        const bool missing = cluster.error().exit_code == base::ExitCode::not_found;
+        if (missing && !choice.must_exist) return plan::ClusterView{name, "", {}};
+        if (!missing) return tl::unexpected(cluster.error());
+        return base::fail(fmt::format("The specified cluster {} is not found", name), "",
+                          cluster.error().text(), base::ExitCode::not_found);
+    }
+    plan::ClusterView view{name, cluster->vm_size, {}};
+    auto volumes = cluster_volumes(*cluster, account);
+    if (!volumes) return tl::unexpected(volumes.error());
+    view.mount_volumes = std::move(*volumes);
+    if (cluster->manual) view.node_limit = cluster->manual->target_node_count;
+    if (cluster->auto_scale) view.node_limit = cluster->auto_scale->maximum_node_count;
+    return view;
+}
+
+plan::Submission submission_of(const store::Store& store, const JobFileOptions& options,
+                               plan::Identity identity, std::optional<plan::ClusterView> cluster,
+                               const std::string& job_directory) {
+    plan::Submission submission;
+    submission.identity = std::move(identity);
+    submission.identity.cluster = cluster ? cluster->name : "";
+    submission.cluster = std::move(cluster);
+    submission.job_directory = job_directory;
+    submission.user_id = getuid();
+    if (const auto* entry = getpwuid(getuid())) {
+        submission.user_name = entry->pw_name;
+        submission.home = entry->pw_dir;
+    }
+    // Slurm gives the batch script the home of the password file unless the user's shell says
+    // other.
+    if (const auto home = variable("HOME"); home && home->starts_with('/')) submission.home = *home;
+    submission.storage_root = store.storage_root().string();
+    submission.ignore_container = options.ignore_container;
+    submission.login_environment = login_environment();
+    return submission;
+}
+
+void sort_by_position(std::vector<job::Diagnostic>& diagnostics) {
+    std::stable_sort(diagnostics.begin(), diagnostics.end(), [](const auto& a, const auto& b) {
+        return std::tie(a.position.line, a.position.column) <
+               std::tie(b.position.line, b.position.column);
+    });
+    diagnostics.erase(std::unique(diagnostics.begin(), diagnostics.end()), diagnostics.end());
+}
+
+// Whether what the file says is to blame, not the registry or the network.
+bool is_fault_of_file(const base::Error& error) {
+    return error.exit_code == base::ExitCode::not_found ||
+           error.exit_code == base::ExitCode::refused;
+}
+
+// What the registry said of the image, at the place of the image or of its credentials.
+std::vector<job::Diagnostic> image_fault(const base::Error& error, const job::JobSpec& spec,
+                                         const job::PositionTable& positions) {
+    const bool credentials = error.exit_code == base::ExitCode::refused &&
+                             login_of(*spec.container_settings).has_value();
+    plan::Findings findings(positions);
+    findings.add(plan::Finding::bad_image,
+                 fmt::format("/properties/containerSettings/imageSourceRegistry/{}",
+                             credentials ? "credentials" : "image"),
+                 fmt::format("{}: {}", error.where, error.what), error.hint);
+    return findings.take();
+}
+
+void append(std::vector<job::Diagnostic>& to, std::vector<job::Diagnostic> from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+void finish(Planning& planning, const JobText& text) {
+    sort_by_position(planning.diagnostics);
+    if (!planning.diagnostics.empty()) {
+        planning.report = job::render_all(planning.diagnostics, text.name, text.text);
+    }
+    if (!planning.planned) return;
+    for (const auto& notice : planning.planned->plan.notices)
+        planning.report += fmt::format("batchai: {}\n", notice);
+}
+
+}  // namespace
+
+base::Result<JobText> read_job_file(const std::string& path) {
+    if (path == "-") {
+        JobText out{"<stdin>", std::string(read_limit, '\0')};
+        std::cin.read(out.text.data(), static_cast<std::streamsize>(out.text.size()));
+        out.text.resize(static_cast<std::size_t>(std::cin.gcount()));
+        if (std::cin.bad()) return base::fail("cannot read standard input");
+        return out;
+    }
+    std::error_code code;
+    if (std::filesystem::is_regular_file(path, code) &&
+        std::filesystem::file_size(path, code) > read_limit) {
+        return base::fail("the file is larger than 1 MiB", path, "is it a job file?",
+                          base::ExitCode::bad_job_file);
+    }
+    auto text = base::read_file(path, read_limit);
+    if (!text) {
+        auto error = text.error();
+        if (std::filesystem::is_fifo(path, code)) error.hint = "give \"-\" to read a pipe on stdin";
+        return tl::unexpected(std::move(error));
+    }
+    return JobText{path, std::move(*text)};
+}
+
+std::string job_name_from_file(const std::string& path) {
+    auto name = path == "-" ? std::string() : std::filesystem::path(path).stem().string();
+    for (char& c : name) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= 0x80 || (std::isalnum(byte) == 0 && c != '_' && c != '-')) c = '-';
+    }
+    name.resize(std::min<std::size_t>(name.size(), 60));
+    const bool empty = name.find_first_not_of('-') == std::string::npos;
+    return empty ? "job" : name;
+}
+
+base::Result<Planning> plan_job(const store::Store& store, const site::Site& site,
+                                const JobText& text, const JobFileOptions& options,
+                                const ClusterChoice& choice, const plan::Identity& identity,
+                                const std::string& job_directory) {
+    Planning planning;
+    auto parsed = job::parse(text.text);
+    planning.diagnostics = std::move(parsed.diagnostics);
+    if (parsed.spec) {
+        auto& spec = *parsed.spec;
+        const auto account = storage_account(options);
+        auto added = add_volumes(spec, options.volumes,
+                                 account ? std::optional(account->name) : std::nullopt);
+        if (!added) return tl::unexpected(added.error());
+        auto faults = job::apply_storage_account(spec, account, parsed.positions);
+        const bool no_account = job::has_error(faults);
+        append(planning.diagnostics, std::move(faults));
+        if (no_account) {
+            // Without its volumes the planner would only report what follows from that.
+            finish(planning, text);
+            return planning;
+        }
+        auto cluster = find_cluster(store, identity, choice, spec.cluster_id, account);
+        if (!cluster) return tl::unexpected(cluster.error());
+        if (options.job_image && !options.ignore_container) {
+            if (auto done = apply_job_image(spec, *options.job_image); !done)
+                return tl::unexpected(done.error());
+        }
+        auto submission =
+            submission_of(store, options, identity, std::move(*cluster), job_directory);
+        auto made = plan::make(spec, parsed.positions, site, submission);
+        // The registry is asked only when nothing else is wrong.
+        if (made.plan && made.plan->container && options.resolve_image) {
+            auto image = resolve_image(store, site, *spec.container_settings);
+            if (image) {
+                submission.image = std::move(*image);
+                made = plan::make(spec, parsed.positions, site, submission);
+            } else if (options.job_image || !is_fault_of_file(image.error())) {
+                return tl::unexpected(image.error());
+            } else {
+                made.plan.reset();
+                append(made.diagnostics, image_fault(image.error(), spec, parsed.positions));
+            }
+        }
+        append(planning.diagnostics, std::move(made.diagnostics));
+        if (made.plan && !job::has_error(planning.diagnostics)) {
+            auto json = plan::to_json(*made.plan);
+            auto digest = base::sha256_hex(json);
+            planning.planned = Planned{std::move(spec), std::move(*made.plan), std::move(json),
+                                       std::move(digest), std::move(made.mount_secrets)};
+        }
+    }
+    finish(planning, text);
+    return planning;
+}
+
+base::Result<void> write_plan(const std::string& job_directory, const Planned& planned) {
+    const store::JobFiles files(job_directory);
+    auto written = base::write_atomically(files.plan(), planned.json, 0600);
+    if (!written) return written;
+    Value::Object secrets;
+    for (const auto& secret : planned.spec.secrets) {
+        if (secret.value) secrets.emplace_back(secret.name, *secret.value);
+    }
+    for (const auto& [name, value] : planned.mount_secrets)
+        secrets.emplace_back(name, value);
+    if (!secrets.empty()) {
+        written = base::write_atomically(files.secrets(), format_json(secrets), 0600);
+        if (!written) return written;
+    }
+    const auto& settings = planned.spec.container_settings;
+    const auto login = settings ? login_of(*settings) : std::nullopt;
+    const auto reference = settings ? image::parse(settings->image, settings->server_url)
+                                    : image::Parsed(image::Reference{});
+    if (!planned.plan.container || !login || !reference) return {};
+    return base::write_atomically(image::auth_file_of_job(job_directory),
+                                  image::auth_file_text(reference->registry, *login), 0600);
+}
+
+std::string launcher_path() {
+    std::error_code code;
+    auto path = std::filesystem::read_symlink("/proc/self/exe", code);
+    return code ? "batchai" : path.string();
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/volume_flags.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/output/json.hpp"
+#include "job/schema/storage_account.hpp"
+
+namespace batchai::cli {
+namespace {
+
+void append(Value& volumes, std::string_view kind, Value volume) {
+    Value list = volumes[kind];
+    if (!list.is_array()) list = Value::Array{};
+    list.array()->push_back(std::move(volume));
+    volumes.set(kind, std::move(list));
+}
+
+template <typename T>
+void move_to_end(std::vector<T>& of, std::vector<T> more) {
+    of.insert(of.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+std::vector<std::string> paths_of(const job::MountVolumes& volumes) {
+    std::vector<std::string> paths;
+    const auto add = [&paths](const auto& list) {
+        for (const auto& volume : list)
+            paths.push_back(volume.relative_mount_path);
+    };
+    add(volumes.azure_file_shares);
+    add(volumes.azure_blob_file_systems);
+    add(volumes.file_servers);
+    add(volumes.unmanaged_file_systems);
+    return paths;
+}
+
+bool overlap(const std::string& a, const std::string& b) {
+    return (a + "/").starts_with(b + "/") || (b + "/").starts_with(a + "/");
+}
+
+// The parser has seen each side by itself.
+base::Result<void> check_apart(const job::MountVolumes& of_file, const job::MountVolumes& more) {
+    const auto taken = paths_of(of_file);
+    for (const auto& path : paths_of(more)) {
+        const auto other = std::find_if(taken.begin(), taken.end(),
+                                        [&](const auto& one) { return overlap(one, path); });
+        if (other == taken.end()) continue;
+        return base::fail(
+            fmt::format("the path \"{}\" of a volume of the command line overlaps the job file's "
+                        "mount \"{}\"",
+                        path, *other),
+            "", "give it another with --afs-mount-path, --bfs-mount-path or --nfs-mount-path",
+            base::ExitCode::bad_job_file);
+    }
+    return {};
+}
+
+}  // namespace
+
+Value with_flags(Value volumes, const VolumeFlags& flags,
+                 const std::optional<std::string>& account) {
+    const auto name = account.value_or(std::string(job::account_placeholder));
+    if (flags.file_share)
+        append(volumes, "azureFileShares",
+               Value::Object{{"azureFileUrl", fmt::format("https://{}.file.core.windows.net/{}",
+                                                          name, *flags.file_share)},
+                             {"relativeMountPath", flags.file_share_path}});
+    if (flags.container)
+        append(volumes, "azureBlobFileSystems",
+               Value::Object{{"accountName", name},
+                             {"containerName", *flags.container},
+                             {"relativeMountPath", flags.container_path}});
+    if (flags.file_server)
+        append(volumes, "fileServers",
+               Value::Object{{"fileServer", Value::Object{{"id", *flags.file_server}}},
+                             {"relativeMountPath", flags.file_server_path},
+                             {"mountOptions", "rw"}});
+    return volumes;
+}
+
+base::Result<job::Parsed> parse_volumes(const Value& volumes) {
+    const Value properties =
+        Value::Object{{"nodeCount", 1},
+                      {"stdOutErrPathPrefix", "/logs"},
+                      {"customToolkitSettings", Value::Object{{"commandLine", "true"}}},
+                      {"mountVolumes", volumes}};
+    auto parsed = job::parse(format_json(Value::Object{{"properties", properties}}));
+    for (const auto& diagnostic : parsed.diagnostics) {
+        if (diagnostic.severity == job::Severity::error)
+            return base::fail(diagnostic.message, "", diagnostic.hint,
+                              base::ExitCode::bad_job_file);
+    }
+    if (!parsed.spec) return base::fail("cannot be read", "", "", base::ExitCode::bad_job_file);
+    return parsed;
+}
+
+base::Result<void> add_volumes(job::JobSpec& spec, const VolumeFlags& flags,
+                               const std::optional<std::string>& account) {
+    const auto volumes = with_flags({}, flags, account);
+    if (volumes.is_null()) return {};
+    if (!account && (flags.file_share || flags.container)) {
+        return base::fail("the storage account is not named",
+                          flags.file_share ? "--afs-name" : "--bfs-name",
+                          "add --storage-account-name, or set AZURE_BATCHAI_STORAGE_ACCOUNT");
+    }
+    auto parsed = parse_volumes(volumes);
+    if (!parsed) {
+        parsed.error().where = "volumes of the command line";
+        return tl::unexpected(parsed.error());
+    }
+    auto& more = parsed->spec->mount_volumes;
+    auto& all = spec.mount_volumes;
+    auto apart = check_apart(all, more);
+    if (!apart) return apart;
+    move_to_end(all.azure_file_shares, std::move(more.azure_file_shares));
+    move_to_end(all.azure_blob_file_systems, std::move(more.azure_blob_file_systems));
+    move_to_end(all.file_servers, std::move(more.file_servers));
+    return {};
+}
+
+}  // namespace batchai::cli

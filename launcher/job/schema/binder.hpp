@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "job/parse.hpp"
+#include "job/schema/faults.hpp"
+#include "job/schema/field.hpp"
+#include "job/syntax/tree.hpp"
+
+namespace batchai::job {
+
+// Carries a tree over into the model along the field table, and reports everything in which the
+// tree differs from the table. values.cpp holds the scalars, binder.cpp objects and lists.
+class Binder {
+  public:
+    // `complete`: false when the tree was cut short; then nothing is called missing.
+    Binder(SchemaVersion schema, bool complete, Faults& faults, PositionTable& positions)
+        : schema_(schema), complete_(complete), faults_(faults), positions_(positions) {}
+
+    // `name` is the object's key, for messages. `owner` points to the struct that its fields
+    // belong to.
+    void bind(const Object& object, const Node& node, void* owner, const std::string& pointer,
+              std::string_view name);
+
+    // What only all mounts together show. Call once, at the end.
+    void check_mounts();
+
+  private:
+    struct Given {
+        const Field* field;
+        const Member* member;
+    };
+    struct Mount {
+        std::string path;
+        Position position;
+    };
+
+    void bind_member(const Object& object, const Member& member, void* owner,
+                     const std::string& pointer, std::vector<Given>& given,
+                     std::vector<std::string_view>& meant);
+    void bind_value(const Field& field, const Node& node, void* owner, const std::string& pointer);
+    void bind_list(const Field& field, const Node& node, void* owner, const std::string& pointer);
+    std::string_view unknown_key(const Object& object, const Member& member);
+    bool belongs_to_schema(const Field& field, const Member& member);
+    void missing(const Object& object, const Node& node, const std::vector<Given>& given,
+                 const std::vector<std::string_view>& meant, std::string_view name);
+    void groups(const Object& object, const Node& node, const std::vector<Given>& given,
+                const std::vector<std::string_view>& meant, std::string_view name);
+
+    void bind_scalar(const Field& field, const Node& node, void* owner);
+    std::optional<Value> text(const Field& field, const Node& node);
+    std::optional<Value> integer(const Field& field, const Node& node);
+    std::optional<Value> choice(const Field& field, const Node& node);
+    std::optional<Value> duration(const Field& field, const Node& node);
+    void wrong_type(const Field& field, const Node& node);
+    void remember(const Field& field, const Node& node);
+
+    SchemaVersion schema_;
+    bool complete_;
+    Faults& faults_;
+    PositionTable& positions_;
+    std::vector<Mount> mounts_;
+    std::map<std::string_view, std::map<std::string, Position>> names_;  // by Field::unique
+};
+
+}  // namespace batchai::job

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "job/schema/field_table.hpp"
+
+#include <array>
+
+#include "job/schema/field_binding.hpp"
+
+namespace batchai::job {
+
+namespace {
+
+constexpr SchemaVersion preview = SchemaVersion::v2017_09_01_preview;
+constexpr SchemaVersion march = SchemaVersion::v2018_03_01;
+constexpr SchemaVersion may = SchemaVersion::v2018_05_01;
+
+constexpr std::array cluster_fields = {
+    text<&JobSpec::cluster_id>("id", "Name or resource id of the cluster", R"("nc6cluster")")
+        .required()
+        .checked(Check::word),
+};
+constexpr Object cluster_object = {"ClusterId", "Names a cluster", cluster_fields};
+
+constexpr std::array registry_credentials_fields = {
+    text<&RegistryCredentials::username>("username", "User of the registry", R"("$oauthtoken")")
+        .required(),
+    text<&RegistryCredentials::password>("password", "Password of that user", R"("...")")
+        .in_group(Group::exactly_one, "password")
+        .kept_secret(),
+    object<&RegistryCredentials::password_secret_reference>(
+        "passwordSecretReference", key_vault_secret_reference_object,
+        "Where the password is kept, instead of the password itself")
+        .in_group(Group::exactly_one, "password")
+        .kept_secret(),
+};
+constexpr Object registry_credentials_object = {"RegistryCredentials", "How to open a registry",
+                                                registry_credentials_fields};
+
+constexpr std::array image_source_registry_fields = {
+    text<&ContainerSettings::image>("image", "Image, with its registry unless that is the default",
+                                    R"("tensorflow/tensorflow:1.8.0-gpu")")
+        .required()
+        .checked(Check::word),
+    text<&ContainerSettings::server_url>("serverUrl", "URL of the registry", R"("nvcr.io")")
+        .defaults_to("Docker Hub")
+        .checked(Check::word),
+    object<&ContainerSettings::credentials>("credentials", registry_credentials_object,
+                                            "Credentials of the registry"),
+};
+constexpr Object image_source_registry_object = {
+    "ImageSourceRegistry", "The image and where it comes from", image_source_registry_fields};
+
+constexpr std::array container_settings_fields = {
+    object_within<&ContainerSettings::image>("imageSourceRegistry", image_source_registry_object,
+                                             "The image and where it comes from")
+        .required(),
+    text<&ContainerSettings::shm_size>("shmSize", "Size of `/dev/shm`: a number and b, k, m or g",
+                                       R"("16gb")")
+        .checked(Check::memory_size)
+        .in_schemas(may, may),
+};
+constexpr Object container_settings_object = {"ContainerSettings",
+                                              "The container that preparation and job run in",
+                                              container_settings_fields};
+
+constexpr std::array job_preparation_fields = {
+    text<&JobSpec::job_preparation>("commandLine", "Run by a shell on every node of the job",
+                                    R"("pip install keras")")
+        .required(),
+};
+constexpr Object job_preparation_object = {
+    "JobPreparation", "What happens on every node before the job starts", job_preparation_fields};
+
+constexpr std::array input_directory_fields = {
+    text<&InputDirectory::id>("id", "The path is known as `$AZ_BATCHAI_INPUT_<id>`", R"("DATA")")
+        .required()
+        .checked(Check::directory_id)
+        .unique_as("input directory"),
+    text<&InputDirectory::path>("path", "The directory",
+                                R"("$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare/data")")
+        .required()
+        .checked(Check::path),
+};
+constexpr Object input_directory_object = {"InputDirectory", "A directory that the job reads",
+                                           input_directory_fields};
+
+constexpr std::array<std::string_view, 4> output_types = {"model", "logs", "summary", "custom"};
+constexpr std::array output_directory_fields = {
+    text<&OutputDirectory::id>("id", "The path is known as `$AZ_BATCHAI_OUTPUT_<id>`", R"("MODEL")")
+        .required()
+        .checked(Check::directory_id)
+        .unique_as("output directory"),
+    text<&OutputDirectory::path_prefix>("pathPrefix", "Directory below which it is made",
+                                        R"("$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare")")
+        .required()
+        .checked(Check::path),
+    text<&OutputDirectory::path_suffix>("pathSuffix", "Last part of its path", R"("Models")")
+        .checked(Check::path),
+    choice<&OutputDirectory::type>("type", output_types, "What is in it; for information only",
+                                   R"("model")")
+        .defaults_to(R"("custom")")
+        .in_schemas(preview, march),
+    boolean<&OutputDirectory::create_new>(
+        "createNew", "`false`: nothing is made and `pathPrefix` is used as it is", "true")
+        .defaults_to("true")
+        .in_schemas(preview, march),
+};
+constexpr Object output_directory_object = {
+    "OutputDirectory", "A directory that is made for the job's results", output_directory_fields};
+
+constexpr std::array environment_variable_fields = {
+    text<&EnvironmentVariable::name>("name", "Letters, digits and `_`; no digit in front",
+                                     R"("NCCL_DEBUG")")
+        .required()
+        .checked(Check::variable_name)
+        .unique_as("environment variable"),
+    text<&EnvironmentVariable::value>("value", "Its value; `$NAME` is expanded", R"("INFO")")
+        .with_presence(Presence::required_since_2018_03_01)
+        .checked(Check::anything),
+};
+constexpr Object environment_variable_object = {
+    "EnvironmentVariable", "A variable of preparation and job", environment_variable_fields};
+
+constexpr std::array secret_variable_fields = {
+    text<&SecretVariable::name>("name", "Letters, digits and `_`; no digit in front", R"("TOKEN")")
+        .required()
+        .checked(Check::variable_name)
+        .unique_as("environment variable"),
+    text<&SecretVariable::value>("value", "Its value, which is never shown", R"("...")")
+        .checked(Check::anything)
+        .in_group(Group::exactly_one, "value")
+        .kept_secret(),
+    object<&SecretVariable::value_secret_reference>(
+        "valueSecretReference", key_vault_secret_reference_object,
+        "Where the value is kept, instead of the value itself")
+        .in_group(Group::exactly_one, "value")
+        .kept_secret(),
+};
+constexpr Object secret_variable_object = {
+    "SecretVariable", "A variable whose value is never shown", secret_variable_fields};
+
+constexpr std::array constraints_fields = {
+    duration<&JobSpec::max_wall_clock_time>(
+        "maxWallClockTime", 1, 366LL * 24 * 60 * 60,
+        "Longest run: `P7D`, `PT1H30M`, `7.00:00:00`, `7 days, 0:00:00` or `1:30:00`", R"("P1D")")
+        .defaults_to(R"("P7D")"),
+};
+constexpr Object constraints_object = {"Constraints", "Limits of the job", constraints_fields};
+
+constexpr std::array<std::string_view, 3> priorities = {"low", "normal", "high"};
+// The service reports it; files that were made from its answers have it.
+constexpr Field tool_type_field() {
+    Field field;
+    field.name = "toolType";
+    field.doc = "The toolkit's name as the service reports it";
+    field.example = R"("horovod")";
+    return field.ignored();
+}
+
+constexpr std::array properties_fields = {
+    integer<&JobSpec::node_count>("nodeCount", 1, maximum_nodes,
+                                  "Number of nodes; all start together and belong to the job alone",
+                                  "4")
+        .required(),
+    toolkit<HorovodSettings>("horovodSettings", horovod_object,
+                             "Horovod: ranks of one Python script")
+        .in_schemas(may, may),
+    toolkit<CustomMpiSettings>("customMpiSettings", custom_mpi_object, "Any MPI program")
+        .in_schemas(may, may),
+    toolkit<CustomToolkitSettings>("customToolkitSettings", custom_toolkit_object,
+                                   "Any program that starts its own processes"),
+    toolkit<PyTorchSettings>("pyTorchSettings", pytorch_object, "PyTorch's own distribution")
+        .in_schemas(march, may),
+    toolkit<TensorFlowSettings>("tensorFlowSettings", tensorflow_object,
+                                "TensorFlow, one process or workers with parameter servers"),
+    toolkit<CntkSettings>("cntkSettings", cntk_object, "Microsoft Cognitive Toolkit"),
+    toolkit<CaffeSettings>("caffeSettings", caffe_object, "Caffe"),
+    toolkit<Caffe2Settings>("caffe2Settings", caffe2_object, "Caffe2: one process on each node"),
+    toolkit<ChainerSettings>("chainerSettings", chainer_object,
+                             "ChainerMN: ranks of one Python script"),
+    text<&JobSpec::std_out_err_path_prefix>("stdOutErrPathPrefix",
+                                            "Directory below which the logs are written",
+                                            R"("$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare")")
+        .required()
+        .checked(Check::path),
+    object<&JobSpec::mount_volumes>("mountVolumes", mount_volumes_object,
+                                    "Directories that are mounted for the job")
+        .in_schemas(march, may),
+    object<&JobSpec::container_settings>("containerSettings", container_settings_object,
+                                         "The container that preparation and job run in")
+        .defaults_to("the job runs directly on the node"),
+    object_within<&JobSpec::job_preparation>("jobPreparation", job_preparation_object,
+                                             "What happens on every node before the job starts"),
+    list<&JobSpec::input_directories>("inputDirectories", input_directory_object,
+                                      "Directories that the job reads"),
+    list<&JobSpec::output_directories>("outputDirectories", output_directory_object,
+                                       "Directories that are made for the job's results"),
+    list<&JobSpec::environment_variables>("environmentVariables", environment_variable_object,
+                                          "Variables of preparation and job"),
+    list<&JobSpec::secrets>("secrets", secret_variable_object,
+                            "Variables whose values are never shown")
+        .in_schemas(march, may),
+    object_within<&JobSpec::max_wall_clock_time>("constraints", constraints_object,
+                                                 "Limits of the job"),
+    choice<&JobSpec::scheduling_priority>("schedulingPriority", priorities,
+                                          "Place among the jobs that wait for the cluster",
+                                          R"("normal")")
+        .defaults_to(R"("normal")")
+        .in_schemas(may, may),
+    object_within<&JobSpec::cluster_id>("cluster", cluster_object, "The cluster")
+        .defaults_to("the one named on the command line"),
+    tool_type_field(),
+    integer<&JobSpec::priority>("priority", -1000, 1000, "Priority as a number", "0")
+        .defaults_to("0")
+        .in_schemas(preview, march)
+        .replaced_by("schedulingPriority"),
+    text<&JobSpec::experiment_name>("experimentName", "Experiment of the job", R"("cifar")")
+        .in_schemas(preview, march)
+        .replaced_by("--experiment on the command line"),
+    text<&JobSpec::location>("location", "Region of the job", R"("eastus")")
+        .in_schemas(preview, march)
+        .replaced_by("the workspace's location"),
+};
+
+constexpr std::array job_file_fields = {
+    object_within<&JobSpec::node_count>("properties", properties_object, "The job's settings")
+        .required(),
+};
+
+}  // namespace
+
+constexpr Object properties_object = {
+    "JobProperties", "The settings of a job. Exactly one toolkit is given.", properties_fields};
+constexpr Object job_file_object = {
+    "JobFile", "A job file is an object with the key `properties`; it may have a `$schema`.",
+    job_file_fields};
+
+}  // namespace batchai::job

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "job/schema/field.hpp"
+
+// The field table: the only list of a job file's keys. It is spread over field_table.cpp (the file
+// and its properties), field_table_mounts.cpp and field_table_toolkits.cpp.
+namespace batchai::job {
+
+extern const Object job_file_object;    // the whole file; its fields belong to JobSpec
+extern const Object properties_object;  // "properties"; its fields belong to JobSpec
+
+extern const Object mount_volumes_object;               // MountVolumes
+extern const Object key_vault_secret_reference_object;  // KeyVaultSecretReference
+
+extern const Object horovod_object;         // HorovodSettings
+extern const Object custom_mpi_object;      // CustomMpiSettings
+extern const Object custom_toolkit_object;  // CustomToolkitSettings
+extern const Object pytorch_object;         // PyTorchSettings
+extern const Object tensorflow_object;      // TensorFlowSettings
+extern const Object cntk_object;            // CntkSettings
+extern const Object caffe_object;           // CaffeSettings
+extern const Object caffe2_object;          // Caffe2Settings
+extern const Object chainer_object;         // ChainerSettings
+
+// The most nodes and processes that a file may ask for: above the largest cluster there is, below
+// what a slip of the finger makes.
+inline constexpr std::int64_t maximum_nodes = 65'536;
+inline constexpr std::int64_t maximum_processes = 1'000'000;
+
+}  // namespace batchai::job

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "job/syntax/diagnostic.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "job/syntax/json.hpp"
+#include "job/syntax/secret_mask.hpp"
+#include "job/syntax/utf8.hpp"
+
+namespace batchai::job {
+
+namespace {
+
+constexpr std::size_t widest_line = 110;  // characters of source that are shown
+constexpr std::string_view ellipsis = "...";
+
+std::string_view severity_name(Severity severity) {
+    return severity == Severity::error ? "error" : "warning";
+}
+
+// The line without its end; empty when there are fewer lines.
+std::string_view line_of(std::string_view source, std::size_t number) {
+    std::size_t begin = 0;
+    for (std::size_t line = 1; line < number; ++line) {
+        const std::size_t end = source.find('\n', begin);
+        if (end == std::string_view::npos) return {};
+        begin = end + 1;
+    }
+    std::string_view line = source.substr(begin, source.find('\n', begin) - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return line;
+}
+
+// A line as one string for each character, safe to show; tabs are kept.
+std::vector<std::string> cells_of(std::string_view line) {
+    std::vector<std::string> cells;
+    for (std::size_t offset = 0; offset < line.size();) {
+        const std::size_t length = std::max<std::size_t>(utf8_sequence(line, offset), 1);
+        const std::string_view character = line.substr(offset, length);
+        cells.push_back(character == "\t" ? "\t" : printable(character));
+        offset += length;
+    }
+    return cells;
+}
+
+// The source line and the caret line, cut around the caret when they are long.
+std::string excerpt(std::string_view line, Position position) {
+    const std::vector<std::string> cells = cells_of(line);
+    const std::size_t caret = std::min(position.column - 1, cells.size());
+    std::size_t begin = 0;
+    std::size_t end = cells.size();
+    if (cells.size() > widest_line) {
+        begin = caret > widest_line / 2 ? caret - widest_line / 2 : 0;
+        begin = std::min(begin, cells.size() - widest_line);
+        end = begin + widest_line;
+    }
+    std::string shown(begin > 0 ? ellipsis : "");
+    std::string marks(shown.size(), ' ');
+    for (std::size_t i = begin; i < end; ++i) {
+        shown += cells[i];
+        if (i < caret) marks += cells[i] == "\t" ? '\t' : ' ';
+    }
+    if (end < cells.size()) shown += ellipsis;
+    const std::size_t room = std::max<std::size_t>(end - std::min(caret, end), 1);
+    const std::size_t length = std::clamp<std::size_t>(position.length, 1, room);
+    return fmt::format("{}\n{}^{}\n", shown, marks, std::string(length - 1, '~'));
+}
+
+// `source` has its secrets masked already.
+std::string render_masked(const Diagnostic& diagnostic, std::string_view file_name,
+                          std::string_view source) {
+    const Position& at = diagnostic.position;
+    std::string out = printable(file_name);
+    if (at.line > 0) out += fmt::format(":{}:{}", at.line, at.column);
+    out +=
+        fmt::format(": {}: {}", severity_name(diagnostic.severity), printable(diagnostic.message));
+    if (!diagnostic.hint.empty()) out += "; " + printable(diagnostic.hint);
+    out += fmt::format(" [{}]\n", diagnostic.code);
+    if (at.line == 0 || at.column == 0) return out;
+    const std::string_view line = line_of(source, at.line);
+    if (!line.empty()) out += excerpt(line, at);
+    return out;
+}
+
+std::string plural(std::size_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string render(const Diagnostic& diagnostic, std::string_view file_name,
+                   std::string_view source) {
+    return render_masked(diagnostic, file_name, mask_secrets(source));
+}
+
+std::string render_all(const std::vector<Diagnostic>& diagnostics, std::string_view file_name,
+                       std::string_view source) {
+    if (diagnostics.empty()) return {};
+    const std::string masked = mask_secrets(source);
+    std::string out;
+    std::size_t errors = 0;
+    for (const Diagnostic& diagnostic : diagnostics) {
+        out += render_masked(diagnostic, file_name, masked);
+        if (diagnostic.severity == Severity::error) ++errors;
+    }
+    const std::size_t warnings = diagnostics.size() - errors;
+    if (errors > 0) out += plural(errors, "error") + (warnings > 0 ? ", " : "");
+    if (warnings > 0) out += plural(warnings, "warning");
+    return out + "\n";
+}
+
+std::string diagnostics_json(const std::vector<Diagnostic>& diagnostics,
+                             std::string_view file_name) {
+    OrderedJson array(jsoncons::json_array_arg);
+    for (const Diagnostic& diagnostic : diagnostics) {
+        OrderedJson entry;
+        entry["file"] = printable(file_name);
+        entry["line"] = diagnostic.position.line;
+        entry["column"] = diagnostic.position.column;
+        entry["length"] = diagnostic.position.length;
+        entry["severity"] = std::string(severity_name(diagnostic.severity));
+        entry["code"] = diagnostic.code;
+        entry["message"] = printable(diagnostic.message);
+        entry["hint"] = printable(diagnostic.hint);
+        array.push_back(std::move(entry));
+    }
+    return pretty(array);
+}
+
+bool has_error(const std::vector<Diagnostic>& diagnostics) {
+    return std::any_of(diagnostics.begin(), diagnostics.end(),
+                       [](const Diagnostic& d) { return d.severity == Severity::error; });
+}
+
+}  // namespace batchai::job

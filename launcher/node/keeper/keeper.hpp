@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+
+#include "base/error.hpp"
+#include "node/beneath.hpp"
+#include "node/devices/cdi.hpp"
+#include "node/namespace/user_namespace.hpp"
+#include "node/rootfs/binds.hpp"
+#include "node/rootfs/container_files.hpp"
+#include "plan/plan.hpp"
+
+// The keeper: a process of the user that makes the job's container on this node and keeps it as
+// long as any step is in it. Steps come and go in any order, so it belongs to none of them: each
+// step's batchai-node holds a connection to it, and it ends with the last one, however that ends.
+// Its own children (file system servers) die with it.
+namespace batchai::node {
+
+struct KeeperRequest {
+    const plan::Plan& plan;  // has a container
+    std::string job_id;
+    NodePlaces places;
+    NodeFiles files;
+    DeviceEdits devices;
+    Identities identities;
+    std::string place;  // name of the job's private directory below the node root
+};
+
+// Names in that directory.
+inline constexpr const char* keeper_socket = "keeper";
+inline constexpr const char* keeper_lock = "lock";
+
+// What the keeper sends to whoever connects: one byte, with three descriptors in this order.
+inline constexpr char keeper_greeting = 'k';
+enum KeeperHandle : unsigned { outer_user_namespace, mount_namespace, rank_user_namespace };
+inline constexpr unsigned keeper_handles = 3;
+
+// Returns when the container is ready. The caller holds the lock.
+[[nodiscard]] base::Result<void> start_keeper(const KeeperRequest& request);
+
+}  // namespace batchai::node

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/keeper/leftovers.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "node/keeper/registry.hpp"
+#include "node/namespace/user_namespace.hpp"
+#include "node/rootfs/container.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+constexpr const char* boot_note = "boot";
+constexpr const char* end_note = "ended";
+constexpr const char* name_start = "container-";
+constexpr std::size_t note_limit = 256;
+constexpr int farewell_milliseconds = 5000;
+
+std::string boot_id() {
+    const auto text = base::read_file("/proc/sys/kernel/random/boot_id", note_limit);
+    return text ? std::string(base::trim(*text)) : std::string();
+}
+
+std::string read_note(const Root& place, const char* name) {
+    const base::FileDescriptor file = open_beneath(place.directory.get(), name, O_RDONLY);
+    std::string text(note_limit, '\0');
+    const ssize_t count = file.valid() ? read(file.get(), text.data(), text.size()) : 0;
+    text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    return text;
+}
+
+void write_note(const Root& place, const char* name, const std::string& text) {
+    const base::FileDescriptor file =
+        open_beneath(place.directory.get(), name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (!file.valid() || write(file.get(), text.data(), text.size()) < 0) {
+        // Only a later clean-up would have needed it.
+    }
+}
+
+// A container's directory below the user's, and the Slurm job that it is of.
+struct PlaceName {
+    std::string name;
+    std::string job_id;
+};
+
+std::vector<PlaceName> places_of_containers(const Root& node_root) {
+    std::vector<PlaceName> places;
+    const int copy = openat(node_root.directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
+    if (stream == nullptr) return places;
+    while (const dirent* const entry = readdir(stream)) {
+        const std::string name(entry->d_name);
+        if (!name.starts_with(name_start)) continue;
+        const std::string rest = name.substr(std::strlen(name_start));
+        if (std::string job = rest.substr(0, rest.find('-')); is_job_id(job))
+            places.push_back({name, std::move(job)});
+    }
+    closedir(stream);
+    return places;
+}
+
+Root open_place(const Root& node_root, const PlaceName& place) {
+    return {open_beneath(node_root.directory.get(), place.name, O_PATH | O_DIRECTORY),
+            fmt::format("{}/{}", node_root.path, place.name)};
+}
+
+// The connection shows that the process is still the keeper: its number was not given to another.
+base::Result<void> end_keeper(const Root& place) {
+    const auto connection = connect_to_keeper(place);
+    if (!connection) return tl::unexpected<base::Error>(connection.error());
+    if (!connection->has_value()) return {};
+    const base::FileDescriptor process(
+        static_cast<int>(syscall(SYS_pidfd_open, (*connection)->keeper, 0)));
+    pollfd hung_up{(*connection)->socket.get(), POLLIN, 0};
+    if (!process.valid() || poll(&hung_up, 1, 0) > 0) return {};
+    syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+    pollfd ended{process.get(), POLLIN, 0};
+    if (poll(&ended, 1, farewell_milliseconds) > 0) return {};
+    return base::fail("the container's keeper cannot be killed; a file system may hang",
+                      place.path);
+}
+
+// In a process of its own, since the user namespace cannot be left again.
+void remove_apart(const Root& node_root, const std::string& job_id, const Trace& trace) {
+    const pid_t child = fork();
+    if (child == 0) {
+        const auto removed = prepare_to_remove_container(node_root, job_id, {}).and_then([&] {
+            return release(node_root, job_id);
+        });
+        _exit(removed ? 0 : 1);
+    }
+    int status = 0;
+    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
+        trace.line(fmt::format("removed what job {} had left on this node", job_id));
+}
+
+}  // namespace
+
+void note_boot(const Root& place) {
+    write_note(place, boot_note, boot_id());
+}
+
+void note_end(const Root& place) {
+    write_note(place, end_note, "1");
+}
+
+bool is_leftover(const Root& place) {
+    if (!read_note(place, end_note).empty()) return true;
+    const std::string noted(base::trim(read_note(place, boot_note)));
+    return !noted.empty() && noted != boot_id();
+}
+
+base::Result<void> prepare_to_remove_container(const Root& node_root, const std::string& job_id,
+                                               std::chrono::seconds patience) {
+    // Held until all are ended.
+    std::vector<base::FileDescriptor> locks;
+    for (const PlaceName& name : places_of_containers(node_root)) {
+        if (name.job_id != job_id) continue;
+        const Root place = open_place(node_root, name);
+        if (!place.directory.valid()) continue;
+        note_end(place);
+        // A keeper that has come to its end holds it until remote storage has what the job wrote.
+        auto lock = lock_place(place, patience);
+        if (!lock) return tl::unexpected<base::Error>(lock.error());
+        locks.push_back(std::move(*lock));
+        if (auto ended = end_keeper(place); !ended) return ended;
+    }
+    if (locks.empty()) return {};
+    return enter_user_namespace(find_identities());
+}
+
+void remove_leftovers(const Root& node_root, const std::string& own_job_id, const Trace& trace) {
+    std::set<std::string> left;
+    for (const PlaceName& name : places_of_containers(node_root)) {
+        if (name.job_id == own_job_id) continue;
+        const Root place = open_place(node_root, name);
+        if (place.directory.valid() && is_leftover(place)) left.insert(name.job_id);
+    }
+    for (const std::string& job_id : left)
+        remove_apart(node_root, job_id, trace);
+}
+
+}  // namespace batchai::node

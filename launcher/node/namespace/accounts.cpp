@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/namespace/accounts.hpp"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include "base/text.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+// The lines whose name (first field) and id (third) are not the ones given.
+std::string without(std::string_view text, std::string_view name, unsigned int id, bool& has_root) {
+    std::string kept;
+    const std::string number = std::to_string(id);
+    for (const std::string_view line : base::split(text, '\n')) {
+        const auto fields = base::split(line, ':');
+        if (line.empty() || (fields.size() >= 3 && (fields[0] == name || fields[2] == number)))
+            continue;
+        has_root = has_root || fields[0] == "root";
+        kept.append(line).push_back('\n');
+    }
+    return kept;
+}
+
+}  // namespace
+
+Account find_account() {
+    Account found;
+    found.uid = geteuid();
+    found.gid = getegid();
+    if (const passwd* const entry = getpwuid(found.uid)) {
+        found.name = entry->pw_name;
+        found.home = entry->pw_dir;
+    } else {
+        found.name = fmt::format("user{}", found.uid);
+    }
+    const group* const entry = getgrgid(found.gid);
+    found.group = entry == nullptr ? fmt::format("group{}", found.gid) : entry->gr_name;
+    return found;
+}
+
+std::string passwd_with(std::string_view text, const Account& account) {
+    bool has_root = false;
+    if (account.uid == 0) {
+        std::string kept = without(text, "root", 0, has_root);
+        return fmt::format("root:x:0:0:root:{}:/bin/sh\n{}", account.home, kept);
+    }
+    std::string kept = without(text, account.name, account.uid, has_root);
+    if (!has_root) kept.insert(0, "root:x:0:0:root:/root:/bin/sh\n");
+    return fmt::format("{}{}:x:{}:{}:{}:{}:/bin/sh\n", kept, account.name, account.uid, account.gid,
+                       account.name, account.home);
+}
+
+std::string group_with(std::string_view text, const Account& account) {
+    bool has_root = false;
+    if (account.gid == 0) {
+        const std::string kept = without(text, "root", 0, has_root);
+        return "root:x:0:\n" + kept;
+    }
+    std::string kept = without(text, account.group, account.gid, has_root);
+    if (!has_root) kept.insert(0, "root:x:0:\n");
+    return fmt::format("{}{}:x:{}:\n", kept, account.group, account.gid);
+}
+
+}  // namespace batchai::node

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/namespace/identity_map.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+// Ids 1 to 65534; 65535 stands for "none" in some programs.
+constexpr std::uint32_t ids_of_images = 65534;
+
+std::optional<std::uint32_t> number(std::string_view text) {
+    std::uint32_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
+    return value;
+}
+
+}  // namespace
+
+std::optional<SubordinateIds> find_subordinate_ids(std::string_view text, std::string_view user,
+                                                   std::uint32_t id) {
+    for (const std::string_view line : base::split(text, '\n')) {
+        const auto fields = base::split(base::trim(line), ':');
+        if (fields.size() != 3 || fields[0].empty()) continue;
+        if (fields[0] != user && number(fields[0]) != id) continue;
+        const auto first = number(fields[1]);
+        const auto count = number(fields[2]);
+        if (!first || !count || *count < ids_of_images) continue;
+        return SubordinateIds{*first, ids_of_images};
+    }
+    return std::nullopt;
+}
+
+IdMap outer_map(std::uint32_t id, const std::optional<SubordinateIds>& others) {
+    IdMap map{{0, id, 1}};
+    if (others) map.push_back({1, others->first, others->count});
+    return map;
+}
+
+IdMap rank_map(std::uint32_t id, const std::optional<SubordinateIds>& others) {
+    IdMap map{{id, 0, 1}};
+    if (!others) return map;
+    const std::uint32_t last = others->count;
+    if (id == 0 || id > last) {
+        map.push_back({1, 1, last});
+        return map;
+    }
+    // The user's own number and root's change places.
+    map.push_back({0, id, 1});
+    if (id > 1) map.push_back({1, 1, id - 1});
+    if (id < last) map.push_back({id + 1, id + 1, last - id});
+    return map;
+}
+
+std::string to_text(const IdMap& map) {
+    std::string text;
+    for (const IdExtent& extent : map)
+        text += fmt::format("{} {} {}\n", extent.inside, extent.outside, extent.count);
+    return text;
+}
+
+}  // namespace batchai::node

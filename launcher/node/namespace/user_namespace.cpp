@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/namespace/user_namespace.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/process.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+constexpr std::size_t file_limit = 16UL << 20U;
+constexpr std::chrono::seconds mapping_deadline{10};
+
+struct Pipe {
+    base::FileDescriptor read_end;
+    base::FileDescriptor write_end;
+};
+
+base::Result<Pipe> make_pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+        return base::fail(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    return Pipe{base::FileDescriptor(ends[0]), base::FileDescriptor(ends[1])};
+}
+
+// To its end, which comes when the writer has closed it.
+std::string read_to_end(int descriptor) {
+    std::string text;
+    std::array<char, 512> chunk{};
+    while (true) {
+        const ssize_t count = read(descriptor, chunk.data(), chunk.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return text;
+        text.append(chunk.data(), static_cast<std::size_t>(count));
+    }
+}
+
+void say(int descriptor, std::string_view text) {
+    if (write(descriptor, text.data(), text.size()) < 0) {
+        // The reader sees the end instead.
+    }
+}
+
+base::Result<void> write_file(const std::string& path, std::string_view text) {
+    const base::FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file.valid() &&
+        write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+        return {};
+    return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)), path,
+                      "a security module (AppArmor, SELinux) may restrict user namespaces");
+}
+
+std::optional<SubordinateIds> subordinate_ids(const char* file, const std::string& name, uid_t id) {
+    const auto text = base::read_file(file, file_limit);
+    return text ? find_subordinate_ids(*text, name, id) : std::nullopt;
+}
+
+bool on_path(const char* program) {
+    for (const char* directory : {"/usr/bin/", "/bin/", "/usr/sbin/", "/usr/local/bin/"}) {
+        if (access((std::string(directory) + program).c_str(), X_OK) == 0) return true;
+    }
+    return false;
+}
+
+base::Result<void> run_mapper(const char* program, pid_t process, const IdMap& map) {
+    base::Arguments arguments{program, std::to_string(process)};
+    for (const IdExtent& extent : map) {
+        for (const std::uint32_t value : {extent.inside, extent.outside, extent.count})
+            arguments.push_back(std::to_string(value));
+    }
+    base::RunOptions options;
+    options.deadline = mapping_deadline;
+    const auto ended = base::run(arguments, options);
+    if (!ended) return tl::unexpected<base::Error>(ended.error());
+    if (ended->exit_code == 0) return {};
+    return base::fail(fmt::format("{} failed: {}", program, ended->standard_error), {},
+                      "the admin should compare /etc/subuid and /etc/subgid on this node");
+}
+
+// A process that stays in the namespace outside, where newuidmap works, and maps our ids once we
+// have left. It ends with an error's text, or nothing, written to `answer`.
+[[noreturn]] void map_from_outside(const Identities& identities, pid_t process, const Pipe& left,
+                                   const Pipe& answer) {
+    char byte = 0;
+    while (read(left.read_end.get(), &byte, 1) < 0 && errno == EINTR) {
+    }
+    const auto mapped =
+        byte == 0 ? base::Result<void>{}
+                  : run_mapper("newuidmap", process, outer_map(identities.user, identities.users))
+                        .and_then([&] {
+                            return run_mapper("newgidmap", process,
+                                              outer_map(identities.group, identities.groups));
+                        });
+    if (!mapped) say(answer.write_end.get(), mapped.error().text());
+    _exit(0);
+}
+
+base::Result<void> leave() {
+    if (unshare(CLONE_NEWUSER) == 0) return {};
+    return base::fail(
+        fmt::format("cannot make a user namespace: {}", std::strerror(errno)), {},
+        "the admin must allow them: user.max_user_namespaces above 0 and, where it exists, "
+        "kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0");
+}
+
+base::Result<void> leave_with_all_ids(const Identities& identities) {
+    auto left = make_pipe();
+    if (!left) return tl::unexpected<base::Error>(left.error());
+    auto answer = make_pipe();
+    if (!answer) return tl::unexpected<base::Error>(answer.error());
+    const pid_t process = getpid();
+    const pid_t mapper = fork();
+    if (mapper < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (mapper == 0) {
+        left->write_end.reset(-1);
+        map_from_outside(identities, process, *left, *answer);
+    }
+    answer->write_end.reset(-1);
+    auto gone = leave();
+    if (gone) say(left->write_end.get(), "x");
+    left->write_end.reset(-1);
+    const std::string complaint = read_to_end(answer->read_end.get());
+    waitpid(mapper, nullptr, 0);
+    if (!gone) return gone;
+    if (!complaint.empty()) return base::fail(complaint);
+    return {};
+}
+
+base::Result<void> leave_with_one_id(const Identities& identities) {
+    return leave()
+        // Without privileges the group map can be written only after setgroups() is given up.
+        .and_then([] { return write_file("/proc/self/setgroups", "deny"); })
+        .and_then([&] {
+            return write_file("/proc/self/uid_map", to_text(outer_map(identities.user, {})));
+        })
+        .and_then([&] {
+            return write_file("/proc/self/gid_map", to_text(outer_map(identities.group, {})));
+        });
+}
+
+}  // namespace
+
+Identities find_identities() {
+    Identities found;
+    found.user = geteuid();
+    found.group = getegid();
+    const passwd* const entry = getpwuid(found.user);
+    const std::string name = entry == nullptr ? std::string() : entry->pw_name;
+    const auto users = subordinate_ids("/etc/subuid", name, found.user);
+    const auto groups = subordinate_ids("/etc/subgid", name, found.user);
+    if (!users || !groups) return found;
+    if (!on_path("newuidmap") || !on_path("newgidmap")) {
+        found.remark =
+            "the container has one user id only: /etc/subuid has more, but newuidmap is not "
+            "installed on this node (package uidmap)";
+        return found;
+    }
+    found.users = users;
+    found.groups = groups;
+    return found;
+}
+
+base::Result<void> enter_user_namespace(const Identities& identities) {
+    auto entered =
+        identities.full() ? leave_with_all_ids(identities) : leave_with_one_id(identities);
+    if (!entered) return entered;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return base::fail(fmt::format("cannot give up privileges: {}", std::strerror(errno)));
+    return {};
+}
+
+base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identities) {
+    auto ready = make_pipe();
+    if (!ready) return tl::unexpected<base::Error>(ready.error());
+    auto done = make_pipe();
+    if (!done) return tl::unexpected<base::Error>(done.error());
+    const pid_t holder = fork();
+    if (holder < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (holder == 0) {
+        done->write_end.reset(-1);
+        if (unshare(CLONE_NEWUSER) != 0) say(ready->write_end.get(), std::strerror(errno));
+        ready->write_end.reset(-1);
+        static_cast<void>(read_to_end(done->read_end.get()));
+        _exit(0);
+    }
+    ready->write_end.reset(-1);
+    const std::string complaint = read_to_end(ready->read_end.get());
+    const std::string process = fmt::format("/proc/{}", holder);
+    const auto made =
+        (complaint.empty() ? base::Result<void>{}
+                           : base::fail("cannot make the ranks' user namespace: " + complaint))
+            .and_then([&] {
+                return write_file(process + "/uid_map",
+                                  to_text(rank_map(identities.user, identities.users)));
+            })
+            .and_then([&] {
+                return write_file(process + "/gid_map",
+                                  to_text(rank_map(identities.group, identities.groups)));
+            });
+    base::FileDescriptor handle(open((process + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+    const int code = errno;
+    done->write_end.reset(-1);
+    waitpid(holder, nullptr, 0);
+    if (!made) return tl::unexpected<base::Error>(made.error());
+    if (!handle.valid())
+        return base::fail(fmt::format("cannot be opened: {}", std::strerror(code)),
+                          process + "/ns/user");
+    return handle;
+}
+
+}  // namespace batchai::node

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "run/blame/first_failure.hpp"
+
+namespace batchai::run {
+
+// The end of the task that is to blame, and the first error line of its standard error: a signal
+// comes before an exit code, a cause before a report of somebody else's death, the earlier before
+// the later. A victim is to blame only if it ended the step itself; how it was killed then says
+// nothing. `error_files` has a file for each task.
+[[nodiscard]] std::optional<std::pair<TaskEnd, std::string>> culprit(
+    const std::vector<TaskEnd>& ends, const std::vector<std::string>& error_files);
+
+// As a shell says it.
+[[nodiscard]] int exit_code_of(const TaskEnd& end, int otherwise);
+
+}  // namespace batchai::run

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/srun/srun_arguments.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace batchai::run {
+
+namespace {
+
+// For the other ranks to say what they know, once one has failed.
+constexpr std::chrono::seconds wire_up_patience{15};
+
+// The plugin sets BATCHAI_SANDBOX to the plan's digest in every task that it prepared. Without
+// it the task would run on the bare host, with none of the job's mounts: refuse that.
+constexpr std::string_view guarded_command =
+    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
+  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}; ask the admin to add it to plugstack.conf there" >&2
+  exit 97
+fi
+exec /bin/bash -c "$1")";
+
+// In a container: an image need not have bash, and its entry point, if wanted, comes first.
+constexpr std::string_view guarded_command_in_container =
+    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
+  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}; the job is not run outside its container; ask the admin to add the plugin to plugstack.conf there" >&2
+  exit 97
+fi
+command=$1
+shift
+if [ -x /bin/bash ]; then exec "$@" /bin/bash -c "$command"; fi
+exec "$@" /bin/sh -c "$command")";
+
+// The shell of the image, or of the node. Not a login shell: /etc/profile would set another PATH
+// than the ranks have.
+constexpr std::string_view guarded_shell =
+    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
+  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}, so the job's sandbox cannot be entered; ask the admin to add it to plugstack.conf there" >&2
+  exit 97
+fi
+if [ -x /bin/bash ]; then exec /bin/bash "$@"; fi
+exec /bin/sh "$@")";
+
+void add_command(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step) {
+    const std::string name = "batchai-step";
+    if (!plan.container) {
+        arguments.insert(arguments.end(),
+                         {"/bin/bash", "-c", std::string(guarded_command), name, step.command});
+        return;
+    }
+    arguments.insert(arguments.end(), {"/bin/sh", "-c", std::string(guarded_command_in_container),
+                                       name, step.command});
+    arguments.insert(arguments.end(), plan.container->entrypoint.begin(),
+                     plan.container->entrypoint.end());
+}
+
+void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step,
+                const std::vector<std::string>& nodes) {
+    const bool everywhere = step.kind != plan::StepKind::master;
+    if (nodes.empty()) {
+        arguments.push_back(fmt::format("--nodes={}", everywhere ? plan.allocation.nodes : 1));
+    } else {
+        arguments.push_back(fmt::format("--nodes={}", nodes.size()));
+        arguments.push_back(fmt::format("--nodelist={}", fmt::join(nodes, ",")));
+    }
+    arguments.push_back(fmt::format("--ntasks={}", step.processes));
+    arguments.push_back(fmt::format("--ntasks-per-node={}", step.processes_per_node));
+    if (step.kind == plan::StepKind::preparation || step.kind == plan::StepKind::master) {
+        // One process that may use the whole node, and for the master step leaves room for the
+        // steps that the user's own launcher makes.
+        arguments.emplace_back("--cpu-bind=none");
+        arguments.emplace_back("--overlap");
+    } else if (plan.allocation.cpus_per_process > 0) {
+        arguments.push_back(fmt::format("--cpus-per-task={}", plan.allocation.cpus_per_process));
+    } else if (step.processes_per_node == 1) {
+        arguments.emplace_back("--cpu-bind=none");
+    }
+}
+
+}  // namespace
+
+base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
+                               const std::string& mpi, const StepFiles& files,
+                               const std::vector<std::string>& nodes) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, step, nodes);
+    arguments.push_back("--mpi=" + (step.pmix ? mpi : std::string("none")));
+    arguments.emplace_back("--export=ALL");
+    arguments.emplace_back("--input=none");
+    arguments.emplace_back("--kill-on-bad-exit=1");
+    // A rank may well finish long before the others: never end the step for that.
+    arguments.emplace_back("--wait=0");
+    arguments.push_back("--output=" + files.standard_output);
+    arguments.push_back("--error=" + files.standard_error);
+    arguments.emplace_back("--open-mode=append");
+    add_command(arguments, plan, step);
+    return arguments;
+}
+
+base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
+                                  const std::string& mpi, const base::Arguments& check,
+                                  const std::vector<std::string>& nodes) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, ranks, nodes);
+    arguments.push_back("--mpi=" + mpi);
+    arguments.emplace_back("--export=ALL");
+    arguments.emplace_back("--input=none");
+    // Not --kill-on-bad-exit: srun may then drop the very words that say what is wrong.
+    arguments.emplace_back("--kill-on-bad-exit=0");
+    arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
+    arguments.insert(arguments.end(), check.begin(), check.end());
+    arguments.insert(arguments.end(), {"--expect", std::to_string(ranks.processes)});
+    return arguments;
+}
+
+base::Arguments visit_arguments(const Visit& visit) {
+    base::Arguments arguments{"srun",
+                              "--jobid=" + visit.job_id,
+                              "--overlap",
+                              "--nodes=1",
+                              "--nodelist=" + visit.node,
+                              "--ntasks=1",
+                              "--mpi=none",
+                              "--export=ALL",
+                              "--job-name=batchai-exec",
+                              "--quiet"};
+    // Else the first Ctrl-C would only show the state of the step.
+    arguments.emplace_back("--disable-status");
+    if (visit.terminal) arguments.emplace_back("--pty");
+    arguments.insert(arguments.end(),
+                     {"/bin/sh", "-c", std::string(guarded_shell), "batchai-exec"});
+    if (visit.command) arguments.insert(arguments.end(), {"-c", *visit.command});
+    return arguments;
+}
+
+base::Environment srun_environment(const base::Environment& additions) {
+    // Sizes and I/O settings of the batch step that srun would take for its own, and output
+    // formats that users set for themselves. The proof of a sandbox is each step's own.
+    base::Environment kept = base::environment_without(
+        {"BATCHAI_SANDBOX=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
+         "SLURM_TASKS_PER_NODE=", "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=",
+         "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
+         "SLURM_MPI_TYPE=", "SLURM_OPEN_MODE=", "SLURM_KILL_BAD_EXIT=", "SLURM_WAIT=",
+         "SLURM_EXACT=", "SLURM_LABELIO=", "SLURM_NO_KILL=", "SRUN_"});
+    const auto overridden = [&](const std::string& entry) {
+        const std::string name = entry.substr(0, entry.find('=') + 1);
+        return std::any_of(additions.begin(), additions.end(),
+                           [&](const std::string& addition) { return addition.starts_with(name); });
+    };
+    kept.erase(std::remove_if(kept.begin(), kept.end(), overridden), kept.end());
+    kept.insert(kept.end(), additions.begin(), additions.end());
+    return kept;
+}
+
+base::Environment environment_of_bare_nodes() {
+    base::Environment environment = srun_environment({});
+    std::erase_if(environment, [](const std::string& entry) {
+        return entry.starts_with("BATCHAI_PLAN") ||
+               entry.find("_SLURM_SPANK_OPTION_batchai_") < entry.find('=');
+    });
+    return environment;
+}
+
+}  // namespace batchai::run
