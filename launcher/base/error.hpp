@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <tl/expected.hpp>
@@ -45,4 +46,19 @@ using Result = tl::expected<T, Error>;
         Error{std::move(what), std::move(where), std::move(hint), exit_code});
 }
 
+// The value of a Result that has one. Only for TRY.
+template <typename T>
+[[nodiscard]] T take_value(Result<T>&& result) {
+    if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
 }  // namespace batchai::base
+
+// `const Plan plan = TRY(read_plan(path));`: the value, or the calling function returns the error.
+// An expression of GCC's and clang's, for functions that return a Result.
+#define TRY(...)                                                                   \
+    __extension__({                                                                \
+        auto try_result_ = (__VA_ARGS__);                                          \
+        if (!try_result_) return ::tl::unexpected(std::move(try_result_).error()); \
+        ::batchai::base::take_value(std::move(try_result_));                       \
+    })

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cli/output/json.hpp"
 #include "cli/output/query.hpp"
 #include "cli/output/tsv.hpp"
 
@@ -36,9 +35,10 @@ base::Result<std::string> render_output(const Value& value, const Columns& colum
     }
     switch (options.format) {
         case OutputFormat::json:
-            return format_json(result);
+            return format_json(result, base::KeyOrder::sorted);
         case OutputFormat::jsonc:
-            return format_json(result, options.terminal ? Colour::on : Colour::off);
+            return format_json(result, base::KeyOrder::sorted,
+                               options.terminal ? Colour::on : Colour::off);
         case OutputFormat::table:
             return format_table(!queried && columns ? columns(result)
                                                     : generic_table(result, queried));

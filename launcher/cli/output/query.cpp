@@ -85,14 +85,6 @@ base::Result<Expression> compile(std::string_view expression) {
 
 }  // namespace
 
-base::Result<Value> parse_json(std::string_view text, std::string_view where) {
-    try {
-        return from_jsoncons(Json::parse(text));
-    } catch (const std::exception& error) {
-        return base::fail(error.what(), std::string(where));
-    }
-}
-
 base::Result<Value> query(const Value& value, std::string_view expression) {
     auto compiled = compile(expression);
     if (!compiled) return tl::unexpected(compiled.error());

@@ -8,9 +8,6 @@
 
 namespace batchai::cli {
 
-// JSON text -> value; `where` names the text in the error.
-[[nodiscard]] base::Result<Value> parse_json(std::string_view text, std::string_view where);
-
 // Evaluates a JMESPath expression. A fault in the expression is one message with the expression
 // and a caret under the place (ExitCode::usage).
 [[nodiscard]] base::Result<Value> query(const Value& value, std::string_view expression);

@@ -1,66 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
+#include "base/json.hpp"
 
+// What a command answers is a JSON value.
 namespace batchai::cli {
 
-// What a command answers: a JSON value. Objects keep the order of insertion, since a table of a
-// query shows its columns in the order of the query; JSON output sorts them.
-class Value {
-  public:
-    using Array = std::vector<Value>;
-    using Member = std::pair<std::string, Value>;
-    using Object = std::vector<Member>;
-
-    Value() = default;
-    Value(std::nullptr_t) {}
-    Value(bool flag) : data_(flag) {}
-    Value(int number) : data_(std::int64_t{number}) {}
-    Value(std::int64_t number) : data_(number) {}
-    Value(double number) : data_(number) {}
-    Value(const char* text) : data_(std::string(text)) {}
-    Value(std::string_view text) : data_(std::string(text)) {}
-    Value(std::string text) : data_(std::move(text)) {}
-    Value(Array items) : data_(std::move(items)) {}
-    Value(Object members) : data_(std::move(members)) {}
-
-    [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
-    [[nodiscard]] bool is_string() const { return string() != nullptr; }
-    [[nodiscard]] bool is_array() const { return array() != nullptr; }
-    [[nodiscard]] bool is_object() const { return object() != nullptr; }
-    [[nodiscard]] bool is_scalar() const { return !is_null() && !is_array() && !is_object(); }
-    [[nodiscard]] bool is_number() const { return integer() != nullptr || real() != nullptr; }
-
-    // The value of that kind, or null when it is of another kind.
-    [[nodiscard]] const bool* boolean() const { return std::get_if<bool>(&data_); }
-    [[nodiscard]] const std::int64_t* integer() const { return std::get_if<std::int64_t>(&data_); }
-    [[nodiscard]] const double* real() const { return std::get_if<double>(&data_); }
-    [[nodiscard]] const std::string* string() const { return std::get_if<std::string>(&data_); }
-    [[nodiscard]] const Array* array() const { return std::get_if<Array>(&data_); }
-    [[nodiscard]] Array* array() { return std::get_if<Array>(&data_); }
-    [[nodiscard]] const Object* object() const { return std::get_if<Object>(&data_); }
-
-    // Member of an object; a null value when this is no object or has no such member.
-    [[nodiscard]] const Value& operator[](std::string_view key) const;
-    // Sets a member; a value that is no object becomes one.
-    void set(std::string_view key, Value value);
-
-    bool operator==(const Value&) const = default;
-
-  private:
-    std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
-};
-
-// The members by key, in byte order: the order of JSON and TSV output.
-[[nodiscard]] std::vector<const Value::Member*> sorted_members(const Value::Object& object);
-
-// A number as JSON has it: "4", "50000.0", "0.25". A number that JSON lacks (infinity) is "null".
-[[nodiscard]] std::string number_text(double number);
+using base::Colour;
+using base::format_json;
+using base::number_text;
+using base::parse_json;
+using base::sorted_members;
+using base::Value;
 
 }  // namespace batchai::cli

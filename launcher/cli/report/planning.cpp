@@ -15,7 +15,6 @@
 
 #include "base/digest.hpp"
 #include "base/file.hpp"
-#include "cli/output/json.hpp"
 #include "cli/output/value.hpp"
 #include "cli/report/cluster_volumes.hpp"
 #include "cli/report/job_image.hpp"

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/output/json.hpp"
 #include "job/schema/storage_account.hpp"
 
 namespace batchai::cli {

@@ -8,7 +8,6 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/confirm.hpp"
-#include "cli/output/json.hpp"
 #include "cli/report/cluster_file.hpp"
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/cluster_scale.hpp"

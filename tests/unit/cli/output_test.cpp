@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/output/json.hpp"
 #include "cli/output/query.hpp"
 #include "cli/output/table.hpp"
 #include "cli/output/tsv.hpp"
@@ -26,7 +25,7 @@ std::string rendered(const Value& value, OutputFormat format,
 
 TEST(Json, SortsKeysIndentsByTwoAndKeepsNonAscii) {
     const auto value = parsed(R"({"b":[1,2.5,true,null,{}],"a":{"z":"Zürich","list":[]}})");
-    EXPECT_EQ(format_json(value), R"({
+    EXPECT_EQ(format_json(value, base::KeyOrder::sorted), R"({
   "a": {
     "list": [],
     "z": "Zürich"
@@ -54,8 +53,8 @@ TEST(Json, WholeNumbersThatAreRealKeepTheirPoint) {
 
 TEST(Json, ColoursOnlyWhenAsked) {
     const auto value = parsed(R"({"a":"b"})");
-    EXPECT_EQ(format_json(value, Colour::off).find('\x1b'), std::string::npos);
-    EXPECT_NE(format_json(value, Colour::on).find("\x1b["), std::string::npos);
+    EXPECT_EQ(format_json(value, base::KeyOrder::sorted, Colour::off).find('\x1b'), std::string::npos);
+    EXPECT_NE(format_json(value, base::KeyOrder::sorted, Colour::on).find("\x1b["), std::string::npos);
 }
 
 // The tutorial's sample, its data row with the blanks that the dashes demand (the documentation

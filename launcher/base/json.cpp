@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/json.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include <fmt/format.h>
+#include <jsoncons/json.hpp>
+
+namespace batchai::base {
+namespace {
+
+using Json = jsoncons::ojson;
+
+constexpr int deepest_nesting = 64;
+
+Value from_jsoncons(const Json& json) {
+    if (json.is_object()) {
+        Value::Object out;
+        for (const auto& member : json.object_range())
+            out.emplace_back(member.key(), from_jsoncons(member.value()));
+        return out;
+    }
+    if (json.is_array()) {
+        Value::Array out;
+        for (const auto& item : json.array_range())
+            out.push_back(from_jsoncons(item));
+        return out;
+    }
+    if (json.is_null()) return nullptr;
+    if (json.is_bool()) return json.as<bool>();
+    if (json.is_double()) return json.as<double>();
+    if (json.is<std::int64_t>()) return json.as<std::int64_t>();
+    if (json.is_number()) return json.as<double>();
+    return json.as<std::string>();
+}
+
+constexpr std::string_view key_colour = "\x1b[94m";
+constexpr std::string_view string_colour = "\x1b[33m";
+constexpr std::string_view literal_colour = "\x1b[36m";
+constexpr std::string_view plain = "\x1b[0m";
+
+std::string escaped(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        switch (c) {
+            case '"':
+                out += "\\\"";
+                break;
+            case '\\':
+                out += "\\\\";
+                break;
+            case '\b':
+                out += "\\b";
+                break;
+            case '\f':
+                out += "\\f";
+                break;
+            case '\n':
+                out += "\\n";
+                break;
+            case '\r':
+                out += "\\r";
+                break;
+            case '\t':
+                out += "\\t";
+                break;
+            default:
+                // DEL and the controls would act on a terminal that shows the output.
+                if (byte < 0x20 || byte == 0x7f) {
+                    out += fmt::format("\\u{:04x}", byte);
+                } else {
+                    out += c;
+                }
+        }
+    }
+    return out += '"';
+}
+
+class Writer {
+  public:
+    Writer(KeyOrder order, Colour colour)
+        : sorted_(order == KeyOrder::sorted), coloured_(colour == Colour::on) {}
+
+    void write(const Value& value, std::size_t depth) {
+        if (const auto* object = value.object()) {
+            write_object(*object, depth);
+        } else if (const auto* array = value.array()) {
+            write_array(*array, depth);
+        } else if (const auto* text = value.string()) {
+            paint(string_colour, escaped(*text));
+        } else if (const auto* integer = value.integer()) {
+            paint(literal_colour, std::to_string(*integer));
+        } else if (const auto* real = value.real()) {
+            paint(literal_colour, number_text(*real));
+        } else if (const auto* flag = value.boolean()) {
+            paint(literal_colour, *flag ? "true" : "false");
+        } else {
+            paint(literal_colour, "null");
+        }
+    }
+
+    [[nodiscard]] std::string take() { return std::move(out_); }
+
+  private:
+    void paint(std::string_view colour, std::string_view text) {
+        if (coloured_) out_ += colour;
+        out_ += text;
+        if (coloured_) out_ += plain;
+    }
+
+    void new_line(std::size_t depth) {
+        out_ += '\n';
+        out_.append(2 * depth, ' ');
+    }
+
+    void write_object(const Value::Object& object, std::size_t depth) {
+        if (object.empty()) {
+            out_ += "{}";
+            return;
+        }
+        out_ += '{';
+        bool first = true;
+        const auto write_member = [&](const Value::Member& member) {
+            if (!first) out_ += ',';
+            first = false;
+            new_line(depth + 1);
+            paint(key_colour, escaped(member.first));
+            out_ += ": ";
+            write(member.second, depth + 1);
+        };
+        if (sorted_) {
+            for (const auto* member : sorted_members(object))
+                write_member(*member);
+        } else {
+            for (const auto& member : object)
+                write_member(member);
+        }
+        new_line(depth);
+        out_ += '}';
+    }
+
+    void write_array(const Value::Array& array, std::size_t depth) {
+        if (array.empty()) {
+            out_ += "[]";
+            return;
+        }
+        out_ += '[';
+        bool first = true;
+        for (const auto& item : array) {
+            if (!first) out_ += ',';
+            first = false;
+            new_line(depth + 1);
+            write(item, depth + 1);
+        }
+        new_line(depth);
+        out_ += ']';
+    }
+
+    bool sorted_;
+    bool coloured_;
+    std::string out_;
+};
+
+}  // namespace
+
+const Value& Value::operator[](std::string_view key) const {
+    static const Value null;
+    const auto* members = object();
+    if (members == nullptr) return null;
+    const auto found = std::find_if(members->begin(), members->end(),
+                                    [&](const Member& member) { return member.first == key; });
+    return found == members->end() ? null : found->second;
+}
+
+void Value::set(std::string_view key, Value value) {
+    if (!is_object()) data_ = Object{};
+    auto& members = std::get<Object>(data_);
+    const auto found = std::find_if(members.begin(), members.end(),
+                                    [&](const Member& member) { return member.first == key; });
+    if (found == members.end()) {
+        members.emplace_back(std::string(key), std::move(value));
+    } else {
+        found->second = std::move(value);
+    }
+}
+
+std::vector<const Value::Member*> sorted_members(const Value::Object& object) {
+    std::vector<const Value::Member*> members;
+    members.reserve(object.size());
+    for (const auto& member : object)
+        members.push_back(&member);
+    std::stable_sort(members.begin(), members.end(),
+                     [](const auto* a, const auto* b) { return a->first < b->first; });
+    return members;
+}
+
+std::string number_text(double number) {
+    if (!std::isfinite(number)) return "null";
+    auto text = fmt::format("{}", number);
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    return text;
+}
+
+Result<Value> parse_json(std::string_view text, std::string_view where) {
+    try {
+        return from_jsoncons(
+            Json::parse(text, jsoncons::json_options{}.max_nesting_depth(deepest_nesting)));
+    } catch (const jsoncons::ser_error& error) {
+        return fail(error.code().message(),
+                    fmt::format("{}:{}:{}", where, error.line(), error.column()));
+    } catch (const std::exception& error) {
+        return fail(error.what(), std::string(where));
+    }
+}
+
+std::string format_json(const Value& value, KeyOrder order, Colour colour) {
+    Writer writer(order, colour);
+    writer.write(value, 0);
+    return writer.take() + "\n";
+}
+
+}  // namespace batchai::base
