@@ -24,39 +24,15 @@
 #include "node/slurm_conf.hpp"
 #include "node/trace.hpp"
 #include "node/volumes/volumes.hpp"
+#include "record/job_files.hpp"
+#include "record/plan_file.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::node {
 
 namespace {
 
-constexpr std::size_t plan_limit = 8UL << 20U;
 constexpr std::chrono::seconds rendezvous_deadline{10};
-
-base::Result<plan::Plan> read_plan(const SandboxRequest& request) {
-    const auto text = base::read_file(request.plan_path, plan_limit);
-    if (!text) {
-        base::Error error = text.error();
-        error.hint =
-            "the job's directory must be on a file system that every node sees; "
-            "BATCHAI_HOME moves it there";
-        return tl::unexpected<base::Error>(std::move(error));
-    }
-    if (base::sha256_hex(*text) != request.plan_digest)
-        return base::fail("has changed since the job was submitted", request.plan_path,
-                          "submit the job again");
-    auto plan = plan::from_json(*text);
-    if (!plan && plan.error().where.empty()) {
-        base::Error error = plan.error();
-        error.where = request.plan_path;
-        return tl::unexpected<base::Error>(std::move(error));
-    }
-    if (!plan) return plan;
-    // Secrets, logs and unsaved data are in it.
-    if (auto own = base::check_own_directory(plan->directories.job_directory); !own)
-        return tl::unexpected<base::Error>(own.error());
-    return plan;
-}
 
 base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job_id,
                                   const Trace& trace) {
@@ -82,9 +58,9 @@ void make_output_directories(const plan::Plan& plan, const Trace& trace) {
 std::optional<Rendezvous> arrange_rendezvous(const SandboxRequest& request,
                                              const std::string& job_directory, const Trace& trace) {
     if (request.rendezvous_step.empty()) return std::nullopt;
-    auto made =
-        meet({job_directory + "/node", request.rendezvous_step, request.node, request.nodes},
-             rendezvous_deadline);
+    auto made = meet({record::JobFiles(job_directory).node_logs().string(), request.rendezvous_step,
+                      request.node, request.nodes},
+                     rendezvous_deadline);
     if (made) return std::move(*made);
     trace.line("MASTER_ADDR and MASTER_PORT are not set: " + made.error().text());
     return std::nullopt;
@@ -136,7 +112,7 @@ void note_failed_container(const std::string& job_directory, const base::Error& 
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
-    const auto plan = read_plan(request);
+    const auto plan = record::read_plan(request.plan_path, request.plan_digest);
     if (!plan) return tl::unexpected<base::Error>(plan.error());
     const Trace trace(plan->directories.job_directory);
     Sandbox out;

@@ -5,11 +5,12 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::node {
 
@@ -38,22 +39,20 @@ base::Result<std::vector<plan::Variable>> read_secrets(const std::string& job_di
                                                        const std::vector<std::string>& names) {
     std::vector<plan::Variable> values;
     if (names.empty()) return values;
-    const std::string path = job_directory + "/secrets.json";
-    const auto text = read_private_file(path);
-    if (!text) return tl::unexpected<base::Error>(text.error());
-    try {
-        const auto object = jsoncons::json::parse(*text);
-        for (const std::string& name : names) {
-            if (!object.is_object() || !object.contains(name) || !object.at(name).is_string())
-                return base::fail(fmt::format("has no value for the secret variable {}", name),
-                                  path, "submit the job again");
-            values.push_back({name, object.at(name).as<std::string>()});
-        }
-        return values;
-    } catch (const std::exception&) {
-        // The parser's own message could quote what it read.
+    const std::string path = record::JobFiles(job_directory).secrets().string();
+    const std::string text = TRY(read_private_file(path));
+    const auto object = base::parse_json(text, path);
+    // The parser's own message could quote what it read.
+    if (!object || !object->is_object())
         return base::fail("is not a JSON object of strings", path, "submit the job again");
+    for (const std::string& name : names) {
+        const std::string* const value = (*object)[name].string();
+        if (value == nullptr)
+            return base::fail(fmt::format("has no value for the secret variable {}", name), path,
+                              "submit the job again");
+        values.push_back({name, *value});
     }
+    return values;
 }
 
 }  // namespace batchai::node

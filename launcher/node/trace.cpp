@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "base/timestamp.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::node {
 
@@ -20,8 +21,8 @@ std::string node_name() {
 }
 
 Trace::Trace(const std::string& job_directory) {
-    const std::string directory = job_directory + "/node";
-    if (base::make_directories(directory)) path_ = fmt::format("{}/{}.log", directory, node_name());
+    const record::JobFiles files(job_directory);
+    if (base::make_directories(files.node_logs())) path_ = files.node_log(node_name());
 }
 
 void Trace::line(std::string_view text) const {

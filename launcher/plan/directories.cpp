@@ -10,6 +10,7 @@
 #include "plan/image_environment.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::plan {
 
@@ -101,7 +102,8 @@ void plan_logs(Planning& planning) {
     if (const auto place = plan.place_of(plan.directories.stdouterr);
         place.mount != nullptr && place.mount->remote) {
         // slurmstepd writes them from outside of the job's mounts, and they can be followed there.
-        plan.directories.stdouterr_host = plan.directories.job_directory + "/stdouterr";
+        plan.directories.stdouterr_host =
+            record::JobFiles(plan.directories.job_directory).stdouterr().string();
         plan.notices.push_back(
             fmt::format("the logs are in {} while the job runs, and are copied to {} when it ends",
                         plan.directories.stdouterr_host, place.mount->name));
@@ -272,7 +274,8 @@ void plan_directories(Planning& planning) {
     define(planning, "AZ_BATCHAI_JOB_TEMP", directories.job_temp);
     define(planning, "AZ_BATCHAI_JOB_TEMP_DIR", directories.job_temp);
     define(planning, "AZ_BATCHAI_SHARED_JOB_TEMP", directories.shared_job_temp);
-    define(planning, "AZ_BATCHAI_MPI_HOST_FILE", directories.job_directory + "/hostfile");
+    define(planning, "AZ_BATCHAI_MPI_HOST_FILE",
+           record::JobFiles(directories.job_directory).host_file().string());
     define(planning, "AZ_BATCHAI_JOB_NAME", submission.identity.job);
     if (!submission.identity.cluster.empty())
         define(planning, "AZ_BATCHAI_CLUSTER_NAME", submission.identity.cluster);

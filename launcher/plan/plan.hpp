@@ -209,9 +209,4 @@ struct Plan {
     [[nodiscard]] Place place_of(std::string_view job_path) const;
 };
 
-// Stable, pretty-printed JSON ("schema": "batchai-plan/v2"), keys in a fixed order, one newline at
-// the end; from_json refuses other schemas, missing keys and wrong types, naming the key.
-[[nodiscard]] std::string to_json(const Plan& plan);
-[[nodiscard]] base::Result<Plan> from_json(std::string_view text);
-
 }  // namespace batchai::plan

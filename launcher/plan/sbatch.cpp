@@ -7,6 +7,7 @@
 #include "plan/elastic.hpp"
 #include "plan/make.hpp"
 #include "plan/quote.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::plan {
 
@@ -39,7 +40,7 @@ void add_text(std::vector<std::string>& options, std::string_view name, const st
 }  // namespace
 
 std::string plan_path(const Plan& plan) {
-    return plan.directories.job_directory + "/plan.json";
+    return record::JobFiles(plan.directories.job_directory).plan().string();
 }
 
 std::string batch_script(const Plan& plan, const std::string& launcher,
@@ -80,7 +81,8 @@ std::vector<std::string> sbatch_options(const Plan& plan) {
     const auto elastic = elastic_of(plan.environment, allocation.nodes);
     if (elastic && *elastic) options.emplace_back("--no-kill");
     options.emplace_back("--open-mode=append");
-    options.push_back("--output=" + literal_pattern(directory + "/slurm.log"));
+    options.push_back("--output=" +
+                      literal_pattern(record::JobFiles(directory).slurm_log().string()));
     options.push_back("--chdir=" + directory);
     // Modules and virtual environments of the submitting shell are there in the job.
     options.emplace_back("--export=ALL");

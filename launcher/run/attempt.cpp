@@ -11,10 +11,10 @@
 #include "base/file.hpp"
 #include "node/job_directory.hpp"
 #include "plan/paths.hpp"
+#include "record/step_variables.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/srun/hosts.hpp"
 #include "run/srun/srun_arguments.hpp"
-#include "run/step_variables.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::run {
@@ -30,7 +30,7 @@ std::string log_directory(const plan::Plan& plan) {
 }
 
 std::string traces_directory(const plan::Plan& plan) {
-    return plan.directories.job_directory + "/node";
+    return record::JobFiles(plan.directories.job_directory).node_logs().string();
 }
 
 }  // namespace
@@ -93,8 +93,7 @@ base::Result<void> AttemptRunner::make_outputs() {
         if (!made) return tl::unexpected<base::Error>(made.error());
     }
     std::vector<std::string> wanted{output_directory_, plan_.directories.shared_job_temp,
-                                    traces_directory(plan_),
-                                    plan_.directories.job_directory + "/attempts"};
+                                    traces_directory(plan_), files_of_job().attempts().string()};
     for (const plan::OutputDirectory& output : plan_.outputs) {
         if (output.create && !output.path_host.empty()) wanted.push_back(output.path_host);
     }
@@ -106,11 +105,10 @@ base::Result<void> AttemptRunner::make_outputs() {
 
 base::Result<void> AttemptRunner::write_host_file() {
     const int slots = std::max(1, plan_.allocation.processes_per_node);
-    return base::write_atomically(plan_.directories.job_directory + "/hostfile",
-                                  host_file(addresses_, slots))
+    return base::write_atomically(files_of_job().host_file(), host_file(addresses_, slots))
         .and_then([&] {
-            return write_step_variables(plan_.directories.job_directory,
-                                        step_environment(plan::StepKind::master));
+            return record::write_step_variables(files_of_job(),
+                                                step_environment(plan::StepKind::master));
         });
 }
 
@@ -162,14 +160,14 @@ bool AttemptRunner::prepare(const plan::Step& step) {
     std::vector<std::string> error_files;
     for (const std::string& node : granted_.nodes)
         error_files.push_back(node_file(files.standard_error, node));
-    Failure failure{"JobPreparationFailed",
-                    std::string(preparation_failed),
-                    "preparation",
-                    {},
-                    {},
-                    {},
-                    result->exit_code,
-                    {}};
+    record::Failure failure{"JobPreparationFailed",
+                            std::string(preparation_failed),
+                            "preparation",
+                            {},
+                            {},
+                            {},
+                            result->exit_code,
+                            {}};
     int exit_code = result->exit_code;
     if (const auto found = culprit(bad_ends(result->messages), error_files)) {
         exit_code = exit_code_of(found->first, exit_code);
@@ -208,7 +206,7 @@ void AttemptRunner::end_phase(int exit_code) {
     save();
 }
 
-void AttemptRunner::fail(Failure failure, int exit_code) {
+void AttemptRunner::fail(record::Failure failure, int exit_code) {
     // The phase that is still open ends here.
     if (!record_.phases.back().end) {
         record_.phases.back().end = base::now();
@@ -219,8 +217,8 @@ void AttemptRunner::fail(Failure failure, int exit_code) {
 }
 
 void AttemptRunner::save() {
-    const std::string path = attempt_path(plan_.directories.job_directory, record_.number);
-    auto saved = base::make_directories(plan_.directories.job_directory + "/attempts");
+    const auto path = files_of_job().attempt(record_.number);
+    auto saved = base::make_directories(files_of_job().attempts());
     if (saved) saved = base::write_atomically(path, to_json(record_));
     if (!saved) std::fprintf(stderr, "batchai: warning: %s\n", saved.error().text().c_str());
 }
@@ -247,7 +245,7 @@ base::Environment AttemptRunner::step_environment(plan::StepKind kind) const {
     // The plugin makes the ranks' RANK, MASTER_PORT, … of these. What runs once on a node or once
     // altogether is no rank, and would be misled by a WORLD_SIZE.
     if (kind == plan::StepKind::ranks && elastic_) {
-        out.push_back("BATCHAI_ELASTIC_DIRECTORY=" + plan_.directories.job_directory + "/elastic");
+        out.push_back("BATCHAI_ELASTIC_DIRECTORY=" + files_of_job().elastic().string());
         out.emplace_back("HOROVOD_ELASTIC=1");
     }
     if (kind == plan::StepKind::preparation)

@@ -10,9 +10,10 @@
 #include "image/cache.hpp"
 #include "plan/elastic.hpp"
 #include "plan/plan.hpp"
+#include "record/attempt.hpp"
+#include "record/job_files.hpp"
 #include "run/allocation.hpp"
 #include "run/execution_log.hpp"
-#include "run/record.hpp"
 #include "run/srun/background_step.hpp"
 #include "run/srun/step.hpp"
 
@@ -32,7 +33,7 @@ class AttemptRunner {
   private:
     // A step that did not end well.
     struct Ending {
-        Failure failure;
+        record::Failure failure;
         int exit_code = 0;
         bool may_start_again = false;  // not when somebody wanted its end
     };
@@ -67,7 +68,7 @@ class AttemptRunner {
 
     void begin_phase(const std::string& name);
     void end_phase(int exit_code);
-    void fail(Failure failure, int exit_code);
+    void fail(record::Failure failure, int exit_code);
     // Something when the job was ended from outside during the step.
     [[nodiscard]] static std::optional<Ending> ended_from_outside(const StepResult& result,
                                                                   const std::string& phase);
@@ -80,6 +81,9 @@ class AttemptRunner {
     // For srun: empty when the ranks have all nodes of the allocation.
     [[nodiscard]] std::vector<std::string> step_nodes() const;
     [[nodiscard]] std::vector<std::string> rank_error_files(const plan::Step& step) const;
+    [[nodiscard]] record::JobFiles files_of_job() const {
+        return record::JobFiles(plan_.directories.job_directory);
+    }
     [[nodiscard]] std::string output_path(const std::string& name) const;
 
     const plan::Plan& plan_;
@@ -97,7 +101,7 @@ class AttemptRunner {
     std::string mpi_;  // what srun --mpi= takes for the ranks
     const site::Site& site_;
     image::InUse images_in_use_;
-    Attempt record_;
+    record::Attempt record_;
     ExecutionLog log_;
     SignalWatch signals_;
     std::optional<BackgroundStep> watch_;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "store/job_files.hpp"
+#include "record/job_files.hpp"
 #include "store/records.hpp"
 
 namespace batchai::store {
@@ -35,7 +35,7 @@ class JobReservation {
     ~JobReservation();
 
     // Where to put plan.json, batch.sh, secrets.json; attempts/ and shared/ are there already.
-    [[nodiscard]] const JobFiles& files() const { return files_; }
+    [[nodiscard]] const record::JobFiles& files() const { return files_; }
 
     // Makes the job visible with this record (job.key must be the reserved one). On an error the
     // reservation still stands.
@@ -43,13 +43,14 @@ class JobReservation {
 
   private:
     friend class Store;
-    JobReservation(JobFiles files, JobKey key, std::string token, std::filesystem::path home)
+    JobReservation(record::JobFiles files, JobKey key, std::string token,
+                   std::filesystem::path home)
         : files_(std::move(files)),
           key_(std::move(key)),
           token_(std::move(token)),
           home_(std::move(home)) {}
 
-    JobFiles files_;
+    record::JobFiles files_;
     JobKey key_;
     std::string token_;  // empty once committed or moved from
     std::filesystem::path home_;

@@ -348,7 +348,7 @@ Result<Job> Store::update(const JobKey& key, const std::function<void(Job&)>& ch
 Result<JobReservation> Store::reserve(const JobKey& key) const {
     const Paths paths{home_};
     if (auto good = check(paths, key, false); !good) return pass_on(good.error());
-    const JobFiles files(paths.of(key));
+    const record::JobFiles files(paths.of(key));
     std::error_code code;
     if (fs::exists(files.directory(), code)) {
         auto freed = reclaim(home_, files.directory());
@@ -356,7 +356,7 @@ Result<JobReservation> Store::reserve(const JobKey& key) const {
     }
     auto staged = new_directory(home_);
     if (!staged) return pass_on(staged.error());
-    const JobFiles inside(*staged);
+    const record::JobFiles inside(*staged);
     for (const fs::path& directory : {inside.attempts(), inside.shared()}) {
         if (auto made = base::make_directories(directory, 0700); !made)
             return pass_on(made.error());
@@ -375,8 +375,8 @@ Result<JobReservation> Store::reserve(const JobKey& key) const {
     return JobReservation(files, key, token, home_);
 }
 
-JobFiles Store::job_files(const JobKey& key) const {
-    return JobFiles(Paths{home_}.of(key));
+record::JobFiles Store::job_files(const JobKey& key) const {
+    return record::JobFiles(Paths{home_}.of(key));
 }
 
 }  // namespace batchai::store

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "store/job_files.hpp"
+#include "record/job_files.hpp"
 #include "store/records.hpp"
 #include "store/reservation.hpp"
 
@@ -80,7 +80,7 @@ class Store {
     // Takes the name and directory of a new job; the experiment must exist. See reservation.hpp.
     [[nodiscard]] base::Result<JobReservation> reserve(const JobKey& key) const;
     // Where the job's files lie, whether it exists or not: for --dry-run. The names must be valid.
-    [[nodiscard]] JobFiles job_files(const JobKey& key) const;
+    [[nodiscard]] record::JobFiles job_files(const JobKey& key) const;
 
   private:
     std::filesystem::path home_;

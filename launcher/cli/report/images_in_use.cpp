@@ -9,7 +9,9 @@
 #include "base/timestamp.hpp"
 #include "cli/report/job_image.hpp"
 #include "plan/plan.hpp"
-#include "run/record.hpp"
+#include "record/attempt.hpp"
+#include "record/job_files.hpp"
+#include "record/plan_file.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -23,13 +25,13 @@ constexpr auto hand_over_lives = std::chrono::hours(24 * 7);
 void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
     const auto text = base::read_file(plan_file);
     if (!text) return;
-    const auto plan = plan::from_json(*text);
+    const auto plan = record::plan_from_json(*text);
     if (plan && plan->container && !plan->container->digest.empty())
         digests.insert(plan->container->digest);
 }
 
 bool has_ended(const fs::path& job_directory) {
-    const auto attempt = run::latest_attempt(job_directory.string());
+    const auto attempt = record::latest_attempt(record::JobFiles(job_directory));
     return attempt && *attempt && (*attempt)->end;
 }
 
@@ -44,7 +46,7 @@ void add_handed_over(const fs::path& root, std::set<std::string>& digests) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(root, error)) {
         if (!is_old(entry.path()) && !has_ended(entry.path()))
-            add_image_of(entry.path() / "plan.json", digests);
+            add_image_of(record::JobFiles(entry.path()).plan(), digests);
     }
 }
 
@@ -85,7 +87,7 @@ std::set<std::string> images_in_use(const store::Store& store, const slurm::Clie
             const auto found = statuses->find(id);
             if (found == statuses->end() || slurm::is_final(found->second.state)) continue;
         }
-        add_image_of(directory / "plan.json", digests);
+        add_image_of(record::JobFiles(directory).plan(), digests);
     }
     return digests;
 }

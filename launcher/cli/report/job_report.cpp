@@ -4,12 +4,12 @@
 namespace batchai::cli {
 namespace {
 
-bool ended_by_record(const std::optional<run::Attempt>& attempt) {
+bool ended_by_record(const std::optional<record::Attempt>& attempt) {
     return attempt && attempt->end && attempt->exit_code;
 }
 
 JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
-                      std::optional<run::Attempt> attempt) {
+                      std::optional<record::Attempt> attempt) {
     JobReport report;
     report.evidence.slurm = std::move(status);
     if (attempt) {
@@ -46,9 +46,9 @@ std::optional<base::Time> JobReport::end() const {
     return job.termination_requested;
 }
 
-base::Result<std::optional<run::Attempt>> latest_attempt(const store::Store& store,
-                                                         const store::JobKey& key) {
-    return run::latest_attempt(store.job_files(key).directory().string());
+base::Result<std::optional<record::Attempt>> latest_attempt(const store::Store& store,
+                                                            const store::JobKey& key) {
+    return record::latest_attempt(store.job_files(key));
 }
 
 base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,

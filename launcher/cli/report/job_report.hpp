@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "cli/output/value.hpp"
-#include "run/record.hpp"
+#include "record/attempt.hpp"
 #include "slurm/client.hpp"
 #include "slurm/job_outcome.hpp"
 #include "store/store.hpp"
@@ -17,7 +17,7 @@ namespace batchai::cli {
 // A job with all that is known of how it fares.
 struct JobReport {
     store::Job job;
-    std::optional<run::Attempt> attempt;  // the newest
+    std::optional<record::Attempt> attempt;  // the newest
     slurm::JobEvidence evidence;
     slurm::ExecutionState state = slurm::ExecutionState::queued;
 
@@ -39,8 +39,8 @@ struct JobReport {
                                                  const store::JobKey& key);
 
 // The newest attempt only, without Slurm: cheap enough to look at every second.
-[[nodiscard]] base::Result<std::optional<run::Attempt>> latest_attempt(const store::Store& store,
-                                                                       const store::JobKey& key);
+[[nodiscard]] base::Result<std::optional<record::Attempt>> latest_attempt(const store::Store& store,
+                                                                          const store::JobKey& key);
 
 // errors of executionInfo: [{code, message, details: [{name, value}]}], or null.
 [[nodiscard]] Value job_errors(const JobReport& report);

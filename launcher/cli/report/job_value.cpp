@@ -5,6 +5,7 @@
 #include "cli/report/job_report.hpp"
 #include "cli/report/resource_json.hpp"
 #include "plan/plan.hpp"
+#include "record/attempt.hpp"
 #include "slurm/pending_reason.hpp"
 
 namespace batchai::cli {
@@ -20,7 +21,7 @@ Value detail(const char* name, std::string value) {
     return Value::Object{{"name", name}, {"value", std::move(value)}};
 }
 
-Value failure_details(const run::Failure& failure) {
+Value failure_details(const record::Failure& failure) {
     Value::Array details;
     if (!failure.phase.empty()) details.push_back(detail("Phase", failure.phase));
     if (!failure.node.empty()) details.push_back(detail("Node", failure.node));

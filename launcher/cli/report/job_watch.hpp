@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/report/job_report.hpp"
+#include "record/attempt.hpp"
 
 namespace batchai::cli {
 
@@ -34,7 +35,7 @@ class JobWatch {
     std::chrono::milliseconds pause_{1000};
     Clock::time_point next_question_;
     std::optional<Clock::time_point> silent_since_;
-    std::optional<run::Attempt> record_;
+    std::optional<record::Attempt> record_;
     std::optional<JobReport> report_;
 };
 

@@ -18,6 +18,7 @@
 
 #include "base/timestamp.hpp"
 #include "plan/plan.hpp"
+#include "record/plan_file.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -59,7 +60,7 @@ base::Result<fs::path> output_directory(const store::Store& store, const store::
     if (!job) return tl::unexpected(job.error());
     const auto text = base::read_file(store.job_files(key).plan());
     if (!text) return tl::unexpected(text.error());
-    const auto plan = plan::from_json(*text);
+    const auto plan = record::plan_from_json(*text);
     if (!plan) return tl::unexpected(plan.error());
     if (id == "stdouterr") {
         const auto& directories = plan->directories;

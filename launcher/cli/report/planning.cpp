@@ -23,7 +23,8 @@
 #include "job/schema/storage_account.hpp"
 #include "plan/findings.hpp"
 #include "plan/make.hpp"
-#include "store/job_files.hpp"
+#include "record/job_files.hpp"
+#include "record/plan_file.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -217,7 +218,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         }
         append(planning.diagnostics, std::move(made.diagnostics));
         if (made.plan && !job::has_error(planning.diagnostics)) {
-            auto json = plan::to_json(*made.plan);
+            auto json = record::to_json(*made.plan);
             auto digest = base::sha256_hex(json);
             planning.planned = Planned{std::move(spec), std::move(*made.plan), std::move(json),
                                        std::move(digest), std::move(made.mount_secrets)};
@@ -228,7 +229,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
 }
 
 base::Result<void> write_plan(const std::string& job_directory, const Planned& planned) {
-    const store::JobFiles files(job_directory);
+    const record::JobFiles files(job_directory);
     auto written = base::write_atomically(files.plan(), planned.json, 0600);
     if (!written) return written;
     Value::Object secrets;

@@ -12,7 +12,8 @@
 #include "cli/report/job_image.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
-#include "run/record.hpp"
+#include "record/attempt.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -24,7 +25,7 @@ constexpr auto kept_for = std::chrono::hours(24 * 7);
 // A plan belongs to a job that may wait in the queue for long: only those whose job has ended go,
 // and those that no job ever took up (srun was interrupted, sbatch refused) after four times that.
 bool may_go(const fs::path& directory) {
-    const auto attempt = run::latest_attempt(directory.string());
+    const auto attempt = record::latest_attempt(record::JobFiles(directory));
     if (!attempt) return false;
     const auto now = base::now();
     if (*attempt) return (*attempt)->end && now - *(*attempt)->end > kept_for;
@@ -68,7 +69,8 @@ base::Result<void> have_image(const Surroundings& here, const plan::Plan& plan) 
 }
 
 base::Result<void> freeze(const fs::path& directory, const Planned& planned) {
-    for (const auto& path : {directory, directory / "attempts", directory / "shared"}) {
+    const record::JobFiles files(directory);
+    for (const auto& path : {directory, files.attempts(), files.shared()}) {
         auto made = base::make_directories(path, 0700);
         if (!made) return made;
     }
@@ -120,8 +122,8 @@ Answer hand_over(const HandOverOptions& options) {
         fs::remove_all(directory, code);
         return tl::unexpected(image.error());
     }
-    fmt::print("BATCHAI_PLAN={}\nBATCHAI_PLAN_DIGEST={}\n", (directory / "plan.json").string(),
-               planned.digest);
+    fmt::print("BATCHAI_PLAN={}\nBATCHAI_PLAN_DIGEST={}\n",
+               record::JobFiles(directory).plan().string(), planned.digest);
     return Outcome{};
 }
 
@@ -131,7 +133,8 @@ base::Result<std::optional<FrozenPlan>> freeze_plan(const HandOverOptions& optio
     const auto made = plan_and_freeze(*here, options);
     if (!made) return tl::unexpected(made.error());
     if (!*made) return std::nullopt;
-    return FrozenPlan{((*made)->directory / "plan.json").string(), (*made)->planned.digest};
+    return FrozenPlan{record::JobFiles((*made)->directory).plan().string(),
+                      (*made)->planned.digest};
 }
 
 Answer validate(const ValidateOptions& options) {

@@ -12,6 +12,7 @@
 #include "cli/verbs/surroundings.hpp"
 #include "job/to_json.hpp"
 #include "plan/make.hpp"
+#include "record/job_files.hpp"
 #include "store/names.hpp"
 
 namespace batchai::cli {
@@ -66,7 +67,7 @@ base::Arguments quoted(const std::vector<std::string>& words) {
     return out;
 }
 
-void print_dry_run(const Planned& planned, const store::JobFiles& files) {
+void print_dry_run(const Planned& planned, const record::JobFiles& files) {
     fmt::print("{}\n# The batch script, and how it would be submitted:\n# sbatch --parsable",
                planned.json);
     for (const auto& word : quoted(plan::sbatch_options(planned.plan)))

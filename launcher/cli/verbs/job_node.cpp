@@ -17,8 +17,9 @@
 #include "cli/report/job_report.hpp"
 #include "cli/report/resource_json.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "record/job_files.hpp"
+#include "record/step_variables.hpp"
 #include "run/srun/srun_arguments.hpp"
-#include "run/step_variables.hpp"
 #include "slurm/client.hpp"
 #include "spank/protocol.h"
 
@@ -56,12 +57,12 @@ base::Result<std::string> choose_node(const Names& nodes, const std::optional<st
 
 // Ours, but for what an enclosing step of Slurm or of this program set for itself, and over it what
 // the job's own steps have.
-base::Environment visit_environment(const store::Job& job, const std::string& directory) {
+base::Environment visit_environment(const store::Job& job, const record::JobFiles& files) {
     base::Environment additions{
-        fmt::format("{}={}/plan.json", BATCHAI_PLAN_VARIABLE, directory),
+        fmt::format("{}={}", BATCHAI_PLAN_VARIABLE, files.plan().string()),
         fmt::format("{}={}", BATCHAI_DIGEST_VARIABLE, job.plan_digest),
         fmt::format("{}={}", BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_NO_RANKS)};
-    if (const auto of_steps = run::read_step_variables(directory)) {
+    if (const auto of_steps = record::read_step_variables(files)) {
         additions.insert(additions.end(), of_steps->begin(), of_steps->end());
     } else {
         say("warning: AZ_BATCH_HOST_LIST and the other variables of the job's nodes are not set: " +
@@ -135,7 +136,7 @@ Answer job_node_exec(const JobNodeOptions& options) {
     const bool terminal = options.terminal || (!options.command && has_terminal);
     return become(
         run::visit_arguments({report->job.slurm_job_id, *node, options.command, terminal}),
-        visit_environment(report->job, directory));
+        visit_environment(report->job, record::JobFiles(directory)));
 }
 
 }  // namespace batchai::cli

@@ -42,7 +42,7 @@ bool look(const slurm::Client& client, const FirstNodeWatch& watch) {
     const auto jobs = client.jobs({watch.job_id});
     if (!jobs || !jobs->contains(watch.job_id)) return false;
     const auto text = base::read_file(watch.record_path);
-    const auto attempt = text ? attempt_from_json(*text) : tl::unexpected(text.error());
+    const auto attempt = text ? record::attempt_from_json(*text) : tl::unexpected(text.error());
     return attempt && first_node_is_lost(watch, jobs->at(watch.job_id), *attempt);
 }
 
@@ -116,7 +116,7 @@ base::Arguments watch_arguments(const FirstNodeWatch& watch, const std::string& 
 }
 
 bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job,
-                        const Attempt& attempt) {
+                        const record::Attempt& attempt) {
     if (attempt.end || !is_undecided(job.state) || job.nodes.empty()) return false;
     return std::find(job.nodes.begin(), job.nodes.end(), watch.node) == job.nodes.end();
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/process.hpp"
-#include "run/record.hpp"
+#include "record/attempt.hpp"
 #include "slurm/status.hpp"
 
 // An elastic job keeps its nodes when one of them fails, but with the first one goes the batch
@@ -26,7 +26,7 @@ struct FirstNodeWatch {
 
 // The job has lost the node, while the attempt had not ended and nobody wanted the job's end.
 [[nodiscard]] bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job,
-                                      const Attempt& attempt);
+                                      const record::Attempt& attempt);
 
 // Looks now and then, and once more when Slurm ends the step (TERM); queues the job again when its
 // first node is lost. Returns an exit code. Not reentrant: one call a process.

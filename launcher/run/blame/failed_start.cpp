@@ -8,17 +8,20 @@
 
 #include "base/file.hpp"
 #include "base/own_directory.hpp"
+#include "record/attempt.hpp"
+#include "record/job_files.hpp"
 #include "run/allocation.hpp"
-#include "run/record.hpp"
 #include "slurm/hostlist.hpp"
 
 namespace batchai::run {
 
 void record_failed_start(const std::string& plan_path, const base::Error& error) {
-    const std::string directory = std::filesystem::path(plan_path).parent_path().string();
+    const record::JobFiles files(std::filesystem::path(plan_path).parent_path());
     const auto job_id = from_environment("SLURM_JOB_ID");
-    if (!job_id || directory.empty() || !base::check_own_directory(directory)) return;
-    Attempt attempt;
+    if (!job_id || files.directory().empty() ||
+        !base::check_own_directory(files.directory().string()))
+        return;
+    record::Attempt attempt;
     if (const auto restarts = from_environment("SLURM_RESTART_COUNT"))
         attempt.number = std::atoi(restarts->c_str()) + 1;
     attempt.slurm_job_id = *job_id;
@@ -29,12 +32,13 @@ void record_failed_start(const std::string& plan_path, const base::Error& error)
     attempt.exit_code = static_cast<int>(error.exit_code);
     base::Error one_line = error;
     one_line.hint.clear();
-    attempt.failure = Failure{"JobFailed", "The job could not be started",
-                              "start",     attempt.nodes.empty() ? "" : attempt.nodes.front(),
-                              {},          {},
-                              {},          one_line.text()};
-    const auto written = base::make_directories(directory + "/attempts", 0700).and_then([&] {
-        return base::write_atomically(attempt_path(directory, attempt.number), to_json(attempt));
+    attempt.failure =
+        record::Failure{"JobFailed", "The job could not be started",
+                        "start",     attempt.nodes.empty() ? "" : attempt.nodes.front(),
+                        {},          {},
+                        {},          one_line.text()};
+    const auto written = base::make_directories(files.attempts(), 0700).and_then([&] {
+        return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
     });
     if (!written) std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
 }

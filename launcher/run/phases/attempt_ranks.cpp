@@ -8,11 +8,12 @@
 
 #include <fmt/format.h>
 
+#include "record/attempt.hpp"
+#include "record/job_files.hpp"
 #include "run/again/survivors.hpp"
 #include "run/attempt.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/line_merger.hpp"
-#include "run/paths.hpp"
 #include "run/phases/wire_up_check.hpp"
 #include "run/srun/srun_arguments.hpp"
 
@@ -149,7 +150,8 @@ std::optional<AttemptRunner::Ending> AttemptRunner::run_ranks(const plan::Step& 
     std::fflush(stdout);
     log_.all_nodes(fmt::format("the job's command starts, {} processes", step.processes));
     const std::vector<std::string> error_files = rank_error_files(step);
-    const StepFiles files{output_path(step.stdout_name), rank_error_pattern(plan_, start_name())};
+    const StepFiles files{output_path(step.stdout_name),
+                          files_of_job().rank_error(start_name(), "%t").string()};
     auto merger = LineMerger::open(error_files, output_path(step.stderr_name));
     if (!merger)
         return Ending{{"JobFailed", merger.error().text(), "ranks", nodes_.front(), {}, {}, {}, {}},
@@ -178,7 +180,8 @@ std::optional<AttemptRunner::Ending> AttemptRunner::run_ranks(const plan::Step& 
     if (auto end = node_failure("ranks", step_code == 0)) return end;
     if (step_code == 0) return std::nullopt;
 
-    Failure failure{"JobFailed", std::string(job_failed), "ranks", {}, {}, {}, step_code, {}};
+    record::Failure failure{"JobFailed", std::string(job_failed), "ranks", {}, {}, {}, step_code,
+                            {}};
     int exit_code = step_code;
     if (const auto found = culprit(bad_ends(said), error_files)) {
         exit_code = exit_code_of(found->first, step_code);
@@ -201,7 +204,7 @@ std::vector<std::string> AttemptRunner::rank_error_files(const plan::Step& step)
     const std::string start = start_name();
     files.reserve(static_cast<std::size_t>(step.processes));
     for (int rank = 0; rank < step.processes; ++rank)
-        files.push_back(rank_error_file(plan_, start, rank));
+        files.push_back(files_of_job().rank_error(start, std::to_string(rank)).string());
     return files;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "record/job_files.hpp"
 #include "run/again/watch_first_node.hpp"
 #include "run/attempt.hpp"
 #include "run/srun/srun_arguments.hpp"
@@ -13,14 +14,15 @@ void AttemptRunner::watch_first_node() {
     if (!elastic_ || nodes_.size() < 2 || (watch_ && watch_->runs())) return;
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-    const std::string& directory = plan_.directories.job_directory;
+    const record::JobFiles files = files_of_job();
+    const std::string log = files.watch_log().string();
     if (watch_)
         log_.master("the step that watches the first node has ended and is started again; see " +
-                    directory + "/watch.log");
+                    log);
     const FirstNodeWatch watch{granted_.job_id, granted_.nodes.front(),
-                               attempt_path(directory, record_.number), directory + "/slurm.log"};
+                               files.attempt(record_.number).string(), files.slurm_log().string()};
     auto step = BackgroundStep::start(watch_arguments(watch, program, nodes_[1]),
-                                      environment_of_bare_nodes(), directory + "/watch.log");
+                                      environment_of_bare_nodes(), log);
     if (step) {
         watch_ = std::move(*step);
     } else {

@@ -8,6 +8,7 @@
 #include <jsoncons/json.hpp>
 
 #include "planned.hpp"
+#include "record/plan_file.hpp"
 
 namespace batchai::plan {
 
@@ -146,7 +147,7 @@ void each_object(Json& value, const std::string& place,
 std::string refusal(const Json& document) {
     std::string text;
     document.dump(text);
-    const auto plan = from_json(text);
+    const auto plan = record::plan_from_json(text);
     return plan ? "(accepted)" : plan.error().what;
 }
 
@@ -155,17 +156,17 @@ std::string refusal(const Json& document) {
 TEST(PlanJson, GivesBackEveryPlan) {
     for (unsigned int seed = 0; seed < 500; ++seed) {
         const Plan plan = PlanMaker(seed).make();
-        const std::string text = to_json(plan);
-        const auto read = from_json(text);
+        const std::string text = record::to_json(plan);
+        const auto read = record::plan_from_json(text);
         ASSERT_TRUE(read) << read.error().text() << text;
         EXPECT_EQ(*read, plan) << text;
-        EXPECT_EQ(to_json(*read), text);
+        EXPECT_EQ(record::to_json(*read), text);
         EXPECT_TRUE(text.ends_with("}\n"));
     }
 }
 
 TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
-    Json document = Json::parse(to_json(full_plan()));
+    Json document = Json::parse(record::to_json(full_plan()));
     int checked = 0;
     each_object(document, "", [&](Json& object, const std::string& prefix) {
         std::vector<std::string> keys;
@@ -197,7 +198,7 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
 }
 
 TEST(PlanJson, RefusesOtherSchemasAndNumbersOutOfRange) {
-    Json document = Json::parse(to_json(full_plan()));
+    Json document = Json::parse(record::to_json(full_plan()));
     document["schema"] = "batchai-plan/v1";
     EXPECT_NE(refusal(document).find("\"batchai-plan/v1\""), std::string::npos);
     document["schema"] = "batchai-plan/v2";
@@ -212,7 +213,7 @@ TEST(PlanJson, RefusesOtherSchemasAndNumbersOutOfRange) {
 
 TEST(PlanJson, RefusesTextThatIsNoPlan) {
     for (const char* text : {"", "[]", "{", "null", "{} {}", "{\"schema\": 1}"})
-        EXPECT_FALSE(from_json(text)) << text;
+        EXPECT_FALSE(record::plan_from_json(text)) << text;
 }
 
 }  // namespace batchai::plan

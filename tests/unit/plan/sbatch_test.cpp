@@ -6,7 +6,7 @@
 
 #include "base/process.hpp"
 #include "planned.hpp"
-#include "store/job_files.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::plan {
 
@@ -35,7 +35,7 @@ TEST(Sbatch, AsksForNothingThatThePlanDoesNotSay) {
 TEST(Sbatch, WritesTheLogWhereTheStoreLooksForIt) {
     Plan plan;
     plan.directories.job_directory = "/j/100";
-    const store::JobFiles files(plan.directories.job_directory);
+    const record::JobFiles files(plan.directories.job_directory);
     EXPECT_THAT(sbatch_options(plan), Contains("--output=" + files.slurm_log().string()));
 }
 

@@ -8,8 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "record/job_files.hpp"
+#include "record/step_variables.hpp"
 #include "run/srun/srun_arguments.hpp"
-#include "run/step_variables.hpp"
 
 namespace batchai::run {
 
@@ -56,11 +57,12 @@ TEST(VisitArguments, RunACommandOrAShellInTheSandboxOnly) {
 TEST(StepVariables, AreReadAsTheyWereWritten) {
     std::string directory = std::filesystem::temp_directory_path() / "run-XXXXXX";
     ASSERT_NE(mkdtemp(directory.data()), nullptr);
-    const auto none = read_step_variables(directory);
+    const auto none = record::read_step_variables(record::JobFiles(directory));
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().where, directory + "/step-variables");
-    ASSERT_TRUE(write_step_variables(directory, {"A=b=c", "LINES=1\n2", "EMPTY="}));
-    EXPECT_THAT(read_step_variables(directory).value(),
+    ASSERT_TRUE(record::write_step_variables(record::JobFiles(directory),
+                                             {"A=b=c", "LINES=1\n2", "EMPTY="}));
+    EXPECT_THAT(record::read_step_variables(record::JobFiles(directory)).value(),
                 ElementsAre("A=b=c", "LINES=1\n2", "EMPTY="));
     std::filesystem::remove_all(directory);
 }

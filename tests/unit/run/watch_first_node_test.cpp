@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "record/attempt.hpp"
+
 namespace batchai::run {
 
 namespace {
@@ -41,7 +43,7 @@ TEST(FirstNodeWatch, LeavesAJobAloneWhoseFateIsDecided) {
     for (const JobState state : {JobState::cancelled, JobState::timeout, JobState::completed,
                                  JobState::preempted, JobState::requeued, JobState::unknown})
         EXPECT_FALSE(first_node_is_lost(watch, job(state, {"n2", "n3"}), {}));
-    Attempt ended;
+    record::Attempt ended;
     ended.end = base::now();
     EXPECT_FALSE(first_node_is_lost(watch, job(JobState::completing, {"n2"}), ended));
 }

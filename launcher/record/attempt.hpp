@@ -9,11 +9,12 @@
 
 #include "base/error.hpp"
 #include "base/timestamp.hpp"
+#include "record/job_files.hpp"
 
 // The record of one attempt (one run of the batch script; a requeue makes the next): written by
 // `batchai run` as <job directory>/attempts/<number>.json before it exits and after each phase.
 // It is the first source for a job's state; Slurm's own word comes after it.
-namespace batchai::run {
+namespace batchai::record {
 
 struct Phase {
     std::string name;  // "outputs", "image", "preparation", "wire-up", "ranks", "cleanup"
@@ -64,9 +65,7 @@ struct Attempt {
 [[nodiscard]] std::string to_json(const Attempt& attempt);
 [[nodiscard]] base::Result<Attempt> attempt_from_json(std::string_view text);
 
-// "<job directory>/attempts/<number>.json"
-[[nodiscard]] std::string attempt_path(std::string_view job_directory, int number);
 // The newest attempt of a job, or nothing if it has not started.
-[[nodiscard]] base::Result<std::optional<Attempt>> latest_attempt(std::string_view job_directory);
+[[nodiscard]] base::Result<std::optional<Attempt>> latest_attempt(const JobFiles& files);
 
-}  // namespace batchai::run
+}  // namespace batchai::record

@@ -1,35 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/step_variables.hpp"
+#include "record/step_variables.hpp"
 
 #include <string_view>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 
-namespace batchai::run {
+namespace batchai::record {
 
 namespace {
 
 constexpr std::size_t file_limit = 1UL << 20U;
 
-std::string path_in(const std::string& job_directory) {
-    return job_directory + "/step-variables";
-}
-
 }  // namespace
 
-base::Result<void> write_step_variables(const std::string& job_directory,
-                                        const base::Environment& variables) {
+base::Result<void> write_step_variables(const JobFiles& files, const base::Environment& variables) {
     // As the kernel keeps an environment: the one byte that a value cannot have ends an entry.
     std::string text;
     for (const std::string& entry : variables)
         text += entry + '\0';
-    return base::write_atomically(path_in(job_directory), text);
+    return base::write_atomically(files.step_variables(), text);
 }
 
-base::Result<base::Environment> read_step_variables(const std::string& job_directory) {
+base::Result<base::Environment> read_step_variables(const JobFiles& files) {
     base::Environment variables;
-    const auto text = base::read_file(path_in(job_directory), file_limit);
+    const auto text = base::read_file(files.step_variables(), file_limit);
     if (!text) return tl::unexpected(text.error());
     for (const std::string_view entry : base::split(*text, '\0')) {
         if (entry.find('=') != std::string_view::npos) variables.emplace_back(entry);
@@ -37,4 +32,4 @@ base::Result<base::Environment> read_step_variables(const std::string& job_direc
     return variables;
 }
 
-}  // namespace batchai::run
+}  // namespace batchai::record

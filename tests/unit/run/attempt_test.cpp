@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/record.hpp"
+#include "record/attempt.hpp"
 
 #include <gtest/gtest.h>
+
+#include "record/job_files.hpp"
 
 namespace batchai::run {
 
 namespace {
 
-Attempt example() {
-    Attempt attempt;
+record::Attempt example() {
+    record::Attempt attempt;
     attempt.number = 1;
     attempt.slurm_job_id = "42";
     attempt.nodes = {"n1", "n2"};
@@ -18,15 +20,15 @@ Attempt example() {
     attempt.phases = {{"outputs", attempt.start, attempt.start, 0},
                       {"ranks", attempt.start, std::nullopt, 0}};
     attempt.restarts = {{*attempt.end, {"n1"}, {"JobFailed", "lost", "ranks", "n2", 1, {}, 1, ""}}};
-    attempt.failure =
-        Failure{"JobFailed", "Job failed", "ranks", "n2", 3, 9, std::nullopt, "boom \"quoted\""};
+    attempt.failure = record::Failure{"JobFailed", "Job failed", "ranks",          "n2", 3,
+                                      9,           std::nullopt, "boom \"quoted\""};
     return attempt;
 }
 
 }  // namespace
 
 TEST(AttemptRecord, RoundTrips) {
-    const auto again = attempt_from_json(to_json(example()));
+    const auto again = record::attempt_from_json(to_json(example()));
     ASSERT_TRUE(again) << again.error().text();
     EXPECT_EQ(*again, example());
 }
@@ -34,7 +36,7 @@ TEST(AttemptRecord, RoundTrips) {
 TEST(AttemptRecord, OfAnOlderVersionHasNoRestarts) {
     std::string text = to_json(example());
     text.replace(text.find("\"restarts\""), 10, "\"something\"");
-    const auto again = attempt_from_json(text);
+    const auto again = record::attempt_from_json(text);
     ASSERT_TRUE(again) << again.error().text();
     EXPECT_TRUE(again->restarts.empty());
 }
@@ -42,15 +44,15 @@ TEST(AttemptRecord, OfAnOlderVersionHasNoRestarts) {
 TEST(AttemptRecord, RefusesDamageAndNamesTheKey) {
     std::string text = to_json(example());
     text.replace(text.find("\"phases\""), 8, "\"fazes\" ");
-    const auto again = attempt_from_json(text);
+    const auto again = record::attempt_from_json(text);
     ASSERT_FALSE(again);
     EXPECT_NE(again.error().what.find("phases"), std::string::npos);
-    EXPECT_FALSE(attempt_from_json("{"));
-    EXPECT_FALSE(attempt_from_json("[]"));
+    EXPECT_FALSE(record::attempt_from_json("{"));
+    EXPECT_FALSE(record::attempt_from_json("[]"));
 }
 
 TEST(LatestAttempt, IsNothingBeforeTheFirst) {
-    const auto latest = latest_attempt("/nonexistent");
+    const auto latest = record::latest_attempt(record::JobFiles("/nonexistent"));
     ASSERT_TRUE(latest);
     EXPECT_FALSE(latest->has_value());
 }

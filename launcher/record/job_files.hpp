@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// Where everything of a job is. No other file spells one of these names.
+namespace batchai::record {
+
+// What is in a job's directory (mode 0700), which is the `job_directory` of its plan.
+class JobFiles {
+  public:
+    using Path = std::filesystem::path;
+
+    explicit JobFiles(Path directory) : directory_(std::move(directory)) {}
+
+    [[nodiscard]] const Path& directory() const { return directory_; }
+    // The store's own record; its presence is what makes the job exist.
+    [[nodiscard]] Path record() const { return directory_ / "job.json"; }
+    [[nodiscard]] Path plan() const { return directory_ / "plan.json"; }
+    [[nodiscard]] Path batch_script() const { return directory_ / "batch.sh"; }
+    // Values of secret variables and storage keys; always mode 0600.
+    [[nodiscard]] Path secrets() const { return directory_ / "secrets.json"; }
+    // Output of the batch script itself (sbatch --output).
+    [[nodiscard]] Path slurm_log() const { return directory_ / "slurm.log"; }
+    // Standard output and error of the ranks when the prefix of the job file is on remote storage.
+    [[nodiscard]] Path stdouterr() const { return directory_ / "stdouterr"; }
+
+    [[nodiscard]] Path attempts() const { return directory_ / "attempts"; }
+    [[nodiscard]] Path attempt(int number) const {
+        return attempts() / (std::to_string(number) + ".json");
+    }
+    // Each rank's standard error, kept apart so that a failure can be told by rank. `start` is the
+    // attempt's number and, after a restart of an elastic job's ranks, "<attempt>-<restart>".
+    // `rank` is a number, or "%t" for srun.
+    [[nodiscard]] Path rank_error(std::string_view start, std::string_view rank) const {
+        return attempts() / (std::string(start) + ".stderr-" + std::string(rank) + ".txt");
+    }
+
+    // AZ_BATCHAI_SHARED_JOB_TEMP.
+    [[nodiscard]] Path shared() const { return directory_ / "shared"; }
+    // AZ_BATCHAI_MPI_HOST_FILE.
+    [[nodiscard]] Path host_file() const { return directory_ / "hostfile"; }
+    // What `batchai run` adds to the environment of its steps (record/step_variables.hpp).
+    [[nodiscard]] Path step_variables() const { return directory_ / "step-variables"; }
+    // Output of the step that watches an elastic job's first node.
+    [[nodiscard]] Path watch_log() const { return directory_ / "watch.log"; }
+    // Commits of an elastic job's ranks.
+    [[nodiscard]] Path elastic() const { return directory_ / "elastic"; }
+
+    // What batchai-node writes: a log of each node, and where the ranks meet.
+    [[nodiscard]] Path node_logs() const { return directory_ / "node"; }
+    [[nodiscard]] Path node_log(std::string_view node) const {
+        return node_logs() / (std::string(node) + ".log");
+    }
+
+  private:
+    Path directory_;
+};
+
+}  // namespace batchai::record

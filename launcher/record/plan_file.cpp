@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "record/plan_file.hpp"
+
+#include <limits>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/digest.hpp"
+#include "base/file.hpp"
+#include "base/own_directory.hpp"
+#include "base/record.hpp"
+
+namespace batchai::base {
+
+using namespace std::string_view_literals;
+using plan::Allocation;
+using plan::Container;
+using plan::Directories;
+using plan::HostBind;
+using plan::Identity;
+using plan::Mount;
+using plan::MountScope;
+using plan::OutputDirectory;
+using plan::Plan;
+using plan::RemoteVolume;
+using plan::Step;
+using plan::StepKind;
+using plan::Variable;
+
+constexpr int longest = std::numeric_limits<int>::max();
+
+template <>
+struct WordsOf<MountScope> {
+    static constexpr std::array words{std::pair{"job"sv, MountScope::job},
+                                      std::pair{"cluster"sv, MountScope::cluster}};
+};
+
+template <>
+struct WordsOf<StepKind> {
+    static constexpr std::array words{std::pair{"preparation"sv, StepKind::preparation},
+                                      std::pair{"ranks"sv, StepKind::ranks},
+                                      std::pair{"master"sv, StepKind::master}};
+};
+
+template <>
+struct RecordOf<Identity> {
+    static constexpr auto fields = std::tuple{field("subscription", &Identity::subscription),
+                                              field("resourceGroup", &Identity::resource_group),
+                                              field("workspace", &Identity::workspace),
+                                              field("experiment", &Identity::experiment),
+                                              field("job", &Identity::job),
+                                              field("cluster", &Identity::cluster),
+                                              field("uuid", &Identity::uuid)};
+};
+
+template <>
+struct RecordOf<Allocation> {
+    static constexpr auto fields =
+        std::tuple{field("nodes", &Allocation::nodes).within(1),
+                   field("processes", &Allocation::processes).within(1),
+                   field("processesPerNode", &Allocation::processes_per_node).within(1),
+                   field("cpusPerProcess", &Allocation::cpus_per_process).within(0),
+                   field("exclusive", &Allocation::exclusive),
+                   field("partition", &Allocation::partition),
+                   field("constraint", &Allocation::constraint),
+                   field("gres", &Allocation::gres),
+                   field("account", &Allocation::account),
+                   field("qos", &Allocation::qos),
+                   field("nice", &Allocation::nice),
+                   field("timeLimitMinutes", &Allocation::time_limit).within(0, longest),
+                   field("extraOptions", &Allocation::extra_options)};
+};
+
+template <>
+struct RecordOf<Directories> {
+    static constexpr auto fields = std::tuple{field("nodeRoot", &Directories::node_root),
+                                              field("jobTemp", &Directories::job_temp),
+                                              field("mountRoot", &Directories::mount_root),
+                                              field("jobMountRoot", &Directories::job_mount_root),
+                                              field("jobDirectory", &Directories::job_directory),
+                                              field("sharedJobTemp", &Directories::shared_job_temp),
+                                              field("stdouterr", &Directories::stdouterr),
+                                              field("stdouterrHost", &Directories::stdouterr_host)};
+};
+
+template <>
+struct RecordOf<Variable> {
+    static constexpr auto fields =
+        std::tuple{field("name", &Variable::name), field("value", &Variable::value)};
+};
+
+template <>
+struct RecordOf<RemoteVolume> {
+    static constexpr auto fields =
+        std::tuple{field("backend", &RemoteVolume::backend),
+                   field("path", &RemoteVolume::path),
+                   field("options", &RemoteVolume::options),
+                   field("secretOption", &RemoteVolume::secret_option),
+                   field("secretName", &RemoteVolume::secret_name),
+                   field("credentialsFile", &RemoteVolume::credentials_file),
+                   field("fileMode", &RemoteVolume::file_mode).within(0, 0777),
+                   field("directoryMode", &RemoteVolume::directory_mode).within(0, 0777)};
+};
+
+template <>
+struct RecordOf<Mount> {
+    static constexpr auto fields =
+        std::tuple{field("kind", &Mount::kind),
+                   field("name", &Mount::name),
+                   field("source", &Mount::source),
+                   field("target", &Mount::target),
+                   field("scope", &Mount::scope),
+                   field("readOnly", &Mount::read_only),
+                   field("createSource", &Mount::create_source),
+                   field("sourceRoot", &Mount::source_root),
+                   field("noExecute", &Mount::no_execute),
+                   field("remote", &Mount::remote),
+                   field("mountSeconds", &Mount::mount_seconds).within(1),
+                   field("flushSeconds", &Mount::flush_seconds).within(0)};
+};
+
+template <>
+struct RecordOf<OutputDirectory> {
+    static constexpr auto fields = std::tuple{
+        field("id", &OutputDirectory::id), field("path", &OutputDirectory::path),
+        field("pathHost", &OutputDirectory::path_host), field("create", &OutputDirectory::create)};
+};
+
+template <>
+struct RecordOf<HostBind> {
+    static constexpr auto fields =
+        std::tuple{field("source", &HostBind::source), field("target", &HostBind::target),
+                   field("readOnly", &HostBind::read_only), field("optional", &HostBind::optional)};
+};
+
+template <>
+struct RecordOf<Container> {
+    static constexpr auto fields =
+        std::tuple{field("image", &Container::image),
+                   field("digest", &Container::digest),
+                   field("source", &Container::source),
+                   field("root", &Container::root),
+                   field("rootIsDirectory", &Container::root_is_directory),
+                   field("environment", &Container::environment),
+                   field("entrypoint", &Container::entrypoint),
+                   field("workingDirectory", &Container::working_directory),
+                   field("shmBytes", &Container::shm_bytes).within(0),
+                   field("ranksAsRoot", &Container::ranks_as_root),
+                   field("binds", &Container::binds),
+                   field("inject", &Container::inject)};
+};
+
+template <>
+struct RecordOf<Step> {
+    static constexpr auto fields =
+        std::tuple{field("kind", &Step::kind),
+                   field("command", &Step::command),
+                   field("processes", &Step::processes).within(1),
+                   field("processesPerNode", &Step::processes_per_node).within(1),
+                   field("pmix", &Step::pmix),
+                   field("stdoutName", &Step::stdout_name),
+                   field("stderrName", &Step::stderr_name)};
+};
+
+template <>
+struct RecordOf<Plan> {
+    static constexpr auto fields = std::tuple{field("identity", &Plan::identity),
+                                              field("toolType", &Plan::tool_type),
+                                              field("allocation", &Plan::allocation),
+                                              field("directories", &Plan::directories),
+                                              field("mounts", &Plan::mounts),
+                                              field("container", &Plan::container),
+                                              field("outputs", &Plan::outputs),
+                                              field("environment", &Plan::environment),
+                                              field("secretNames", &Plan::secret_names),
+                                              field("steps", &Plan::steps),
+                                              field("notices", &Plan::notices)};
+};
+
+}  // namespace batchai::base
+
+namespace batchai::record {
+
+namespace {
+
+constexpr std::string_view schema = "batchai-plan/v2";
+// Variables can be long; what the launcher itself writes stays far below.
+constexpr std::size_t size_limit = 16UL << 20U;
+
+}  // namespace
+
+std::string to_json(const plan::Plan& plan) {
+    return base::to_record(plan, schema);
+}
+
+base::Result<plan::Plan> plan_from_json(std::string_view text) {
+    return base::from_record<plan::Plan>(text, schema, {}, base::UnknownKeys::refused)
+        .map_error([](const base::Error& fault) {
+            return base::Error{.what = "this is not a plan of this release: " + fault.what,
+                               .where = {},
+                               .hint = "create the job again"};
+        });
+}
+
+base::Result<plan::Plan> read_plan(const std::string& path, const std::string& digest) {
+    auto text = base::read_file(path, size_limit);
+    if (!text) {
+        text.error().hint =
+            "the job's directory must be on a file system that every node sees; BATCHAI_HOME moves "
+            "it there";
+        return tl::unexpected<base::Error>(std::move(text).error());
+    }
+    if (base::sha256_hex(*text) != digest)
+        return base::fail("has changed since the job was submitted", path, "submit the job again");
+    auto plan = plan_from_json(*text);
+    if (!plan) {
+        plan.error().where = path;
+        return plan;
+    }
+    // Secrets, logs and unsaved data are in it.
+    TRY(base::check_own_directory(plan->directories.job_directory));
+    return plan;
+}
+
+}  // namespace batchai::record

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "plan/plan.hpp"
+
+// plan.json of the job directory: the plan as it was submitted, which every node reads.
+namespace batchai::record {
+
+// Stable, pretty-printed JSON ("schema": "batchai-plan/v2"), keys in a fixed order, one newline at
+// the end.
+[[nodiscard]] std::string to_json(const plan::Plan& plan);
+
+// Refuses other schemas, missing and unknown keys and wrong types, and names the key.
+[[nodiscard]] base::Result<plan::Plan> plan_from_json(std::string_view text);
+
+// The plan at `path`, if it has this SHA-256, so that what runs is what was submitted, and if the
+// job directory that it names is the user's own.
+[[nodiscard]] base::Result<plan::Plan> read_plan(const std::string& path,
+                                                 const std::string& digest);
+
+}  // namespace batchai::record
