@@ -63,8 +63,11 @@ Result<Value> parse_with_schema(std::string_view text, std::string_view schema) 
     if (!root)
         return fail(fmt::format("{} at {}", root.error().what, root.error().where.substr(1)));
     if (!root->is_object()) return fail("the record is not an object");
-    const std::string* const found = (*root)[schema_key].string();
-    if (found == nullptr) return fail("\"schema\" is missing");
+    const Value& schema_value = (*root)[schema_key];
+    const std::string* const found = schema_value.string();
+    if (found == nullptr)
+        return fail(schema_value.is_null() ? "\"schema\" is missing"
+                                           : "\"schema\" is not a string");
     if (*found != schema)
         return fail(fmt::format("\"schema\" is \"{}\", this program reads \"{}\"", *found, schema));
     return root;

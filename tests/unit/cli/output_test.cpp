@@ -53,8 +53,10 @@ TEST(Json, WholeNumbersThatAreRealKeepTheirPoint) {
 
 TEST(Json, ColoursOnlyWhenAsked) {
     const auto value = parsed(R"({"a":"b"})");
-    EXPECT_EQ(format_json(value, base::KeyOrder::sorted, Colour::off).find('\x1b'), std::string::npos);
-    EXPECT_NE(format_json(value, base::KeyOrder::sorted, Colour::on).find("\x1b["), std::string::npos);
+    EXPECT_EQ(format_json(value, base::KeyOrder::sorted, Colour::off).find('\x1b'),
+              std::string::npos);
+    EXPECT_NE(format_json(value, base::KeyOrder::sorted, Colour::on).find("\x1b["),
+              std::string::npos);
 }
 
 // The tutorial's sample, its data row with the blanks that the dashes demand (the documentation

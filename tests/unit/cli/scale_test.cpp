@@ -66,7 +66,7 @@ TEST(ClusterFile, TellsAllFaultsAtOnce) {
 TEST(ClusterFile, ThatIsNoJsonNamesThePlace) {
     const auto file = parse_cluster_file("{\n  oops", "cluster.json");
     ASSERT_FALSE(file);
-    EXPECT_EQ(file.error().where, "cluster.json");
+    EXPECT_EQ(file.error().where, "cluster.json:2:3");
     EXPECT_EQ(file.error().exit_code, base::ExitCode::bad_job_file);
 }
 
