@@ -27,14 +27,14 @@ struct Phase {
 
 // Why the attempt failed: the first failure, since the others follow from it.
 struct Failure {
-    std::string code;     // "JobFailed", "JobPreparationFailed", "JobTerminated", …
-    std::string message;  // Batch AI's sentence for the code
-    std::string phase;
-    std::string node;         // empty when no node is to blame
-    std::optional<int> rank;  // none when no rank is to blame
-    std::optional<int> signal;
-    std::optional<int> exit_code;
-    std::string first_error_line;  // of that rank's standard error; may be empty
+    std::string code{};     // "JobFailed", "JobPreparationFailed", "JobTerminated", …
+    std::string message{};  // Batch AI's sentence for the code
+    std::string phase{};
+    std::string node{};         // empty when no node is to blame
+    std::optional<int> rank{};  // none when no rank is to blame
+    std::optional<int> signal{};
+    std::optional<int> exit_code{};
+    std::string first_error_line{};  // of that rank's standard error; may be empty
 
     bool operator==(const Failure&) const = default;
 };

@@ -2,6 +2,7 @@
 #include "run/run.hpp"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/digest.hpp"
 #include "base/file.hpp"
@@ -16,18 +17,37 @@ namespace batchai::run {
 
 namespace {
 
-base::Result<int> run_attempt(const RunOptions& options) {
+base::Result<int> run_here(const RunOptions& options) {
     const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest));
     const site::Site site = TRY(site::load_default());
-    AttemptRunner runner(plan, options.digest, options.plan_path, site, options.images_in_use,
-                         TRY(granted(from_environment, plan)));
-    return runner.run();
+    const Granted allocation = TRY(granted(from_environment, plan));
+    SrunRunner steps;
+    ExecutionLog log(output_directory(plan),
+                     record::JobFiles(plan.directories.job_directory).node_logs().string(),
+                     allocation.nodes);
+    Context context{
+        .plan = plan,
+        .site = site,
+        .options = options,
+        .granted = allocation,
+        .steps = steps,
+        .log = log,
+        .elastic = TRY(plan::elastic_of(plan.environment, plan.allocation.nodes)),
+        .ports = {.job = base::ReservedPort::reserve(), .ranks = base::ReservedPort::reserve()},
+        .place = place_on(allocation.nodes)};
+    record::Attempt attempt;
+    attempt.number = context.attempt();
+    attempt.slurm_job_id = allocation.job_id;
+    attempt.nodes = allocation.nodes;
+    attempt.start = base::now();
+    Journal journal(context.files(), std::move(attempt));
+    return run_attempt(context, journal);
 }
 
 }  // namespace
 
 int run_job(const RunOptions& options) {
-    const auto result = run_attempt(options);
+    const auto result = run_here(options);
     if (result) return *result;
     std::fprintf(stderr, "batchai: error: %s\n", result.error().text().c_str());
     record_failed_start(options.plan_path, result.error());

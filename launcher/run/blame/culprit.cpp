@@ -33,4 +33,19 @@ int exit_code_of(const TaskEnd& end, int otherwise) {
     return otherwise;
 }
 
+int blame(record::Failure& failure, int step_code, std::string_view srun_messages,
+          const std::vector<std::string>& error_files) {
+    failure.exit_code = step_code;
+    const auto found = culprit(bad_ends(srun_messages), error_files);
+    if (!found) return step_code;
+    const auto& [end, line] = *found;
+    const int exit_code = exit_code_of(end, step_code);
+    failure.node = end.node;
+    failure.rank = end.task;
+    failure.signal = end.signal;
+    failure.exit_code = exit_code;
+    failure.first_error_line = line;
+    return exit_code;
+}
+
 }  // namespace batchai::run

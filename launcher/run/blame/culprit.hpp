@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "record/attempt.hpp"
 #include "run/blame/first_failure.hpp"
 
 namespace batchai::run {
@@ -19,5 +20,10 @@ namespace batchai::run {
 
 // As a shell says it.
 [[nodiscard]] int exit_code_of(const TaskEnd& end, int otherwise);
+
+// Puts the culprit of a step that failed into `failure`, as far as there is one. Returns the exit
+// code to report: the culprit's, else the step's.
+[[nodiscard]] int blame(record::Failure& failure, int step_code, std::string_view srun_messages,
+                        const std::vector<std::string>& error_files);
 
 }  // namespace batchai::run

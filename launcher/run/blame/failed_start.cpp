@@ -32,11 +32,11 @@ void record_failed_start(const std::string& plan_path, const base::Error& error)
     attempt.exit_code = static_cast<int>(error.exit_code);
     base::Error one_line = error;
     one_line.hint.clear();
-    attempt.failure =
-        record::Failure{"JobFailed", "The job could not be started",
-                        "start",     attempt.nodes.empty() ? "" : attempt.nodes.front(),
-                        {},          {},
-                        {},          one_line.text()};
+    attempt.failure = record::Failure{.code = "JobFailed",
+                                      .message = "The job could not be started",
+                                      .phase = "start",
+                                      .node = attempt.nodes.empty() ? "" : attempt.nodes.front(),
+                                      .first_error_line = one_line.text()};
     const auto written = base::make_directories(files.attempts(), 0700).and_then([&] {
         return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
     });

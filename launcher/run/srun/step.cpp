@@ -100,38 +100,34 @@ base::Result<pid_t> start_srun(const base::Arguments& arguments,
                       "is Slurm's client package installed on the nodes?");
 }
 
-base::Result<StepResult> run_step(const base::Arguments& arguments,
-                                  const base::Environment& environment, const SignalWatch& signals,
-                                  std::chrono::seconds deadline,
-                                  const std::function<void()>& tick) {
+base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) return base::fail(std::strerror(errno), "pipe");
     const base::FileDescriptor read_end(ends[0]);
     base::FileDescriptor write_end(ends[1]);
-    auto child = start_srun(arguments, environment, write_end.get());
-    if (!child) return tl::unexpected<base::Error>(child.error());
+    const pid_t child = TRY(start_srun(request.arguments, request.environment, write_end.get()));
     write_end.reset(-1);
 
     StepResult result;
-    const Clock::time_point end = Clock::now() + deadline;
+    const Clock::time_point end = Clock::now() + request.deadline;
     bool overdue = false;
     bool stream_open = true;
     int status = 0;
-    while (waitpid(*child, &status, WNOHANG) == 0) {
+    while (waitpid(child, &status, WNOHANG) == 0) {
         std::array<pollfd, 2> waiting{
-            {{signals.descriptor(), POLLIN, 0}, {stream_open ? read_end.get() : -1, POLLIN, 0}}};
+            {{signals_.descriptor(), POLLIN, 0}, {stream_open ? read_end.get() : -1, POLLIN, 0}}};
         ::poll(waiting.data(), waiting.size(), 250);
-        while (const auto signal = signals.next()) {
+        while (const auto signal = signals_.next()) {
             if (*signal == SIGCHLD) continue;
             if (*signal == SIGTERM || *signal == SIGINT) result.stopped_by = signal;
-            kill(*child, *signal);
+            kill(child, *signal);
         }
         if (waiting[1].revents != 0) stream_open = drain(read_end.get(), result.messages);
-        tick();
-        if (deadline.count() > 0 && Clock::now() > end && !overdue) {
+        request.tick();
+        if (request.deadline.count() > 0 && Clock::now() > end && !overdue) {
             overdue = true;
             // srun passes TERM on and ends its step; KILL would leave the step running.
-            kill(*child, SIGTERM);
+            kill(child, SIGTERM);
         }
     }
     // What srun still had in the pipe; bounded, should a child of its own hold the other end open.
@@ -141,8 +137,17 @@ base::Result<StepResult> run_step(const base::Arguments& arguments,
     drop_noise(result.messages);
     result.exit_code = base::shell_exit_code(status);
     if (!overdue) return result;
-    return base::fail(fmt::format("did not end within {} s and was stopped", deadline.count()),
-                      "srun", {}, base::ExitCode::timed_out);
+    return base::fail(
+        fmt::format("did not end within {} s and was stopped", request.deadline.count()), "srun",
+        {}, base::ExitCode::timed_out);
+}
+
+std::optional<int> SrunRunner::stopped_by() {
+    std::optional<int> stop;
+    while (const auto signal = signals_.next()) {
+        if (*signal == SIGTERM || *signal == SIGINT) stop = signal;
+    }
+    return stop;
 }
 
 }  // namespace batchai::run

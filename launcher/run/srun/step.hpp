@@ -40,12 +40,32 @@ struct StepResult {
                                              const base::Environment& environment,
                                              int error_descriptor);
 
-// Runs srun, calls `tick` about four times a second, forwards TERM, INT, HUP, USR1 and USR2 to it,
-// and waits for its end. A deadline of zero means none: the job's own time limit bounds it.
-[[nodiscard]] base::Result<StepResult> run_step(const base::Arguments& arguments,
-                                                const base::Environment& environment,
-                                                const SignalWatch& signals,
-                                                std::chrono::seconds deadline,
-                                                const std::function<void()>& tick);
+// One srun.
+struct StepRequest {
+    base::Arguments arguments;
+    base::Environment environment;
+    std::chrono::seconds deadline{0};    // none: the job's own time limit bounds it
+    std::function<void()> tick = [] {};  // called about four times a second
+};
+
+// What starts the steps of an attempt. Tests have another one than srun's.
+class StepRunner {
+  public:
+    virtual ~StepRunner() = default;
+    // Waits for the step's end.
+    [[nodiscard]] virtual base::Result<StepResult> run(const StepRequest& request) = 0;
+    // TERM or INT, if one has come while no step ran.
+    [[nodiscard]] virtual std::optional<int> stopped_by() = 0;
+};
+
+// Runs srun, and forwards TERM, INT, HUP, USR1 and USR2 to it.
+class SrunRunner final : public StepRunner {
+  public:
+    [[nodiscard]] base::Result<StepResult> run(const StepRequest& request) override;
+    [[nodiscard]] std::optional<int> stopped_by() override;
+
+  private:
+    SignalWatch signals_;
+};
 
 }  // namespace batchai::run

@@ -19,9 +19,21 @@ record::Attempt example() {
     attempt.exit_code = 137;
     attempt.phases = {{"outputs", attempt.start, attempt.start, 0},
                       {"ranks", attempt.start, std::nullopt, 0}};
-    attempt.restarts = {{*attempt.end, {"n1"}, {"JobFailed", "lost", "ranks", "n2", 1, {}, 1, ""}}};
-    attempt.failure = record::Failure{"JobFailed", "Job failed", "ranks",          "n2", 3,
-                                      9,           std::nullopt, "boom \"quoted\""};
+    attempt.restarts = {{.time = *attempt.end,
+                         .nodes = {"n1"},
+                         .failure = {.code = "JobFailed",
+                                     .message = "lost",
+                                     .phase = "ranks",
+                                     .node = "n2",
+                                     .rank = 1,
+                                     .exit_code = 1}}};
+    attempt.failure = record::Failure{.code = "JobFailed",
+                                      .message = "Job failed",
+                                      .phase = "ranks",
+                                      .node = "n2",
+                                      .rank = 3,
+                                      .signal = 9,
+                                      .first_error_line = "boom \"quoted\""};
     return attempt;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/srun/hosts.hpp"
-
 #include <gtest/gtest.h>
+
+#include "run/context.hpp"
 
 namespace batchai::run {
 

@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/line_merger.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <gtest/gtest.h>
+
+#include "scratch.hpp"
 
 namespace batchai::run {
 
-class LineMergerTest : public testing::Test {
+class LineMergerTest : public ScratchTest {
   protected:
-    void SetUp() override {
-        std::string name =
-            (std::filesystem::temp_directory_path() / "batchai-merge.XXXXXX").string();
-        ASSERT_NE(mkdtemp(name.data()), nullptr);
-        directory_ = name;
-    }
-    void TearDown() override { std::filesystem::remove_all(directory_); }
-
-    std::string path(const std::string& name) const { return directory_ + "/" + name; }
-    void append(const std::string& name, const std::string& text) const {
-        std::ofstream(path(name), std::ios::app) << text;
-    }
-    std::string merged() const { return base::read_file(path("merged")).value(); }
-
-    std::string directory_;
+    std::string merged() const { return text_of("merged"); }
 };
 
 TEST_F(LineMergerTest, NeverTearsALine) {

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "plan/plan.hpp"
+#include "run/context.hpp"
+#include "run/journal.hpp"
+#include "run/srun/background_step.hpp"
 #include "slurm/client.hpp"
 #include "slurm/status.hpp"
 
-// What an elastic job has left when some of its nodes are lost.
+// What an elastic job does when some of its nodes are lost.
 namespace batchai::run {
 
 // Those of `nodes`, in their order, that are still the job's and that can start tasks: neither
@@ -24,5 +28,22 @@ namespace batchai::run {
 
 // The step with as many processes on each node as before, on so many nodes.
 [[nodiscard]] plan::Step shrunk(const plan::Step& step, std::size_t nodes);
+
+// Starts the ranks of an elastic job again when they fail. Does nothing for any other job.
+class ElasticStarts {
+  public:
+    ElasticStarts(Context& context, Journal& journal) : context_(context), journal_(journal) {}
+
+    // Has another node see to it that the job of a lost first node is queued again. Cheap to call
+    // while that node's step runs; starts it anew if it has ended.
+    void watch_first_node();
+    // True, with the place and the record up to date, when the ranks are to start once more.
+    [[nodiscard]] bool start_again(const record::Failure& failure);
+
+  private:
+    Context& context_;
+    Journal& journal_;
+    std::optional<BackgroundStep> watch_;
+};
 
 }  // namespace batchai::run

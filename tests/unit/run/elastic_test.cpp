@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/again/survivors.hpp"
+#include "run/again/elastic.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

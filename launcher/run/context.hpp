@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/network.hpp"
+#include "base/process.hpp"
+#include "plan/elastic.hpp"
+#include "plan/plan.hpp"
+#include "record/job_files.hpp"
+#include "run/allocation.hpp"
+#include "run/execution_log.hpp"
+#include "run/run.hpp"
+#include "run/srun/step.hpp"
+#include "site/site.hpp"
+
+namespace batchai::run {
+
+// Where the ranks start: on all nodes of the allocation or, once an elastic job has started its
+// ranks again, on those that are left.
+struct Place {
+    std::vector<std::string> nodes;
+    std::vector<std::string> addresses;  // of each node
+    int restarts = 0;                    // how often the ranks have been started again
+};
+
+[[nodiscard]] Place place_on(std::vector<std::string> nodes, int restarts = 0);
+
+// Ports of the first node, on which this program runs.
+struct Ports {
+    std::optional<base::ReservedPort> job;    // of AZ_BATCH_MASTER_NODE, for the job's own use
+    std::optional<base::ReservedPort> ranks;  // MASTER_PORT
+};
+
+// What the phases of an attempt share. What is referred to outlives it.
+struct Context {
+    const plan::Plan& plan;
+    const site::Site& site;
+    const RunOptions& options;
+    const Granted& granted;
+    StepRunner& steps;
+    ExecutionLog& log;
+    std::optional<plan::Elastic> elastic;
+    Ports ports;
+    Place place;
+
+    [[nodiscard]] int attempt() const { return granted.restart + 1; }
+    [[nodiscard]] record::JobFiles files() const {
+        return record::JobFiles(plan.directories.job_directory);
+    }
+    // A file of the job's logs, as this node sees it.
+    [[nodiscard]] std::string output_path(const std::string& name) const;
+    // The step of that kind, if the plan has one.
+    [[nodiscard]] const plan::Step* step(plan::StepKind kind) const;
+    // The step that is the job's own: its ranks, or the one process of a custom toolkit.
+    [[nodiscard]] const plan::Step* main_step() const;
+    // The same with as many processes as the place has room for.
+    [[nodiscard]] plan::Step main_step_here() const;
+    // For srun: empty when the ranks have all nodes of the allocation.
+    [[nodiscard]] std::vector<std::string> step_nodes() const;
+    // Each rank's standard error at this start. `rank` is a number, or "%t" for srun.
+    [[nodiscard]] std::string rank_error_file(const std::string& rank) const;
+};
+
+// The directory of the job's logs, as this node sees it.
+[[nodiscard]] std::string output_directory(const plan::Plan& plan);
+
+// What a step's srun gets besides our own environment.
+[[nodiscard]] base::Environment step_environment(const Context& context, plan::StepKind kind);
+
+// One line a node for mpirun: "10.0.0.4 slots=2 max_slots=2".
+[[nodiscard]] std::string host_file(const std::vector<std::string>& addresses, int slots);
+
+// Writes the host file of the place and, for steps that somebody else starts (`job node exec`), the
+// variables of a step.
+[[nodiscard]] base::Result<void> write_host_file(const Context& context);
+
+}  // namespace batchai::run

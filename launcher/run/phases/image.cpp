@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "image/access.hpp"
+#include "image/ensure.hpp"
+#include "run/blame/outside.hpp"
+#include "run/phases/phase.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+std::string_view words_for(image::Ensured ensured) {
+    switch (ensured) {
+        case image::Ensured::was_there:
+            return "is there";
+        case image::Ensured::imported:
+            return "is imported";
+        case image::Ensured::imported_by_another:
+            return "was imported by another process";
+    }
+    return {};
+}
+
+}  // namespace
+
+PhaseEnd Image::run(Context& context) {
+    const plan::Container& container = *context.plan.container;
+    const site::Site& site = context.site;
+    StepResult interruption;
+    image::ProgressPrinter printer;
+    image::EnsureOptions options;
+    options.in_use = context.options.images_in_use;
+    // The site's shared directory is the admin's: nothing is removed there.
+    const auto directory = std::filesystem::path(container.root).parent_path();
+    if (directory != site.shared_image_directory)
+        options.limit = std::int64_t{site.image_cache_limit} << 30U;
+    options.watch.interrupted = [&] {
+        if (const auto signal = context.steps.stopped_by()) interruption.stopped_by = signal;
+        return interruption.stopped_by.has_value();
+    };
+    options.show = [&](const image::Progress& progress) { printer.show(progress); };
+    const auto ensured =
+        image::access_of_job(container.source, context.plan.directories.job_directory, site)
+            .and_then([&](const image::Access& access) {
+                return image::ensure(container, access, options);
+            });
+    if (ensured) {
+        context.log.master(fmt::format("the image {} {}", container.image, words_for(*ensured)));
+        return {};
+    }
+    if (auto ending = ended_from_outside(interruption, name)) return ends_with(std::move(*ending));
+    base::Error error = ensured.error();
+    std::fprintf(stderr, "batchai: error: %s\n", error.text().c_str());
+    error.hint.clear();  // the record has one line for it
+    context.log.master("the image cannot be had: " + error.text());
+    return ends_with({.failure = {.code = "FailedStartingContainer",
+                                  .message = "unable to start docker container " + container.image,
+                                  .phase = std::string(name),
+                                  .node = context.granted.nodes.front(),
+                                  .first_error_line = error.text()}});
+}
+
+}  // namespace batchai::run

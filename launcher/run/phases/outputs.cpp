@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "node/job_directory.hpp"
+#include "plan/paths.hpp"
+#include "run/phases/phase.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+base::Result<void> make_outputs(const Context& context) {
+    const plan::Directories& directories = context.plan.directories;
+    const std::string logs = output_directory(context.plan);
+    if (plan::is_within(logs, directories.job_temp)) {
+        // So that the epilog removes it even if the job never comes to a step.
+        const auto root = TRY(node::open_private_root(directories.node_root));
+        TRY(node::make_job_directory(root, directories.job_temp, context.granted.job_id));
+    }
+    std::vector<std::string> wanted{logs, directories.shared_job_temp,
+                                    context.files().node_logs().string()};
+    for (const plan::OutputDirectory& output : context.plan.outputs) {
+        if (output.create && !output.path_host.empty()) wanted.push_back(output.path_host);
+    }
+    for (const std::string& directory : wanted)
+        TRY(base::make_directories(directory));
+    return write_host_file(context);
+}
+
+}  // namespace
+
+PhaseEnd Outputs::run(Context& context) {
+    if (auto made = make_outputs(context); !made) {
+        std::fprintf(stderr, "batchai: error: %s\n", made.error().text().c_str());
+        return ends_with({.failure = {.code = "JobFailed",
+                                      .message = made.error().text(),
+                                      .phase = std::string(name),
+                                      .node = context.granted.nodes.front()}});
+    }
+    context.log.all_nodes(fmt::format("job {} (Slurm job {}) starts on {} nodes, attempt {}",
+                                      context.plan.identity.job, context.granted.job_id,
+                                      context.granted.nodes.size(), context.attempt()));
+    return {};
+}
+
+}  // namespace batchai::run

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "record/attempt.hpp"
+#include "run/context.hpp"
+
+// The phases of an attempt, each a type with `name` (in the record), `wanted` (whether this job has
+// it) and `run`. attempt.cpp lists them in order, writes their begin and end into the record, and
+// decides what follows from how they end. A phase knows neither the record nor the other phases.
+namespace batchai::run {
+
+// What ends the attempt, or this start of the ranks.
+struct Ending {
+    record::Failure failure;
+    int exit_code = 1;             // the job's
+    bool may_start_again = false;  // an elastic job's ranks; not when somebody wanted the end
+};
+
+struct PhaseEnd {
+    int exit_code = 0;               // the phase's own, for the record
+    std::optional<Ending> ending{};  // none: the next phase follows
+};
+
+// A phase that ends the attempt, with the job's exit code for its own.
+[[nodiscard]] inline PhaseEnd ends_with(Ending ending) {
+    const int exit_code = ending.exit_code;
+    return {.exit_code = exit_code, .ending = std::move(ending)};
+}
+
+// Makes the output directories, the host file and the logs.
+struct Outputs {
+    static constexpr std::string_view name = "outputs";
+    [[nodiscard]] static bool wanted(const Context&) { return true; }
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Imports the container's image, unless it is there: on this node, once for all.
+struct Image {
+    static constexpr std::string_view name = "image";
+    [[nodiscard]] static bool wanted(const Context& context) {
+        return context.plan.container.has_value();
+    }
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Runs the job's preparation, one task on each node.
+struct Preparation {
+    static constexpr std::string_view name = "preparation";
+    [[nodiscard]] static bool wanted(const Context& context) {
+        return context.step(plan::StepKind::preparation) != nullptr;
+    }
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Proves that PMIx wires as many ranks as the job has, before any of them starts.
+struct WireUp {
+    static constexpr std::string_view name = "wire-up";
+    [[nodiscard]] static bool wanted(const Context& context) {
+        return context.main_step() != nullptr && context.main_step()->pmix;
+    }
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Runs the ranks, or the one process of a custom toolkit.
+struct Ranks {
+    static constexpr std::string_view name = "ranks";
+    [[nodiscard]] static bool wanted(const Context& context) {
+        return context.main_step() != nullptr;
+    }
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Copies the logs to the remote storage where the job wants them.
+struct StoreLogs {
+    static constexpr std::string_view name = "logs";
+    [[nodiscard]] static bool wanted(const Context& context);
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+}  // namespace batchai::run

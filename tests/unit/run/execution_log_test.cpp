@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/execution_log.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scratch.hpp"
+
+namespace batchai::run {
+
+using testing::EndsWith;
+using testing::MatchesRegex;
+
+class ExecutionLogTest : public ScratchTest {
+  protected:
+    void SetUp() override {
+        ScratchTest::SetUp();
+        append("node/n1.log", "of an earlier attempt\n");
+        append("logs/other", "");
+    }
+    ExecutionLog log(std::vector<std::string> nodes) const {
+        return {path("logs"), path("node"), std::move(nodes)};
+    }
+};
+
+TEST_F(ExecutionLogTest, IsOneFileForOneNodeAndOneForEachOfSeveral) {
+    log({"n1"}).all_nodes("hello");
+    EXPECT_THAT(text_of("logs/execution.log"), MatchesRegex("20[0-9-]+T[0-9:.]+\\+00:00 hello\n"));
+    log({"n1", "n2"}).all_nodes("to both");
+    EXPECT_THAT(text_of("logs/execution-n1.log"), EndsWith(" to both\n"));
+    EXPECT_THAT(text_of("logs/execution-n2.log"), EndsWith(" to both\n"));
+}
+
+TEST_F(ExecutionLogTest, TellsTheFirstNodeWhatConcernsTheJobAsAWhole) {
+    log({"n1", "n2"}).master("for the first");
+    EXPECT_THAT(text_of("logs/execution-n1.log"), EndsWith(" for the first\n"));
+    EXPECT_EQ(text_of("logs/execution-n2.log"), "(no file)");
+}
+
+TEST_F(ExecutionLogTest, CollectsWhatNodesHaveTracedSinceTheLastTime) {
+    auto two = log({"n1", "n2"});
+    append("node/n1.log", "first\n");
+    two.collect_traces();
+    EXPECT_EQ(text_of("logs/execution-n1.log"), "first\n");
+    two.collect_traces();
+    append("node/n1.log", "second\n");
+    append("node/n2.log", "other node\n");
+    two.collect_traces();
+    EXPECT_EQ(text_of("logs/execution-n1.log"), "first\nsecond\n");
+    EXPECT_EQ(text_of("logs/execution-n2.log"), "other node\n");
+}
+
+}  // namespace batchai::run
