@@ -10,6 +10,7 @@
 
 #include "base/digest.hpp"
 #include "plan/plan.hpp"
+#include "record/plan_file.hpp"
 #include "tests/spank/hooks.hpp"
 
 namespace fake {
@@ -47,7 +48,7 @@ class Step : public testing::Test {
 
     // Puts the plan where a job's environment leads to it.
     void submit() {
-        const std::string text = to_json(plan);
+        const std::string text = batchai::record::to_json(plan);
         slurm().environment["BATCHAI_PLAN"] = scratch.file("job/plan.json", text).string();
         slurm().environment["BATCHAI_PLAN_DIGEST"] = batchai::base::sha256_hex(text);
     }

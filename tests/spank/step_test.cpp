@@ -82,7 +82,7 @@ TEST_F(Step, IsRefusedWhenASourceIsMissing) {
 
 TEST_F(Step, IsRefusedWhenThePlanWasChanged) {
     submit();
-    scratch.file("job/plan.json", to_json(plan) + " ");
+    scratch.file("job/plan.json", batchai::record::to_json(plan) + " ");
     const Ended ended = run("echo ran");
     EXPECT_EQ(ended.exit_code, 1);
     EXPECT_EQ(ended.output, "");
