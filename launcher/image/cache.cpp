@@ -10,11 +10,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 
 namespace batchai::image {
 
@@ -51,11 +51,10 @@ std::string digest_of_name(const std::string& name) {
 std::string image_named_in(const std::string& path) {
     const auto text = base::read_file(path, name_limit);
     if (!text) return {};
-    try {
-        return jsoncons::json::parse(*text).at("image").as<std::string>();
-    } catch (const std::exception&) {
-        return {};
-    }
+    const auto description = base::parse_json(*text, path);
+    if (!description) return {};
+    const std::string* const image = (*description)["image"].string();
+    return image == nullptr ? std::string() : *image;
 }
 
 std::string description_path(const std::string& entry) {

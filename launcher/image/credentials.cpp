@@ -12,10 +12,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/process.hpp"
 
 namespace batchai::image {
@@ -23,7 +23,6 @@ namespace batchai::image {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = jsoncons::ojson;
 
 constexpr std::size_t config_limit = 1UL << 20U;
 constexpr std::string_view docker_hub_key = "https://index.docker.io/v1/";
@@ -57,19 +56,13 @@ std::vector<std::string> keys_of(const std::string& registry) {
     return keys;
 }
 
-const Json* member(const Json& object, std::string_view name) {
-    if (!object.is_object() || !object.contains(name)) return nullptr;
-    return &object.at(name);
-}
-
-bool has_registry(const Json* table, const std::string& registry) {
-    if (table == nullptr) return false;
-    for (const std::string& key : keys_of(registry)) {
-        const Json* const entry = member(*table, key);
+bool has_registry(const base::Value& table, const std::string& registry) {
+    const auto keys = keys_of(registry);
+    return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+        const base::Value& entry = table[key];
         // Docker leaves an empty entry for each registry whose password is in its store.
-        if (entry != nullptr && (!entry->is_object() || entry->size() > 0)) return true;
-    }
-    return false;
+        return entry.is_object() ? !entry.object()->empty() : !entry.is_null();
+    });
 }
 
 // In the order in which skopeo looks.
@@ -92,13 +85,9 @@ std::vector<fs::path> configurations() {
 }  // namespace
 
 std::string auth_file_text(const std::string& registry, const Login& login) {
-    Json entry(jsoncons::json_object_arg);
-    entry["auth"] = base64(login.username + ":" + login.password);
-    Json auths(jsoncons::json_object_arg);
-    auths[registry] = std::move(entry);
-    Json out(jsoncons::json_object_arg);
-    out["auths"] = std::move(auths);
-    return out.to_string() + "\n";
+    const base::Value::Object entry{{"auth", base64(login.username + ":" + login.password)}};
+    const base::Value::Object auths{{registry, entry}};
+    return base::format_json(base::Value::Object{{"auths", auths}});
 }
 
 std::string auth_file_of_job(const std::string& job_directory) {
@@ -128,29 +117,20 @@ OwnCredentials own_credentials(const std::string& registry) {
     for (const fs::path& path : configurations()) {
         const auto text = base::read_file(path, config_limit);
         if (!text) continue;
-        try {
-            const Json config = Json::parse(*text);
-            const Json* const helpers = member(config, "credHelpers");
-            for (const std::string& key : keys_of(registry)) {
-                const Json* const helper = helpers == nullptr ? nullptr : member(*helpers, key);
-                if (helper != nullptr && helper->is_string())
-                    return {fmt::format("docker-credential-{} (named in {})",
-                                        helper->as<std::string>(), path.string()),
-                            path.string(),
-                            {}};
-            }
-            if (has_registry(member(config, "auths"), registry))
-                return {path.string(), path.string(), {}};
-            const Json* const store = member(config, "credsStore");
-            if (store != nullptr && store->is_string())
-                return {fmt::format("docker-credential-{} (named in {})", store->as<std::string>(),
-                                    path.string()),
-                        {},
-                        store->as<std::string>()};
-        } catch (const std::exception&) {
-            // skopeo reads the same file and says what is wrong with it.
-            return {path.string(), path.string(), {}};
+        const auto config = base::parse_json(*text, path.string());
+        // skopeo reads the same file and says what is wrong with it.
+        if (!config) return {path.string(), path.string(), {}};
+        for (const std::string& key : keys_of(registry)) {
+            if (const std::string* const helper = (*config)["credHelpers"][key].string())
+                return {fmt::format("docker-credential-{} (named in {})", *helper, path.string()),
+                        path.string(),
+                        {}};
         }
+        if (has_registry((*config)["auths"], registry)) return {path.string(), path.string(), {}};
+        if (const std::string* const store = (*config)["credsStore"].string())
+            return {fmt::format("docker-credential-{} (named in {})", *store, path.string()),
+                    {},
+                    *store};
     }
     return {"none", {}, {}};
 }
@@ -165,14 +145,13 @@ base::Result<Login> ask_store(const std::string& store, const std::string& regis
     if (done->exit_code != 0)
         return base::fail("has no credentials for " + registry, program, {},
                           base::ExitCode::not_found);
-    try {
-        const Json answer = Json::parse(done->standard_output);
-        return Login{answer.at("Username").as<std::string>(),
-                     answer.at("Secret").as<std::string>()};
-    } catch (const std::exception&) {
-        // The parser's own message could quote the password.
+    // The parser's own message could quote the password.
+    const auto answer = base::parse_json(done->standard_output, program);
+    const std::string* const username = answer ? (*answer)["Username"].string() : nullptr;
+    const std::string* const secret = answer ? (*answer)["Secret"].string() : nullptr;
+    if (username == nullptr || secret == nullptr)
         return base::fail("gave an answer that cannot be read", program);
-    }
+    return Login{*username, *secret};
 }
 
 }  // namespace batchai::image

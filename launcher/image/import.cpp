@@ -9,13 +9,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
 #include "image/lease.hpp"
@@ -28,7 +28,6 @@ namespace batchai::image {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = jsoncons::ojson;
 
 constexpr std::chrono::hours longest_step{2};
 constexpr std::string_view squashfs_ending = ".squashfs";
@@ -209,13 +208,12 @@ base::Result<void> sync_file(const std::string& path) {
 base::Result<void> publish(const ImportRequest& request, const Workshop& workshop) {
     const std::string packed = workshop.packed();
     if (auto synced = sync_file(packed); !synced) return synced;
-    Json description(jsoncons::json_object_arg);
-    description["image"] = request.image;
-    description["digest"] = request.digest;
-    description["source"] = request.source;
-    description["imported"] = base::to_iso8601(base::now());
+    const base::Value::Object description{{"image", request.image},
+                                          {"digest", request.digest},
+                                          {"source", request.source},
+                                          {"imported", base::to_iso8601(base::now())}};
     const std::string stem = request.root.substr(0, request.root.size() - squashfs_ending.size());
-    if (auto written = base::write_atomically(stem + ".json", description.to_string() + "\n");
+    if (auto written = base::write_atomically(stem + ".json", base::format_json(description));
         !written)
         return written;
     if (chmod(packed.c_str(), 0444) != 0 || std::rename(packed.c_str(), request.root.c_str()) != 0)
@@ -228,28 +226,30 @@ base::Result<void> publish(const ImportRequest& request, const Workshop& worksho
 }  // namespace
 
 std::int64_t layer_bytes(const std::string& manifest) {
+    const auto document = base::parse_json(manifest, "manifest");
+    if (!document) return 0;
+    const auto* const layers = (*document)["layers"].array();
+    if (layers == nullptr) return 0;
     std::int64_t total = 0;
-    try {
-        const Json document = Json::parse(manifest);
-        for (const Json& layer : document.at("layers").array_range())
-            total += layer.at("size").as<std::int64_t>();
-    } catch (const std::exception&) {
-        return 0;
+    for (const base::Value& layer : *layers) {
+        const std::int64_t* const size = layer["size"].integer();
+        if (size == nullptr) return 0;
+        total += *size;
     }
     return total;
 }
 
 std::string instance_digest(const std::string& manifest, const std::string& architecture) {
-    try {
-        const Json document = Json::parse(manifest);
-        for (const Json& instance : document.at("manifests").array_range()) {
-            const Json& platform = instance.at("platform");
-            if (platform.at("architecture").as<std::string>() == architecture &&
-                platform.at("os").as<std::string>() == "linux")
-                return instance.at("digest").as<std::string>();
-        }
-    } catch (const std::exception&) {
-        return {};
+    const auto document = base::parse_json(manifest, "manifest");
+    if (!document) return {};
+    const auto* const instances = (*document)["manifests"].array();
+    if (instances == nullptr) return {};
+    for (const base::Value& instance : *instances) {
+        const base::Value& platform = instance["platform"];
+        const std::string* const digest = instance["digest"].string();
+        if (platform["architecture"] == base::Value(architecture) &&
+            platform["os"] == base::Value("linux") && digest != nullptr)
+            return *digest;
     }
     return {};
 }

@@ -10,12 +10,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/digest.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "image/cache.hpp"
 #include "image/registry_fault.hpp"
 
@@ -24,7 +24,6 @@ namespace batchai::image {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = jsoncons::ojson;
 
 constexpr std::chrono::seconds question_deadline{60};
 
@@ -138,31 +137,30 @@ base::Result<std::string> raw_manifest(const std::string& source, const std::str
 }
 
 base::Result<void> read_config(const std::string& text, plan::Container& container) {
-    try {
-        const Json document = Json::parse(text);
-        if (document.contains("os") && document.at("os").as<std::string>() != "linux")
-            return base::fail(
-                fmt::format("is made for {}, not for Linux", document.at("os").as<std::string>()),
-                container.image);
-        if (!document.contains("config") || !document.at("config").is_object()) return {};
-        const Json& config = document.at("config");
-        const auto list = [&](std::string_view key) {
-            std::vector<std::string> out;
-            if (!config.contains(key) || !config.at(key).is_array()) return out;
-            for (const Json& entry : config.at(key).array_range())
-                out.push_back(entry.as<std::string>());
-            return out;
-        };
-        for (const std::string& entry : list("Env"))
-            add_variable(entry, container);
-        container.entrypoint = list("Entrypoint");
-        if (config.contains("WorkingDir") && config.at("WorkingDir").is_string())
-            container.working_directory = config.at("WorkingDir").as<std::string>();
-        return {};
-    } catch (const std::exception& error) {
-        return base::fail(fmt::format("has a configuration that cannot be read: {}", error.what()),
-                          container.image);
-    }
+    const auto document = base::parse_json(text, container.image);
+    if (!document)
+        return base::fail(
+            fmt::format("has a configuration that cannot be read: {}", document.error().what),
+            container.image);
+    const std::string* const system = (*document)["os"].string();
+    if (system != nullptr && *system != "linux")
+        return base::fail(fmt::format("is made for {}, not for Linux", *system), container.image);
+    const base::Value& config = (*document)["config"];
+    const auto list = [&](std::string_view key) {
+        std::vector<std::string> texts;
+        if (const auto* const entries = config[key].array()) {
+            for (const base::Value& entry : *entries) {
+                if (const std::string* const one = entry.string()) texts.push_back(*one);
+            }
+        }
+        return texts;
+    };
+    for (const std::string& entry : list("Env"))
+        add_variable(entry, container);
+    container.entrypoint = list("Entrypoint");
+    if (const std::string* const directory = config["WorkingDir"].string())
+        container.working_directory = *directory;
+    return {};
 }
 
 base::Result<plan::Container> resolve(const Reference& reference, const std::string& written,

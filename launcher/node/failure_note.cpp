@@ -2,15 +2,14 @@
 #include "node/failure_note.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 
 namespace batchai::node {
 
@@ -39,12 +38,8 @@ std::vector<fs::path> note_files(const std::string& job_directory) {
 }  // namespace
 
 void write_failure_note(const std::string& job_directory, const FailureNote& note) {
-    jsoncons::ojson json(jsoncons::json_object_arg);
-    json["code"] = note.code;
-    json["text"] = note.text;
-    json["node"] = note.node;
-    std::string bytes;
-    json.dump(bytes);
+    const std::string bytes = base::format_json(
+        base::Value::Object{{"code", note.code}, {"text", note.text}, {"node", note.node}});
     const auto directory = fs::path(job_directory) / "node";
     if (base::make_directories(directory)) {
         const auto written =
@@ -63,13 +58,13 @@ std::vector<FailureNote> failure_notes(const std::string& job_directory) {
     for (const fs::path& path : note_files(job_directory)) {
         const auto text = base::read_file(path, note_limit);
         if (!text) continue;
-        try {
-            const auto json = jsoncons::json::parse(*text);
-            notes.push_back({json.at("code").as<std::string>(), json.at("text").as<std::string>(),
-                             json.at("node").as<std::string>()});
-        } catch (const std::exception&) {
-            continue;
-        }
+        const auto json = base::parse_json(*text, path.string());
+        if (!json) continue;
+        const auto* const code = (*json)["code"].string();
+        const auto* const said = (*json)["text"].string();
+        const auto* const node = (*json)["node"].string();
+        if (code == nullptr || said == nullptr || node == nullptr) continue;
+        notes.push_back({.code = *code, .text = *said, .node = *node});
     }
     return notes;
 }

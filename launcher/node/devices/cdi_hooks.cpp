@@ -5,10 +5,10 @@
 #include <chrono>
 
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "node/devices/vendor_hooks.hpp"
@@ -18,8 +18,6 @@ namespace batchai::node {
 
 namespace {
 
-using Json = jsoncons::ojson;
-
 constexpr const char* oci_version = "1.0.2";
 // Unless the file says otherwise; of what the plugin waits for a sandbox.
 constexpr std::chrono::seconds usual_deadline{20};
@@ -28,21 +26,17 @@ constexpr const char* loader_file = "/etc/ld.so.conf.d/00-batchai-devices.conf";
 
 // What a hook looks for in the bundle: where the root file system is.
 base::Result<void> write_bundle(const HookPlace& place) {
-    Json config(jsoncons::json_object_arg);
-    config["ociVersion"] = oci_version;
-    config["root"] = Json(jsoncons::json_object_arg);
-    config["root"]["path"] = place.root.path;
-    return base::write_atomically(place.bundle + "/config.json", config.to_string(), 0600);
+    const base::Value::Object root{{"path", place.root.path}};
+    const base::Value::Object config{{"ociVersion", oci_version}, {"root", root}};
+    return base::write_atomically(place.bundle + "/config.json", base::format_json(config), 0600);
 }
 
 std::string state_of(const HookPlace& place) {
-    Json state(jsoncons::json_object_arg);
-    state["ociVersion"] = oci_version;
-    state["id"] = place.job_name;
-    state["status"] = "creating";
-    state["pid"] = static_cast<int>(getpid());
-    state["bundle"] = place.bundle;
-    return state.to_string();
+    return base::format_json(base::Value::Object{{"ociVersion", oci_version},
+                                                 {"id", place.job_name},
+                                                 {"status", "creating"},
+                                                 {"pid", static_cast<int>(getpid())},
+                                                 {"bundle", place.bundle}});
 }
 
 base::Result<void> run_hook(const CdiHook& hook, const HookPlace& place) {

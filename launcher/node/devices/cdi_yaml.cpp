@@ -13,17 +13,17 @@ namespace batchai::node {
 
 namespace {
 
-using Json = jsoncons::json;
+using base::Value;
 
 // No file that is meant to be read is deeper; a loop of aliases would have no end.
 constexpr int deepest = 32;
 
 // "?" is the tag of a plain scalar, "!" that of a quoted one.
-Json scalar(const YAML::Node& node) {
+Value scalar(const YAML::Node& node) {
     const std::string& text = node.Scalar();
     if (node.Tag() != "?") return text;
     if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL")
-        return Json::null();
+        return Value();
     if (text == "true" || text == "True" || text == "TRUE") return true;
     if (text == "false" || text == "False" || text == "FALSE") return false;
     std::int64_t number = 0;
@@ -33,28 +33,28 @@ Json scalar(const YAML::Node& node) {
     return text;
 }
 
-Json convert(const YAML::Node& node, int depth) {
+Value convert(const YAML::Node& node, int depth) {
     if (depth > deepest)
         throw std::runtime_error(
             fmt::format("line {}: is nested too deeply", node.Mark().line + 1));
     if (node.IsSequence()) {
-        Json list(jsoncons::json_array_arg);
+        Value::Array list;
         for (const YAML::Node& entry : node)
             list.push_back(convert(entry, depth + 1));
         return list;
     }
     if (node.IsMap()) {
-        Json object;
+        Value object(Value::Object{});
         for (const auto& member : node)
-            object[member.first.as<std::string>()] = convert(member.second, depth + 1);
+            object.set(member.first.as<std::string>(), convert(member.second, depth + 1));
         return object;
     }
-    return node.IsScalar() ? scalar(node) : Json::null();
+    return node.IsScalar() ? scalar(node) : Value();
 }
 
 }  // namespace
 
-jsoncons::json json_of_yaml(std::string_view text) {
+base::Value json_of_yaml(std::string_view text) {
     return convert(YAML::Load(std::string(text)), 0);
 }
 

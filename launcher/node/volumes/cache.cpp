@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 #include <sys/file.h>
+
+#include "base/json.hpp"
 
 namespace batchai::node {
 
@@ -32,21 +32,19 @@ struct State {
 State read_state(const fs::path& note) {
     const auto text = base::read_file(note, note_limit);
     if (!text) return {};
-    try {
-        const auto json = jsoncons::json::parse(*text);
-        State state;
-        state.written = !json.get_value_or<bool>("Dirty", true);
-        const auto size = json.get_value_or<std::int64_t>("Size", -1);
-        std::int64_t there = 0;
-        if (json.contains("Rs") && json.at("Rs").is_array()) {
-            for (const auto& range : json.at("Rs").array_range())
-                there += range.get_value_or<std::int64_t>("Size", 0);
-        }
-        state.whole = there == size;
-        return state;
-    } catch (const std::exception&) {
-        return {};
+    const auto note_value = base::parse_json(*text, note.string());
+    if (!note_value) return {};
+    const auto size_in = [](const base::Value& object, std::int64_t otherwise) {
+        const std::int64_t* const size = object["Size"].integer();
+        return size == nullptr ? otherwise : *size;
+    };
+    const bool* const dirty = (*note_value)["Dirty"].boolean();
+    std::int64_t there = 0;
+    if (const auto* const ranges = (*note_value)["Rs"].array()) {
+        for (const base::Value& range : *ranges)
+            there += size_in(range, 0);
     }
+    return {.written = dirty != nullptr && !*dirty, .whole = there == size_in(*note_value, -1)};
 }
 
 void add_unwritten(const fs::path& notes, const fs::path& data, std::vector<UnwrittenFile>& files) {

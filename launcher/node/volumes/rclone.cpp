@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "node/secrets.hpp"
 
@@ -66,15 +65,17 @@ struct Said {
 
 Said read_line(std::string_view line) {
     if (line.starts_with('{')) {
-        try {
-            const auto json = jsoncons::json::parse(line);
-            const auto level = json.get_value_or<std::string>("level", "");
-            const auto object = json.get_value_or<std::string>("object", "");
-            auto text = json.get_value_or<std::string>("msg", "");
+        // A line that was cut off is no JSON: it is shown as it is.
+        if (const auto json = base::parse_json(line, "rclone")) {
+            const auto text_of = [&](std::string_view key) {
+                const std::string* const text = (*json)[key].string();
+                return text == nullptr ? std::string() : *text;
+            };
+            const std::string level = text_of("level");
+            const std::string object = text_of("object");
+            std::string text = text_of("msg");
             if (!object.empty()) text = object + ": " + text;
             return {std::move(text), level == "error" || level == "critical" || level == "fatal"};
-        } catch (const std::exception&) {
-            // Half a line: as it is.
         }
     }
     const bool is_error =
