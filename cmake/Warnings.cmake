@@ -17,10 +17,10 @@ target_compile_options(
             -Wnull-dereference
             -Wformat=2
             -Werror)
-# GCC 12 reports false positives of these two in optimised standard-library code.
+# GCC 12 reports false positives of these in optimised standard-library code.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(batchai_warnings INTERFACE -Wno-maybe-uninitialized -Wno-null-dereference
-                                                    -Wno-restrict)
+                                                    -Wno-restrict -Wno-array-bounds)
 endif()
 target_compile_definitions(batchai_warnings INTERFACE _GNU_SOURCE)
 
