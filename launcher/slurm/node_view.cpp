@@ -15,10 +15,6 @@ bool is_moving(const NodeStatus& node) {
            node.has(NodeFlag::reboot_requested);
 }
 
-bool drained_by_resize(const NodeStatus& node) {
-    return node.has(NodeFlag::drain) && node.reason.starts_with(kResizeReason);
-}
-
 bool is_unusable(const NodeStatus& node) {
     return node.state == NodeBaseState::down || node.state == NodeBaseState::unknown ||
            node.state == NodeBaseState::error || node.state == NodeBaseState::future ||
@@ -76,8 +72,7 @@ std::string_view to_string(AllocationState state) {
 }
 
 NodeState node_state(const NodeStatus& node, NodeUse use) {
-    if (node.has(NodeFlag::powering_down) || node.has(NodeFlag::power_down) ||
-        drained_by_resize(node))
+    if (node.has(NodeFlag::powering_down) || node.has(NodeFlag::power_down))
         return NodeState::leaving;
     // A node that boots does not respond yet, and that is no fault.
     if (node.has(NodeFlag::powering_up) || node.has(NodeFlag::reboot_issued) ||
@@ -124,7 +119,7 @@ ClusterView cluster_view(const std::vector<NodeStatus>& nodes, const std::vector
         const bool room = static_cast<int>(view.nodes.size()) < target;
         if (candidate.rank > 0 && !room) continue;
         if (candidate.rank == 0) ++with_our_jobs;
-        moving = moving || is_moving(*candidate.node) || drained_by_resize(*candidate.node);
+        moving = moving || is_moving(*candidate.node);
         count(candidate.state, view.counts);
         view.nodes.push_back({candidate.node->name, candidate.state});
     }

@@ -57,16 +57,13 @@ struct ClusterView {
 // Which of the partition's nodes are the cluster's, and how they are. All that run the cluster's
 // jobs are; up to the target are joined by idle ones, then those on their way up or down, then
 // unusable ones. Nodes that are off or busy with others' jobs are never counted, so the number may
-// stay below the target. Resizing: a counted node is powering up or down, rebooting or being
-// drained by a resize, or more nodes than the target still run jobs.
+// stay below the target. Resizing: a counted node is powering up or down or rebooting, or
+// more nodes than the target still run jobs.
 [[nodiscard]] ClusterView cluster_view(const std::vector<NodeStatus>& nodes,
                                        const std::vector<ClusterJob>& jobs, int target);
 
 // Where automatic scaling stands: the nodes that running and queued jobs ask for, within the
 // bounds.
 [[nodiscard]] int autoscale_target(int minimum, int maximum, int wanted_by_jobs);
-
-// The reason that our resize writes when it drains a node begins so.
-inline constexpr std::string_view kResizeReason = "batchai resize";
 
 }  // namespace batchai::slurm

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/process.hpp"
+#include "base/text.hpp"
 #include "cli/tree/arguments.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/completion.hpp"
@@ -14,8 +16,11 @@
 namespace batchai::cli {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Not;
 using Words = std::vector<std::string>;
 
@@ -128,12 +133,42 @@ TEST(ManualPages, ExistForEveryVisibleCommandAndHideTheOthers) {
     EXPECT_FALSE(manual_page(tree->app, "batchai-nothing", "1"));
 }
 
-TEST(Completion, KnowsCommandsAndOptionsInEachShell) {
+// What bash offers for a command line whose last word is being typed.
+Words offered_by_bash(const Words& words) {
+    static const auto tree = make_tree();
+    base::RunOptions options;
+    options.standard_input = completion_script(tree->app, "bash") +
+                             "\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _batchai\n"
+                             "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+    base::Arguments arguments{"bash", "-s", "--"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    const auto done = base::run(arguments, options);
+    if (!done || done->exit_code != 0)
+        return {"bash failed: " + (done ? done->standard_error : "")};
+    Words offered;
+    for (const std::string_view line : base::split(done->standard_output, '\n'))
+        if (!line.empty()) offered.emplace_back(line);
+    return offered;
+}
+
+TEST(Completion, OfBashOffersTheCommandsBelowTheOneTyped) {
+    EXPECT_THAT(offered_by_bash({"batchai", "job", "file", "st"}), ElementsAre("stream"));
+    // As the drop-in for the Azure CLI.
+    EXPECT_THAT(offered_by_bash({"az", "batchai", "job", "file", "st"}), ElementsAre("stream"));
+    EXPECT_THAT(offered_by_bash({"batchai", ""}), Not(Contains("hand-over")));
+    EXPECT_THAT(offered_by_bash({"batchai", ""}), IsSupersetOf({"cluster", "job", "validate"}));
+}
+
+TEST(Completion, OfBashOffersTheOptionsOfTheCommandTyped) {
+    EXPECT_THAT(offered_by_bash({"batchai", "job", "create", "--dry"}), ElementsAre("--dry-run"));
+    EXPECT_THAT(offered_by_bash({"batchai", "job", "list", "--dry"}), IsEmpty());
+}
+
+TEST(Completion, OfOtherShellsHasTheCommandsThatAreNotHidden) {
     const auto tree = make_tree();
-    for (const auto* shell : {"bash", "zsh", "fish"}) {
+    for (const auto* shell : {"zsh", "fish"}) {
         const auto script = completion_script(tree->app, shell);
         EXPECT_THAT(script, HasSubstr("job file stream")) << shell;
-        EXPECT_THAT(script, HasSubstr("ignore-container")) << shell;
         EXPECT_THAT(script, Not(HasSubstr("hand-over"))) << shell;
     }
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "job/schema/field_table.hpp"
 
-#include <set>
 #include <string>
 #include <string_view>
 
 #include <gtest/gtest.h>
 
 #include "job/schema/checks.hpp"
-#include "job/schema/faults.hpp"
 #include "job/syntax/json.hpp"
 
 namespace batchai::job {
@@ -50,14 +48,6 @@ TEST(FieldTable, GivesExamplesThatItsOwnChecksAccept) {
         if (field.kind != Kind::text) return;
         EXPECT_FALSE(check_text(field.check, example.as<std::string>()).has_value());
     });
-}
-
-TEST(FaultKinds, HaveCodesOfTheirOwn) {
-    std::set<std::string_view> codes;
-    for (const FaultKind& kind : fault_kinds) {
-        EXPECT_TRUE(codes.insert(kind.code).second) << kind.code;
-        EXPECT_FALSE(kind.title.empty()) << kind.code;
-    }
 }
 
 }  // namespace

@@ -44,13 +44,6 @@ TEST(NodeStateTable, EachRowHolds) {
     EXPECT_EQ(state_of(NodeBaseState::allocated), NodeState::foreign);
 }
 
-TEST(NodeStateOf, ANodeThatAResizeDrainedIsLeaving) {
-    NodeStatus drained = node("n", NodeBaseState::allocated, {NodeFlag::drain});
-    EXPECT_EQ(node_state(drained, NodeUse::running), NodeState::unusable);
-    drained.reason = "batchai resize [alice]";
-    EXPECT_EQ(node_state(drained, NodeUse::running), NodeState::leaving);
-}
-
 TEST(ClusterViewOf, NodesWithOurJobsComeFirstThenIdleOnesUpToTheTarget) {
     const std::vector<NodeStatus> nodes{
         node("a", NodeBaseState::idle), node("b", NodeBaseState::down),

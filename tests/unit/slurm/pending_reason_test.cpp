@@ -9,16 +9,25 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(PendingReason, CommonOnesAreSentences) {
-    for (const char* reason :
-         {"Resources", "Priority", "Dependency", "PartitionNodeLimit", "PartitionTimeLimit",
-          "JobHeldUser", "JobHeldAdmin", "BeginTime", "Licenses", "NodeDown", "BadConstraints",
-          "PartitionDown", "InvalidAccount", "Reservation", "launch failed requeued held",
-          "launch_failed_requeued_held", "QOSMaxNodePerUserLimit", "AssocGrpCpuLimit"}) {
-        const auto words = pending_reason_in_words(reason);
-        EXPECT_NE(words.sentence, reason);
-        EXPECT_THAT(words.sentence, HasSubstr(" "));
-    }
+TEST(PendingReason, SaysWhatTheUserWaitsForAndWhatHelps) {
+    const auto words = pending_reason_in_words("Resources");
+    EXPECT_EQ(words.sentence, "the nodes that the job asks for are busy");
+    EXPECT_EQ(words.advice, "fewer nodes, or a shorter time limit, may start sooner");
+    EXPECT_THAT(pending_reason_in_words("(Priority)").sentence, HasSubstr("higher priority"));
+    EXPECT_THAT(pending_reason_in_words("PartitionTimeLimit").advice,
+                HasSubstr("maxWallClockTime"));
+    EXPECT_THAT(pending_reason_in_words("JobHeldUser").advice, HasSubstr("scontrol release"));
+}
+
+TEST(PendingReason, IsTheSameWithAndWithoutBlanks) {
+    const auto blanks = pending_reason_in_words("launch failed requeued held");
+    EXPECT_THAT(blanks.sentence, HasSubstr("could not be started on its node"));
+    EXPECT_EQ(pending_reason_in_words("launch_failed_requeued_held").sentence, blanks.sentence);
+}
+
+TEST(PendingReason, ThatIsNotKnownIsShownAsSlurmHasIt) {
+    EXPECT_EQ(pending_reason_in_words("SomethingNew").sentence, "SomethingNew");
+    EXPECT_EQ(pending_reason_in_words("SomethingNew").advice, "");
 }
 
 TEST(PendingReason, AJobLargerThanItsPartitionIsToldToShrink) {
