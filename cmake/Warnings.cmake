@@ -16,6 +16,7 @@ target_compile_options(
             -Wsign-conversion
             -Wnull-dereference
             -Wformat=2
+            -Wno-missing-field-initializers # designated initialisers leave out what has a default
             -Werror)
 # GCC 12 reports false positives of these in optimised standard-library code.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
