@@ -67,6 +67,33 @@ Result<pid_t> start(const Arguments& arguments, const RunOptions& options, const
                 code == ENOENT ? "is it installed and on PATH?" : "", ExitCode::failed);
 }
 
+// How long a program may take, and when somebody is asked whether to wait on.
+class Limit {
+  public:
+    explicit Limit(const RunOptions& options)
+        : options_(options),
+          end_(Clock::now() + options.deadline),
+          ask_at_(options.still_wanted ? Clock::now() + options.patience : end_) {}
+
+    // From this moment on passed() has something to say.
+    [[nodiscard]] Clock::time_point next() const { return std::min(ask_at_, end_); }
+
+    // An error once the program shall be ended. `given_up` tells the asked one's from the deadline.
+    Result<void> passed(bool& given_up) {
+        if (Clock::now() >= end_) return fail("deadline", {}, {}, ExitCode::timed_out);
+        if (Clock::now() < ask_at_) return {};
+        ask_at_ = end_;
+        auto wanted = options_.still_wanted();
+        given_up = !wanted;
+        return wanted;
+    }
+
+  private:
+    const RunOptions& options_;
+    Clock::time_point end_;
+    Clock::time_point ask_at_;
+};
+
 // Reads what is there; false at the end of the stream.
 bool drain(int descriptor, std::string& into) {
     std::array<char, 16384> chunk{};
@@ -76,15 +103,17 @@ bool drain(int descriptor, std::string& into) {
     return count > 0;
 }
 
-Result<void> collect(const Pipes& pipes, const RunOptions& options, Clock::time_point end,
+Result<void> collect(const Pipes& pipes, const RunOptions& options, Limit& limit, bool& given_up,
                      Completed& completed) {
     std::array<pollfd, 2> waiting{
         {{pipes.output.read_end.get(), POLLIN, 0}, {pipes.error.read_end.get(), POLLIN, 0}}};
     const std::array<std::string*, 2> into{&completed.standard_output, &completed.standard_error};
     while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-        if (left <= 0) return fail("deadline", {}, {}, ExitCode::timed_out);
-        const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(left));
+        TRY(limit.passed(given_up));
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(limit.next() - Clock::now()).count();
+        const int ready =
+            poll(waiting.data(), waiting.size(), static_cast<int>(std::max<long>(left, 0)));
         if (ready < 0 && errno != EINTR) return fail(std::strerror(errno));
         for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i) {
             if (waiting[i].revents != 0 && !drain(waiting[i].fd, *into[i])) waiting[i].fd = -1;
@@ -97,7 +126,7 @@ Result<void> collect(const Pipes& pipes, const RunOptions& options, Clock::time_
 
 // How the child ended. A program may close its outputs and keep running, so this wait ends too; it
 // polls, because pidfd_open(2) is younger than kernels that Slurm runs on.
-Result<int> wait_until(pid_t child, Clock::time_point end) {
+Result<int> wait_until(pid_t child, Limit& limit, bool& given_up) {
     constexpr std::chrono::microseconds longest_pause{20000};
     std::chrono::microseconds pause{100};
     while (true) {
@@ -106,7 +135,7 @@ Result<int> wait_until(pid_t child, Clock::time_point end) {
         if (ended == child) return status;
         if (ended < 0 && errno != EINTR)
             return fail(fmt::format("cannot wait for its end: {}", std::strerror(errno)));
-        if (Clock::now() >= end) return fail("deadline", {}, {}, ExitCode::timed_out);
+        TRY(limit.passed(given_up));
         std::this_thread::sleep_for(pause);
         pause = std::min(2 * pause, longest_pause);
     }
@@ -148,7 +177,8 @@ Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
               options.standard_input.size()) < 0)
         return fail(std::strerror(errno), "pipe");
     Pipes pipes{std::move(*input), std::move(*output), std::move(*error)};
-    const Clock::time_point end = Clock::now() + options.deadline;
+    Limit limit(options);
+    bool given_up = false;
     auto child = start(arguments, options, pipes);
     if (!child) return tl::unexpected<Error>(child.error());
     for (Pipe* pipe : {&pipes.output, &pipes.error})
@@ -157,13 +187,15 @@ Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
     pipes.input.write_end.reset(-1);
 
     Completed completed;
-    const auto status =
-        collect(pipes, options, end, completed).and_then([&] { return wait_until(*child, end); });
+    const auto status = collect(pipes, options, limit, given_up, completed).and_then([&] {
+        return wait_until(*child, limit, given_up);
+    });
     if (status) {
         completed.exit_code = shell_exit_code(*status);
         return completed;
     }
     stop(*child);
+    if (given_up) return tl::unexpected<Error>(status.error());
     if (status.error().exit_code != ExitCode::timed_out)
         return fail(status.error().what, arguments.front());
     return fail(fmt::format("did not end within {} ms and was killed", options.deadline.count()),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ struct RunOptions {
     std::string standard_input;              // at most 64 KiB
     std::chrono::milliseconds deadline{60000};
     std::size_t output_limit = 64UL << 20U;  // of each stream; more is an error
+    // Asked once, when the program has not ended after `patience`, whether it is worth waiting on.
+    // An error of it ends the program and is the result.
+    std::function<Result<void>()> still_wanted;
+    std::chrono::milliseconds patience{1000};
 };
 
 struct Completed {

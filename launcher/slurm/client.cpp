@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "base/text.hpp"
 #include "slurm/parse.hpp"
@@ -28,6 +30,28 @@ base::Environment reading_environment() {
     return environment;
 }
 
+// Together with RunOptions::patience less than three seconds.
+constexpr std::chrono::milliseconds ping_deadline{1500};
+
+// With more, the user's whole queue is read: squeue compares each of its jobs with each id.
+constexpr std::size_t most_ids_for_squeue = 1000;
+// Of one argument; Linux takes 128 KiB.
+constexpr std::size_t longest_list = 100'000;
+
+std::vector<std::vector<std::string>> in_portions(const std::vector<std::string>& ids) {
+    std::vector<std::vector<std::string>> portions;
+    std::size_t length = 0;
+    for (const std::string& id : ids) {
+        if (portions.empty() || length + id.size() + 1 > longest_list) {
+            portions.emplace_back();
+            length = 0;
+        }
+        portions.back().push_back(id);
+        length += id.size() + 1;
+    }
+    return portions;
+}
+
 bool is_job_id(const std::string& id) {
     return !id.empty() && id.size() <= 10 &&
            std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -39,6 +63,12 @@ tl::unexpected<base::Error> bad_id(const std::string& id) {
 
 bool says(const base::Completed& completed, std::string_view text) {
     return completed.standard_error.find(text) != std::string::npos;
+}
+
+tl::unexpected<base::Error> controller_is_silent() {
+    return base::fail("Slurm's controller does not answer", "slurmctld",
+                      "nothing was changed; see \"scontrol ping\", and try again when it says UP, "
+                      "or ask the administrator");
 }
 
 }  // namespace
@@ -58,7 +88,24 @@ Result<base::Completed> Client::ask(const base::Arguments& arguments) const {
     base::RunOptions options;
     options.environment = reading_environment();
     options.deadline = deadline_;
-    return base::run(arguments, options);
+    if (give_up_early_) options.still_wanted = [this] { return ping(); };
+    auto completed = TRY(base::run(arguments, options));
+    if (completed.exit_code != 0 && says(completed, "Unable to contact slurm controller"))
+        return controller_is_silent();
+    return completed;
+}
+
+Result<void> Client::ping() const {
+    base::RunOptions options;
+    options.environment = reading_environment();
+    options.deadline = ping_deadline;
+    // "Slurmctld(primary) at host is UP", a line for each controller.
+    const auto completed = base::run({"scontrol", "ping"}, options);
+    const bool silent = completed ? completed->standard_output.find(" is UP") == std::string::npos
+                                  : completed.error().exit_code == base::ExitCode::timed_out;
+    if (silent) return controller_is_silent();
+    if (!completed) return tl::unexpected<base::Error>(completed.error());
+    return {};
 }
 
 Result<std::string> Client::submit(const base::Arguments& options, const std::string& script,
@@ -69,73 +116,78 @@ Result<std::string> Client::submit(const base::Arguments& options, const std::st
     base::RunOptions run_options;
     run_options.environment = environment;
     run_options.deadline = deadline_;
-    auto completed = base::run(arguments, run_options);
-    if (!completed) return tl::unexpected<base::Error>(completed.error());
-    if (completed->exit_code != 0)
-        return tl::unexpected<base::Error>(refusal("sbatch", completed->standard_error));
-    return parse_submitted(completed->standard_output);
+    const auto completed = TRY(base::run(arguments, run_options));
+    if (completed.exit_code != 0)
+        return tl::unexpected<base::Error>(refusal("sbatch", completed.standard_error));
+    return parse_submitted(completed.standard_output);
 }
 
 Result<void> Client::cancel(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
-    auto completed = ask({"scancel", job_id});
-    if (!completed) return tl::unexpected<base::Error>(completed.error());
-    if (completed->exit_code == 0 || says(*completed, "Invalid job id") ||
-        says(*completed, "already completing or completed"))
+    const auto completed = TRY(ask({"scancel", job_id}));
+    if (completed.exit_code == 0 || says(completed, "Invalid job id") ||
+        says(completed, "already completing or completed"))
         return {};
-    return tl::unexpected<base::Error>(refusal("scancel", completed->standard_error));
+    return tl::unexpected<base::Error>(refusal("scancel", completed.standard_error));
 }
 
 Result<void> Client::requeue(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
-    auto completed = ask({"scontrol", "requeue", job_id});
-    if (!completed) return tl::unexpected<base::Error>(completed.error());
-    if (completed->exit_code == 0) return {};
-    return tl::unexpected<base::Error>(refusal("scontrol", completed->standard_error));
+    const auto completed = TRY(ask({"scontrol", "requeue", job_id}));
+    if (completed.exit_code == 0) return {};
+    return tl::unexpected<base::Error>(refusal("scontrol", completed.standard_error));
+}
+
+Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
+    const auto queue = TRY(ask({"squeue", "--noheader", "--states=all", filter,
+                                fmt::format("--Format={}", kQueueFormat)}));
+    // What squeue says of one id alone that it has forgotten; of several it just leaves it out.
+    if (queue.exit_code != 0 && !says(queue, "Invalid job id"))
+        return tl::unexpected<base::Error>(refusal("squeue", queue.standard_error));
+    auto parsed = TRY(parse_queue(queue.standard_output));
+    into.merge(parsed);
+    return {};
+}
+
+Result<void> Client::read_accounting(const std::vector<std::string>& ids, Jobs& into) const {
+    const auto accounts = TRY(ask({"sacct", "--noheader", "--parsable2", "--allocations",
+                                   "--duplicates", fmt::format("--jobs={}", fmt::join(ids, ",")),
+                                   fmt::format("--format={}", kAccountingFormat)}));
+    if (accounts.exit_code != 0) {
+        // A site without accounting: nobody knows these jobs any more.
+        if (says(accounts, "accounting storage is disabled")) return {};
+        return tl::unexpected<base::Error>(refusal("sacct", accounts.standard_error));
+    }
+    auto parsed = TRY(parse_accounting(accounts.standard_output));
+    into.merge(parsed);
+    return {};
 }
 
 Result<std::map<std::string, JobStatus>> Client::jobs(const std::vector<std::string>& ids) const {
-    std::map<std::string, JobStatus> found;
+    Jobs found;
     for (const std::string& id : ids)
         if (!is_job_id(id)) return bad_id(id);
-    if (ids.empty()) return found;
-    auto queue =
-        ask({"squeue", "--noheader", "--states=all", fmt::format("--jobs={}", fmt::join(ids, ",")),
-             fmt::format("--Format={}", kQueueFormat)});
-    if (!queue) return tl::unexpected<base::Error>(queue.error());
-    // What squeue says of one id alone that it has forgotten; of several it just leaves it out.
-    if (queue->exit_code != 0 && !says(*queue, "Invalid job id"))
-        return tl::unexpected<base::Error>(refusal("squeue", queue->standard_error));
-    auto parsed = parse_queue(queue->standard_output);
-    if (!parsed) return parsed;
-    found = std::move(*parsed);
-
-    std::vector<std::string> forgotten;
-    for (const std::string& id : ids)
-        if (!found.contains(id)) forgotten.push_back(id);
-    if (forgotten.empty()) return found;
-    auto accounts = ask({"sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
-                         fmt::format("--jobs={}", fmt::join(forgotten, ",")),
-                         fmt::format("--format={}", kAccountingFormat)});
-    if (!accounts) return tl::unexpected<base::Error>(accounts.error());
-    if (accounts->exit_code != 0) {
-        // A site without accounting: nobody knows these jobs any more.
-        if (says(*accounts, "accounting storage is disabled")) return found;
-        return tl::unexpected<base::Error>(refusal("sacct", accounts->standard_error));
-    }
-    auto remembered = parse_accounting(accounts->standard_output);
-    if (!remembered) return remembered;
-    found.merge(*remembered);
+    const auto missing = [&] {
+        std::vector<std::string> out;
+        std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),
+                     [&](const std::string& id) { return !found.contains(id); });
+        return out;
+    };
+    if (ids.size() > most_ids_for_squeue)
+        TRY(read_queue(fmt::format("--user={}", getuid()), found));
+    for (const auto& some : in_portions(missing()))
+        TRY(read_queue(fmt::format("--jobs={}", fmt::join(some, ",")), found));
+    for (const auto& some : in_portions(missing()))
+        TRY(read_accounting(some, found));
     return found;
 }
 
 Result<JobDevices> Client::devices(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
-    auto completed = ask({"scontrol", "--details", "show", "job", job_id});
-    if (!completed) return tl::unexpected<base::Error>(completed.error());
-    if (completed->exit_code != 0)
-        return tl::unexpected<base::Error>(refusal("scontrol", completed->standard_error));
-    return parse_job_devices(completed->standard_output);
+    const auto completed = TRY(ask({"scontrol", "--details", "show", "job", job_id}));
+    if (completed.exit_code != 0)
+        return tl::unexpected<base::Error>(refusal("scontrol", completed.standard_error));
+    return parse_job_devices(completed.standard_output);
 }
 
 Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
@@ -143,11 +195,10 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
                               fmt::format("--Format={}", kNodeFormat)};
     if (!filter.partition.empty())
         arguments.push_back(fmt::format("--partition={}", filter.partition));
-    auto completed = ask(arguments);
-    if (!completed) return tl::unexpected<base::Error>(completed.error());
-    if (completed->exit_code != 0)
-        return tl::unexpected<base::Error>(refusal("sinfo", completed->standard_error));
-    auto nodes = parse_nodes(completed->standard_output);
+    const auto completed = TRY(ask(arguments));
+    if (completed.exit_code != 0)
+        return tl::unexpected<base::Error>(refusal("sinfo", completed.standard_error));
+    auto nodes = parse_nodes(completed.standard_output);
     if (!nodes || filter.constraint.empty()) return nodes;
     if (filter.constraint.find_first_of("|[](),*") != std::string::npos)
         return base::fail(
@@ -166,12 +217,11 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
 }
 
 Result<std::string> Client::version() const {
-    auto completed = ask({"sinfo", "--version"});
-    if (!completed) return tl::unexpected<base::Error>(completed.error());
-    const std::string_view text = base::trim(completed->standard_output);
+    const auto completed = TRY(ask({"sinfo", "--version"}));
+    const std::string_view text = base::trim(completed.standard_output);
     const std::size_t blank = text.rfind(' ');
-    if (completed->exit_code != 0 || blank == std::string_view::npos)
-        return tl::unexpected<base::Error>(refusal("sinfo", completed->standard_error));
+    if (completed.exit_code != 0 || blank == std::string_view::npos)
+        return tl::unexpected<base::Error>(refusal("sinfo", completed.standard_error));
     return std::string(text.substr(blank + 1));
 }
 

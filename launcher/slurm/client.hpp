@@ -31,6 +31,19 @@ class Client {
     explicit Client(std::chrono::milliseconds deadline = std::chrono::seconds(60))
         : deadline_(deadline) {}
 
+    // For a person who waits: a question that takes longer than a second goes on only if the
+    // controller answers a ping. So a stopped slurmctld is told within three seconds, and a busy
+    // one gets its time.
+    [[nodiscard]] static Client interactive() {
+        Client client;
+        client.give_up_early_ = true;
+        return client;
+    }
+
+    // Whether slurmctld answers; the error says that it does not, and what to do. A verb that is
+    // about to change something asks first.
+    [[nodiscard]] base::Result<void> ping() const;
+
     // sbatch --parsable OPTIONS SCRIPT; the new job's id. The environment given to the command is
     // the batch script's too, as far as `options` exports it.
     [[nodiscard]] base::Result<std::string> submit(
@@ -43,8 +56,9 @@ class Client {
     // scontrol requeue; also of a job that has just ended.
     [[nodiscard]] base::Result<void> requeue(const std::string& job_id) const;
 
-    // The jobs that Slurm knows of these, by id: one squeue for all, and one sacct for those that
-    // the queue has forgotten, if the site keeps accounts. A missing entry: nobody knows it.
+    // The jobs that Slurm knows of these, by id: squeue first, and sacct for those that the queue
+    // has forgotten, if the site keeps accounts. Of many jobs, the caller's own queue is read at
+    // once. A missing entry: nobody knows it.
     [[nodiscard]] base::Result<std::map<std::string, JobStatus>> jobs(
         const std::vector<std::string>& ids) const;
 
@@ -58,9 +72,16 @@ class Client {
     [[nodiscard]] base::Result<std::string> version() const;
 
   private:
+    using Jobs = std::map<std::string, JobStatus>;
+
     [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;
+    // Adds what squeue says of the jobs that `filter` names.
+    [[nodiscard]] base::Result<void> read_queue(const std::string& filter, Jobs& into) const;
+    [[nodiscard]] base::Result<void> read_accounting(const std::vector<std::string>& ids,
+                                                     Jobs& into) const;
 
     std::chrono::milliseconds deadline_;
+    bool give_up_early_ = false;
 };
 
 }  // namespace batchai::slurm

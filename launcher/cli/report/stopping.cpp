@@ -48,6 +48,9 @@ base::Result<void> wait_until_gone(const slurm::Client& client,
 
 base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& client,
                              const std::vector<store::Job>& jobs, bool wait) {
+    if (jobs.empty()) return {};
+    // A record alone is not enough here: without Slurm nothing is stopped, and nothing deleted.
+    TRY(client.ping());
     const auto reports = report_jobs(store, client, jobs);
     if (!reports) return tl::unexpected(reports.error());
     std::vector<std::string> ids;

@@ -8,7 +8,7 @@ base::Result<Surroundings> open_surroundings() {
     if (!store) return tl::unexpected(store.error());
     auto site = site::load_default();
     if (!site) return tl::unexpected(site.error());
-    return Surroundings{std::move(*store), std::move(*site), slurm::Client()};
+    return Surroundings{std::move(*store), std::move(*site), slurm::Client::interactive()};
 }
 
 }  // namespace batchai::cli

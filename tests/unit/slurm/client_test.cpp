@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "slurm/client.hpp"
 
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,6 +39,95 @@ TEST(ClientArguments, WhatIsNoJobIdNeverReachesSlurm) {
         EXPECT_FALSE(client.jobs({id})) << id;
     }
     EXPECT_TRUE(client.jobs({}).value().empty());
+}
+
+// Programs of the test's own in the place of Slurm's commands.
+class FakeSlurm : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name = (std::filesystem::temp_directory_path() / "slurm.XXXXXX").string();
+        ASSERT_NE(mkdtemp(name.data()), nullptr);
+        root_ = name;
+        path_ = std::getenv("PATH");
+        setenv("PATH", (root_.string() + ":" + path_).c_str(), 1);
+    }
+    void TearDown() override {
+        setenv("PATH", path_.c_str(), 1);
+        std::filesystem::remove_all(root_);
+    }
+
+    void command(const std::string& name, const std::string& script) const {
+        const auto file = root_ / name;
+        std::ofstream(file) << "#!/bin/sh\n" << script << "\n";
+        std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    }
+    [[nodiscard]] std::string content(const std::string& name) const {
+        std::ostringstream text;
+        text << std::ifstream(root_ / name).rdbuf();
+        return text.str();
+    }
+
+    std::filesystem::path root_;
+    std::string path_;
+};
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* down = "echo 'Slurmctld(primary) at h1 is DOWN'; exit 1";
+constexpr const char* up = "echo 'Slurmctld(primary) at h1 is UP'";
+
+TEST_F(FakeSlurm, AStoppedControllerIsToldWithinThreeSeconds) {
+    command("squeue", "exec sleep 60");
+    for (const char* ping : {down, "exec sleep 60"}) {
+        command("scontrol", ping);
+        const auto start = Clock::now();
+        const auto jobs = Client::interactive().jobs({"1"});
+        ASSERT_FALSE(jobs);
+        EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
+        EXPECT_EQ(jobs.error().what, "Slurm's controller does not answer");
+        EXPECT_THAT(jobs.error().hint, ::testing::HasSubstr("scontrol ping"));
+        EXPECT_FALSE(Client().ping());
+    }
+}
+
+TEST_F(FakeSlurm, ABusyControllerGetsItsTime) {
+    command("squeue",
+            "sleep 2; echo '7|RUNNING|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|'");
+    command("scontrol", up);
+    const auto jobs = Client::interactive().jobs({"7"});
+    ASSERT_TRUE(jobs) << jobs.error().text();
+    EXPECT_EQ(jobs->at("7").state, JobState::running);
+}
+
+TEST_F(FakeSlurm, AProgramThatGivesUpByItselfTellsTheSame) {
+    command(
+        "squeue",
+        "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; "
+        "exit 1");
+    EXPECT_EQ(Client().jobs({"1"}).error().what, "Slurm's controller does not answer");
+}
+
+TEST_F(FakeSlurm, OfManyJobsTheUsersQueueIsReadAtOnceAndTheRestInPortions) {
+    const std::string log = root_.string() + "/asked";
+    // The user's queue has the first job, the whole one the last.
+    command("squeue",
+            "for word; do case $word in --user=*|--jobs=*) echo ${#word} ${word%%[0-9]*} >> " +
+                log +
+                ";; esac; done\n"
+                "case \"$*\" in *--user=*) id=1;; *,30000\\ *) id=30000;; *) exit 0;; esac\n"
+                "echo \"$id|COMPLETED|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|\"");
+    command("sacct", "echo sacct >> " + log);
+    std::vector<std::string> ids;
+    for (int id = 1; id <= 30000; ++id)
+        ids.push_back(std::to_string(id));
+    const auto jobs = Client().jobs(ids);
+    ASSERT_TRUE(jobs) << jobs.error().text();
+    EXPECT_EQ(jobs->size(), 2U);
+    EXPECT_TRUE(jobs->contains("1"));
+    EXPECT_TRUE(jobs->contains("30000"));
+    const std::string asked = content("asked");
+    EXPECT_THAT(asked, ::testing::HasSubstr("--user="));
+    EXPECT_EQ(std::count(asked.begin(), asked.end(), '\n'), 1 + 2 + 2) << asked;
 }
 
 }  // namespace
