@@ -3,38 +3,108 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <exception>
+#include <limits>
 
 #include <fmt/format.h>
-#include <jsoncons/json.hpp>
+#include <jsoncons/json_reader.hpp>
+#include <jsoncons/json_visitor.hpp>
 
 namespace batchai::base {
 namespace {
 
-using Json = jsoncons::ojson;
-
 constexpr int deepest_nesting = 64;
 
-Value from_jsoncons(const Json& json) {
-    if (json.is_object()) {
-        Value::Object out;
-        for (const auto& member : json.object_range())
-            out.emplace_back(member.key(), from_jsoncons(member.value()));
-        return out;
+// Builds a value from what the parser meets, without a document of jsoncons' own in between.
+class Builder final : public jsoncons::json_visitor {
+  public:
+    [[nodiscard]] Value take() { return std::move(root_); }
+
+  private:
+    using Tag = jsoncons::semantic_tag;
+    using Context = jsoncons::ser_context;
+
+    bool add(Value value) {
+        if (open_.empty()) {
+            root_ = std::move(value);
+        } else if (Level& level = open_.back(); level.is_object) {
+            level.members.emplace_back(std::move(level.key), std::move(value));
+        } else {
+            level.items.push_back(std::move(value));
+        }
+        return true;
     }
-    if (json.is_array()) {
-        Value::Array out;
-        for (const auto& item : json.array_range())
-            out.push_back(from_jsoncons(item));
-        return out;
+
+    void visit_flush() override {}
+    bool visit_begin_object(Tag /*tag*/, const Context& /*at*/, std::error_code& /*ec*/) override {
+        open_.emplace_back().is_object = true;
+        return true;
     }
-    if (json.is_null()) return nullptr;
-    if (json.is_bool()) return json.as<bool>();
-    if (json.is_double()) return json.as<double>();
-    if (json.is<std::int64_t>()) return json.as<std::int64_t>();
-    if (json.is_number()) return json.as<double>();
-    return json.as<std::string>();
-}
+    bool visit_end_object(const Context& /*at*/, std::error_code& /*ec*/) override {
+        Value::Object members = std::move(open_.back().members);
+        open_.pop_back();
+        return add(std::move(members));
+    }
+    bool visit_begin_array(Tag /*tag*/, const Context& /*at*/, std::error_code& /*ec*/) override {
+        open_.emplace_back();
+        return true;
+    }
+    bool visit_end_array(const Context& /*at*/, std::error_code& /*ec*/) override {
+        Value::Array items = std::move(open_.back().items);
+        open_.pop_back();
+        return add(std::move(items));
+    }
+    bool visit_key(const string_view_type& name, const Context& /*at*/,
+                   std::error_code& /*ec*/) override {
+        open_.back().key.assign(name.data(), name.size());
+        return true;
+    }
+    bool visit_null(Tag /*tag*/, const Context& /*at*/, std::error_code& /*ec*/) override {
+        return add(nullptr);
+    }
+    bool visit_bool(bool flag, Tag /*tag*/, const Context& /*at*/,
+                    std::error_code& /*ec*/) override {
+        return add(flag);
+    }
+    bool visit_string(const string_view_type& text, Tag tag, const Context& /*at*/,
+                      std::error_code& /*ec*/) override {
+        std::string value(text.data(), text.size());
+        // Numbers that fit no integer come as text.
+        if (tag == Tag::bigint || tag == Tag::bigdec)
+            return add(std::strtod(value.c_str(), nullptr));
+        return add(std::move(value));
+    }
+    bool visit_int64(std::int64_t number, Tag /*tag*/, const Context& /*at*/,
+                     std::error_code& /*ec*/) override {
+        return add(number);
+    }
+    bool visit_uint64(std::uint64_t number, Tag /*tag*/, const Context& /*at*/,
+                      std::error_code& /*ec*/) override {
+        if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+            return add(static_cast<double>(number));
+        return add(static_cast<std::int64_t>(number));
+    }
+    bool visit_double(double number, Tag /*tag*/, const Context& /*at*/,
+                      std::error_code& /*ec*/) override {
+        return add(number);
+    }
+    // JSON text has neither of these.
+    bool visit_byte_string(const jsoncons::byte_string_view& /*bytes*/, Tag /*tag*/,
+                           const Context& /*at*/, std::error_code& /*ec*/) override {
+        return false;
+    }
+
+    struct Level {
+        bool is_object = false;
+        std::string key;  // of the member that comes next
+        Value::Object members;
+        Value::Array items;
+    };
+    std::vector<Level> open_;
+    Value root_;
+};
 
 constexpr std::string_view key_colour = "\x1b[94m";
 constexpr std::string_view string_colour = "\x1b[33m";
@@ -206,8 +276,11 @@ std::string number_text(double number) {
 
 Result<Value> parse_json(std::string_view text, std::string_view where) {
     try {
-        return from_jsoncons(
-            Json::parse(text, jsoncons::json_options{}.max_nesting_depth(deepest_nesting)));
+        Builder builder;
+        jsoncons::json_string_reader reader(
+            text, builder, jsoncons::json_options{}.max_nesting_depth(deepest_nesting));
+        reader.read();
+        return builder.take();
     } catch (const jsoncons::ser_error& error) {
         return fail(error.code().message(),
                     fmt::format("{}:{}:{}", where, error.line(), error.column()));

@@ -115,23 +115,25 @@ Value to_value(const T& from) {
     } else if constexpr (std::is_enum_v<T>) {
         return Value(word_of(from));
     } else if constexpr (is_optional<T>) {
-        return from ? to_value(*from) : Value();
+        return from ? record_detail::to_value(*from) : Value();
     } else if constexpr (is_vector<T>) {
         Value::Array out;
         out.reserve(from.size());
         for (const auto& item : from)
-            out.push_back(to_value(item));
+            out.push_back(record_detail::to_value(item));
         return Value(std::move(out));
     } else if constexpr (is_map<T>) {
         Value::Object out;
         for (const auto& [key, item] : from)
-            out.emplace_back(key, to_value(item));
+            out.emplace_back(key, record_detail::to_value(item));
         return Value(std::move(out));
     } else {
         Value::Object out;
         std::apply(
             [&](const auto&... fields) {
-                (out.emplace_back(std::string(fields.key), to_value(from.*(fields.member))), ...);
+                (out.emplace_back(std::string(fields.key),
+                                  record_detail::to_value(from.*(fields.member))),
+                 ...);
             },
             RecordOf<T>::fields);
         return Value(std::move(out));

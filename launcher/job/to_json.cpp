@@ -11,41 +11,41 @@ namespace batchai::job {
 
 namespace {
 
-Json echo_object(const Object& object, const void* owner);
+base::Value echo_object(const Object& object, const void* owner);
 
-Json echo_scalar(const Field& field, const void* owner) {
+base::Value echo_scalar(const Field& field, const void* owner) {
     const std::optional<Value> value = field.access.load(owner);
-    if (!value) return Json::null();
-    if (field.kind == Kind::text) return Json(std::get<std::string>(*value));
-    if (field.kind == Kind::boolean) return Json(std::get<bool>(*value));
+    if (!value) return {};
+    if (field.kind == Kind::text) return std::get<std::string>(*value);
+    if (field.kind == Kind::boolean) return std::get<bool>(*value);
     const std::int64_t number = std::get<std::int64_t>(*value);
     if (field.kind == Kind::choice) {
-        return Json(std::string(field.choices[static_cast<std::size_t>(number)]));
+        return field.choices[static_cast<std::size_t>(number)];
     }
-    if (field.kind == Kind::duration) return Json(format_duration(std::chrono::seconds(number)));
-    return Json(number);
+    if (field.kind == Kind::duration) return format_duration(std::chrono::seconds(number));
+    return number;
 }
 
-Json echo(const Field& field, const void* owner) {
-    if (field.secret) return Json::null();
+base::Value echo(const Field& field, const void* owner) {
+    if (field.secret) return {};
     if (field.kind != Kind::object && field.kind != Kind::list) return echo_scalar(field, owner);
     const std::size_t count = field.access.count(owner);
-    if (count == 0) return Json::null();
+    if (count == 0) return {};
     if (field.kind == Kind::object) {
         return echo_object(*field.object, field.access.at(owner, 0));
     }
-    Json array(jsoncons::json_array_arg);
+    base::Value::Array array;
     for (std::size_t i = 0; i < count; ++i) {
         array.push_back(echo_object(*field.object, field.access.at(owner, i)));
     }
     return array;
 }
 
-Json echo_object(const Object& object, const void* owner) {
-    Json out(jsoncons::json_object_arg);
+base::Value echo_object(const Object& object, const void* owner) {
+    base::Value::Object out;
     for (const Field& field : object.fields) {
         if (!field.in(SchemaVersion::v2018_05_01) || field.read_only) continue;
-        out.insert_or_assign(std::string(field.name), echo(field, owner));
+        out.emplace_back(field.name, echo(field, owner));
     }
     return out;
 }
@@ -62,11 +62,11 @@ void fill_process_count(JobSpec& spec) {
 
 }  // namespace
 
-Json to_json(const JobSpec& spec) {
+base::Value to_json(const JobSpec& spec) {
     JobSpec filled = spec;
     fill_process_count(filled);
-    Json out = echo_object(properties_object, &filled);
-    out.insert_or_assign("toolType", std::string(tool_type(filled.toolkit)));
+    base::Value out = echo_object(properties_object, &filled);
+    out.set("toolType", tool_type(filled.toolkit));
     return out;
 }
 

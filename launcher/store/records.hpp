@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <array>
 #include <compare>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
+#include "base/error.hpp"
+#include "base/record.hpp"
 #include "base/timestamp.hpp"
 
-// What the store keeps of each resource: values. Where they lie is store.hpp's business.
+// What the store keeps of each resource: values, and how each is written as JSON. Where the files
+// lie is store.hpp's business.
 namespace batchai::store {
 
 using Tags = std::map<std::string, std::string>;
@@ -92,19 +98,26 @@ struct AutoScale {
     bool operator==(const AutoScale&) const = default;
 };
 
+// One of the two is there; each resize may change which.
+struct ScaleSettings {
+    std::optional<ManualScale> manual;
+    std::optional<AutoScale> auto_scale;
+
+    bool operator==(const ScaleSettings&) const = default;
+};
+
 enum class VmPriority { dedicated, low_priority };
 
 struct Cluster {
     ClusterKey key;
     std::string vm_size;  // as the user wrote it
     VmPriority vm_priority = VmPriority::dedicated;
-    // Exactly one of the two is there.
-    std::optional<ManualScale> manual = ManualScale{};
-    std::optional<AutoScale> auto_scale;
+    ScaleSettings scale{.manual = ManualScale{}, .auto_scale = {}};
     std::string admin_user_name;
     std::string admin_user_ssh_public_key;  // empty: none
-    // The "properties" of cluster.json as JSON text, without secrets; empty: made from flags alone.
-    std::string properties_json;
+    // What else of cluster.json's "properties" the cluster keeps: "nodeSetup", without secrets.
+    // Null when it has none.
+    base::Value properties;
     base::Time creation_time;
     base::Time allocation_state_transition_time;
 
@@ -118,8 +131,8 @@ struct Job {
     std::string cluster;  // name in the same workspace; empty: none was named
     std::string tool_type;
     int node_count = 1;
-    // The "properties" of job.json as JSON text for `show`, unexpanded and without secrets' values.
-    std::string properties_json;
+    // The "properties" of job.json for `show`, unexpanded and without secrets' values.
+    base::Value properties;
     std::string plan_digest;   // SHA-256 of plan.json, hexadecimal
     std::string slurm_job_id;  // as sbatch said it
     base::Time creation_time;
@@ -128,10 +141,73 @@ struct Job {
     bool operator==(const Job&) const = default;
 };
 
-// The JSON spelling: "requeue", "terminate", "waitforjobcompletion"; "dedicated", "lowpriority".
-[[nodiscard]] std::string_view to_string(NodeDeallocationOption option);
-[[nodiscard]] std::string_view to_string(VmPriority priority);
-[[nodiscard]] std::optional<NodeDeallocationOption> node_deallocation_option(std::string_view text);
-[[nodiscard]] std::optional<VmPriority> vm_priority(std::string_view text);
+// Records as JSON text. Reading refuses another schema, a missing key and a wrong type; `path` is
+// the file's name for the message, which says "path:line:column" for broken JSON and names the key
+// otherwise. Unknown keys are passed over, so that an older program reads what a newer one wrote.
+// The names (group, workspace, …) are not in the text: they are the place where the file lies.
+[[nodiscard]] std::string to_json(const Group& group);
+[[nodiscard]] std::string to_json(const Workspace& workspace);
+[[nodiscard]] std::string to_json(const Experiment& experiment);
+[[nodiscard]] std::string to_json(const Cluster& cluster);
+[[nodiscard]] std::string to_json(const Job& job);
+
+[[nodiscard]] base::Result<Group> group_from_json(std::string_view text, const std::string& path,
+                                                  const std::string& name);
+[[nodiscard]] base::Result<Workspace> workspace_from_json(std::string_view text,
+                                                          const std::string& path,
+                                                          const WorkspaceKey& key);
+[[nodiscard]] base::Result<Experiment> experiment_from_json(std::string_view text,
+                                                            const std::string& path,
+                                                            const ExperimentKey& key);
+[[nodiscard]] base::Result<Cluster> cluster_from_json(std::string_view text,
+                                                      const std::string& path,
+                                                      const ClusterKey& key);
+[[nodiscard]] base::Result<Job> job_from_json(std::string_view text, const std::string& path,
+                                              const JobKey& key);
 
 }  // namespace batchai::store
+
+namespace batchai::base {
+
+template <>
+struct WordsOf<store::NodeDeallocationOption> {
+    using Option = store::NodeDeallocationOption;
+    static constexpr auto words =
+        std::array{std::pair<std::string_view, Option>{"requeue", Option::requeue},
+                   std::pair<std::string_view, Option>{"terminate", Option::terminate},
+                   std::pair<std::string_view, Option>{"waitforjobcompletion",
+                                                       Option::wait_for_job_completion}};
+};
+
+template <>
+struct WordsOf<store::VmPriority> {
+    static constexpr auto words = std::array{
+        std::pair<std::string_view, store::VmPriority>{"dedicated", store::VmPriority::dedicated},
+        std::pair<std::string_view, store::VmPriority>{"lowpriority",
+                                                       store::VmPriority::low_priority}};
+};
+
+template <>
+struct RecordOf<store::ManualScale> {
+    static constexpr auto fields =
+        std::tuple{field("nodeDeallocationOption", &store::ManualScale::node_deallocation_option),
+                   field("targetNodeCount", &store::ManualScale::target_node_count).within(0)};
+};
+
+template <>
+struct RecordOf<store::AutoScale> {
+    static constexpr auto fields =
+        std::tuple{field("initialNodeCount", &store::AutoScale::initial_node_count).within(0),
+                   field("maximumNodeCount", &store::AutoScale::maximum_node_count).within(0),
+                   field("minimumNodeCount", &store::AutoScale::minimum_node_count).within(0)};
+};
+
+// Records of version 1 have only one of the two keys.
+template <>
+struct RecordOf<store::ScaleSettings> {
+    static constexpr auto fields =
+        std::tuple{field("autoScale", &store::ScaleSettings::auto_scale).or_missing(),
+                   field("manual", &store::ScaleSettings::manual).or_missing()};
+};
+
+}  // namespace batchai::base

@@ -6,7 +6,7 @@
 #include "base/file.hpp"
 #include "store/directory.hpp"
 #include "store/marker.hpp"
-#include "store/serialize.hpp"
+#include "store/records.hpp"
 
 namespace batchai::store {
 

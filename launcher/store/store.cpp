@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,13 +11,13 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "base/uuid.hpp"
 #include "store/directory.hpp"
 #include "store/marker.hpp"
 #include "store/names.hpp"
-#include "store/paths.hpp"
-#include "store/serialize.hpp"
+#include "store/records.hpp"
 
 namespace batchai::store {
 
@@ -31,25 +32,79 @@ tl::unexpected<Error> pass_on(const Error& error) {
     return tl::unexpected<Error>(error);
 }
 
-// The names of the existing resources of one kind in `directory`.
-std::vector<std::string> existing(Kind kind, const fs::path& directory) {
-    std::vector<std::string> found;
-    for (const std::string& entry : names_in(directory).value_or(std::vector<std::string>{})) {
+// Where each resource lies. The names are checked by the caller.
+struct Paths {
+    std::filesystem::path home;
+
+    [[nodiscard]] std::filesystem::path groups() const { return home / "groups"; }
+    [[nodiscard]] std::filesystem::path of(const std::string& group) const {
+        return groups() / group;
+    }
+    [[nodiscard]] std::filesystem::path workspaces(const std::string& group) const {
+        return of(group) / "workspaces";
+    }
+    [[nodiscard]] std::filesystem::path of(const WorkspaceKey& key) const {
+        return workspaces(key.group) / key.workspace;
+    }
+    [[nodiscard]] std::filesystem::path clusters(const WorkspaceKey& key) const {
+        return of(key) / "clusters";
+    }
+    [[nodiscard]] std::filesystem::path of(const ClusterKey& key) const {
+        return clusters(key.parent()) / (key.cluster + ".json");
+    }
+    [[nodiscard]] std::filesystem::path experiments(const WorkspaceKey& key) const {
+        return of(key) / "experiments";
+    }
+    [[nodiscard]] std::filesystem::path of(const ExperimentKey& key) const {
+        return experiments(key.parent()) / key.experiment;
+    }
+    [[nodiscard]] std::filesystem::path jobs(const ExperimentKey& key) const {
+        return of(key) / "jobs";
+    }
+    [[nodiscard]] std::filesystem::path of(const JobKey& key) const {
+        return jobs(key.parent()) / key.job;
+    }
+
+    [[nodiscard]] std::filesystem::path record(const std::string& group) const {
+        return of(group) / "group.json";
+    }
+    [[nodiscard]] std::filesystem::path record(const WorkspaceKey& key) const {
+        return of(key) / "workspace.json";
+    }
+    [[nodiscard]] std::filesystem::path record(const ExperimentKey& key) const {
+        return of(key) / "experiment.json";
+    }
+    [[nodiscard]] std::filesystem::path record(const ClusterKey& key) const { return of(key); }
+    [[nodiscard]] std::filesystem::path record(const JobKey& key) const {
+        return of(key) / "job.json";
+    }
+};
+
+// Those of a directory's entries that may be resources of this kind.
+std::vector<std::string> names_of(Kind kind, const std::vector<std::string>& entries) {
+    std::vector<std::string> names;
+    for (const std::string& entry : entries) {
         std::string name = entry;
         if (kind == Kind::cluster) {
             if (!name.ends_with(".json") || name.starts_with(".")) continue;
             name.resize(name.size() - 5);
-        } else {
-            std::error_code code;
-            if (!fs::exists(
-                    directory / name /
-                        fmt::format("{}.json", kind == Kind::group ? "group" : kind_name(kind)),
-                    code))
-                continue;
         }
-        if (check_name(kind, name)) found.push_back(std::move(name));
+        if (check_name(kind, name)) names.push_back(std::move(name));
     }
-    return found;
+    return names;
+}
+
+// Names of the resources in the directory, for a message.
+std::vector<std::string> existing(Kind kind, const fs::path& directory) {
+    auto names = names_of(kind, names_in(directory).value_or(std::vector<std::string>{}));
+    if (kind == Kind::cluster) return names;
+    const std::string record =
+        fmt::format("{}.json", kind == Kind::group ? "group" : kind_name(kind));
+    std::erase_if(names, [&](const std::string& name) {
+        std::error_code code;
+        return !fs::exists(directory / name / record, code);
+    });
+    return names;
 }
 
 Error not_found(Kind kind, const std::string& name, const fs::path& directory) {
@@ -79,7 +134,7 @@ Error exists_already(Kind kind, const std::string& name, const fs::path& path) {
 
 // Names are checked and every parent's record is looked for, the outermost first.
 Result<void> check(const Paths& paths, const std::string& group, bool must_exist) {
-    if (auto good = check_name(Kind::group, group); !good) return good;
+    TRY(check_name(Kind::group, group));
     std::error_code code;
     if (must_exist && !fs::exists(paths.record(group), code))
         return tl::unexpected<Error>(not_found(Kind::group, group, paths.groups()));
@@ -87,8 +142,8 @@ Result<void> check(const Paths& paths, const std::string& group, bool must_exist
 }
 
 Result<void> check(const Paths& paths, const WorkspaceKey& key, bool must_exist) {
-    if (auto good = check_name(Kind::workspace, key.workspace); !good) return good;
-    if (auto good = check(paths, key.group, true); !good) return good;
+    TRY(check_name(Kind::workspace, key.workspace));
+    TRY(check(paths, key.group, true));
     std::error_code code;
     if (must_exist && !fs::exists(paths.record(key), code))
         return tl::unexpected<Error>(
@@ -97,8 +152,8 @@ Result<void> check(const Paths& paths, const WorkspaceKey& key, bool must_exist)
 }
 
 Result<void> check(const Paths& paths, const ExperimentKey& key, bool must_exist) {
-    if (auto good = check_name(Kind::experiment, key.experiment); !good) return good;
-    if (auto good = check(paths, key.parent(), true); !good) return good;
+    TRY(check_name(Kind::experiment, key.experiment));
+    TRY(check(paths, key.parent(), true));
     std::error_code code;
     if (must_exist && !fs::exists(paths.record(key), code))
         return tl::unexpected<Error>(
@@ -107,8 +162,8 @@ Result<void> check(const Paths& paths, const ExperimentKey& key, bool must_exist
 }
 
 Result<void> check(const Paths& paths, const ClusterKey& key, bool must_exist) {
-    if (auto good = check_name(Kind::cluster, key.cluster); !good) return good;
-    if (auto good = check(paths, key.parent(), true); !good) return good;
+    TRY(check_name(Kind::cluster, key.cluster));
+    TRY(check(paths, key.parent(), true));
     std::error_code code;
     if (must_exist && !fs::exists(paths.record(key), code))
         return tl::unexpected<Error>(
@@ -117,8 +172,8 @@ Result<void> check(const Paths& paths, const ClusterKey& key, bool must_exist) {
 }
 
 Result<void> check(const Paths& paths, const JobKey& key, bool must_exist) {
-    if (auto good = check_name(Kind::job, key.job); !good) return good;
-    if (auto good = check(paths, key.parent(), true); !good) return good;
+    TRY(check_name(Kind::job, key.job));
+    TRY(check(paths, key.parent(), true));
     std::error_code code;
     if (must_exist && !fs::exists(paths.record(key), code))
         return tl::unexpected<Error>(not_found(Kind::job, key.job, paths.jobs(key.parent())));
@@ -132,11 +187,10 @@ Result<void> make_home(const fs::path& home) {
 // A directory with its record in it, under its final name in one step.
 Result<void> create_directory(const Paths& paths, const fs::path& target,
                               const std::string& record_name, const std::string& text) {
-    if (auto made = make_home(paths.home); !made) return made;
-    auto staged = new_directory(paths.home);
-    if (!staged) return pass_on(staged.error());
-    if (auto made = base::create_exclusively(*staged / record_name, text, 0600); !made) return made;
-    return publish_directory(*staged, target);
+    TRY(make_home(paths.home));
+    const fs::path staged = TRY(new_directory(paths.home));
+    TRY(base::create_exclusively(staged / record_name, text, 0600));
+    return publish_directory(staged, target);
 }
 
 // The error of creating `name`, in the resource's words where the name was taken.
@@ -146,32 +200,41 @@ Result<void> in_words(Result<void> made, Kind kind, const std::string& name, con
 }
 
 template <typename Record, typename Key, typename Read>
-Result<Record> load(const Paths& paths, const Key& key, Read read) {
-    if (auto good = check(paths, key, true); !good) return pass_on(good.error());
+Result<Record> load_unchecked(const Paths& paths, const Key& key, Read read) {
     const fs::path path = paths.record(key);
-    auto text = read_record(path);
-    if (!text) return pass_on(text.error());
-    return read(*text, path.string(), key);
+    const std::string text = TRY(read_record(path));
+    return read(text, path.string(), key);
 }
 
-template <typename Record, typename Show>
-Result<std::vector<Record>> load_all(Kind kind, const fs::path& directory, Show show) {
+template <typename Record, typename Key, typename Read>
+Result<Record> load(const Paths& paths, const Key& key, Read read) {
+    TRY(check(paths, key, true));
+    return load_unchecked<Record>(paths, key, read);
+}
+
+// The records in a directory whose parents are known to exist. `key_of` makes a key of a name.
+// What has no record, or lost it since the directory was read, is passed over. A directory that
+// cannot be read is an error, one that is not there is an empty list.
+template <typename Record, typename KeyOf, typename Read>
+Result<std::vector<Record>> load_all(const Paths& paths, Kind kind, const fs::path& directory,
+                                     KeyOf key_of, Read read) {
+    const std::vector<std::string> names = names_of(kind, TRY(names_in(directory)));
+    std::vector<std::optional<Result<Record>>> read_records(names.size());
+    base::in_parallel(names.size(), [&](std::size_t i) {
+        read_records[i].emplace(load_unchecked<Record>(paths, key_of(names[i]), read));
+    });
     std::vector<Record> records;
-    // A directory that cannot be read is an error, one that is not there is an empty list.
-    if (auto names = names_in(directory); !names) return pass_on(names.error());
-    for (const std::string& name : existing(kind, directory)) {
-        auto record = show(name);
-        // Removed since it was listed.
-        if (!record && record.error().exit_code == ExitCode::not_found) continue;
-        if (!record) return pass_on(record.error());
-        records.push_back(std::move(*record));
+    records.reserve(names.size());
+    for (auto& record : read_records) {
+        if (!*record && record->error().exit_code == ExitCode::not_found) continue;
+        records.push_back(TRY(std::move(*record)));
     }
     return records;
 }
 
 template <typename Key>
 Result<void> remove_at(const Paths& paths, const Key& key, const fs::path& path) {
-    if (auto good = check(paths, key, true); !good) return good;
+    TRY(check(paths, key, true));
     return discard(paths.home, path);
 }
 
@@ -197,14 +260,14 @@ Result<Store> Store::open_default() {
 
 Result<void> Store::create(const Group& group) const {
     const Paths paths{home_};
-    if (auto good = check(paths, group.name, false); !good) return good;
+    TRY(check(paths, group.name, false));
     return in_words(create_directory(paths, paths.of(group.name), "group.json", to_json(group)),
                     Kind::group, group.name, paths.of(group.name));
 }
 
 Result<void> Store::create(const Workspace& workspace) const {
     const Paths paths{home_};
-    if (auto good = check(paths, workspace.key, false); !good) return good;
+    TRY(check(paths, workspace.key, false));
     const fs::path target = paths.of(workspace.key);
     return in_words(create_directory(paths, target, "workspace.json", to_json(workspace)),
                     Kind::workspace, workspace.key.workspace, target);
@@ -212,7 +275,7 @@ Result<void> Store::create(const Workspace& workspace) const {
 
 Result<void> Store::create(const Experiment& experiment) const {
     const Paths paths{home_};
-    if (auto good = check(paths, experiment.key, false); !good) return good;
+    TRY(check(paths, experiment.key, false));
     const fs::path target = paths.of(experiment.key);
     return in_words(create_directory(paths, target, "experiment.json", to_json(experiment)),
                     Kind::experiment, experiment.key.experiment, target);
@@ -220,9 +283,9 @@ Result<void> Store::create(const Experiment& experiment) const {
 
 Result<void> Store::create(const Cluster& cluster) const {
     const Paths paths{home_};
-    if (auto good = check(paths, cluster.key, false); !good) return good;
+    TRY(check(paths, cluster.key, false));
     const fs::path target = paths.of(cluster.key);
-    if (auto made = base::make_directories(target.parent_path(), 0700); !made) return made;
+    TRY(base::make_directories(target.parent_path(), 0700));
     return in_words(base::create_exclusively(target, to_json(cluster), 0600), Kind::cluster,
                     cluster.key.cluster, target);
 }
@@ -248,49 +311,62 @@ Result<Job> Store::job(const JobKey& key) const {
 }
 
 Result<std::vector<Group>> Store::groups() const {
-    return load_all<Group>(Kind::group, Paths{home_}.groups(),
-                           [&](const std::string& name) { return group(name); });
+    const Paths paths{home_};
+    return load_all<Group>(
+        paths, Kind::group, paths.groups(), [](const std::string& name) { return name; },
+        group_from_json);
 }
 
 Result<std::vector<Workspace>> Store::workspaces(const std::string& group) const {
     const Paths paths{home_};
-    if (auto good = check(paths, group, true); !good) return pass_on(good.error());
-    return load_all<Workspace>(Kind::workspace, paths.workspaces(group),
-                               [&](const std::string& name) {
-                                   return workspace(WorkspaceKey{group, name});
-                               });
+    TRY(check(paths, group, true));
+    return load_all<Workspace>(
+        paths, Kind::workspace, paths.workspaces(group),
+        [&](const std::string& name) { return WorkspaceKey{.group = group, .workspace = name}; },
+        workspace_from_json);
 }
 
 Result<std::vector<Experiment>> Store::experiments(const WorkspaceKey& key) const {
     const Paths paths{home_};
-    if (auto good = check(paths, key, true); !good) return pass_on(good.error());
+    TRY(check(paths, key, true));
     return load_all<Experiment>(
-        Kind::experiment, paths.experiments(key), [&](const std::string& name) {
-            return experiment(ExperimentKey{key.group, key.workspace, name});
-        });
+        paths, Kind::experiment, paths.experiments(key),
+        [&](const std::string& name) {
+            return ExperimentKey{
+                .group = key.group, .workspace = key.workspace, .experiment = name};
+        },
+        experiment_from_json);
 }
 
 Result<std::vector<Cluster>> Store::clusters(const WorkspaceKey& key) const {
     const Paths paths{home_};
-    if (auto good = check(paths, key, true); !good) return pass_on(good.error());
-    return load_all<Cluster>(Kind::cluster, paths.clusters(key), [&](const std::string& name) {
-        return cluster(ClusterKey{key.group, key.workspace, name});
-    });
+    TRY(check(paths, key, true));
+    return load_all<Cluster>(
+        paths, Kind::cluster, paths.clusters(key),
+        [&](const std::string& name) {
+            return ClusterKey{.group = key.group, .workspace = key.workspace, .cluster = name};
+        },
+        cluster_from_json);
 }
 
 Result<std::vector<Job>> Store::jobs(const ExperimentKey& key) const {
     const Paths paths{home_};
-    if (auto good = check(paths, key, true); !good) return pass_on(good.error());
-    return load_all<Job>(Kind::job, paths.jobs(key), [&](const std::string& name) {
-        return job(JobKey{key.group, key.workspace, key.experiment, name});
-    });
+    TRY(check(paths, key, true));
+    return load_all<Job>(
+        paths, Kind::job, paths.jobs(key),
+        [&](const std::string& name) {
+            return JobKey{.group = key.group,
+                          .workspace = key.workspace,
+                          .experiment = key.experiment,
+                          .job = name};
+        },
+        job_from_json);
 }
 
 Result<std::vector<Job>> Store::jobs_of_workspace(const WorkspaceKey& key) const {
-    auto all = experiments(key);
-    if (!all) return pass_on(all.error());
+    const auto all = TRY(experiments(key));
     std::vector<Job> found;
-    for (const Experiment& one : *all) {
+    for (const Experiment& one : all) {
         auto inside = jobs(one.key);
         if (!inside && inside.error().exit_code == ExitCode::not_found) continue;
         if (!inside) return inside;
@@ -326,45 +402,37 @@ Result<void> Store::remove(const JobKey& key) const {
 
 Result<Cluster> Store::update(const ClusterKey& key,
                               const std::function<void(Cluster&)>& change) const {
-    auto record = cluster(key);
-    if (!record) return record;
-    change(*record);
-    record->key = key;
-    auto written = base::write_atomically(Paths{home_}.record(key), to_json(*record), 0600);
-    if (!written) return pass_on(written.error());
+    Cluster record = TRY(cluster(key));
+    change(record);
+    record.key = key;
+    TRY(base::write_atomically(Paths{home_}.record(key), to_json(record), 0600));
     return record;
 }
 
 Result<Job> Store::update(const JobKey& key, const std::function<void(Job&)>& change) const {
-    auto record = job(key);
-    if (!record) return record;
-    change(*record);
-    record->key = key;
-    auto written = base::write_atomically(Paths{home_}.record(key), to_json(*record), 0600);
-    if (!written) return pass_on(written.error());
+    Job record = TRY(job(key));
+    change(record);
+    record.key = key;
+    TRY(base::write_atomically(Paths{home_}.record(key), to_json(record), 0600));
     return record;
 }
 
 Result<JobReservation> Store::reserve(const JobKey& key) const {
     const Paths paths{home_};
-    if (auto good = check(paths, key, false); !good) return pass_on(good.error());
+    TRY(check(paths, key, false));
     const record::JobFiles files(paths.of(key));
     std::error_code code;
     if (fs::exists(files.directory(), code)) {
-        auto freed = reclaim(home_, files.directory());
-        if (!freed) return pass_on(freed.error());
+        TRY(reclaim(home_, files.directory()));
     }
-    auto staged = new_directory(home_);
-    if (!staged) return pass_on(staged.error());
-    const record::JobFiles inside(*staged);
+    const fs::path staged = TRY(new_directory(home_));
+    const record::JobFiles inside(staged);
     for (const fs::path& directory : {inside.attempts(), inside.shared()}) {
-        if (auto made = base::make_directories(directory, 0700); !made)
-            return pass_on(made.error());
+        TRY(base::make_directories(directory, 0700));
     }
     const std::string token = base::random_uuid();
-    auto marked = base::create_exclusively(*staged / marker_name(token), marker_text(), 0600);
-    if (!marked) return pass_on(marked.error());
-    if (auto made = publish_directory(*staged, files.directory()); !made) {
+    TRY(base::create_exclusively(staged / marker_name(token), marker_text(), 0600));
+    if (auto made = publish_directory(staged, files.directory()); !made) {
         if (made.error().exit_code != ExitCode::refused) return pass_on(made.error());
         if (fs::exists(files.record(), code))
             return pass_on(exists_already(Kind::job, key.job, files.directory()));

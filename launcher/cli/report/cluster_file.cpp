@@ -94,7 +94,7 @@ class Reader {
     void read_priority(const Value& properties, ClusterFile& file) {
         const auto name = text(properties, "vmPriority");
         if (!name) return;
-        file.vm_priority = store::vm_priority(base::lower(*name));
+        file.vm_priority = base::from_word<store::VmPriority>(base::lower(*name));
         if (!file.vm_priority) {
             fault(fmt::format("vmPriority must be dedicated or lowpriority, not \"{}\"", *name));
         }
@@ -119,8 +119,9 @@ class Reader {
             fault("scaleSettings must hold either manual or autoScale");
             return;
         }
-        file.scale =
-            manual.is_null() ? Scale{{}, auto_scale(automatic)} : Scale{manual_scale(manual), {}};
+        file.scale = manual.is_null()
+                         ? store::ScaleSettings{.manual = {}, .auto_scale = auto_scale(automatic)}
+                         : store::ScaleSettings{.manual = manual_scale(manual), .auto_scale = {}};
     }
 
     store::ManualScale manual_scale(const Value& manual) {
@@ -129,7 +130,7 @@ class Reader {
         if (!check_object(manual, "manual", keys)) return scale;
         scale.target_node_count = count(manual, "targetNodeCount", true);
         if (const auto name = text(manual, "nodeDeallocationOption")) {
-            const auto option = store::node_deallocation_option(base::lower(*name));
+            const auto option = base::from_word<store::NodeDeallocationOption>(base::lower(*name));
             if (option) {
                 scale.node_deallocation_option = *option;
             } else {

@@ -17,7 +17,7 @@ namespace batchai::cli {
 struct ClusterFile {
     std::optional<std::string> vm_size;
     std::optional<store::VmPriority> vm_priority;
-    std::optional<Scale> scale;
+    std::optional<store::ScaleSettings> scale;
     std::optional<std::string> admin_user_name;
     Value mount_volumes;  // of nodeSetup, unchecked; null: none
     // Settings that are accepted and have no effect, for a warning: "virtualMachineConfiguration".

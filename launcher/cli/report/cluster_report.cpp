@@ -45,25 +45,10 @@ Load load_of(const std::string& cluster, const std::vector<JobReport>& reports) 
 }
 
 int target_of(const store::Cluster& cluster, int wanted_nodes) {
-    if (cluster.manual) return cluster.manual->target_node_count;
-    return slurm::autoscale_target(cluster.auto_scale->minimum_node_count,
-                                   cluster.auto_scale->maximum_node_count, wanted_nodes);
-}
-
-Value scale_settings(const store::Cluster& cluster) {
-    Value manual;
-    Value automatic;
-    if (cluster.manual) {
-        manual = Value::Object{
-            {"nodeDeallocationOption", to_string(cluster.manual->node_deallocation_option)},
-            {"targetNodeCount", cluster.manual->target_node_count}};
-    }
-    if (cluster.auto_scale) {
-        automatic = Value::Object{{"initialNodeCount", cluster.auto_scale->initial_node_count},
-                                  {"maximumNodeCount", cluster.auto_scale->maximum_node_count},
-                                  {"minimumNodeCount", cluster.auto_scale->minimum_node_count}};
-    }
-    return Value::Object{{"autoScale", automatic}, {"manual", manual}};
+    const auto& [manual, automatic] = cluster.scale;
+    if (manual) return manual->target_node_count;
+    return slurm::autoscale_target(automatic->minimum_node_count, automatic->maximum_node_count,
+                                   wanted_nodes);
 }
 
 Value node_state_counts(const slurm::NodeStateCounts& counts) {
@@ -87,12 +72,12 @@ Value to_value(const store::Cluster& cluster, const std::string& subscription,
         {"errors", std::move(errors)},
         {"id", cluster_id(subscription, cluster.key)},
         {"name", cluster.key.cluster},
-        {"nodeSetup", node_setup(cluster).value_or(Value())},
+        {"nodeSetup", cluster.properties["nodeSetup"]},
         {"nodeStateCounts", node_state_counts(view.counts)},
         {"provisioningState", "succeeded"},
         {"provisioningStateTransitionTime", created},
         {"resourceGroup", cluster.key.group},
-        {"scaleSettings", scale_settings(cluster)},
+        {"scaleSettings", base::to_value(cluster.scale)},
         {"subnet", nullptr},
         {"type", "Microsoft.BatchAI/workspaces/clusters"},
         {"userAccountSettings",
@@ -100,7 +85,7 @@ Value to_value(const store::Cluster& cluster, const std::string& subscription,
                        {"adminUserPassword", nullptr},
                        {"adminUserSshPublicKey", key_text.empty() ? Value() : Value(key_text)}}},
         {"virtualMachineConfiguration", nullptr},
-        {"vmPriority", to_string(cluster.vm_priority)},
+        {"vmPriority", base::word_of(cluster.vm_priority)},
         {"vmSize", base::upper(cluster.vm_size)}};
 }
 
@@ -137,13 +122,20 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
     if (clusters.empty()) return values;
     auto jobs = store.jobs_of_workspace(clusters.front().key.parent());
     if (!jobs) return tl::unexpected(jobs.error());
-    const auto reports = report_jobs(store, client, std::move(*jobs));
+    // One question that fails is enough: each would wait for its deadline.
+    const auto reports =
+        client.ping().and_then([&] { return report_jobs(store, client, std::move(*jobs)); });
+    const Value no_reports = reports ? Value() : slurm_error(reports.error());
     Nodes nodes(client);
     for (const auto& cluster : clusters) {
+        if (!reports) {
+            values.push_back(to_value(cluster, site.subscription, {}, no_reports));
+            continue;
+        }
         const auto& statuses = nodes.of(node_filter(site, cluster.vm_size));
-        if (!reports || !statuses) {
-            values.push_back(to_value(cluster, site.subscription, {},
-                                      slurm_error(reports ? statuses.error() : reports.error())));
+        if (!statuses) {
+            values.push_back(
+                to_value(cluster, site.subscription, {}, slurm_error(statuses.error())));
             continue;
         }
         const auto load = load_of(cluster.key.cluster, *reports);

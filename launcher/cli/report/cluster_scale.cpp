@@ -2,8 +2,15 @@
 #include "cli/report/cluster_scale.hpp"
 
 namespace batchai::cli {
+namespace {
 
-base::Result<std::optional<Scale>> scale_from_flags(const ScaleFlags& flags) {
+store::ScaleSettings manual_scale(int target) {
+    return {.manual = store::ManualScale{.target_node_count = target}, .auto_scale = {}};
+}
+
+}  // namespace
+
+base::Result<std::optional<store::ScaleSettings>> scale_from_flags(const ScaleFlags& flags) {
     const auto& [target, minimum, maximum] = flags;
     const auto usage = base::ExitCode::usage;
     for (const auto& number : {target, minimum, maximum}) {
@@ -21,12 +28,16 @@ base::Result<std::optional<Scale>> scale_from_flags(const ScaleFlags& flags) {
     }
     if (!minimum) {
         if (!target) return std::nullopt;
-        return Scale{store::ManualScale{*target}, {}};
+        return manual_scale(*target);
     }
     if (*minimum == *maximum && (!target || *target == *minimum)) {
-        return Scale{store::ManualScale{*minimum}, {}};
+        return manual_scale(*minimum);
     }
-    return Scale{{}, store::AutoScale{*minimum, *maximum, target.value_or(0)}};
+    return store::ScaleSettings{
+        .manual = {},
+        .auto_scale = store::AutoScale{.minimum_node_count = *minimum,
+                                       .maximum_node_count = *maximum,
+                                       .initial_node_count = target.value_or(0)}};
 }
 
 }  // namespace batchai::cli

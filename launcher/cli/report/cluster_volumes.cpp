@@ -44,19 +44,9 @@ base::Result<void> check_cluster_volumes(const Value& volumes) {
                              job::key_placeholder));
 }
 
-base::Result<Value> node_setup(const store::Cluster& cluster) {
-    if (cluster.properties_json.empty()) return Value();
-    auto properties =
-        parse_json(cluster.properties_json, "record of cluster " + cluster.key.cluster);
-    if (!properties) return tl::unexpected(properties.error());
-    return (*properties)["nodeSetup"];
-}
-
 base::Result<job::MountVolumes> cluster_volumes(const store::Cluster& cluster,
                                                 const std::optional<job::StorageAccount>& account) {
-    const auto setup = node_setup(cluster);
-    if (!setup) return tl::unexpected(setup.error());
-    const Value& volumes = (*setup)["mountVolumes"];
+    const Value& volumes = cluster.properties["nodeSetup"]["mountVolumes"];
     if (volumes.is_null()) return job::MountVolumes{};
     auto parsed = parsed_volumes(volumes);
     if (!parsed) return tl::unexpected(parsed.error());

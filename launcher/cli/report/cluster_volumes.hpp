@@ -16,9 +16,6 @@ namespace batchai::cli {
 // Fails when it is not what a job's mountVolumes could be, or holds a key; names the faults.
 [[nodiscard]] base::Result<void> check_cluster_volumes(const Value& volumes);
 
-// "nodeSetup" of the record as `cluster show` prints it; null when there is none.
-[[nodiscard]] base::Result<Value> node_setup(const store::Cluster& cluster);
-
 // The record's volumes, with the placeholders of the account replaced.
 [[nodiscard]] base::Result<job::MountVolumes> cluster_volumes(
     const store::Cluster& cluster, const std::optional<job::StorageAccount>& account);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/job_report.hpp"
 
+#include "base/parallel.hpp"
+
 namespace batchai::cli {
 namespace {
 
@@ -61,9 +63,14 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
         ids.push_back(job.slurm_job_id);
     // Slurm first: a record that is read after it is never older than Slurm's word.
     auto statuses = client.jobs(ids);
+    std::vector<base::Result<std::optional<record::Attempt>>> attempts(jobs.size());
+    base::in_parallel(jobs.size(),
+                      [&](std::size_t i) { attempts[i] = latest_attempt(store, jobs[i].key); });
     std::vector<JobReport> reports;
-    for (auto& job : jobs) {
-        auto attempt = latest_attempt(store, job.key);
+    reports.reserve(jobs.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        auto& job = jobs[i];
+        auto& attempt = attempts[i];
         if (!attempt) return tl::unexpected(attempt.error());
         if (!statuses && !ended_by_record(*attempt)) return tl::unexpected(statuses.error());
         std::optional<slurm::JobStatus> status;

@@ -91,8 +91,7 @@ Value job_errors(const JobReport& report) {
 
 base::Result<Value> to_value(const JobReport& report) {
     const auto& job = report.job;
-    auto value = parse_json(job.properties_json, "record of job " + job.key.job);
-    if (!value) return value;
+    Value value = job.properties;
     Value cluster;
     if (!job.cluster.empty()) {
         cluster = Value::Object{
@@ -100,21 +99,21 @@ base::Result<Value> to_value(const JobReport& report) {
             {"resourceGroup", job.key.group}};
     }
     const auto created = base::to_iso8601(job.creation_time);
-    value->set("cluster", cluster);
-    value->set("creationTime", created);
-    value->set("executionInfo", execution_info(report));
-    value->set("executionState", slurm::to_string(report.state));
-    value->set("executionStateTransitionTime", base::to_iso8601(transition_time(report)));
-    value->set("id", job_id(job.subscription, job.key));
-    value->set("jobOutputDirectoryPathSegment", path_segment(job));
-    value->set("name", job.key.job);
-    value->set("provisioningState", "succeeded");
-    value->set("provisioningStateTransitionTime", created);
-    value->set("resourceGroup", job.key.group);
-    value->set("slurmJobId", job.slurm_job_id);
-    value->set("type", "Microsoft.BatchAI/workspaces/experiments/jobs");
+    value.set("cluster", cluster);
+    value.set("creationTime", created);
+    value.set("executionInfo", execution_info(report));
+    value.set("executionState", slurm::to_string(report.state));
+    value.set("executionStateTransitionTime", base::to_iso8601(transition_time(report)));
+    value.set("id", job_id(job.subscription, job.key));
+    value.set("jobOutputDirectoryPathSegment", path_segment(job));
+    value.set("name", job.key.job);
+    value.set("provisioningState", "succeeded");
+    value.set("provisioningStateTransitionTime", created);
+    value.set("resourceGroup", job.key.group);
+    value.set("slurmJobId", job.slurm_job_id);
+    value.set("type", "Microsoft.BatchAI/workspaces/experiments/jobs");
     if (report.state == ExecutionState::queued && report.evidence.slurm) {
-        value->set("pendingReason", pending_reason(*report.evidence.slurm));
+        value.set("pendingReason", pending_reason(*report.evidence.slurm));
     }
     return value;
 }

@@ -69,8 +69,8 @@ base::Result<std::optional<plan::ClusterView>> find_cluster(
     auto volumes = cluster_volumes(*cluster, account);
     if (!volumes) return tl::unexpected(volumes.error());
     view.mount_volumes = std::move(*volumes);
-    if (cluster->manual) view.node_limit = cluster->manual->target_node_count;
-    if (cluster->auto_scale) view.node_limit = cluster->auto_scale->maximum_node_count;
+    if (cluster->scale.manual) view.node_limit = cluster->scale.manual->target_node_count;
+    if (cluster->scale.auto_scale) view.node_limit = cluster->scale.auto_scale->maximum_node_count;
     return view;
 }
 

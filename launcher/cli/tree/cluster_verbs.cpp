@@ -95,7 +95,9 @@ void add_cluster_verbs(CommandTree& tree) {
     }
     {
         auto [leaf, options] =
-            add_verb(tree, group, "resize", "Set the number of nodes",
+            add_verb(tree, group, "resize",
+                     "Set the number of nodes that the cluster's jobs may have; Slurm's own nodes "
+                     "stay as they are",
                      example + "resize --name nc6 --target 0" + parents_example, cluster_resize);
         add_name(*leaf, *options);
         add_optional(*leaf, "--target,-t", options->target, "Number of nodes")
@@ -104,7 +106,9 @@ void add_cluster_verbs(CommandTree& tree) {
     }
     {
         auto [leaf, options] =
-            add_verb(tree, group, "auto-scale", "Let the number of nodes follow the jobs",
+            add_verb(tree, group, "auto-scale",
+                     "Set the bounds within which the cluster's size follows its jobs; Slurm's own "
+                     "nodes stay as they are",
                      example + "auto-scale --name nc6 --min 0 --max 4" + parents_example,
                      cluster_auto_scale);
         add_name(*leaf, *options);

@@ -80,11 +80,10 @@ base::Result<store::Cluster> describe(const ClusterOptions& options, const Clust
     store::Cluster cluster;
     cluster.key = own_key(options);
     cluster.vm_size = *vm_size;
-    cluster.manual = scale->manual;
-    cluster.auto_scale = scale->auto_scale;
+    cluster.scale = *scale;
     cluster.vm_priority = file.vm_priority.value_or(store::VmPriority::dedicated);
     if (options.vm_priority) {
-        const auto priority = store::vm_priority(base::lower(*options.vm_priority));
+        const auto priority = base::from_word<store::VmPriority>(base::lower(*options.vm_priority));
         if (!priority) {
             return base::fail(fmt::format("no such priority: \"{}\"", *options.vm_priority),
                               "--vm-priority", "take dedicated or lowpriority", usage);
@@ -104,15 +103,19 @@ Answer answer_with(const Surroundings& here, const store::Cluster& cluster, Colu
     return Outcome{std::move(values->front()), std::move(columns)};
 }
 
-Answer rescale(const ClusterOptions& options, const Scale& scale) {
+Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
     const auto here = open_surroundings();
     if (!here) return tl::unexpected(here.error());
+    TRY(here->store.cluster(own_key(options)));
+    TRY(here->slurm.ping());
     const auto cluster = here->store.update(own_key(options), [&](store::Cluster& record) {
-        record.manual = scale.manual;
-        record.auto_scale = scale.auto_scale;
+        record.scale = scale;
         record.allocation_state_transition_time = base::now();
     });
     if (!cluster) return tl::unexpected(cluster.error());
+    say("the cluster's record is changed: jobs created from now on keep to it; no node is powered "
+        "up, "
+        "powered down or drained, and running jobs keep theirs");
     return answer_with(*here, *cluster, {});
 }
 
@@ -135,11 +138,11 @@ Answer cluster_create(const ClusterOptions& options) {
     if (!volumes.is_null()) {
         const auto checked = check_cluster_volumes(volumes);
         if (!checked) return tl::unexpected(checked.error());
-        const Value setup = Value::Object{{"mountVolumes", std::move(volumes)}};
-        cluster->properties_json = format_json(Value::Object{{"nodeSetup", setup}});
+        cluster->properties.set("nodeSetup", Value::Object{{"mountVolumes", std::move(volumes)}});
     }
-    const auto parents = ensure_workspace(here->store, here->site, options.parents);
-    if (!parents) return tl::unexpected(parents.error());
+    // The answer tells the nodes' states: nothing is made when Slurm cannot be asked for them.
+    TRY(here->slurm.ping());
+    TRY(ensure_workspace(here->store, here->site, options.parents));
     const auto made = here->store.create(*cluster);
     if (!made) return tl::unexpected(made.error());
     say_what_has_no_effect(options, *file);
@@ -176,7 +179,10 @@ Answer cluster_resize(const ClusterOptions& options) {
 Answer cluster_auto_scale(const ClusterOptions& options) {
     const auto checked = scale_from_flags({{}, options.minimum, options.maximum});
     if (!checked) return tl::unexpected(checked.error());
-    return rescale(options, {{}, store::AutoScale{*options.minimum, *options.maximum, 0}});
+    return rescale(options,
+                   {.manual = {},
+                    .auto_scale = store::AutoScale{.minimum_node_count = *options.minimum,
+                                                   .maximum_node_count = *options.maximum}});
 }
 
 Answer cluster_delete(const ClusterOptions& options) {

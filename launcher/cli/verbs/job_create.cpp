@@ -85,7 +85,7 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
     job.cluster = identity.cluster;
     job.tool_type = planned.plan.tool_type;
     job.node_count = planned.plan.allocation.nodes;
-    job.properties_json = job::pretty(job::to_json(planned.spec));
+    job.properties = job::to_json(planned.spec);
     job.plan_digest = planned.digest;
     job.slurm_job_id = std::move(slurm_job_id);
     job.creation_time = base::now();

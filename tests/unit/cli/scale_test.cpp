@@ -7,8 +7,17 @@
 namespace batchai::cli {
 namespace {
 
-Scale manual(int nodes) {
-    return {store::ManualScale{nodes}, {}};
+using store::ScaleSettings;
+
+ScaleSettings manual(int nodes) {
+    return {.manual = store::ManualScale{.target_node_count = nodes}, .auto_scale = {}};
+}
+
+ScaleSettings automatic(int minimum, int maximum, int initial) {
+    return {.manual = {},
+            .auto_scale = store::AutoScale{.minimum_node_count = minimum,
+                                           .maximum_node_count = maximum,
+                                           .initial_node_count = initial}};
 }
 
 TEST(ScaleFlags, FollowTheTableOfTheAzureCli) {
@@ -16,8 +25,8 @@ TEST(ScaleFlags, FollowTheTableOfTheAzureCli) {
     EXPECT_EQ(scale_from_flags({0, {}, {}}).value(), manual(0));
     EXPECT_EQ(scale_from_flags({{}, 3, 3}).value(), manual(3));
     EXPECT_EQ(scale_from_flags({3, 3, 3}).value(), manual(3));
-    EXPECT_EQ(scale_from_flags({2, 1, 5}).value(), (Scale{{}, store::AutoScale{1, 5, 2}}));
-    EXPECT_EQ(scale_from_flags({{}, 1, 5}).value(), (Scale{{}, store::AutoScale{1, 5, 0}}));
+    EXPECT_EQ(scale_from_flags({2, 1, 5}).value(), automatic(1, 5, 2));
+    EXPECT_EQ(scale_from_flags({{}, 1, 5}).value(), automatic(1, 5, 0));
     EXPECT_EQ(scale_from_flags({}).value(), std::nullopt);
 }
 
@@ -45,7 +54,10 @@ TEST(ClusterFile, IsReadIntoValues) {
     EXPECT_EQ(file->vm_size, "STANDARD_NC6");
     EXPECT_EQ(file->vm_priority, store::VmPriority::low_priority);
     EXPECT_EQ(file->scale,
-              (Scale{store::ManualScale{2, store::NodeDeallocationOption::terminate}, {}}));
+              (ScaleSettings{
+                  .manual = store::ManualScale{
+                      .target_node_count = 2,
+                      .node_deallocation_option = store::NodeDeallocationOption::terminate}})));
     EXPECT_EQ(file->admin_user_name, "ann");
     EXPECT_EQ(file->without_effect, std::vector<std::string>{"virtualMachineConfiguration"});
 }

@@ -40,7 +40,7 @@ TEST_F(ReservationTest, AReservedJobIsNotVisibleUntilItIsCommitted) {
     EXPECT_FALSE(store_.job(key_));
     ASSERT_TRUE(reserved->commit(job("j")));
     EXPECT_EQ(store_.jobs(experiment_).value().at(0).slurm_job_id, "12");
-    EXPECT_EQ(store_.job(key_).value().properties_json, job("j").properties_json);
+    EXPECT_EQ(store_.job(key_).value().properties, job("j").properties);
     struct stat status {};
     ASSERT_EQ(stat(store_.job_files(key_).directory().c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777U, 0700U);

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "store/serialize.hpp"
+#include "store/records.hpp"
 #include "temporary_store.hpp"
 
 namespace batchai::store {
@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StoreTest : public TemporaryStore {};
 
@@ -47,12 +48,17 @@ TEST_F(StoreTest, WhatWasCreatedIsReadBack) {
     Cluster cluster;
     cluster.key = {"g", "w", "c"};
     cluster.vm_size = "standard_nc6";
-    cluster.manual = ManualScale{4, NodeDeallocationOption::wait_for_job_completion};
+    cluster.scale.manual =
+        ManualScale{.target_node_count = 4,
+                    .node_deallocation_option = NodeDeallocationOption::wait_for_job_completion};
+    cluster.properties.set("nodeSetup", base::Value::Object{{"mountVolumes", nullptr}});
     cluster.vm_priority = VmPriority::low_priority;
     ASSERT_TRUE(store_.create(cluster));
     EXPECT_EQ(store_.cluster(cluster.key).value(), cluster);
-    cluster.manual.reset();
-    cluster.auto_scale = AutoScale{1, 5, 2};
+    cluster.scale = {
+        .manual = {},
+        .auto_scale =
+            AutoScale{.minimum_node_count = 1, .maximum_node_count = 5, .initial_node_count = 2}};
     cluster.key.cluster = "automatic";
     ASSERT_TRUE(store_.create(cluster));
     EXPECT_EQ(store_.clusters({"g", "w"}).value().at(0), cluster);
@@ -140,14 +146,63 @@ TEST_F(StoreTest, EveryCutOfARecordIsAnErrorOrTheWholeRecord) {
         EXPECT_FALSE(job_from_json(text.substr(0, length), "job.json", {})) << length;
 }
 
+TEST_F(StoreTest, JobsOfVersionOneAreRead) {
+    const std::string text = R"({"schema": "batchai-job/v1", "uuid": "u", "subscription": "s",
+        "cluster": "c", "toolType": "horovod", "nodeCount": 2,
+        "propertiesJson": "{\n  \"nodeCount\": 2,\n  \"cluster\": null\n}\n",
+        "planDigest": "d", "slurmJobId": "7", "creationTime": "2026-01-02T03:04:05Z",
+        "terminationRequested": null})";
+    const auto job = job_from_json(text, "job.json", {"g", "w", "e", "j"});
+    ASSERT_TRUE(job) << job.error().text();
+    EXPECT_EQ(job->properties, (base::Value::Object{{"nodeCount", 2}, {"cluster", nullptr}}));
+    EXPECT_EQ(job->slurm_job_id, "7");
+    const std::string written = to_json(*job);
+    EXPECT_THAT(written, HasSubstr("batchai-job/v2"));
+    EXPECT_THAT(written, Not(HasSubstr("propertiesJson")));
+    EXPECT_EQ(job_from_json(written, "job.json", job->key).value(), *job);
+}
+
+TEST_F(StoreTest, ClustersOfVersionOneAreRead) {
+    const auto read = [](const std::string& scale, const std::string& properties) {
+        return cluster_from_json(
+            R"({"schema": "batchai-cluster/v1", "vmSize": "x", "vmPriority": "lowpriority",
+                "scaleSettings": )" +
+                scale + R"(, "adminUserName": "ann", "adminUserSshPublicKey": "",
+                "propertiesJson": ")" +
+                properties + R"(", "creationTime": "2026-01-02T03:04:05Z",
+                "allocationStateTransitionTime": "2026-01-02T03:04:05Z"})",
+            "cluster.json", {"g", "w", "c"});
+    };
+    const std::string manual =
+        R"({"manual": {"targetNodeCount": 4, "nodeDeallocationOption": "terminate"}})";
+    const auto with_setup = read(manual, R"({\"nodeSetup\": {\"mountVolumes\": {}}})");
+    ASSERT_TRUE(with_setup) << with_setup.error().text();
+    EXPECT_EQ(with_setup->properties["nodeSetup"]["mountVolumes"], base::Value::Object{});
+    EXPECT_EQ(with_setup->scale.manual,
+              (ManualScale{.target_node_count = 4,
+                           .node_deallocation_option = NodeDeallocationOption::terminate}));
+    const auto automatic = read(
+        R"({"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 5, "initialNodeCount": 2}})",
+        "");
+    ASSERT_TRUE(automatic) << automatic.error().text();
+    EXPECT_TRUE(automatic->properties.is_null());
+    EXPECT_FALSE(automatic->scale.manual);
+    EXPECT_EQ(automatic->scale.auto_scale->maximum_node_count, 5);
+    EXPECT_EQ(cluster_from_json(to_json(*automatic), "cluster.json", automatic->key).value(),
+              *automatic);
+    EXPECT_THAT(read(manual, "{").error().what, HasSubstr("propertiesJson"));
+    EXPECT_THAT(read("{}", "").error().what, HasSubstr("exactly one"));
+}
+
 TEST_F(StoreTest, AnUpdateKeepsTheRest) {
     create_parents();
     Cluster cluster;
     cluster.key = {"g", "w", "c"};
     cluster.vm_size = "x";
     ASSERT_TRUE(store_.create(cluster));
-    ASSERT_TRUE(store_.update(cluster.key, [](Cluster& c) { c.manual->target_node_count = 9; }));
-    cluster.manual->target_node_count = 9;
+    ASSERT_TRUE(
+        store_.update(cluster.key, [](Cluster& c) { c.scale.manual->target_node_count = 9; }));
+    cluster.scale.manual->target_node_count = 9;
     EXPECT_EQ(store_.cluster(cluster.key).value(), cluster);
     EXPECT_FALSE(store_.update(ClusterKey{"g", "w", "d"}, [](Cluster&) {}));
 }
@@ -184,7 +239,7 @@ TEST_F(StoreTest, AReaderNeverSeesAHalfWrittenRecord) {
     std::thread writer([&] {
         for (int i = 0; i < 50; ++i)
             static_cast<void>(store_.update(cluster.key, [&](Cluster& c) {
-                c.properties_json.assign(static_cast<std::size_t>(i) * 1000, 'x');
+                c.properties = std::string(static_cast<std::size_t>(i) * 1000, 'x');
             }));
         stop = true;
     });

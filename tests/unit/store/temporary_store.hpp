@@ -37,7 +37,7 @@ class TemporaryStore : public ::testing::Test {
         job.cluster = "c";
         job.tool_type = "horovod";
         job.node_count = 4;
-        job.properties_json = R"({"nodeCount": 4, "name": "ü\"\n"})";
+        job.properties = base::Value::Object{{"nodeCount", 4}, {"name", "ü\"\n"}};
         job.slurm_job_id = "12";
         job.creation_time = base::now();
         return job;

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/records.hpp"
+
+#include <fmt/format.h>
+
+namespace batchai::base {
+
+using store::Cluster;
+using store::Experiment;
+using store::Group;
+using store::Job;
+using store::Workspace;
+
+template <>
+struct RecordOf<Group> {
+    static constexpr auto fields =
+        std::tuple{field("location", &Group::location), field("tags", &Group::tags),
+                   field("creationTime", &Group::creation_time)};
+};
+
+template <>
+struct RecordOf<Workspace> {
+    static constexpr auto fields =
+        std::tuple{field("location", &Workspace::location), field("tags", &Workspace::tags),
+                   field("creationTime", &Workspace::creation_time)};
+};
+
+template <>
+struct RecordOf<Experiment> {
+    static constexpr auto fields = std::tuple{field("creationTime", &Experiment::creation_time)};
+};
+
+template <>
+struct RecordOf<Cluster> {
+    static constexpr auto fields = std::tuple{
+        field("vmSize", &Cluster::vm_size),
+        field("vmPriority", &Cluster::vm_priority),
+        field("scaleSettings", &Cluster::scale),
+        field("adminUserName", &Cluster::admin_user_name),
+        field("adminUserSshPublicKey", &Cluster::admin_user_ssh_public_key),
+        field("properties", &Cluster::properties),
+        field("creationTime", &Cluster::creation_time),
+        field("allocationStateTransitionTime", &Cluster::allocation_state_transition_time)};
+};
+
+template <>
+struct RecordOf<Job> {
+    static constexpr auto fields =
+        std::tuple{field("uuid", &Job::uuid),
+                   field("subscription", &Job::subscription),
+                   field("cluster", &Job::cluster),
+                   field("toolType", &Job::tool_type),
+                   field("nodeCount", &Job::node_count).within(0),
+                   field("properties", &Job::properties),
+                   field("planDigest", &Job::plan_digest),
+                   field("slurmJobId", &Job::slurm_job_id),
+                   field("creationTime", &Job::creation_time),
+                   field("terminationRequested", &Job::termination_requested)};
+};
+
+}  // namespace batchai::base
+
+namespace batchai::store {
+
+namespace {
+
+using base::Result;
+using base::Value;
+
+constexpr std::string_view group_schema = "batchai-group/v1";
+constexpr std::string_view workspace_schema = "batchai-workspace/v1";
+constexpr std::string_view experiment_schema = "batchai-experiment/v1";
+
+// A schema of which an older version is read too.
+struct Versions {
+    std::string_view current;
+    std::string_view older;
+};
+constexpr Versions cluster_schema{.current = "batchai-cluster/v2", .older = "batchai-cluster/v1"};
+constexpr Versions job_schema{.current = "batchai-job/v2", .older = "batchai-job/v1"};
+
+constexpr const char* damaged_hint = "restore the file, or delete the resource and create it anew";
+
+tl::unexpected<base::Error> damaged(const std::string& what, const std::string& where) {
+    return base::fail("damaged record: " + what, where, damaged_hint);
+}
+
+// The record's members, with its schema among them.
+Result<Value> parse(std::string_view text, const std::string& path) {
+    auto root = base::parse_json(text, path);
+    if (!root) return damaged(root.error().what, root.error().where);
+    if (!root->is_object()) return damaged("the record is not an object", path);
+    if (!(*root)["schema"].is_string()) return damaged("\"schema\" is missing", path);
+    return root;
+}
+
+template <typename T>
+Result<T> bind(const Value& root, std::string_view schema, const std::string& path, T with_key) {
+    const std::string& found = *root["schema"].string();
+    if (found != schema)
+        return damaged(
+            fmt::format("\"schema\" is \"{}\", this program reads \"{}\"", found, schema), path);
+    auto record = base::from_value<T>(root, std::move(with_key));
+    if (!record) return damaged(record.error().what, path);
+    return record;
+}
+
+template <typename T>
+Result<T> read(std::string_view text, std::string_view schema, const std::string& path,
+               T with_key) {
+    const Value root = TRY(parse(text, path));
+    return bind(root, schema, path, std::move(with_key));
+}
+
+// Version 1 kept the properties as a string of JSON text, empty when there were none.
+Result<Value> migrated(Value root, const Versions& schema, const std::string& path) {
+    if (*root["schema"].string() != schema.older) return root;
+    const std::string* const text = root["propertiesJson"].string();
+    if (text == nullptr) return damaged("\"propertiesJson\" is not a string", path);
+    Value properties;
+    if (!text->empty()) {
+        auto parsed = base::parse_json(*text, "propertiesJson");
+        if (!parsed)
+            return damaged(fmt::format("\"propertiesJson\" is not JSON: {}", parsed.error().what),
+                           path);
+        properties = std::move(*parsed);
+    }
+    root.set("schema", schema.current);
+    root.set("properties", std::move(properties));
+    return root;
+}
+
+template <typename T>
+Result<T> read(std::string_view text, const Versions& schema, const std::string& path, T with_key) {
+    const Value root = TRY(parse(text, path).and_then([&](Value found) {
+        return migrated(std::move(found), schema, path);
+    }));
+    return bind(root, schema.current, path, std::move(with_key));
+}
+
+}  // namespace
+
+std::string to_json(const Group& group) {
+    return base::to_record(group, group_schema);
+}
+
+std::string to_json(const Workspace& workspace) {
+    return base::to_record(workspace, workspace_schema);
+}
+
+std::string to_json(const Experiment& experiment) {
+    return base::to_record(experiment, experiment_schema);
+}
+
+std::string to_json(const Cluster& cluster) {
+    return base::to_record(cluster, cluster_schema.current);
+}
+
+std::string to_json(const Job& job) {
+    return base::to_record(job, job_schema.current);
+}
+
+Result<Group> group_from_json(std::string_view text, const std::string& path,
+                              const std::string& name) {
+    Group group;
+    group.name = name;
+    return read(text, group_schema, path, std::move(group));
+}
+
+Result<Workspace> workspace_from_json(std::string_view text, const std::string& path,
+                                      const WorkspaceKey& key) {
+    Workspace workspace;
+    workspace.key = key;
+    return read(text, workspace_schema, path, std::move(workspace));
+}
+
+Result<Experiment> experiment_from_json(std::string_view text, const std::string& path,
+                                        const ExperimentKey& key) {
+    Experiment experiment;
+    experiment.key = key;
+    return read(text, experiment_schema, path, std::move(experiment));
+}
+
+Result<Cluster> cluster_from_json(std::string_view text, const std::string& path,
+                                  const ClusterKey& key) {
+    Cluster blank;
+    blank.key = key;
+    blank.scale = {};
+    Cluster cluster = TRY(read(text, cluster_schema, path, std::move(blank)));
+    if (cluster.scale.manual.has_value() == cluster.scale.auto_scale.has_value())
+        return damaged("\"scaleSettings\" must hold exactly one of \"manual\" and \"autoScale\"",
+                       path);
+    return cluster;
+}
+
+Result<Job> job_from_json(std::string_view text, const std::string& path, const JobKey& key) {
+    Job job;
+    job.key = key;
+    return read(text, job_schema, path, std::move(job));
+}
+
+}  // namespace batchai::store
