@@ -142,6 +142,8 @@ Answer job_create(const JobCreateOptions& options) {
         return base::fail(
             "A job with given name, experiment, workspace and resource group already exists.");
     }
+    // Nothing is made, and no image imported, while Slurm cannot take the job.
+    if (!options.dry_run) TRY(here->slurm.ping());
     const auto text = read_job_file(options.file.path);
     if (!text) return tl::unexpected(text.error());
     const plan::Identity identity{here->site.subscription,

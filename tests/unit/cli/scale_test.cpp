@@ -53,11 +53,11 @@ TEST(ClusterFile, IsReadIntoValues) {
     ASSERT_TRUE(file) << file.error().text();
     EXPECT_EQ(file->vm_size, "STANDARD_NC6");
     EXPECT_EQ(file->vm_priority, store::VmPriority::low_priority);
-    EXPECT_EQ(file->scale,
-              (ScaleSettings{
-                  .manual = store::ManualScale{
-                      .target_node_count = 2,
-                      .node_deallocation_option = store::NodeDeallocationOption::terminate}})));
+    EXPECT_EQ(
+        file->scale,
+        (ScaleSettings{.manual = store::ManualScale{
+                           .target_node_count = 2,
+                           .node_deallocation_option = store::NodeDeallocationOption::terminate}}));
     EXPECT_EQ(file->admin_user_name, "ann");
     EXPECT_EQ(file->without_effect, std::vector<std::string>{"virtualMachineConfiguration"});
 }
