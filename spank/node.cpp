@@ -93,6 +93,9 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
 void add_places(spank_t handle, int kill_timeout, std::vector<std::string>& arguments) {
     if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
         arguments.emplace_back("--root");
+    // Longer than any number; what is no number counts as no array.
+    const std::string task = job_variable(handle, "SLURM_ARRAY_TASK_ID", 16);
+    if (!task.empty()) arguments.insert(arguments.end(), {"--array-task", task});
     // Where the tasks start: slurmstepd is there already. SLURM_SUBMIT_DIR is the allocation's.
     std::array<char, BATCHAI_PATH_LIMIT> directory{};
     if (getcwd(directory.data(), directory.size()) != nullptr)

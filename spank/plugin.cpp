@@ -61,8 +61,11 @@ BATCHAI_EXPORT int slurm_spank_init(spank_t handle, int /*ac*/, char* /*av*/[]) 
 
 BATCHAI_EXPORT int slurm_spank_init_post_opt(spank_t /*handle*/, int ac, char* av[]) {
     if (!submitting()) return 0;
-    const int status = guarded(
-        "submission", -1, [&] { return spank::hand_over_if_asked(spank::read_settings(ac, av)); });
+    const int status = guarded("submission", -1, [&] {
+        const bool new_allocation =
+            spank_context() == S_CTX_ALLOCATOR || getenv("SLURM_JOB_ID") == nullptr;
+        return spank::hand_over_if_asked(spank::read_settings(ac, av), new_allocation);
+    });
     // An optional plugin's error code would be passed over, and the job submitted without its plan.
     if (status < 0) exit(1);
     return 0;

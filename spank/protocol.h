@@ -8,7 +8,7 @@
  *   batchai.so, user_init:  forks; the child drops to the user and execs
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
  *                               [--rendezvous STEP --node N --nodes N] [--root]
- *                               [--submit-directory PATH] [--slurm-conf PATH]
+ *                               [--array-task N] [--submit-directory PATH] [--slurm-conf PATH]
  *                               [--kill-timeout SECONDS]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           stays, as the anchor of its namespaces, until CONTROL ends
@@ -40,6 +40,11 @@
 #define BATCHAI_PLAN_VARIABLE "BATCHAI_PLAN"
 #define BATCHAI_DIGEST_VARIABLE "BATCHAI_PLAN_DIGEST"
 #define BATCHAI_DISABLE_VARIABLE "BATCHAI_DISABLE"
+/* From the command-line filter to the plugin in the same sbatch, srun or salloc, "PID DIGEST PATH":
+ * the file of --job-json has been handed over already. */
+#define BATCHAI_HANDED_OVER_VARIABLE "BATCHAI_HANDED_OVER"
+/* The user's, with a secret that no job's environment is to hold. */
+#define BATCHAI_STORAGE_KEY_VARIABLE "AZURE_BATCHAI_STORAGE_KEY"
 #define BATCHAI_PROOF_VARIABLE "BATCHAI_SANDBOX"
 
 /* Where the ranks meet, "ADDRESS PORT": from `batchai run` in the job's environment, else from

@@ -105,6 +105,14 @@ std::string take_line(std::string_view& text, std::string_view name) {
     return std::string(line.substr(name.size() + 1));
 }
 
+bool is_usable(const Marker& marker) {
+    const auto is_control = [](char letter) { return static_cast<unsigned char>(letter) < 0x20; };
+    return marker.plan.starts_with('/') && marker.plan.size() < BATCHAI_PATH_LIMIT &&
+           std::none_of(marker.plan.begin(), marker.plan.end(), is_control) &&
+           marker.digest.size() == BATCHAI_DIGEST_LENGTH &&
+           marker.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 // An empty value takes the variable away.
 bool set_or_take(const char* name, const std::string& value) {
     return (value.empty() ? unsetenv(name) : setenv(name, value.c_str(), 1)) == 0;
@@ -164,21 +172,33 @@ std::optional<Marker> read_marker(std::string_view output) {
     Marker marker;
     marker.plan = take_line(output, BATCHAI_PLAN_VARIABLE);
     marker.digest = take_line(output, BATCHAI_DIGEST_VARIABLE);
-    const auto is_control = [](char letter) { return static_cast<unsigned char>(letter) < 0x20; };
-    const bool path_ok = marker.plan.starts_with('/') && marker.plan.size() < BATCHAI_PATH_LIMIT &&
-                         std::none_of(marker.plan.begin(), marker.plan.end(), is_control);
-    const bool digest_ok = marker.digest.size() == BATCHAI_DIGEST_LENGTH &&
-                           marker.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (!path_ok || !digest_ok || !output.empty()) return std::nullopt;
+    if (!output.empty() || !is_usable(marker)) return std::nullopt;
     return marker;
 }
 
-int hand_over_if_asked(const Settings& settings) {
+std::optional<Marker> marker_of_filter(std::string_view text, long process) {
+    const std::string prefix = std::to_string(process) + " ";
+    if (!text.starts_with(prefix)) return std::nullopt;
+    text.remove_prefix(prefix.size());
+    const std::size_t blank = text.find(' ');
+    if (blank == std::string_view::npos) return std::nullopt;
+    Marker marker{std::string(text.substr(blank + 1)), std::string(text.substr(0, blank))};
+    if (!is_usable(marker)) return std::nullopt;
+    return marker;
+}
+
+int hand_over_if_asked(const Settings& settings, bool new_allocation) {
+    // It is for this process only, and nothing that it starts is to see it.
+    const std::string of_filter = variable(BATCHAI_HANDED_OVER_VARIABLE);
+    unsetenv(BATCHAI_HANDED_OVER_VARIABLE);
     if (!options().fault.empty()) {
         slurm_error("batchai: %s", options().fault.c_str());
         return -1;
     }
-    if (variable(BATCHAI_DISABLE_VARIABLE) == "1") return 0;
+    if (variable(BATCHAI_DISABLE_VARIABLE) == "1") {
+        if (!options().job_json.empty()) unsetenv(BATCHAI_STORAGE_KEY_VARIABLE);
+        return 0;
+    }
     const Inherited inherited = inherited_from_environment();
     if (options().job_json.empty()) {
         const bool image = !options().job_image.empty();
@@ -188,8 +208,14 @@ int hand_over_if_asked(const Settings& settings) {
         return -1;
     }
     const std::string file = resolved(options().job_json);
-    if (!needs_hand_over(options(), inherited, file)) return 0;
-    return hand_over(settings, file);
+    int status = 0;
+    if (const auto marker = marker_of_filter(of_filter, getpid()))
+        status = set_marker(*marker, file) ? 0 : -1;
+    else if (new_allocation || needs_hand_over(options(), inherited, file))
+        status = hand_over(settings, file);
+    // The plan's secrets have it now. What follows sends the environment to Slurm.
+    unsetenv(BATCHAI_STORAGE_KEY_VARIABLE);
+    return status;
 }
 
 }  // namespace batchai::spank

@@ -34,8 +34,13 @@ struct Marker {
 // The two lines that `batchai hand-over` prints; nothing when they are not exactly that.
 [[nodiscard]] std::optional<Marker> read_marker(std::string_view output);
 
-// Hands the file over and puts the marker in the environment, which travels with the job.
-// -1 refuses the submission, after a message to the user.
-[[nodiscard]] int hand_over_if_asked(const Settings& settings);
+// What the command-line filter has left in BATCHAI_HANDED_OVER, if this very process ran the
+// filter; nothing when it did not, or when the text is something else.
+[[nodiscard]] std::optional<Marker> marker_of_filter(std::string_view text, long process);
+// Hands the file over, unless the filter has done so, and puts the marker in the environment, which
+// travels with the job. `new_allocation`: what is submitted is a job of its own, even if this
+// process is a part of another; a plan in its environment is that job's. -1 refuses the submission,
+// after a message to the user.
+[[nodiscard]] int hand_over_if_asked(const Settings& settings, bool new_allocation);
 
 }  // namespace batchai::spank

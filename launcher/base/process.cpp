@@ -54,7 +54,8 @@ Result<pid_t> start(const Arguments& arguments, const RunOptions& options, const
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes.input.read_end.get(), STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, pipes.output.write_end.get(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, pipes.error.write_end.get(), STDERR_FILENO);
+    if (!options.show_messages)
+        posix_spawn_file_actions_adddup2(&actions, pipes.error.write_end.get(), STDERR_FILENO);
     const std::vector<char*> argv = pointers(arguments);
     std::vector<char*> variables;
     if (options.environment) variables = pointers(*options.environment);

@@ -18,6 +18,7 @@ using Environment = std::vector<std::string>;
 struct RunOptions {
     std::optional<Environment> environment;  // nothing: inherit ours
     std::string standard_input;              // at most 64 KiB
+    bool show_messages = false;              // standard error is ours: a user watches the progress
     std::chrono::milliseconds deadline{60000};
     std::size_t output_limit = 64UL << 20U;  // of each stream; more is an error
     // Asked once, when the program has not ended after `patience`, whether it is worth waiting on.

@@ -3,12 +3,14 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "cli/output/query.hpp"
+#include "cli/report/storage_key.hpp"
 #include "cli/tree/arguments.hpp"
 #include "cli/tree/builder.hpp"
 
@@ -81,7 +83,9 @@ int command_main(std::vector<std::string> words) {
 
 int main(int count, char** words) {
     try {
-        const int code = command_main({words + 1, words + count});
+        std::vector<std::string> copied(words + 1, words + count);
+        hide_storage_key(count, words);
+        const int code = command_main(std::move(copied));
         // A full disk shows here, not in the calls before.
         if (std::fflush(stdout) != 0) {
             return complain({"cannot write to standard output", "", "", base::ExitCode::failed});

@@ -35,10 +35,10 @@ base::Result<Access> with_own_credentials(Access access) {
     return access;
 }
 
-Access plain_access(const std::string& registry, const site::Site& site) {
+Access plain_access(const std::string& registry, bool insecure) {
     Access access;
     access.registry = registry;
-    access.insecure = site.insecure_registries.contains(registry);
+    access.insecure = insecure;
     return access;
 }
 
@@ -54,7 +54,8 @@ std::vector<std::string> Access::options() const {
 base::Result<Access> access_for(const Reference& reference, const site::Site& site,
                                 const std::optional<Login>& login) {
     if (reference.kind != Kind::registry) return Access{};
-    Access access = plain_access(reference.registry, site);
+    Access access =
+        plain_access(reference.registry, site.insecure_registries.contains(reference.registry));
     if (!login) return with_own_credentials(std::move(access));
     access.credential_source =
         fmt::format("containerSettings.imageSourceRegistry.credentials (user {})", login->username);
@@ -63,13 +64,13 @@ base::Result<Access> access_for(const Reference& reference, const site::Site& si
     return access;
 }
 
-base::Result<Access> access_of_job(const std::string& source, const std::string& job_directory,
-                                   const site::Site& site) {
+base::Result<Access> access_of_job(const plan::Container& container,
+                                   const std::string& plan_directory) {
     constexpr std::string_view transport = "docker://";
-    if (!source.starts_with(transport)) return Access{};
-    const std::string rest = source.substr(transport.size());
-    Access access = plain_access(rest.substr(0, rest.find('/')), site);
-    const std::string file = auth_file_of_job(job_directory);
+    if (!container.source.starts_with(transport)) return Access{};
+    const std::string rest = container.source.substr(transport.size());
+    Access access = plain_access(rest.substr(0, rest.find('/')), container.insecure_registry);
+    const std::string file = auth_file_of_job(plan_directory);
     if (::access(file.c_str(), R_OK) == 0) {
         access.auth_file = file;
         access.credential_source = "containerSettings.imageSourceRegistry.credentials";

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "image/credentials.hpp"
 #include "image/reference.hpp"
+#include "plan/plan.hpp"
 #include "site/site.hpp"
 
 namespace batchai::image {
@@ -28,10 +29,9 @@ struct Access {
 [[nodiscard]] base::Result<Access> access_for(const Reference& reference, const site::Site& site,
                                               const std::optional<Login>& login);
 
-// At the job's start, for the source of a plan: the file that submission left in the job's
-// directory if it is there, else the user's own files.
-[[nodiscard]] base::Result<Access> access_of_job(const std::string& source,
-                                                 const std::string& job_directory,
-                                                 const site::Site& site);
+// For the image of a plan: the file that submission left in the plan's directory if it is there,
+// else the user's own files.
+[[nodiscard]] base::Result<Access> access_of_job(const plan::Container& container,
+                                                 const std::string& plan_directory);
 
 }  // namespace batchai::image

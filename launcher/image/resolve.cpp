@@ -187,6 +187,10 @@ base::Result<plan::Container> resolve(const Reference& reference, const std::str
     auto root = choose_root(places, container.digest);
     if (!root) return tl::unexpected<base::Error>(root.error());
     container.root = std::move(*root);
+    // Nothing is ever removed from the shared directory, which is the admin's.
+    if (std::filesystem::path(container.root).parent_path() == places.own)
+        container.cache_limit = places.limit;
+    container.insecure_registry = access.insecure;
     return container;
 }
 

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "job/mount_volumes.hpp"
 #include "job/schema/binder.hpp"
 #include "job/schema/faults.hpp"
 #include "job/schema/field_table.hpp"
-#include "job/schema/rules.hpp"
 #include "job/schema/schema_version.hpp"
 #include "job/syntax/tree.hpp"
 
@@ -29,6 +29,52 @@ SchemaVersion declared_schema(const Node& root) {
 bool is_utf16_or_utf32(std::string_view text) {
     return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
            text.starts_with(std::string_view("\0\0\xFE\xFF", 4));
+}
+
+// The older schemas' number becomes the class that it most resembles.
+void derive_priority(JobSpec& spec) {
+    if (!spec.priority) return;
+    if (*spec.priority < 0) spec.scheduling_priority = SchedulingPriority::low;
+    if (*spec.priority > 0) spec.scheduling_priority = SchedulingPriority::high;
+}
+
+void check_cntk(CntkSettings& cntk, const PositionTable& positions, Faults& faults) {
+    if (cntk.config_file_path.has_value() == cntk.python_script_file_path.has_value()) return;
+    const CntkLanguage language =
+        cntk.config_file_path ? CntkLanguage::brain_script : CntkLanguage::python;
+    if (cntk.language_type && *cntk.language_type != language) {
+        faults.add(Fault::conflict, positions.find("/properties/cntkSettings/languageType"),
+                   fmt::format("\"languageType\" contradicts \"{}\"",
+                               cntk.config_file_path ? "configFilePath" : "pythonScriptFilePath"),
+                   fmt::format("write \"{}\", or leave it out",
+                               cntk.config_file_path ? "BrainScript" : "Python"));
+    }
+    cntk.language_type = language;
+}
+
+void check_tensorflow(const TensorFlowSettings& tensorflow, int nodes,
+                      const PositionTable& positions, Faults& faults) {
+    const Position at = positions.find("/properties/tensorFlowSettings/parameterServerCount");
+    const bool known = tensorflow.parameter_server_count &&
+                       positions.contains("/properties/nodeCount") &&
+                       !faults.any_at(positions.find("/properties/nodeCount"));
+    if (!known || *tensorflow.parameter_server_count <= nodes) return;
+    faults.add(Fault::out_of_range, at,
+               fmt::format("\"parameterServerCount\" is {}, more than the {} nodes of the job",
+                           *tensorflow.parameter_server_count, nodes),
+               "a node runs at most one parameter server");
+}
+
+// What the field table cannot say: rules between values of different fields, and defaults that
+// follow from other values. The spec may lack what was faulty in the file.
+void apply_rules(JobSpec& spec, const PositionTable& positions, Faults& faults) {
+    derive_priority(spec);
+    if (auto* cntk = std::get_if<CntkSettings>(&spec.toolkit)) {
+        check_cntk(*cntk, positions, faults);
+    }
+    if (const auto* tensorflow = std::get_if<TensorFlowSettings>(&spec.toolkit)) {
+        check_tensorflow(*tensorflow, spec.node_count, positions, faults);
+    }
 }
 
 JobSpec read_spec(const Tree& tree, Faults& faults, PositionTable& positions) {
@@ -80,6 +126,24 @@ Parsed parse(std::string_view text) {
     }
     parsed.diagnostics = faults.take_sorted();
     if (!has_error(parsed.diagnostics)) parsed.spec = std::move(spec);
+    return parsed;
+}
+
+Parsed parse_mount_volumes(std::string_view text) {
+    Parsed parsed;
+    Faults faults;
+    const Tree tree = read_tree(text, faults);
+    if (tree.root && tree.root->type == NodeType::object) {
+        parsed.spec.emplace();
+        Binder binder(parsed.spec->schema, tree.complete, faults, parsed.positions);
+        binder.bind(mount_volumes_object, *tree.root, &parsed.spec->mount_volumes,
+                    "/properties/mountVolumes", "mountVolumes");
+        binder.check_mounts();
+    } else if (tree.root && tree.root->type != NodeType::broken) {
+        faults.add(Fault::wrong_type, tree.root->position, "\"mountVolumes\" is not an object");
+    }
+    parsed.diagnostics = faults.take_sorted();
+    if (has_error(parsed.diagnostics)) parsed.spec.reset();
     return parsed;
 }
 

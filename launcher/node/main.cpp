@@ -29,6 +29,8 @@
 #include "node/sandbox.hpp"
 #include "node/slurm_conf.hpp"
 #include "node/trace.hpp"
+#include "plan/array_task.hpp"
+#include "record/job_files.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
 
@@ -83,8 +85,10 @@ void finish(batchai::node::Sandbox& made, const batchai::node::SandboxRequest& r
     }
     if (made.volumes) made.volumes->finish(at_most);
     if (!made.container || batchai::node::leave(*made.container, at_most)) return;
-    const auto job_directory = std::filesystem::path(request.plan_path).parent_path().string();
-    batchai::node::Trace(job_directory)
+    batchai::record::JobFiles files(std::filesystem::path(request.plan_path).parent_path());
+    if (const auto task = batchai::plan::array_task_number(request.array_task))
+        files = files.array_task(*task);
+    batchai::node::Trace(files.directory().string())
         .line("the step ends; the container's keeper goes on storing what the job wrote");
 }
 
@@ -161,6 +165,7 @@ int run(int argc, char** argv) {
     sandbox_verb->add_option("--node", request.node)->check(CLI::NonNegativeNumber);
     sandbox_verb->add_option("--nodes", request.nodes)->check(CLI::PositiveNumber);
     sandbox_verb->add_flag("--root", request.as_root, "in a container: as root inside");
+    sandbox_verb->add_option("--array-task", request.array_task);
     sandbox_verb->add_option("--submit-directory", request.submit_directory);
     sandbox_verb->add_option("--slurm-conf", request.slurm_conf);
     Timeouts timeouts;

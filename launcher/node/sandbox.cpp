@@ -24,6 +24,7 @@
 #include "node/slurm_conf.hpp"
 #include "node/trace.hpp"
 #include "node/volumes/volumes.hpp"
+#include "plan/array_task.hpp"
 #include "record/job_files.hpp"
 #include "record/plan_file.hpp"
 #include "spank/protocol.h"
@@ -112,13 +113,14 @@ void note_failed_container(const std::string& job_directory, const base::Error& 
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
-    const auto plan = record::read_plan(request.plan_path, request.plan_digest);
+    const auto plan = record::read_plan(request.plan_path, request.plan_digest,
+                                        plan::array_task_number(request.array_task));
     if (!plan) return tl::unexpected<base::Error>(plan.error());
     const Trace trace(plan->directories.job_directory);
     Sandbox out;
     auto& environment = out.environment;
     environment = plan->environment;
-    auto secrets = read_secrets(plan->directories.job_directory, plan->secret_names);
+    auto secrets = read_secrets(plan->directories.plan_directory, plan->secret_names);
     if (!secrets) return tl::unexpected<base::Error>(secrets.error());
     environment.insert(environment.end(), secrets->begin(), secrets->end());
     out.rendezvous = arrange_rendezvous(request, plan->directories.job_directory, trace);

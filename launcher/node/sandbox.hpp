@@ -23,6 +23,7 @@ struct SandboxRequest {
     int nodes = 1;
     // In a container: root inside, as for preparation; else as the plan says.
     bool as_root = false;
+    std::string array_task;        // SLURM_ARRAY_TASK_ID of the job; empty: it is no array job
     std::string submit_directory;  // from where srun was called; empty: not known
     std::string slurm_conf;        // the file that slurmd uses; empty: the usual one
 };

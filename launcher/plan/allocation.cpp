@@ -71,7 +71,8 @@ void apply(const site::VmSize& size, Allocation& allocation) {
     allocation.gres = size.gres;
     if (allocation.gres.empty() && size.gpus > 0)
         allocation.gres = fmt::format("gpu:{}", size.gpus);
-    allocation.extra_options = size.extra_options;
+    for (const site::ExtraOption& option : size.extra_options)
+        allocation.extra_options.push_back({.name = option.name, .value = option.value});
     if (size.cpus > 0)
         allocation.cpus_per_process = std::max(1, size.cpus / allocation.processes_per_node);
 }

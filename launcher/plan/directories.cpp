@@ -264,6 +264,7 @@ void plan_directories(Planning& planning) {
     directories.mount_root = directories.job_temp + "/cluster-mounts";
     directories.job_mount_root = directories.job_temp + "/mounts";
     directories.job_directory = normalized(submission.job_directory);
+    directories.plan_directory = directories.job_directory;
     directories.shared_job_temp = directories.job_directory + "/shared";
 
     offer_login_environment(planning);

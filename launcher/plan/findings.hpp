@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,28 +14,57 @@
 
 namespace batchai::plan {
 
-// What the planner finds wrong. The codes are stable: never renumber, never reuse.
-enum class Finding {
-    toolkit_not_supported,  // E100
-    too_few_processes,      // E102
-    bad_path,               // E103
-    nothing_mounted,        // E104
-    unknown_vm_size,        // E105
-    too_many_nodes,         // E106
-    unknown_file_server,    // E107
-    unknown_mount,          // E108
-    bad_storage_name,       // E109
-    no_storage_directory,   // E110
-    no_command,             // E111
-    secret_reference,       // E112
-    bad_elastic_setting,    // E113
-    bad_image,              // E114
-    too_long,               // E115
-    bad_mount_option,       // E120
-    no_credentials,         // E121
-    undefined_variable,     // W200
-    output_not_mounted,     // W201
+// What the planner finds wrong.
+enum class Finding : std::uint8_t {
+    toolkit_not_supported,
+    too_few_processes,
+    bad_path,
+    nothing_mounted,
+    unknown_vm_size,
+    too_many_nodes,
+    unknown_file_server,
+    unknown_mount,
+    bad_storage_name,
+    no_storage_directory,
+    no_command,
+    secret_reference,
+    bad_elastic_setting,
+    bad_image,
+    too_long,
+    bad_mount_option,
+    no_credentials,
+    undefined_variable,
+    output_not_mounted,
+    count_,
 };
+
+struct FindingKind {
+    std::string_view code;  // stable: never renumber, never reuse
+    std::string_view title;
+};
+
+// In the order of Finding.
+inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count_)> finding_kinds{{
+    {"E100", "A toolkit is not supported"},
+    {"E102", "There are fewer processes than nodes"},
+    {"E103", "A path is not absolute, too long or has \"..\""},
+    {"E104", "Nothing is mounted where the logs are to be"},
+    {"E105", "This site does not have the cluster's VM size"},
+    {"E106", "The cluster has fewer nodes than the job asks for"},
+    {"E107", "A file server is not known to this site"},
+    {"E108", "A mount command is not one that this site allows"},
+    {"E109", "A name or URL is not a place in a storage account"},
+    {"E110", "This site has no directory for a storage account"},
+    {"E111", "There is nothing to run on the first node"},
+    {"E112", "A secret is in a key vault"},
+    {"E113", "A variable of an elastic job has a wrong value"},
+    {"E114", "The image or its registry cannot be used"},
+    {"E115", "A text is longer than Linux gives to a program"},
+    {"E120", "A mount option is not known or not allowed"},
+    {"E121", "There is no key for a storage account"},
+    {"W200", "A variable that a text refers to is not known"},
+    {"W201", "Nothing is mounted where an output is to be"},
+}};
 
 // Collects all faults of one job file; they come out in the order of their places.
 class Findings {

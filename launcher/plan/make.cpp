@@ -12,6 +12,7 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     Planning planning{spec, positions, site, submission, Findings(positions), {}, {}, {}};
     planning.plan.identity = submission.identity;
     planning.plan.tool_type = job::tool_type(spec.toolkit);
+    planning.plan.mpi = site.mpi;
     plan_allocation(planning);
     plan_directories(planning);
     plan_mounts(planning);

@@ -64,8 +64,8 @@ struct Made {
 [[nodiscard]] std::string batch_script(const Plan& plan, const std::string& launcher,
                                        const std::string& plan_digest);
 
-// The options of sbatch for this plan (no program name, no script): nodes, tasks, partition, …
-// One argv word each; never a shell string.
+// The options of sbatch for this plan (no program name, no script): where its files are, and the
+// allocation (plan/slurm_options.hpp). One argv word each; never a shell string.
 [[nodiscard]] std::vector<std::string> sbatch_options(const Plan& plan);
 
 }  // namespace batchai::plan

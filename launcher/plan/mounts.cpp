@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,7 +11,6 @@
 
 #include "base/text.hpp"
 #include "job/schema/storage_account.hpp"
-#include "plan/mount_options.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
 #include "plan/storage_mounts.hpp"
@@ -21,6 +21,73 @@ namespace {
 
 constexpr std::string_view file_servers = "fileServers";
 constexpr std::string_view unmanaged = "unmanagedFileSystems";
+
+// What the mountOptions of a job file come to here. They are written for mount(8) or blobfuse:
+// "rw", "-o vers=4,hard", "--use-https=true -o attr_timeout=240 -o allow_other".
+struct MountOptions {
+    bool read_only = false;
+    bool no_execute = false;
+    // Well-known options that mean nothing here: the site mounts the file server, and what a job
+    // sees belongs to its user.
+    std::vector<std::string> ignored;
+    std::vector<std::string> unknown;
+};
+
+// For the hint of a refusal.
+constexpr std::string_view mount_options_help =
+    "ro, rw and noexec have an effect; other options of mount(8), nfs(5) and blobfuse that "
+    "say how, not what, is mounted are passed over";
+
+// The names of mount(8), nfs(5) and blobfuse, each between blanks.
+constexpr std::string_view without_effect =
+    " _netdev ac acdirmax acdirmin acl acregmax acregmin actimeo allow_other async atime"
+    " attr_timeout auto auto_cache bg big_writes cache-size-mb cto default_permissions"
+    " defaults dir_mode diratime entry_timeout exec fg file-cache-timeout-in-seconds"
+    " file_mode fsc fsname gid hard intr kernel_cache lazytime local_lock lock log-level"
+    " lookupcache max_read max_write minorversion mountport mountproto nconnect"
+    " negative_timeout nfsvers noac noacl noatime noauto nocto nodev nodiratime nofail nofsc"
+    " nointr nolock nordirplus norelatime noresvport nosharecache nosuid nouser port proto"
+    " rdirplus rdma relatime resvport retrans retry rsize sec sharecache soft softerr"
+    " strictatime sync tcp timeo tmp-path udp uid umask use-https user users vers wsize ";
+
+bool has_no_effect(const std::string& name) {
+    return without_effect.find(" " + name + " ") != std::string_view::npos;
+}
+
+// "-oro" and "--use-https=true" without what makes them options of a command.
+std::string_view bare(std::string_view word) {
+    if (word.starts_with("--")) return word.substr(2);
+    if (word.starts_with("-o")) return word.substr(2);
+    return word;
+}
+
+void read_word(std::string_view word, MountOptions& options) {
+    const std::string name(word.substr(0, word.find('=')));
+    if (word == "ro") {
+        options.read_only = true;
+    } else if (word == "rw") {
+        options.read_only = false;
+    } else if (word == "noexec") {
+        options.no_execute = true;
+    } else if (has_no_effect(name)) {
+        options.ignored.push_back(name);
+    } else {
+        // Not its value, which may be a password.
+        options.unknown.push_back(name);
+    }
+}
+
+MountOptions read_mount_options(const std::optional<std::string>& text) {
+    MountOptions options;
+    if (!text) return options;
+    std::string words = *text;
+    std::replace_if(
+        words.begin(), words.end(), [](char c) { return c == '\t' || c == '\n' || c == ','; }, ' ');
+    for (const std::string_view word : base::split(words, ' ')) {
+        if (const std::string_view option = bare(word); !option.empty()) read_word(option, options);
+    }
+    return options;
+}
 
 // Placeholders are replaced before planning; one that is left is the same fault as there, so that
 // a caller who collects both sees equal diagnostics.
@@ -138,7 +205,7 @@ bool apply_mount_options(const VolumeList& list, std::size_t index,
         list.fault(Finding::bad_mount_option, mount.kind, index, "mountOptions",
                    fmt::format("\"mountOptions\" has what is not known here: {}",
                                fmt::join(read.unknown, ", ")),
-                   std::string(mount_options_help()));
+                   std::string(mount_options_help));
         return false;
     }
     mount.read_only = mount.read_only || read.read_only;

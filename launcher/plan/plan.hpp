@@ -31,6 +31,13 @@ struct Identity {
     bool operator==(const Identity&) const = default;
 };
 
+struct Variable {
+    std::string name;
+    std::string value;
+
+    bool operator==(const Variable&) const = default;
+};
+
 // What is asked of Slurm. An empty string or zero means: not asked for.
 struct Allocation {
     int nodes = 1;
@@ -45,19 +52,13 @@ struct Allocation {
     std::string qos;
     int nice = 0;  // schedulingPriority: low 1000, normal 100, high 0 (users cannot go below)
     std::chrono::minutes time_limit{0};
-    std::vector<std::string> extra_options;  // the site's own, one argv word each
+    // The site's own options of sbatch, by their long names; the value may be empty.
+    std::vector<Variable> extra_options;
 
     bool operator==(const Allocation&) const = default;
 };
 
 enum class MountScope { job, cluster };
-
-struct Variable {
-    std::string name;
-    std::string value;
-
-    bool operator==(const Variable&) const = default;
-};
 
 // Storage that rclone shows as a directory, as the user, on each node by itself.
 struct RemoteVolume {
@@ -101,11 +102,14 @@ struct Mount {
 // Where things are. "Node" paths exist on each node by themselves; "host" paths are seen by
 // every node and by the login node (a shared file system).
 struct Directories {
-    std::string node_root;        // node path: root of this user's jobs, <site>/batchai-<uid>
-    std::string job_temp;         // node path: AZ_BATCHAI_JOB_TEMP, kept from preparation to ranks
-    std::string mount_root;       // node path: AZ_BATCHAI_MOUNT_ROOT (cluster-level mounts)
-    std::string job_mount_root;   // node path: AZ_BATCHAI_JOB_MOUNT_ROOT
-    std::string job_directory;    // host path: the job's record, plan, attempts
+    std::string node_root;       // node path: root of this user's jobs, <site>/batchai-<uid>
+    std::string job_temp;        // node path: AZ_BATCHAI_JOB_TEMP, kept from preparation to ranks
+    std::string mount_root;      // node path: AZ_BATCHAI_MOUNT_ROOT (cluster-level mounts)
+    std::string job_mount_root;  // node path: AZ_BATCHAI_JOB_MOUNT_ROOT
+    std::string job_directory;   // host path: the job's attempts, logs and records
+    // Host path: the frozen plan, secrets and registry credentials. The job's directory, but for a
+    // task of an array job, which shares them with the other tasks.
+    std::string plan_directory;
     std::string shared_job_temp;  // host path: AZ_BATCHAI_SHARED_JOB_TEMP
     std::string stdouterr;        // as the job sees it: AZ_BATCHAI_STDOUTERR_DIR
     // host path of the same; empty when the prefix is on node-local storage (not listable).
@@ -146,6 +150,9 @@ struct Container {
     // the image cache, and made there before the first step needs it.
     std::string root;
     bool root_is_directory = false;
+    // For the import at the job's start, should the image have gone from the cache by then.
+    bool insecure_registry = false;       // without TLS, or without a look at certificates
+    std::int64_t cache_limit = 0;         // bytes of the directory that `root` is in; 0: no limit
     std::vector<Variable> environment;    // the image's own
     std::vector<std::string> entrypoint;  // put before each command; empty: none, or not wanted
     std::string working_directory;        // empty: where Slurm puts the task, if the image has it
@@ -180,7 +187,8 @@ struct Step {
 
 struct Plan {
     Identity identity;
-    std::string tool_type;  // "horovod", "mpi", "custom"
+    std::string tool_type;     // "horovod", "mpi", "custom"
+    std::string mpi = "pmix";  // how srun wires the ranks, as its --mpi= takes it
     Allocation allocation;
     Directories directories;
     std::vector<Mount> mounts;

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "plan/elastic.hpp"
 #include "plan/make.hpp"
 #include "plan/quote.hpp"
+#include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 
 namespace batchai::plan {
@@ -33,14 +33,10 @@ std::string literal_pattern(std::string_view path) {
     return out;
 }
 
-void add_text(std::vector<std::string>& options, std::string_view name, const std::string& value) {
-    if (!value.empty()) options.push_back(fmt::format("--{}={}", name, value));
-}
-
 }  // namespace
 
 std::string plan_path(const Plan& plan) {
-    return record::JobFiles(plan.directories.job_directory).plan().string();
+    return record::JobFiles(plan.directories.plan_directory).plan().string();
 }
 
 std::string batch_script(const Plan& plan, const std::string& launcher,
@@ -55,38 +51,19 @@ std::string batch_script(const Plan& plan, const std::string& launcher,
 }
 
 std::vector<std::string> sbatch_options(const Plan& plan) {
-    const Allocation& allocation = plan.allocation;
-    const std::string& directory = plan.directories.job_directory;
+    const record::JobFiles files(plan.directories.job_directory);
     std::vector<std::string> options = {
         "--job-name=" + plan.identity.job,
         "--comment=batchai:" + plan.identity.path_segment(),
-        fmt::format("--nodes={}", allocation.nodes),
-        fmt::format("--ntasks={}", allocation.processes),
-        fmt::format("--ntasks-per-node={}", allocation.processes_per_node),
+        // A job that is queued again goes on with the log that it has.
+        "--open-mode=append",
+        "--output=" + literal_pattern(files.slurm_log().string()),
+        "--chdir=" + files.directory().string(),
+        // The modules and virtual environments of the submitting shell are there in the job.
+        "--export=ALL",
     };
-    if (allocation.cpus_per_process > 0)
-        options.push_back(fmt::format("--cpus-per-task={}", allocation.cpus_per_process));
-    if (allocation.exclusive) options.emplace_back("--exclusive");
-    add_text(options, "partition", allocation.partition);
-    add_text(options, "constraint", allocation.constraint);
-    add_text(options, "gres", allocation.gres);
-    add_text(options, "account", allocation.account);
-    add_text(options, "qos", allocation.qos);
-    if (allocation.time_limit.count() > 0)
-        options.push_back(fmt::format("--time={}", allocation.time_limit.count()));
-    if (allocation.nice != 0) options.push_back(fmt::format("--nice={}", allocation.nice));
-    // A pre-empted job waits for a retry and writes on where it was.
-    options.emplace_back("--requeue");
-    // A lost node then ends its step, not the job.
-    const auto elastic = elastic_of(plan.environment, allocation.nodes);
-    if (elastic && *elastic) options.emplace_back("--no-kill");
-    options.emplace_back("--open-mode=append");
-    options.push_back("--output=" +
-                      literal_pattern(record::JobFiles(directory).slurm_log().string()));
-    options.push_back("--chdir=" + directory);
-    // Modules and virtual environments of the submitting shell are there in the job.
-    options.emplace_back("--export=ALL");
-    options.insert(options.end(), allocation.extra_options.begin(), allocation.extra_options.end());
+    for (const SlurmOption& option : allocation_options(plan))
+        options.push_back(argument_of(option));
     return options;
 }
 

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 // Where everything of a job is. No other file spells one of these names.
 namespace batchai::record {
@@ -56,7 +58,25 @@ class JobFiles {
         return node_logs() / (std::string(node) + ".log");
     }
 
+    // A task of an array job has its own records and logs in a directory of its own below that of
+    // the plan, which all tasks share.
+    [[nodiscard]] JobFiles array_task(int number) const {
+        return JobFiles(directory_ / (task_prefix + std::to_string(number)));
+    }
+    // This directory, and those of the array tasks that have started.
+    [[nodiscard]] std::vector<JobFiles> with_array_tasks() const {
+        std::vector<JobFiles> out{*this};
+        std::error_code code;
+        for (const auto& entry : std::filesystem::directory_iterator(directory_, code)) {
+            if (entry.path().filename().string().starts_with(task_prefix))
+                out.emplace_back(entry.path());
+        }
+        return out;
+    }
+
   private:
+    static constexpr const char* task_prefix = "task-";
+
     Path directory_;
 };
 

@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "base/own_directory.hpp"
 #include "base/record.hpp"
+#include "plan/array_task.hpp"
 
 namespace batchai::base {
 
@@ -55,6 +56,12 @@ struct RecordOf<Identity> {
 };
 
 template <>
+struct RecordOf<Variable> {
+    static constexpr auto fields =
+        std::tuple{field("name", &Variable::name), field("value", &Variable::value)};
+};
+
+template <>
 struct RecordOf<Allocation> {
     static constexpr auto fields =
         std::tuple{field("nodes", &Allocation::nodes).within(1),
@@ -79,15 +86,10 @@ struct RecordOf<Directories> {
                                               field("mountRoot", &Directories::mount_root),
                                               field("jobMountRoot", &Directories::job_mount_root),
                                               field("jobDirectory", &Directories::job_directory),
+                                              field("planDirectory", &Directories::plan_directory),
                                               field("sharedJobTemp", &Directories::shared_job_temp),
                                               field("stdouterr", &Directories::stdouterr),
                                               field("stdouterrHost", &Directories::stdouterr_host)};
-};
-
-template <>
-struct RecordOf<Variable> {
-    static constexpr auto fields =
-        std::tuple{field("name", &Variable::name), field("value", &Variable::value)};
 };
 
 template <>
@@ -142,6 +144,8 @@ struct RecordOf<Container> {
                    field("source", &Container::source),
                    field("root", &Container::root),
                    field("rootIsDirectory", &Container::root_is_directory),
+                   field("insecureRegistry", &Container::insecure_registry),
+                   field("cacheLimit", &Container::cache_limit).within(0),
                    field("environment", &Container::environment),
                    field("entrypoint", &Container::entrypoint),
                    field("workingDirectory", &Container::working_directory),
@@ -167,6 +171,7 @@ template <>
 struct RecordOf<Plan> {
     static constexpr auto fields = std::tuple{field("identity", &Plan::identity),
                                               field("toolType", &Plan::tool_type),
+                                              field("mpi", &Plan::mpi),
                                               field("allocation", &Plan::allocation),
                                               field("directories", &Plan::directories),
                                               field("mounts", &Plan::mounts),
@@ -184,7 +189,7 @@ namespace batchai::record {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-plan/v2";
+constexpr std::string_view schema = "batchai-plan/v3";
 // Variables can be long; what the launcher itself writes stays far below.
 constexpr std::size_t size_limit = 16UL << 20U;
 
@@ -203,7 +208,8 @@ base::Result<plan::Plan> plan_from_json(std::string_view text) {
         });
 }
 
-base::Result<plan::Plan> read_plan(const std::string& path, const std::string& digest) {
+base::Result<plan::Plan> read_plan(const std::string& path, const std::string& digest,
+                                   std::optional<int> array_task) {
     auto text = base::read_file(path, size_limit);
     if (!text) {
         text.error().hint =
@@ -219,7 +225,8 @@ base::Result<plan::Plan> read_plan(const std::string& path, const std::string& d
         return plan;
     }
     // Secrets, logs and unsaved data are in it.
-    TRY(base::check_own_directory(plan->directories.job_directory));
+    TRY(base::check_own_directory(plan->directories.plan_directory));
+    if (array_task) return plan::of_array_task(*plan, *array_task);
     return plan;
 }
 

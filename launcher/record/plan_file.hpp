@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,7 @@
 // plan.json of the job directory: the plan as it was submitted, which every node reads.
 namespace batchai::record {
 
-// Stable, pretty-printed JSON ("schema": "batchai-plan/v2"), keys in a fixed order, one newline at
+// Stable, pretty-printed JSON ("schema": "batchai-plan/v3"), keys in a fixed order, one newline at
 // the end.
 [[nodiscard]] std::string to_json(const plan::Plan& plan);
 
@@ -18,8 +19,8 @@ namespace batchai::record {
 [[nodiscard]] base::Result<plan::Plan> plan_from_json(std::string_view text);
 
 // The plan at `path`, if it has this SHA-256, so that what runs is what was submitted, and if the
-// job directory that it names is the user's own.
-[[nodiscard]] base::Result<plan::Plan> read_plan(const std::string& path,
-                                                 const std::string& digest);
+// job directory that it names is the user's own. In a task of an array job it is that task's.
+[[nodiscard]] base::Result<plan::Plan> read_plan(const std::string& path, const std::string& digest,
+                                                 std::optional<int> array_task = std::nullopt);
 
 }  // namespace batchai::record

@@ -14,7 +14,6 @@
 #include "run/execution_log.hpp"
 #include "run/run.hpp"
 #include "run/srun/step.hpp"
-#include "site/site.hpp"
 
 namespace batchai::run {
 
@@ -37,7 +36,6 @@ struct Ports {
 // What the phases of an attempt share. What is referred to outlives it.
 struct Context {
     const plan::Plan& plan;
-    const site::Site& site;
     const RunOptions& options;
     const Granted& granted;
     StepRunner& steps;

@@ -7,19 +7,19 @@
 #include "base/digest.hpp"
 #include "base/file.hpp"
 #include "base/own_directory.hpp"
+#include "plan/array_task.hpp"
 #include "record/plan_file.hpp"
 #include "run/allocation.hpp"
 #include "run/attempt.hpp"
 #include "run/blame/failed_start.hpp"
-#include "site/site.hpp"
 
 namespace batchai::run {
 
 namespace {
 
 base::Result<int> run_here(const RunOptions& options) {
-    const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest));
-    const site::Site site = TRY(site::load_default());
+    const auto task = plan::array_task_number(from_environment("SLURM_ARRAY_TASK_ID").value_or(""));
+    const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest, task));
     const Granted allocation = TRY(granted(from_environment, plan));
     SrunRunner steps;
     ExecutionLog log(output_directory(plan),
@@ -27,7 +27,6 @@ base::Result<int> run_here(const RunOptions& options) {
                      allocation.nodes);
     Context context{
         .plan = plan,
-        .site = site,
         .options = options,
         .granted = allocation,
         .steps = steps,

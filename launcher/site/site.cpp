@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "site/site.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -17,13 +21,45 @@ namespace batchai::site {
 
 namespace {
 
+// The option that a word of sbatch's argument vector is. Short options, and values in a word of
+// their own, are refused, because srun and salloc get the options by their long names.
+std::optional<ExtraOption> extra_option(std::string_view word) {
+    if (!word.starts_with("--")) return std::nullopt;
+    word.remove_prefix(2);
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string_view name = word.substr(0, equals);
+    const bool is_name = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+    });
+    if (!is_name || equals + 1 == word.size()) return std::nullopt;
+    return ExtraOption{
+        .name = std::string(name),
+        .value = std::string(equals == word.size() ? std::string_view() : word.substr(equals + 1))};
+}
+
+void read_extra_options(TableReader& entry, std::vector<ExtraOption>& options) {
+    constexpr const char* key = "extra_options";
+    constexpr std::array<std::string_view, 3> sizes{"nodes", "ntasks", "ntasks-per-node"};
+    std::vector<std::string> words;
+    entry.words(key, words);
+    for (const std::string& word : words) {
+        auto option = extra_option(word);
+        if (!option)
+            return entry.refuse(key, fmt::format("\"{}\" is not a long option", word),
+                                "write \"--name\" or \"--name=value\"");
+        if (std::find(sizes.begin(), sizes.end(), option->name) != sizes.end())
+            return entry.refuse(key, fmt::format("--{} is for the job file to say", option->name));
+        options.push_back(std::move(*option));
+    }
+}
+
 void read_vm_size(TableReader& entry, VmSize& size) {
     entry.text("partition", size.partition);
     entry.text("constraint", size.constraint);
     entry.text("gres", size.gres);
     entry.count("cpus", size.cpus);
     entry.count("gpus", size.gpus);
-    entry.words("extra_options", size.extra_options);
+    read_extra_options(entry, size.extra_options);
 }
 
 void read_storage(TableReader& table, Site& site) {

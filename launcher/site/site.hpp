@@ -18,13 +18,21 @@
 // $BATCHAI_HOME/storage.
 namespace batchai::site {
 
+// An option of sbatch, by its long name; the value may be empty.
+struct ExtraOption {
+    std::string name;
+    std::string value;
+
+    bool operator==(const ExtraOption&) const = default;
+};
+
 struct VmSize {
     std::string partition;
     std::string constraint;
     std::string gres;  // "gpu:1"
     int cpus = 0;      // per node; 0: not said
     int gpus = 0;      // per node
-    std::vector<std::string> extra_options;
+    std::vector<ExtraOption> extra_options;
 };
 
 // A storage account. Its file shares and its blob containers are directories that every node sees

@@ -89,6 +89,8 @@ void TableReader::words(std::string_view key, std::vector<std::string>& value) {
     for (lua_Integer i = 1; i <= length; ++i) {
         if (lua_rawgeti(state_, -1, i) == LUA_TSTRING) {
             value.push_back(text_at(state_, -1));
+            if (has_control_character(value.back()))
+                fail(key, fmt::format("entry {} holds a control character", i));
         } else {
             fail(key, fmt::format("entry {} is not a string", i));
         }

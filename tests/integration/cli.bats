@@ -90,7 +90,7 @@ no_records() { ! as_user test -e "$HOME_DIR/records"; }
     local command="unset SLURM_CONF; PATH=/nowhere BATCHAI_HOME=$HOME_DIR/records \
         $PREFIX/bin/batchai job create --dry-run -c nosuch -e none -f $HOME_DIR/job.json"
     run -0 as_user /bin/bash -c "$command"
-    [[ $output == *'"schema": "batchai-plan/v2"'* && $output == *"# sbatch --parsable"* ]]
+    [[ $output == *'"schema": "batchai-plan/v3"'* && $output == *"# sbatch --parsable"* ]]
     [[ $output == *"exec '$PREFIX/bin/batchai' run --plan "* ]]
     local first=$output
     run -0 as_user /bin/bash -c "$command"

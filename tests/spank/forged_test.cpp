@@ -75,7 +75,7 @@ TEST_F(Forged, PathsThatAreNoneAreRefused) {
 TEST_F(Forged, PlansThatAreNoPlansAreRefusedWithTheirPath) {
     for (const std::string& bytes :
          {std::string(), std::string("\xff\xfe\0{", 4), std::string("[]"), std::string("{}"),
-          std::string("{\"schema\": \"batchai-plan/v2\"}"), std::string(100000, '['),
+          std::string("{\"schema\": \"batchai-plan/v3\"}"), std::string(100000, '['),
           std::string("{\"schema\": \"batchai-plan/v99\"}")}) {
         submit_bytes(bytes);
         EXPECT_THAT(refused(), HasSubstr("plan.json")) << bytes.substr(0, 40);

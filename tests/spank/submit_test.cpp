@@ -94,9 +94,10 @@ TEST_P(Submitting, FailsWhenTheLauncherAnswersSomethingElse) {
     }
 }
 
-TEST_P(Submitting, KeepsThePlanOfTheSameFile) {
+TEST_P(Submitting, KeepsThePlanOfTheSameFileInStepsOfItsJob) {
     const std::string file = scratch.file("job.json", "{}").string();
     const Ended ended = fake::in_process([&] {
+        setenv("SLURM_JOB_ID", "7", 1);
         setenv("BATCHAI_PLAN", "/old/plan.json", 1);
         setenv("BATCHAI_PLAN_DIGEST", "old", 1);
         setenv("BATCHAI_JOB_JSON", file.c_str(), 1);
@@ -104,12 +105,83 @@ TEST_P(Submitting, KeepsThePlanOfTheSameFile) {
         std::printf("%s", inner.output.c_str());
         return inner.exit_code;
     });
-    EXPECT_EQ(ended.output, "/old/plan.json old\n");
+    // What sbatch and salloc submit from within the job is another one.
+    EXPECT_EQ(ended.output, GetParam() == S_CTX_LOCAL ? "/old/plan.json old\n"
+                                                      : "/shared/plan.json " + digest + "\n");
+}
+
+TEST_P(Submitting, MakesANewPlanForAJobThatIsSubmittedFromOutside) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    const Ended ended = fake::in_process([&] {
+        unsetenv("SLURM_JOB_ID");
+        setenv("BATCHAI_PLAN", "/old/plan.json", 1);
+        setenv("BATCHAI_JOB_JSON", file.c_str(), 1);
+        const Ended inner = submit(launcher(good_lines), {file});
+        std::printf("%s", inner.output.c_str());
+        return inner.exit_code;
+    });
+    EXPECT_EQ(ended.output, "/shared/plan.json " + digest + "\n");
+}
+
+TEST_P(Submitting, TakesThePlanThatTheFilterMadeInThisProcess) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    const auto with_filter = [&](long of_process) {
+        return fake::in_process([&] {
+            const std::string process = std::to_string(of_process == 0 ? getpid() : of_process);
+            setenv("BATCHAI_HANDED_OVER", (process + " " + digest + " /filter/plan.json").c_str(),
+                   1);
+            fake::slurm().context = GetParam();
+            Plugin plugin({launcher(good_lines)});
+            plugin.call("slurm_spank_init");
+            if (plugin.give("job-json", file.c_str()) != 0) return 80;
+            if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+            if (getenv("BATCHAI_HANDED_OVER") != nullptr) return 2;
+            std::printf("%s %s", getenv("BATCHAI_PLAN"), getenv("BATCHAI_JOB_JSON"));
+            return 0;
+        });
+    };
+    const Ended own = with_filter(0);
+    EXPECT_EQ(own.exit_code, 0) << own.errors;
+    EXPECT_EQ(own.output, "/filter/plan.json " + file);
+    EXPECT_FALSE(exists(scratch.path() / "arguments")) << "the launcher ran once more";
+    EXPECT_EQ(with_filter(1).output, "/shared/plan.json " + file) << "the variable was inherited";
+}
+
+TEST_P(Submitting, LeavesNoStorageKeyInWhatIsSubmitted) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    for (const bool with_option : {true, false}) {
+        const Ended ended = fake::in_process([&] {
+            setenv("AZURE_BATCHAI_STORAGE_KEY", "secret", 1);
+            fake::slurm().context = GetParam();
+            Plugin plugin({launcher(good_lines)});
+            plugin.call("slurm_spank_init");
+            if (with_option && plugin.give("job-json", file.c_str()) != 0) return 80;
+            if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+            return getenv("AZURE_BATCHAI_STORAGE_KEY") == nullptr ? 0 : 2;
+        });
+        EXPECT_EQ(ended.exit_code, with_option ? 0 : 2) << "other jobs keep their environment";
+    }
+}
+
+TEST(MarkerOfFilter, IsOfThisProcessAndWhole) {
+    using batchai::spank::marker_of_filter;
+    const std::string text = "12 " + digest + " /a b/plan.json";
+    const auto marker = marker_of_filter(text, 12);
+    ASSERT_TRUE(marker);
+    EXPECT_EQ(marker->plan, "/a b/plan.json");
+    EXPECT_EQ(marker->digest, digest);
+    EXPECT_FALSE(marker_of_filter(text, 1));
+    EXPECT_FALSE(marker_of_filter(text, 2));
+    for (const std::string& bad :
+         {std::string(), std::string("12"), "12 " + digest, "12 abc /plan.json",
+          "12 " + digest + " relative", "12 " + digest + " /a\nb"})
+        EXPECT_FALSE(marker_of_filter(bad, 12)) << bad;
 }
 
 TEST_P(Submitting, MakesANewPlanForAnotherFile) {
     const std::string other = scratch.file("other.json", "{}").string();
     const Ended ended = fake::in_process([&] {
+        setenv("SLURM_JOB_ID", "7", 1);
         setenv("BATCHAI_PLAN", "/old/plan.json", 1);
         setenv("BATCHAI_JOB_JSON", "/home/someone/job.json", 1);
         setenv("SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json", "job.json", 1);

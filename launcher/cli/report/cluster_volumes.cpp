@@ -26,16 +26,15 @@ base::Result<job::Parsed> parsed_volumes(const Value& volumes) {
 }  // namespace
 
 base::Result<void> check_cluster_volumes(const Value& volumes) {
-    const auto parsed = parsed_volumes(volumes);
-    if (!parsed) return tl::unexpected(parsed.error());
+    const job::Parsed parsed = TRY(parsed_volumes(volumes));
     const auto has_key = [](const std::optional<job::StorageCredentials>& credentials) {
         return credentials && credentials->account_key &&
                *credentials->account_key != job::key_placeholder;
     };
     bool keys = false;
-    for (const auto& share : parsed->spec->mount_volumes.azure_file_shares)
+    for (const auto& share : parsed.spec->mount_volumes.azure_file_shares)
         keys = keys || has_key(share.credentials);
-    for (const auto& blob : parsed->spec->mount_volumes.azure_blob_file_systems)
+    for (const auto& blob : parsed.spec->mount_volumes.azure_blob_file_systems)
         keys = keys || has_key(blob.credentials);
     if (!keys) return {};
     return fault("an account's key is not kept with a cluster",
@@ -48,13 +47,12 @@ base::Result<job::MountVolumes> cluster_volumes(const store::Cluster& cluster,
                                                 const std::optional<job::StorageAccount>& account) {
     const Value& volumes = cluster.properties["nodeSetup"]["mountVolumes"];
     if (volumes.is_null()) return job::MountVolumes{};
-    auto parsed = parsed_volumes(volumes);
-    if (!parsed) return tl::unexpected(parsed.error());
+    job::Parsed parsed = TRY(parsed_volumes(volumes));
     for (const auto& diagnostic :
-         job::apply_storage_account(*parsed->spec, account, parsed->positions))
+         job::apply_storage_account(*parsed.spec, account, parsed.positions))
         return base::fail(diagnostic.message, "cluster " + cluster.key.cluster, diagnostic.hint,
                           base::ExitCode::bad_job_file);
-    return std::move(parsed->spec->mount_volumes);
+    return std::move(parsed.spec->mount_volumes);
 }
 
 }  // namespace batchai::cli

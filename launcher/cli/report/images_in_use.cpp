@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <chrono>
 #include <filesystem>
 #include <map>
 
-#include <sys/stat.h>
-
 #include "base/file.hpp"
-#include "base/timestamp.hpp"
+#include "cli/report/handed_over.hpp"
 #include "cli/report/job_image.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
@@ -17,10 +14,6 @@ namespace batchai::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A plan that was handed over to srun, sbatch or salloc has no Slurm job that we know of. Without
-// a record of its end it may still be used for so long.
-constexpr auto hand_over_lives = std::chrono::hours(24 * 7);
 
 void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
     const auto text = base::read_file(plan_file);
@@ -33,21 +26,6 @@ void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
 bool has_ended(const fs::path& job_directory) {
     const auto attempt = record::latest_attempt(record::JobFiles(job_directory));
     return attempt && *attempt && (*attempt)->end;
-}
-
-bool is_old(const fs::path& path) {
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) return true;
-    const base::Time changed{std::chrono::seconds(status.st_mtim.tv_sec)};
-    return base::now() - changed > hand_over_lives;
-}
-
-void add_handed_over(const fs::path& root, std::set<std::string>& digests) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(root, error)) {
-        if (!is_old(entry.path()) && !has_ended(entry.path()))
-            add_image_of(record::JobFiles(entry.path()).plan(), digests);
-    }
 }
 
 // By Slurm's id: the directories of the jobs whose record says no end.
@@ -74,7 +52,8 @@ std::map<std::string, fs::path> open_jobs(const store::Store& store) {
 
 std::set<std::string> images_in_use(const store::Store& store, const slurm::Client& slurm) {
     std::set<std::string> digests;
-    add_handed_over(store.home() / "hand-over", digests);
+    for (const fs::path& directory : needed_hand_overs(store))
+        add_image_of(record::JobFiles(directory).plan(), digests);
     const auto jobs = open_jobs(store);
     if (jobs.empty()) return digests;
     std::vector<std::string> ids;

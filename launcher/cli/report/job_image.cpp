@@ -78,27 +78,22 @@ base::Result<plan::Container> resolve_image(const store::Store& store, const sit
                                             const job::ContainerSettings& settings) {
     const auto reference = image::parse(settings.image, settings.server_url);
     if (!reference) return base::fail(reference.error().what, {}, reference.error().hint);
-    const auto access = image::access_for(*reference, site, login_of(settings));
-    if (!access) return tl::unexpected(access.error());
-    return image::resolve(*reference, settings.image, image_places(store, site), *access, {});
+    const auto access = TRY(image::access_for(*reference, site, login_of(settings)));
+    return image::resolve(*reference, settings.image, image_places(store, site), access, {});
 }
 
-base::Result<image::Ensured> ensure_image(const store::Store& store, const site::Site& site,
-                                          const slurm::Client& slurm,
+base::Result<image::Ensured> ensure_image(const store::Store& store, const slurm::Client& slurm,
                                           const plan::Container& container,
                                           const image::Access& access) {
-    const image::Places places = image_places(store, site);
     const NotedSignals noted;
     image::ProgressPrinter printer;
     image::EnsureOptions options;
-    const auto parent = std::filesystem::path(container.root).parent_path();
-    options.limit = parent == places.own ? places.limit : 0;
+    options.limit = container.cache_limit;
     options.in_use = [&] { return images_in_use(store, slurm); };
     options.watch.interrupted = [] { return stop_asked != 0; };
     options.show = [&](const image::Progress& progress) { printer.show(progress); };
     // The default directory is in the user's records, which may not be there yet.
-    if (auto made = base::make_directories(store.home(), 0700); !made)
-        return tl::unexpected(made.error());
+    TRY(base::make_directories(store.home(), 0700));
     return image::ensure(container, access, options);
 }
 

@@ -34,7 +34,6 @@ namespace batchai::cli {
 // Imports the image unless it is there, with progress on standard error; Ctrl-C and TERM stop it
 // and leave nothing.
 [[nodiscard]] base::Result<image::Ensured> ensure_image(const store::Store& store,
-                                                        const site::Site& site,
                                                         const slurm::Client& slurm,
                                                         const plan::Container& container,
                                                         const image::Access& access);

@@ -19,6 +19,7 @@
 #include "cli/report/cluster_volumes.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/report/login_environment.hpp"
+#include "cli/report/storage_key.hpp"
 #include "job/parse.hpp"
 #include "job/schema/storage_account.hpp"
 #include "plan/findings.hpp"
@@ -38,37 +39,38 @@ std::optional<std::string> variable(const char* name) {
     return value;
 }
 
-std::optional<job::StorageAccount> storage_account(const JobFileOptions& options) {
+// Nothing: no account is named.
+base::Result<std::optional<job::StorageAccount>> storage_account(const JobFileOptions& options) {
+    std::optional<std::string> key;
+    if (options.storage_account_key) key = TRY(storage_key_of_option(*options.storage_account_key));
     auto name = options.storage_account_name;
-    auto key = options.storage_account_key;
     if (!name) {
         name = variable("AZURE_BATCHAI_STORAGE_ACCOUNT");
-        if (!key) key = variable("AZURE_BATCHAI_STORAGE_KEY");
+        if (!key) key = storage_key_of_environment();
     }
-    if (!name) return {};
-    return job::StorageAccount{*name, key};
+    if (!name) return std::nullopt;
+    return job::StorageAccount{.name = *name, .key = std::move(key)};
 }
 
 // Nothing: the job is not sent to a named cluster.
 base::Result<std::optional<plan::ClusterView>> find_cluster(
-    const store::Store& store, const plan::Identity& identity, const ClusterChoice& choice,
+    const store::Store& store, const plan::Identity& identity, const PlanningChoices& choices,
     const std::optional<std::string>& id_in_file,
     const std::optional<job::StorageAccount>& account) {
-    const auto& name_or_id = choice.name_or_id ? choice.name_or_id : id_in_file;
+    const auto& name_or_id = choices.cluster ? choices.cluster : id_in_file;
     if (!name_or_id) return std::nullopt;
     const auto name = name_of_id(*name_or_id);
     auto cluster = store.cluster({identity.resource_group, identity.workspace, name});
     if (!cluster) {
         const bool missing = cluster.error().exit_code == base::ExitCode::not_found;
-        if (missing && !choice.must_exist) return plan::ClusterView{name, "", {}};
+        if (missing && !choices.cluster_must_exist)
+            return plan::ClusterView{.name = name, .vm_size = {}, .node_limit = {}};
         if (!missing) return tl::unexpected(cluster.error());
         return base::fail(fmt::format("The specified cluster {} is not found", name), "",
                           cluster.error().text(), base::ExitCode::not_found);
     }
-    plan::ClusterView view{name, cluster->vm_size, {}};
-    auto volumes = cluster_volumes(*cluster, account);
-    if (!volumes) return tl::unexpected(volumes.error());
-    view.mount_volumes = std::move(*volumes);
+    plan::ClusterView view{.name = name, .vm_size = cluster->vm_size, .node_limit = {}};
+    view.mount_volumes = TRY(cluster_volumes(*cluster, account));
     if (cluster->scale.manual) view.node_limit = cluster->scale.manual->target_node_count;
     if (cluster->scale.auto_scale) view.node_limit = cluster->scale.auto_scale->maximum_node_count;
     return view;
@@ -137,6 +139,40 @@ void finish(Planning& planning, const JobText& text) {
         planning.report += fmt::format("batchai: {}\n", notice);
 }
 
+struct ImageSearch {
+    const store::Store& store;
+    const site::Site& site;
+    const job::PositionTable& positions;
+    const JobFileOptions& options;
+    const PlanningChoices& choices;
+};
+
+// Puts what the image says into the plan, or the reason why it cannot be had into the diagnostics.
+base::Result<void> find_image(const ImageSearch& search, const job::JobSpec& spec,
+                              plan::Submission& submission, plan::Made& made) {
+    const auto& settings = *spec.container_settings;
+    const auto reference = image::parse(settings.image, settings.server_url);
+    const bool in_registry = !reference || reference->kind == image::Kind::registry;
+    const ImageQuestion question = search.choices.image;
+    if (question == ImageQuestion::not_asked) return {};
+    if (question == ImageQuestion::without_network && in_registry) {
+        const bool pinned = reference && !reference->digest.empty();
+        made.plan->container->digest = pinned ? reference->digest : "resolved at submission";
+        return {};
+    }
+    auto image = resolve_image(search.store, search.site, settings);
+    if (image) {
+        submission.image = std::move(*image);
+        made = plan::make(spec, search.positions, search.site, submission);
+        return {};
+    }
+    if (search.options.job_image || !is_fault_of_file(image.error()))
+        return tl::unexpected(image.error());
+    made.plan.reset();
+    append(made.diagnostics, image_fault(image.error(), spec, search.positions));
+    return {};
+}
+
 }  // namespace
 
 base::Result<JobText> read_job_file(const std::string& path) {
@@ -175,54 +211,43 @@ std::string job_name_from_file(const std::string& path) {
 
 base::Result<Planning> plan_job(const store::Store& store, const site::Site& site,
                                 const JobText& text, const JobFileOptions& options,
-                                const ClusterChoice& choice, const plan::Identity& identity,
+                                const PlanningChoices& choices, const plan::Identity& identity,
                                 const std::string& job_directory) {
     Planning planning;
     auto parsed = job::parse(text.text);
     planning.diagnostics = std::move(parsed.diagnostics);
-    if (parsed.spec) {
-        auto& spec = *parsed.spec;
-        const auto account = storage_account(options);
-        auto added = add_volumes(spec, options.volumes,
-                                 account ? std::optional(account->name) : std::nullopt);
-        if (!added) return tl::unexpected(added.error());
-        auto faults = job::apply_storage_account(spec, account, parsed.positions);
-        const bool no_account = job::has_error(faults);
-        append(planning.diagnostics, std::move(faults));
-        if (no_account) {
-            // Without its volumes the planner would only report what follows from that.
-            finish(planning, text);
-            return planning;
-        }
-        auto cluster = find_cluster(store, identity, choice, spec.cluster_id, account);
-        if (!cluster) return tl::unexpected(cluster.error());
-        if (options.job_image && !options.ignore_container) {
-            if (auto done = apply_job_image(spec, *options.job_image); !done)
-                return tl::unexpected(done.error());
-        }
-        auto submission =
-            submission_of(store, options, identity, std::move(*cluster), job_directory);
-        auto made = plan::make(spec, parsed.positions, site, submission);
-        // The registry is asked only when nothing else is wrong.
-        if (made.plan && made.plan->container && options.resolve_image) {
-            auto image = resolve_image(store, site, *spec.container_settings);
-            if (image) {
-                submission.image = std::move(*image);
-                made = plan::make(spec, parsed.positions, site, submission);
-            } else if (options.job_image || !is_fault_of_file(image.error())) {
-                return tl::unexpected(image.error());
-            } else {
-                made.plan.reset();
-                append(made.diagnostics, image_fault(image.error(), spec, parsed.positions));
-            }
-        }
-        append(planning.diagnostics, std::move(made.diagnostics));
-        if (made.plan && !job::has_error(planning.diagnostics)) {
-            auto json = record::to_json(*made.plan);
-            auto digest = base::sha256_hex(json);
-            planning.planned = Planned{std::move(spec), std::move(*made.plan), std::move(json),
-                                       std::move(digest), std::move(made.mount_secrets)};
-        }
+    if (!parsed.spec) {
+        finish(planning, text);
+        return planning;
+    }
+    auto& spec = *parsed.spec;
+    const auto account = TRY(storage_account(options));
+    TRY(add_volumes(spec, options.volumes, account ? std::optional(account->name) : std::nullopt));
+    auto faults = job::apply_storage_account(spec, account, parsed.positions);
+    const bool no_account = job::has_error(faults);
+    append(planning.diagnostics, std::move(faults));
+    if (no_account) {
+        // Without its volumes the planner would only report what follows from that.
+        finish(planning, text);
+        return planning;
+    }
+    auto cluster = TRY(find_cluster(store, identity, choices, spec.cluster_id, account));
+    if (options.job_image && !options.ignore_container)
+        TRY(apply_job_image(spec, *options.job_image));
+    auto submission = submission_of(store, options, identity, std::move(cluster), job_directory);
+    auto made = plan::make(spec, parsed.positions, site, submission);
+    // Nobody is asked for the image while anything else is wrong.
+    if (made.plan && made.plan->container)
+        TRY(find_image({store, site, parsed.positions, options, choices}, spec, submission, made));
+    append(planning.diagnostics, std::move(made.diagnostics));
+    if (made.plan && !job::has_error(planning.diagnostics)) {
+        auto json = record::to_json(*made.plan);
+        auto digest = base::sha256_hex(json);
+        planning.planned = Planned{.spec = std::move(spec),
+                                   .plan = std::move(*made.plan),
+                                   .json = std::move(json),
+                                   .digest = std::move(digest),
+                                   .mount_secrets = std::move(made.mount_secrets)};
     }
     finish(planning, text);
     return planning;
@@ -230,18 +255,14 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
 
 base::Result<void> write_plan(const std::string& job_directory, const Planned& planned) {
     const record::JobFiles files(job_directory);
-    auto written = base::write_atomically(files.plan(), planned.json, 0600);
-    if (!written) return written;
+    TRY(base::write_atomically(files.plan(), planned.json, 0600));
     Value::Object secrets;
     for (const auto& secret : planned.spec.secrets) {
         if (secret.value) secrets.emplace_back(secret.name, *secret.value);
     }
     for (const auto& [name, value] : planned.mount_secrets)
         secrets.emplace_back(name, value);
-    if (!secrets.empty()) {
-        written = base::write_atomically(files.secrets(), format_json(secrets), 0600);
-        if (!written) return written;
-    }
+    if (!secrets.empty()) TRY(base::write_atomically(files.secrets(), format_json(secrets), 0600));
     const auto& settings = planned.spec.container_settings;
     const auto login = settings ? login_of(*settings) : std::nullopt;
     const auto reference = settings ? image::parse(settings->image, settings->server_url)

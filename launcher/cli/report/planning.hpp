@@ -20,12 +20,10 @@ namespace batchai::cli {
 struct JobFileOptions {
     std::string path;  // "-": standard input
     std::optional<std::string> storage_account_name;
-    std::optional<std::string> storage_account_key;  // secret
+    std::optional<std::string> storage_account_key;  // secret, or "@FILE"
     VolumeFlags volumes;                             // besides the file's
     bool ignore_container = false;
     std::optional<std::string> job_image;  // in place of the file's
-    // Ask the registry what the image is. Else the plan has no digest, and is not to be run.
-    bool resolve_image = false;
 };
 
 struct JobText {
@@ -38,11 +36,18 @@ struct JobText {
 // A name for a job from its file's: "runs/My job.json" is "My-job"; "job" for standard input.
 [[nodiscard]] std::string job_name_from_file(const std::string& path);
 
-// The cluster that the job is sent to. `must_exist` unless nothing is submitted.
-struct ClusterChoice {
-    std::optional<std::string> name_or_id;  // of the command line; before the file's
-    bool must_exist = true;
+// Who is asked what the job's image is: the registry, if it is in one; else nobody whose answer
+// needs a network; else nobody. The last two make plans for looking at, not for running.
+enum class ImageQuestion { registry, without_network, not_asked };
+
+struct PlanningChoices {
+    // The cluster that the job is sent to, if the command line names one; else the file's counts.
+    std::optional<std::string> cluster = {};
+    bool cluster_must_exist = true;  // unless nothing is submitted
+    ImageQuestion image = ImageQuestion::registry;
 };
+
+inline constexpr const char* no_uuid = "00000000-0000-0000-0000-000000000000";
 
 struct Planned {
     job::JobSpec spec;
@@ -62,7 +67,7 @@ struct Planning {
 // `identity` without its cluster, which is found here.
 [[nodiscard]] base::Result<Planning> plan_job(const store::Store& store, const site::Site& site,
                                               const JobText& text, const JobFileOptions& options,
-                                              const ClusterChoice& choice,
+                                              const PlanningChoices& choices,
                                               const plan::Identity& identity,
                                               const std::string& job_directory);
 

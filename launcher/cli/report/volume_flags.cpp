@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "job/mount_volumes.hpp"
 #include "job/schema/storage_account.hpp"
 
 namespace batchai::cli {
@@ -83,18 +84,12 @@ Value with_flags(Value volumes, const VolumeFlags& flags,
 }
 
 base::Result<job::Parsed> parse_volumes(const Value& volumes) {
-    const Value properties =
-        Value::Object{{"nodeCount", 1},
-                      {"stdOutErrPathPrefix", "/logs"},
-                      {"customToolkitSettings", Value::Object{{"commandLine", "true"}}},
-                      {"mountVolumes", volumes}};
-    auto parsed = job::parse(format_json(Value::Object{{"properties", properties}}));
+    auto parsed = job::parse_mount_volumes(format_json(volumes));
     for (const auto& diagnostic : parsed.diagnostics) {
         if (diagnostic.severity == job::Severity::error)
             return base::fail(diagnostic.message, "", diagnostic.hint,
                               base::ExitCode::bad_job_file);
     }
-    if (!parsed.spec) return base::fail("cannot be read", "", "", base::ExitCode::bad_job_file);
     return parsed;
 }
 
@@ -114,8 +109,7 @@ base::Result<void> add_volumes(job::JobSpec& spec, const VolumeFlags& flags,
     }
     auto& more = parsed->spec->mount_volumes;
     auto& all = spec.mount_volumes;
-    auto apart = check_apart(all, more);
-    if (!apart) return apart;
+    TRY(check_apart(all, more));
     move_to_end(all.azure_file_shares, std::move(more.azure_file_shares));
     move_to_end(all.azure_blob_file_systems, std::move(more.azure_blob_file_systems));
     move_to_end(all.file_servers, std::move(more.file_servers));

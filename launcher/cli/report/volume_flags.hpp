@@ -27,8 +27,7 @@ struct VolumeFlags {
 [[nodiscard]] Value with_flags(Value volumes, const VolumeFlags& flags,
                                const std::optional<std::string>& account);
 
-// Reads mountVolumes as a job's are read: a job file that has only them. The first fault is the
-// error's text, without a place.
+// Reads mountVolumes as a job's are read. The first fault is the error's text, without a place.
 [[nodiscard]] base::Result<job::Parsed> parse_volumes(const Value& volumes);
 
 // Adds the flags' volumes to the job's. Fails when one is not what mountVolumes could have, or when

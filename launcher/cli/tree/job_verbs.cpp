@@ -36,7 +36,7 @@ void add_create(CommandTree& tree, CLI::App& group) {
                  "[$AZURE_BATCHAI_STORAGE_ACCOUNT]")
         ->type_name("NAME");
     add_optional(*leaf, "--storage-account-key", options->file.storage_account_key,
-                 "Its key; better given as $AZURE_BATCHAI_STORAGE_KEY")
+                 "Its key, or @FILE; better given as $AZURE_BATCHAI_STORAGE_KEY")
         ->type_name("KEY");
     leaf->add_flag("--dry-run", options->dry_run,
                    "Print the plan and the batch script; submit and change nothing");

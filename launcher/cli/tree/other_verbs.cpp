@@ -93,6 +93,7 @@ void add_other_verbs(CommandTree& tree) {
         leaf->add_option("--job-json", options->file.path, "job.json")
             ->type_name("FILE")
             ->required();
+        add_optional(*leaf, "--door", options->door, "sbatch, srun or salloc")->type_name("NAME");
         add_file_options(*leaf, options->file);
         leaf->group("");
     }

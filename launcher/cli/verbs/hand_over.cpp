@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include "base/file.hpp"
 #include "base/uuid.hpp"
+#include "cli/output/value.hpp"
+#include "cli/report/handed_over.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
-#include "record/attempt.hpp"
+#include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 
 namespace batchai::cli {
@@ -20,66 +24,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kept_for = std::chrono::hours(24 * 7);
-
-// A plan belongs to a job that may wait in the queue for long: only those whose job has ended go,
-// and those that no job ever took up (srun was interrupted, sbatch refused) after four times that.
-bool may_go(const fs::path& directory) {
-    const auto attempt = record::latest_attempt(record::JobFiles(directory));
-    if (!attempt) return false;
-    const auto now = base::now();
-    if (*attempt) return (*attempt)->end && now - *(*attempt)->end > kept_for;
-    struct stat status {};
-    if (stat(directory.c_str(), &status) != 0) return false;
-    const base::Time changed{std::chrono::seconds(status.st_mtim.tv_sec)};
-    return now - changed > 4 * kept_for;
-}
-
-// Best effort: what cannot be removed now is found again next time.
-void prune(const fs::path& root) {
-    std::error_code code;
-    for (const auto& entry : fs::directory_iterator(root, code)) {
-        if (entry.is_directory(code) && !entry.is_symlink(code) && may_go(entry.path())) {
-            fs::remove_all(entry.path(), code);
-        }
-    }
-}
-
-plan::Identity identity_of(const HandOverOptions& options, const site::Site& site) {
+plan::Identity identity_of(const JobFileOptions& file, const site::Site& site, std::string uuid) {
     const auto parent = experiment_key({});
-    return {site.subscription,
-            parent.group,
-            parent.workspace,
-            parent.experiment,
-            job_name_from_file(options.file.path),
-            "",
-            base::random_uuid()};
+    return {.subscription = site.subscription,
+            .resource_group = parent.group,
+            .workspace = parent.workspace,
+            .experiment = parent.experiment,
+            .job = job_name_from_file(file.path),
+            .cluster = {},
+            .uuid = std::move(uuid)};
 }
 
 // Nobody may run `batchai run` in this job, and nodes pull nothing: the image has to be there
 // before the first task. While it is pulled, no node waits yet.
 base::Result<void> have_image(const Surroundings& here, const plan::Plan& plan) {
     if (!plan.container) return {};
-    const auto access =
-        image::access_of_job(plan.container->source, plan.directories.job_directory, here.site);
-    if (!access) return tl::unexpected(access.error());
-    const auto ensured = ensure_image(here.store, here.site, here.slurm, *plan.container, *access);
-    if (!ensured) return tl::unexpected(ensured.error());
+    const auto access = TRY(image::access_of_job(*plan.container, plan.directories.plan_directory));
+    TRY(ensure_image(here.store, here.slurm, *plan.container, access));
     return {};
 }
-
-base::Result<void> freeze(const fs::path& directory, const Planned& planned) {
-    const record::JobFiles files(directory);
-    for (const auto& path : {directory, files.attempts(), files.shared()}) {
-        auto made = base::make_directories(path, 0700);
-        if (!made) return made;
-    }
-    return write_plan(directory.string(), planned);
-}
-
-}  // namespace
-
-namespace {
 
 struct HandedOver {
     fs::path directory;
@@ -87,80 +50,104 @@ struct HandedOver {
 };
 
 // Nothing: the file has faults, which have been printed.
-base::Result<std::optional<HandedOver>> plan_and_freeze(const Surroundings& here,
-                                                        const HandOverOptions& options) {
-    const auto text = read_job_file(options.file.path);
-    if (!text) return tl::unexpected(text.error());
-    const auto identity = identity_of(options, here.site);
-    const auto root = here.store.home() / "hand-over";
-    const auto directory = root / identity.uuid;
-    auto file = options.file;
-    file.resolve_image = true;
+base::Result<std::optional<HandedOver>> plan_file(const Surroundings& here,
+                                                  const HandOverOptions& options) {
+    const JobText text = TRY(read_job_file(options.file.path));
+    const auto identity = identity_of(options.file, here.site, base::random_uuid());
+    auto directory = handed_over_directory(here.store, identity.uuid);
     auto planning =
-        plan_job(here.store, here.site, *text, file, {{}, false}, identity, directory.string());
-    if (!planning) return tl::unexpected(planning.error());
-    fmt::print(stderr, "{}", planning->report);
-    if (!planning->planned) return std::nullopt;
-    prune(root);
-    const auto frozen = freeze(directory, *planning->planned);
-    if (!frozen) return tl::unexpected(frozen.error());
-    return HandedOver{directory, std::move(*planning->planned)};
+        TRY(plan_job(here.store, here.site, text, options.file, {}, identity, directory.string()));
+    fmt::print(stderr, "{}", planning.report);
+    if (!planning.planned) return std::nullopt;
+    return HandedOver{std::move(directory), std::move(*planning.planned)};
+}
+
+base::Result<void> freeze(const Surroundings& here, const HandedOver& made) {
+    prune_handed_over(here.store);
+    const record::JobFiles files(made.directory);
+    for (const auto& path : {made.directory, files.attempts(), files.shared()})
+        TRY(base::make_directories(path, 0700));
+    return write_plan(made.directory.string(), made.planned);
+}
+
+base::Result<plan::Door> door_of(const std::string& name) {
+    if (name == "sbatch") return plan::Door::sbatch;
+    if (name == "srun") return plan::Door::srun;
+    if (name == "salloc") return plan::Door::salloc;
+    return base::fail(fmt::format("\"{}\" is not sbatch, srun or salloc", name), "--door", {},
+                      base::ExitCode::usage);
+}
+
+// The answer of Slurm's json_cli_options(): an object of the options that are set, and of other
+// things, which are no strings.
+base::Result<plan::GivenOptions> read_given_options() {
+    constexpr std::size_t limit = 1UL << 20U;
+    constexpr const char* where = "the options of the command";
+    std::string text(limit, '\0');
+    std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(std::cin.gcount()));
+    const Value root = TRY(base::parse_json(text, where));
+    if (!root.is_object()) return base::fail("are no JSON object", where);
+    plan::GivenOptions given;
+    for (const auto& [name, value] : *root.object()) {
+        if (const std::string* const set = value.string()) given.emplace(name, *set);
+    }
+    return given;
+}
+
+// What the filter has to set; nothing when no filter asks.
+base::Result<std::vector<plan::SlurmOption>> options_for_filter(const HandOverOptions& options,
+                                                                const plan::Plan& plan) {
+    if (!options.door) return std::vector<plan::SlurmOption>();
+    return plan::options_at_door(plan, TRY(door_of(*options.door)), TRY(read_given_options()),
+                                 options.file.path);
 }
 
 }  // namespace
 
 Answer hand_over(const HandOverOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto made = plan_and_freeze(*here, options);
-    if (!made) return tl::unexpected(made.error());
-    if (!*made) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
-    const auto& [directory, planned] = **made;
-    const auto image = have_image(*here, planned.plan);
-    if (!image) {
+    const Surroundings here = TRY(open_surroundings());
+    const auto made = TRY(plan_file(here, options));
+    if (!made) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+    const auto to_set = TRY(options_for_filter(options, made->planned.plan));
+    TRY(freeze(here, *made));
+    if (const auto image = have_image(here, made->planned.plan); !image) {
         std::error_code code;
-        fs::remove_all(directory, code);
+        fs::remove_all(made->directory, code);
         return tl::unexpected(image.error());
     }
     fmt::print("BATCHAI_PLAN={}\nBATCHAI_PLAN_DIGEST={}\n",
-               record::JobFiles(directory).plan().string(), planned.digest);
+               record::JobFiles(made->directory).plan().string(), made->planned.digest);
+    for (const plan::SlurmOption& option : to_set)
+        fmt::print("{}\n", plan::argument_of(option));
     return Outcome{};
 }
 
 base::Result<std::optional<FrozenPlan>> freeze_plan(const HandOverOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto made = plan_and_freeze(*here, options);
-    if (!made) return tl::unexpected(made.error());
-    if (!*made) return std::nullopt;
-    return FrozenPlan{record::JobFiles((*made)->directory).plan().string(),
-                      (*made)->planned.digest};
+    const Surroundings here = TRY(open_surroundings());
+    const auto made = TRY(plan_file(here, options));
+    if (!made) return std::nullopt;
+    TRY(freeze(here, *made));
+    return FrozenPlan{.path = record::JobFiles(made->directory).plan().string(),
+                      .digest = made->planned.digest};
 }
 
 Answer validate(const ValidateOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto text = read_job_file(options.file.path);
-    if (!text) return tl::unexpected(text.error());
-    const auto parent = experiment_key({});
-    const plan::Identity identity{here->site.subscription,
-                                  parent.group,
-                                  parent.workspace,
-                                  parent.experiment,
-                                  job_name_from_file(options.file.path),
-                                  "",
-                                  "00000000-0000-0000-0000-000000000000"};
-    const auto directory =
-        here->store.job_files({parent.group, parent.workspace, parent.experiment, identity.job});
-    const auto planning = plan_job(here->store, here->site, *text, options.file, {{}, false},
-                                   identity, directory.directory().string());
-    if (!planning) return tl::unexpected(planning.error());
-    const int code = planning->planned ? 0 : static_cast<int>(base::ExitCode::bad_job_file);
+    const Surroundings here = TRY(open_surroundings());
+    const JobText text = TRY(read_job_file(options.file.path));
+    const auto identity = identity_of(options.file, here.site, no_uuid);
+    const auto files = here.store.job_files(
+        {identity.resource_group, identity.workspace, identity.experiment, identity.job});
+    const auto planning =
+        TRY(plan_job(here.store, here.site, text, options.file,
+                     {.cluster_must_exist = false, .image = ImageQuestion::not_asked}, identity,
+                     files.directory().string()));
+    const int code = planning.planned ? 0 : static_cast<int>(base::ExitCode::bad_job_file);
     if (options.format == "json") {
-        fmt::print("{}", job::diagnostics_json(planning->diagnostics, text->name));
+        fmt::print("{}", job::diagnostics_json(planning.diagnostics, text.name));
     } else {
-        fmt::print(stderr, "{}", planning->report);
-        if (code == 0) fmt::print("{}: valid\n", text->name);
+        fmt::print(stderr, "{}", planning.report);
+        if (code == 0) fmt::print("{}: valid\n", text.name);
     }
     return Outcome{{}, {}, code};
 }

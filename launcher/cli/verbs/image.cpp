@@ -130,8 +130,11 @@ Answer pull_one(const ImageOptions& options, const Surroundings& here, const ima
     if (!access) return tl::unexpected(access.error());
     auto container = image::resolve(*reference, name, places, *access, {});
     if (!container) return tl::unexpected(container.error());
-    if (options.shared) container->root = image::entry_path(places.shared, container->digest);
-    const auto ensured = ensure_image(here.store, here.site, here.slurm, *container, *access);
+    if (options.shared) {
+        container->root = image::entry_path(places.shared, container->digest);
+        container->cache_limit = 0;
+    }
+    const auto ensured = ensure_image(here.store, here.slurm, *container, *access);
     if (!ensured) return tl::unexpected(ensured.error());
     say(fmt::format("{} {}", name, words_for(*ensured)));
     const auto all = image::all_entries(places);

@@ -49,10 +49,14 @@ struct ValidateOptions {
 
 struct HandOverOptions {
     JobFileOptions file;
+    // "sbatch", "srun" or "salloc": its command-line filter asks, gives what the user has set as
+    // JSON on standard input, and wants to know what else it has to set.
+    std::optional<std::string> door;
 };
 
-// For the plugin: freezes the plan of a file that was given to sbatch, srun or salloc, and prints
-// where it is. Diagnostics go to standard error.
+// For the plugin and the command-line filter: freezes the plan of a file that was given to sbatch,
+// srun or salloc, and prints where it is; for a filter, also the options that it has to set, one
+// "--name=value" a line. Diagnostics go to standard error.
 [[nodiscard]] Answer hand_over(const HandOverOptions& options);
 
 struct FrozenPlan {

@@ -18,8 +18,6 @@
 namespace batchai::cli {
 namespace {
 
-constexpr const char* no_uuid = "00000000-0000-0000-0000-000000000000";
-
 // Between a submission and its record an interrupt would leave a job that nobody knows: it waits.
 class HeldSignals {
   public:
@@ -94,26 +92,23 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
 
 base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& key,
                                 const Planned& planned) {
-    auto reservation = here.store.reserve(key);
-    if (!reservation) return tl::unexpected(reservation.error());
-    const auto& files = reservation->files();
-    const auto written = write_plan(files.directory().string(), planned);
-    if (!written) return tl::unexpected(written.error());
-    const auto script = base::write_atomically(
-        files.batch_script(), plan::batch_script(planned.plan, launcher_path(), planned.digest),
-        0700);
-    if (!script) return tl::unexpected(script.error());
+    auto reservation = TRY(here.store.reserve(key));
+    const auto& files = reservation.files();
+    TRY(write_plan(files.directory().string(), planned));
+    TRY(base::write_atomically(files.batch_script(),
+                               plan::batch_script(planned.plan, launcher_path(), planned.digest),
+                               0700));
 
     const HeldSignals held;
-    auto id = here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string());
-    if (!id) return tl::unexpected(id.error());
-    auto job = record_of(key, planned, *id);
-    const auto committed = reservation->commit(job);
+    const std::string id =
+        TRY(here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string()));
+    auto job = record_of(key, planned, id);
+    const auto committed = reservation.commit(job);
     if (!committed) {
-        const auto cancelled = here.slurm.cancel(*id);
+        const auto cancelled = here.slurm.cancel(id);
         auto error = committed.error();
-        error.hint = cancelled ? fmt::format("Slurm job {} was cancelled", *id)
-                               : fmt::format("cancel Slurm job {} by hand: scancel {}", *id, *id);
+        error.hint = cancelled ? fmt::format("Slurm job {} was cancelled", id)
+                               : fmt::format("cancel Slurm job {} by hand: scancel {}", id, id);
         return tl::unexpected(error);
     }
     return job;
@@ -134,14 +129,13 @@ Answer created(const Surroundings& here, const store::Job& job) {
 }  // namespace
 
 Answer job_create(const JobCreateOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto key = choose_key(options, here->store);
-    if (!key) return tl::unexpected(key.error());
-    if (!options.dry_run && here->store.job(*key)) {
+    const Surroundings here = TRY(open_surroundings());
+    const store::JobKey key = TRY(choose_key(options, here.store));
+    if (!options.dry_run && here.store.job(key)) {
         return base::fail(
             "A job with given name, experiment, workspace and resource group already exists.");
     }
+<<<<<<< HEAD
     // Nothing is made, and no image imported, while Slurm cannot take the job.
     if (!options.dry_run) TRY(here->slurm.ping());
     const auto text = read_job_file(options.file.path);
@@ -162,15 +156,50 @@ Answer job_create(const JobCreateOptions& options) {
     if (!planning) return tl::unexpected(planning.error());
     fmt::print(stderr, "{}", planning->report);
     if (!planning->planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+||||||| a28908f
+    const auto text = read_job_file(options.file.path);
+    if (!text) return tl::unexpected(text.error());
+    const plan::Identity identity{here->site.subscription,
+                                  key->group,
+                                  key->workspace,
+                                  key->experiment,
+                                  key->job,
+                                  "",
+                                  options.dry_run ? no_uuid : base::random_uuid()};
+    const auto files = here->store.job_files(*key);
+    auto file = options.file;
+    file.resolve_image = true;
+    const auto planning =
+        plan_job(here->store, here->site, *text, file, {options.cluster, !options.dry_run},
+                 identity, files.directory().string());
+    if (!planning) return tl::unexpected(planning.error());
+    fmt::print(stderr, "{}", planning->report);
+    if (!planning->planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+=======
+    const JobText text = TRY(read_job_file(options.file.path));
+    const plan::Identity identity{.subscription = here.site.subscription,
+                                  .resource_group = key.group,
+                                  .workspace = key.workspace,
+                                  .experiment = key.experiment,
+                                  .job = key.job,
+                                  .cluster = {},
+                                  .uuid = options.dry_run ? no_uuid : base::random_uuid()};
+    const auto files = here.store.job_files(key);
+    const PlanningChoices choices{
+        .cluster = options.cluster,
+        .cluster_must_exist = !options.dry_run,
+        .image = options.dry_run ? ImageQuestion::without_network : ImageQuestion::registry};
+    const auto planning = TRY(plan_job(here.store, here.site, text, options.file, choices, identity,
+                                       files.directory().string()));
+    fmt::print(stderr, "{}", planning.report);
+    if (!planning.planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+>>>>>>> h/doors
     if (options.dry_run) {
-        print_dry_run(*planning->planned, files);
+        print_dry_run(*planning.planned, files);
         return Outcome{};
     }
-    const auto parents = ensure_experiment(here->store, here->site, options.parents);
-    if (!parents) return tl::unexpected(parents.error());
-    const auto job = submit(*here, *key, *planning->planned);
-    if (!job) return tl::unexpected(job.error());
-    return created(*here, *job);
+    TRY(ensure_experiment(here.store, here.site, options.parents));
+    return created(here, TRY(submit(here, key, *planning.planned)));
 }
 
 }  // namespace batchai::cli

@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "job/tools/reference_page.hpp"
-#include "job/tools/schema_document.hpp"
+#include "job/tools/documents.hpp"
 
 namespace {
 

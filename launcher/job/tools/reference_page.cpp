@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/tools/reference_page.hpp"
-
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -12,6 +11,8 @@
 #include "job/schema/faults.hpp"
 #include "job/schema/field_table.hpp"
 #include "job/schema/schema_version.hpp"
+#include "job/tools/documents.hpp"
+#include "plan/findings.hpp"
 
 namespace batchai::job {
 
@@ -153,9 +154,13 @@ std::string reference_page() {
     out +=
         "\n## Diagnostics\n\nEvery message ends with its code. Codes that start with E are errors; "
         "with W, warnings.\n\n| Code | Meaning |\n|---|---|\n";
-    for (const FaultKind& kind : fault_kinds) {
-        out += fmt::format("| {} | {} |\n", kind.code, kind.title);
-    }
+    std::map<std::string_view, std::string_view> titles;
+    for (const FaultKind& kind : fault_kinds)
+        titles.emplace(kind.code, kind.title);
+    for (const plan::FindingKind& kind : plan::finding_kinds)
+        titles.emplace(kind.code, kind.title);
+    for (const auto& [code, title] : titles)
+        out += fmt::format("| {} | {} |\n", code, title);
     return out;
 }
 

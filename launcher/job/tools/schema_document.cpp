@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/tools/schema_document.hpp"
-
 #include <set>
 #include <string_view>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "job/schema/checks.hpp"
 #include "job/schema/field_table.hpp"
 #include "job/syntax/json.hpp"
+#include "job/tools/documents.hpp"
 
 namespace batchai::job {
 

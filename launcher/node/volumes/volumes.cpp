@@ -118,7 +118,7 @@ class Maker {
         for (std::size_t i = 0; i < plan_.mounts.size(); ++i) {
             const plan::Mount& mount = plan_.mounts[i];
             if (!mount.remote) continue;
-            auto environment = rclone_environment(*mount.remote, plan_.directories.job_directory);
+            auto environment = rclone_environment(*mount.remote, plan_.directories.plan_directory);
             if (!environment) return failed(mount, environment.error());
             auto slot = CacheSlot::take(*job_temp, i);
             if (!slot) return failed(mount, slot.error());
@@ -256,7 +256,7 @@ base::Result<void> store_on_volume(const plan::Plan& plan, const std::string& so
     if (place.mount == nullptr || !place.mount->remote)
         return base::fail("is not on a remote volume of the job", job_path);
     const auto environment =
-        rclone_environment(*place.mount->remote, plan.directories.job_directory);
+        rclone_environment(*place.mount->remote, plan.directories.plan_directory);
     if (!environment) return tl::unexpected<base::Error>(environment.error());
     return copy_to_volume(*environment, *place.mount->remote, source, place.rest, {},
                           store_deadline);

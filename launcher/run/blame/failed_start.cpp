@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/own_directory.hpp"
+#include "plan/array_task.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
 #include "run/allocation.hpp"
@@ -16,10 +17,12 @@
 namespace batchai::run {
 
 void record_failed_start(const std::string& plan_path, const base::Error& error) {
-    const record::JobFiles files(std::filesystem::path(plan_path).parent_path());
+    record::JobFiles files(std::filesystem::path(plan_path).parent_path());
+    const auto variable = from_environment("SLURM_ARRAY_TASK_ID").value_or("");
+    if (const auto task = plan::array_task_number(variable)) files = files.array_task(*task);
     const auto job_id = from_environment("SLURM_JOB_ID");
     if (!job_id || files.directory().empty() ||
-        !base::check_own_directory(files.directory().string()))
+        !base::check_own_directory(std::filesystem::path(plan_path).parent_path().string()))
         return;
     record::Attempt attempt;
     if (const auto restarts = from_environment("SLURM_RESTART_COUNT"))

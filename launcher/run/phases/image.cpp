@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
@@ -30,25 +29,20 @@ std::string_view words_for(image::Ensured ensured) {
 
 PhaseEnd Image::run(Context& context) {
     const plan::Container& container = *context.plan.container;
-    const site::Site& site = context.site;
     StepResult interruption;
     image::ProgressPrinter printer;
     image::EnsureOptions options;
     options.in_use = context.options.images_in_use;
-    // The site's shared directory is the admin's: nothing is removed there.
-    const auto directory = std::filesystem::path(container.root).parent_path();
-    if (directory != site.shared_image_directory)
-        options.limit = std::int64_t{site.image_cache_limit} << 30U;
+    options.limit = container.cache_limit;
     options.watch.interrupted = [&] {
         if (const auto signal = context.steps.stopped_by()) interruption.stopped_by = signal;
         return interruption.stopped_by.has_value();
     };
     options.show = [&](const image::Progress& progress) { printer.show(progress); };
-    const auto ensured =
-        image::access_of_job(container.source, context.plan.directories.job_directory, site)
-            .and_then([&](const image::Access& access) {
-                return image::ensure(container, access, options);
-            });
+    const auto ensured = image::access_of_job(container, context.plan.directories.plan_directory)
+                             .and_then([&](const image::Access& access) {
+                                 return image::ensure(container, access, options);
+                             });
     if (ensured) {
         context.log.master(fmt::format("the image {} {}", container.image, words_for(*ensured)));
         return {};

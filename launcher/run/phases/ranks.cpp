@@ -39,7 +39,7 @@ PhaseEnd Ranks::run(Context& context) {
                           .standard_error = context.rank_error_file("%t")};
     expect_node_failures(context);
     const auto result =
-        context.steps.run({.arguments = srun_arguments(context.plan, step, context.site.mpi, files,
+        context.steps.run({.arguments = srun_arguments(context.plan, step, context.plan.mpi, files,
                                                        context.step_nodes()),
                            .environment = srun_environment(step_environment(context, step.kind)),
                            .tick = [&] { merge(merger->poll()); }});

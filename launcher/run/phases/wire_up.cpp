@@ -26,7 +26,7 @@ base::Result<StepResult> check(Context& context, const plan::Step& ranks, bool i
     const auto program = in_container ? check_in_container() : check_on_nodes();
     const StepRequest request{
         .arguments =
-            wire_up_arguments(context.plan, ranks, context.site.mpi, program, context.step_nodes()),
+            wire_up_arguments(context.plan, ranks, context.plan.mpi, program, context.step_nodes()),
         .environment = in_container ? srun_environment(step_environment(context, ranks.kind))
                                     : environment_of_bare_nodes(),
         .deadline = in_container ? container_deadline : node_deadline};

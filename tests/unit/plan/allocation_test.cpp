@@ -46,7 +46,7 @@ TEST(Allocation, RefusesFewerProcessesThanNodes) {
 TEST(Allocation, TakesTheVmSizeWithoutRegardToCase) {
     site::Site site;
     site.default_partition = "all";
-    site.vm_sizes["STANDARD_NC24"] = {"gpu", "k80", "", 24, 4, {"--mem=0"}};
+    site.vm_sizes["STANDARD_NC24"] = {"gpu", "k80", "", 24, 4, {{"mem", "0"}}};
     const auto made = planned(mpi_job(2, 8), site, on_cluster("Standard_NC24", 2));
     ASSERT_TRUE(made.plan) << faults(made);
     const Allocation& allocation = made.plan->allocation;
@@ -54,7 +54,7 @@ TEST(Allocation, TakesTheVmSizeWithoutRegardToCase) {
     EXPECT_EQ(allocation.constraint, "k80");
     EXPECT_EQ(allocation.gres, "gpu:4");
     EXPECT_EQ(allocation.cpus_per_process, 6);
-    EXPECT_EQ(allocation.extra_options, std::vector<std::string>{"--mem=0"});
+    EXPECT_EQ(allocation.extra_options, (std::vector<Variable>{{"mem", "0"}}));
 }
 
 TEST(Allocation, MapsAnUnknownVmSizeToTheDefaultPartitionOrRefusesIt) {

@@ -37,8 +37,11 @@ class PlanMaker {
                            text(),
                            number(-9),
                            std::chrono::minutes(number(0)),
-                           list([&] { return text(); })};
-        plan.directories = {text(), text(), text(), text(), text(), text(), text(), text()};
+                           list([&] {
+                               return Variable{text(), text()};
+                           })};
+        plan.mpi = text();
+        plan.directories = {text(), text(), text(), text(), text(), text(), text(), text(), text()};
         plan.mounts = list([&] {
             std::optional<RemoteVolume> remote;
             if (flag())
@@ -65,6 +68,8 @@ class PlanMaker {
                                        text(),
                                        text(),
                                        flag(),
+                                       flag(),
+                                       std::int64_t{number(0)} << 30U,
                                        list(variable),
                                        list(word),
                                        text(),
@@ -199,9 +204,9 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
 
 TEST(PlanJson, RefusesOtherSchemasAndNumbersOutOfRange) {
     Json document = Json::parse(record::to_json(full_plan()));
-    document["schema"] = "batchai-plan/v1";
-    EXPECT_NE(refusal(document).find("\"batchai-plan/v1\""), std::string::npos);
     document["schema"] = "batchai-plan/v2";
+    EXPECT_NE(refusal(document).find("\"batchai-plan/v2\""), std::string::npos);
+    document["schema"] = "batchai-plan/v3";
     for (const Json& value : {Json(0), Json(1.5), Json(3000000000L), Json("1")}) {
         document["allocation"]["nodes"] = value;
         EXPECT_NE(refusal(document).find("\"allocation.nodes\""), std::string::npos);

@@ -23,13 +23,13 @@ TEST(Sbatch, AsksForNothingThatThePlanDoesNotSay) {
     plan.identity = test_submission().identity;
     plan.directories.job_directory = "/j/100%";
     plan.allocation.exclusive = false;
-    EXPECT_THAT(sbatch_options(plan),
-                ElementsAre("--job-name=job",
-                            "--comment=batchai:sub/group/workspaces/space/experiments/exp/jobs/job/"
-                            "0123abcd-4567-89ab-cdef-0123456789ab",
-                            "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--requeue",
-                            "--open-mode=append", "--output=/j/100%%/slurm.log", "--chdir=/j/100%",
-                            "--export=ALL"));
+    EXPECT_THAT(
+        sbatch_options(plan),
+        ElementsAre("--job-name=job",
+                    "--comment=batchai:sub/group/workspaces/space/experiments/exp/jobs/job/"
+                    "0123abcd-4567-89ab-cdef-0123456789ab",
+                    "--open-mode=append", "--output=/j/100%%/slurm.log", "--chdir=/j/100%",
+                    "--export=ALL", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--requeue"));
 }
 
 TEST(Sbatch, WritesTheLogWhereTheStoreLooksForIt) {
@@ -53,7 +53,7 @@ TEST(Sbatch, PutsTheSitesOwnOptionsLast) {
                        "q",
                        1000,
                        std::chrono::minutes(90),
-                       {"--mem=0", "--licenses=a b"}};
+                       {{"mem", "0"}, {"licenses", "a b"}}};
     const auto options = sbatch_options(plan);
     for (const char* option :
          {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3", "--exclusive",

@@ -78,7 +78,6 @@ class PhasesTest : public ScratchTest {
     int attempt() {
         ExecutionLog log(path("logs"), path("job/node"), granted_.nodes);
         Context context{.plan = plan_,
-                        .site = site_,
                         .options = options_,
                         .granted = granted_,
                         .steps = steps_,
@@ -106,7 +105,6 @@ class PhasesTest : public ScratchTest {
     }
 
     plan::Plan plan_;
-    site::Site site_;
     RunOptions options_{.plan_path = "/plan", .digest = "d", .images_in_use = {}};
     Granted granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
     FakeSteps steps_;

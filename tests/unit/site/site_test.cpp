@@ -109,6 +109,24 @@ TEST_F(SiteTest, ReadsEveryKindOfValue) {
     EXPECT_FALSE(site->inject_mpi_bridge);
 }
 
+TEST_F(SiteTest, TakesLongOptionsOfSbatchAndNoOthers) {
+    const auto site = load_text(
+        R"(return { vm_sizes = { BIG = { extra_options = { "--mem=0", "--contiguous", "--x=a=b c" } } } })");
+    ASSERT_TRUE(site) << site.error().text();
+    EXPECT_EQ(site->vm_sizes.at("BIG").extra_options,
+              (std::vector<ExtraOption>{{"mem", "0"}, {"contiguous", ""}, {"x", "a=b c"}}));
+    for (const char* word : {"-p", "gpu", "--", "--=x", "--mem=", "--Mem=1"}) {
+        const auto text =
+            std::string("return { vm_sizes = { BIG = { extra_options = { \"") + word + "\" } } } }";
+        EXPECT_EQ(refusal(text),
+                  std::string("vm_sizes.BIG.extra_options: \"") + word + "\" is not a long option");
+    }
+    EXPECT_EQ(refusal(R"(return { vm_sizes = { BIG = { extra_options = { "--nodes=9" } } } })"),
+              "vm_sizes.BIG.extra_options: --nodes is for the job file to say");
+    EXPECT_EQ(refusal("return { vm_sizes = { BIG = { extra_options = { \"--x=a\\nb\" } } } }"),
+              "vm_sizes.BIG.extra_options: entry 1 holds a control character");
+}
+
 TEST_F(SiteTest, RefusesImageDirectoriesThatAreNoPlainPlaces) {
     EXPECT_EQ(refusal("return { image_directory = 'images' }"),
               "image_directory: \"images\" is not an absolute path");

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "plan/array_task.hpp"
+
+#include <array>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "record/job_files.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+struct Replacement {
+    std::string of;
+    std::string by;
+};
+
+// Each of the paths to replace holds the job's UUID or its first digits, so that it is found inside
+// longer texts as well, such as the values of variables, and nothing else is found.
+void replace(std::string& text, const std::array<Replacement, 3>& replacements) {
+    for (const auto& [of, by] : replacements) {
+        if (of.empty()) continue;
+        for (auto at = text.find(of); at != std::string::npos; at = text.find(of, at + by.size()))
+            text.replace(at, of.size(), by);
+    }
+}
+
+}  // namespace
+
+Plan of_array_task(const Plan& plan, int task) {
+    const Directories& shared = plan.directories;
+    const std::string job_directory =
+        record::JobFiles(shared.job_directory).array_task(task).directory().string();
+    const std::array<Replacement, 3> replacements{{
+        {shared.job_directory, job_directory},
+        {shared.job_temp, fmt::format("{}.{}", shared.job_temp, task)},
+        {plan.identity.path_segment(),
+         fmt::format("{}/task-{}", plan.identity.path_segment(), task)},
+    }};
+    Plan out = plan;
+    Directories& directories = out.directories;
+    for (std::string* path :
+         {&directories.job_temp, &directories.mount_root, &directories.job_mount_root,
+          &directories.job_directory, &directories.shared_job_temp, &directories.stdouterr,
+          &directories.stdouterr_host})
+        replace(*path, replacements);
+    for (OutputDirectory& output : out.outputs) {
+        replace(output.path, replacements);
+        replace(output.path_host, replacements);
+    }
+    for (Variable& variable : out.environment)
+        replace(variable.value, replacements);
+    return out;
+}
+
+std::optional<int> array_task_number(std::string_view text) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+    return number;
+}
+
+}  // namespace batchai::plan

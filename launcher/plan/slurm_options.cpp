@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "plan/slurm_options.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "plan/elastic.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+// Options that say the same thing in different ways: one of the user's takes the place of any
+// other of the same group.
+constexpr std::array<std::array<std::string_view, 6>, 5> alternatives{{
+    {"gres", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task"},
+    {"exclusive", "oversubscribe"},
+    {"requeue", "no-requeue"},
+    {"mem", "mem-per-cpu", "mem-per-gpu"},
+    {"cpus-per-task", "cpus-per-gpu"},
+}};
+
+// These say how a batch script is run. srun and salloc have none, and no such options.
+constexpr std::array<std::string_view, 3> only_of_batch_scripts{"requeue", "no-requeue",
+                                                                "open-mode"};
+
+// What options whose value may be left out mean without one. All others without a value are flags,
+// for which any text will do.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> values_left_out{{
+    {"exclusive", "exclusive"},
+    {"nice", "100"},
+    {"no-kill", "set"},
+    {"propagate", "ALL"},
+}};
+
+void put(std::vector<SlurmOption>& options, SlurmOption option) {
+    const auto same = std::find_if(options.begin(), options.end(), [&](const SlurmOption& other) {
+        return other.name == option.name;
+    });
+    if (same != options.end()) options.erase(same);
+    options.push_back(std::move(option));
+}
+
+void put_text(std::vector<SlurmOption>& options, std::string name, const std::string& value) {
+    if (!value.empty()) put(options, {.name = std::move(name), .value = value});
+}
+
+std::string_view process_count_key(const Plan& plan) {
+    return plan.tool_type == "custom" ? "nodeCount" : "processCount";
+}
+
+// The user's option that takes the place of this one; null: none.
+const GivenOptions::value_type* given_instead(const SlurmOption& option,
+                                              const GivenOptions& given) {
+    if (const auto same = given.find(option.name); same != given.end()) return &*same;
+    for (const auto& group : alternatives) {
+        if (std::find(group.begin(), group.end(), option.name) == group.end()) continue;
+        for (const std::string_view other : group) {
+            if (other.empty()) continue;
+            if (const auto found = given.find(other); found != given.end()) return &*found;
+        }
+    }
+    return nullptr;
+}
+
+void fill_in_value(SlurmOption& option) {
+    if (!option.value.empty()) return;
+    option.value = "set";
+    for (const auto& [name, value] : values_left_out) {
+        if (option.name == name) option.value = value;
+    }
+}
+
+}  // namespace
+
+std::vector<SlurmOption> allocation_options(const Plan& plan) {
+    const Allocation& allocation = plan.allocation;
+    std::vector<SlurmOption> options{
+        {.name = "nodes",
+         .value = std::to_string(allocation.nodes),
+         .must_agree = true,
+         .key = "nodeCount"},
+        {.name = "ntasks",
+         .value = std::to_string(allocation.processes),
+         .must_agree = true,
+         .key = process_count_key(plan)},
+        {.name = "ntasks-per-node", .value = std::to_string(allocation.processes_per_node)},
+    };
+    if (allocation.cpus_per_process > 0)
+        put_text(options, "cpus-per-task", std::to_string(allocation.cpus_per_process));
+    if (allocation.exclusive) put(options, {.name = "exclusive", .value = {}});
+    put_text(options, "partition", allocation.partition);
+    put_text(options, "constraint", allocation.constraint);
+    put_text(options, "gres", allocation.gres);
+    put_text(options, "account", allocation.account);
+    put_text(options, "qos", allocation.qos);
+    if (allocation.time_limit.count() > 0)
+        put(options, {.name = "time",
+                      .value = std::to_string(allocation.time_limit.count()),
+                      .key = "constraints.maxWallClockTime"});
+    if (allocation.nice != 0)
+        put(options, {.name = "nice",
+                      .value = std::to_string(allocation.nice),
+                      .key = "schedulingPriority"});
+    // A pre-empted job waits for a retry and goes on where it was.
+    put(options, {.name = "requeue", .value = {}});
+    // The loss of a node then ends the step on it, and not the job.
+    const auto elastic = elastic_of(plan.environment, allocation.nodes);
+    if (elastic && *elastic)
+        put(options, {.name = "no-kill", .value = {}, .key = elastic_nodes_variable});
+    for (const Variable& option : allocation.extra_options)
+        put(options, {.name = option.name, .value = option.value});
+    return options;
+}
+
+std::string argument_of(const SlurmOption& option) {
+    if (option.value.empty()) return "--" + option.name;
+    return fmt::format("--{}={}", option.name, option.value);
+}
+
+base::Result<std::vector<SlurmOption>> options_at_door(const Plan& plan, Door door,
+                                                       const GivenOptions& given,
+                                                       const std::string& file) {
+    std::vector<SlurmOption> options = allocation_options(plan);
+    if (door == Door::srun) put_text(options, "mpi", plan.mpi);
+    std::vector<SlurmOption> out;
+    for (SlurmOption& option : options) {
+        const bool of_batch_script =
+            std::find(only_of_batch_scripts.begin(), only_of_batch_scripts.end(), option.name) !=
+            only_of_batch_scripts.end();
+        if (of_batch_script && door != Door::sbatch) continue;
+        if (const auto* const users = given_instead(option, given)) {
+            if (option.must_agree && users->second != option.value)
+                return base::fail(
+                    fmt::format("--{}={}, but {} asks for {} ({})", users->first, users->second,
+                                file, option.value, option.key),
+                    {}, fmt::format("leave --{} out, or make both the same", users->first),
+                    base::ExitCode::usage);
+            continue;
+        }
+        fill_in_value(option);
+        out.push_back(std::move(option));
+    }
+    return out;
+}
+
+}  // namespace batchai::plan

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//
+// The Lua module that cli_filter.lua loads into sbatch, srun and salloc: hands a job file over and
+// says which options the command needs for the allocation that the file asks for. `batchai
+// hand-over` does the work in a process of its own, because it reads site.lua with another Lua than
+// Slurm's, and two of them in one process would take each other's functions.
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "spank/protocol.h"
+
+extern "C" {
+#include <lauxlib.h>
+#include <lua.h>
+}
+
+namespace {
+
+using batchai::base::Arguments;
+using batchai::base::Result;
+
+// An image may be imported first.
+constexpr std::chrono::hours deadline{24};
+
+void push(lua_State* state, std::string_view text) {
+    lua_pushlstring(state, text.data(), text.size());
+}
+
+// The field of the table at index 1; empty when it has none.
+std::string field(lua_State* state, const char* name) {
+    lua_getfield(state, 1, name);
+    std::size_t length = 0;
+    const char* const text = lua_tolstring(state, -1, &length);
+    std::string out = text == nullptr ? std::string() : std::string(text, length);
+    lua_pop(state, 1);
+    return out;
+}
+
+// Lines "NAME=value" of the plan, then lines "--option=value": the former go to batchai.so, which
+// runs after this in the same process, the latter to Lua as a list of { name, value }.
+bool take_answer(lua_State* state, const std::string& lines) {
+    std::string plan;
+    std::string digest;
+    lua_newtable(state);
+    int count = 0;
+    for (std::string_view line : batchai::base::split(lines, '\n')) {
+        const std::size_t equals = line.find('=');
+        if (equals == std::string_view::npos) continue;
+        const std::string_view name = line.substr(0, equals);
+        const std::string_view value = line.substr(equals + 1);
+        if (name == BATCHAI_PLAN_VARIABLE) plan = value;
+        if (name == BATCHAI_DIGEST_VARIABLE) digest = value;
+        if (!name.starts_with("--")) continue;
+        lua_createtable(state, 0, 2);
+        push(state, name.substr(2));
+        lua_setfield(state, -2, "name");
+        push(state, value);
+        lua_setfield(state, -2, "value");
+        lua_rawseti(state, -2, ++count);
+    }
+    if (plan.empty() || digest.empty()) return false;
+    const std::string marker = std::to_string(getpid()) + " " + digest + " " + plan;
+    return setenv(BATCHAI_HANDED_OVER_VARIABLE, marker.c_str(), 1) == 0;
+}
+
+// The options that are set, without the script of --wrap and the arguments of the user's program,
+// which can be very long and are nobody's business.
+Result<std::string> given_options(lua_State* state) {
+    const auto all =
+        TRY(batchai::base::parse_json(field(state, "given"), "the options of the command"));
+    batchai::base::Value::Object kept;
+    if (all.is_object()) {
+        for (const auto& [name, value] : *all.object()) {
+            const std::string* const text = value.string();
+            if (text != nullptr && name != "wrap") kept.emplace_back(name, *text);
+        }
+    }
+    return batchai::base::format_json(kept);
+}
+
+Result<batchai::base::Completed> run_hand_over(lua_State* state) {
+    Arguments arguments{BATCHAI_LAUNCHER, "hand-over", "--job-json=" + field(state, "file"),
+                        "--door=" + field(state, "door")};
+    if (!field(state, "ignore_container").empty()) arguments.emplace_back("--ignore-container");
+    if (const std::string image = field(state, "image"); !image.empty())
+        arguments.push_back("--job-image=" + image);
+    batchai::base::RunOptions options;
+    options.standard_input = TRY(given_options(state));
+    options.deadline = deadline;
+    options.show_messages = true;
+    return batchai::base::run(arguments, options);
+}
+
+// hand_over{ file, door, given, ignore_container, image } → the list of options; or nil, and a text
+// for the user that ends with a newline, empty where batchai has said what is wrong. No exception
+// leaves it.
+int hand_over(lua_State* state) {
+    luaL_checktype(state, 1, LUA_TTABLE);
+    std::string fault;
+    try {
+        const auto done = run_hand_over(state);
+        if (done && done->exit_code == 0 && take_answer(state, done->standard_output)) return 1;
+        if (!done)
+            fault = "batchai: error: " + done.error().text() + "\n";
+        else if (done->exit_code == 0)
+            fault = "batchai: error: " BATCHAI_LAUNCHER
+                    " and the command-line filter do not understand each other\n"
+                    "hint: install both from one version\n";
+    } catch (const std::exception& error) {
+        fault = std::string("batchai: error: ") + error.what() + "\n";
+    }
+    lua_pushnil(state);
+    push(state, fault);
+    return 2;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int luaopen_batchai_cli_filter(lua_State* state);
+
+extern "C" int luaopen_batchai_cli_filter(lua_State* state) {
+    lua_createtable(state, 0, 1);
+    lua_pushcfunction(state, hand_over);
+    lua_setfield(state, -2, "hand_over");
+    return 1;
+}

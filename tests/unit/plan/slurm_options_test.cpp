@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "plan/slurm_options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/elastic.hpp"
+#include "planned.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+using testing::Contains;
+using testing::Not;
+
+Plan large_plan() {
+    Plan plan;
+    plan.tool_type = "mpi";
+    Allocation& allocation = plan.allocation;
+    allocation.nodes = 2;
+    allocation.processes = 8;
+    allocation.processes_per_node = 4;
+    allocation.cpus_per_process = 3;
+    allocation.partition = "gpu";
+    allocation.constraint = "k80";
+    allocation.gres = "gpu:4";
+    allocation.nice = 100;
+    allocation.time_limit = std::chrono::minutes(90);
+    allocation.extra_options = {{"reservation", "ours"}, {"contiguous", ""}};
+    return plan;
+}
+
+std::vector<std::string> at_door(const Plan& plan, Door door, const GivenOptions& given = {}) {
+    const auto options = options_at_door(plan, door, given, "job.json");
+    if (!options) return {"error: " + options.error().text()};
+    std::vector<std::string> out;
+    for (const SlurmOption& option : *options)
+        out.push_back(argument_of(option));
+    return out;
+}
+
+}  // namespace
+
+TEST(SlurmOptions, AreTheSameForSbatchAndAtItsDoor) {
+    const Plan plan = large_plan();
+    const auto arguments = sbatch_options(plan);
+    for (const SlurmOption& option : allocation_options(plan))
+        EXPECT_THAT(arguments, Contains(argument_of(option)));
+    const auto set = at_door(plan, Door::sbatch);
+    EXPECT_EQ(set.size(), allocation_options(plan).size());
+    for (const char* option :
+         {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3",
+          "--exclusive=exclusive", "--partition=gpu", "--constraint=k80", "--gres=gpu:4",
+          "--nice=100", "--time=90", "--requeue=set", "--reservation=ours", "--contiguous=set"})
+        EXPECT_THAT(set, Contains(option));
+}
+
+TEST(SlurmOptions, LeaveBatchScriptsToSbatchAndTheWiringToSrun) {
+    const Plan plan = large_plan();
+    for (const Door door : {Door::srun, Door::salloc})
+        EXPECT_THAT(at_door(plan, door), Not(Contains("--requeue=set")));
+    EXPECT_THAT(at_door(plan, Door::srun), Contains("--mpi=pmix"));
+    EXPECT_THAT(at_door(plan, Door::salloc), Not(Contains("--mpi=pmix")));
+}
+
+TEST(SlurmOptions, OfTheSiteReplaceOurs) {
+    Plan plan = large_plan();
+    plan.allocation.extra_options = {{"nice", ""}, {"partition", "big"}};
+    const auto set = at_door(plan, Door::salloc);
+    EXPECT_THAT(set, Contains("--nice=100"));
+    EXPECT_THAT(set, Contains("--partition=big"));
+    EXPECT_THAT(set, Not(Contains("--partition=gpu")));
+}
+
+TEST(SlurmOptions, OfTheUserWinOverTheSite) {
+    const Plan plan = large_plan();
+    const auto set = at_door(plan, Door::sbatch,
+                             {{"partition", "mine"},
+                              {"gpus-per-node", "1"},
+                              {"no-requeue", "x"},
+                              {"oversubscribe", "x"},
+                              {"nice", "0"}});
+    for (const std::string& option : set) {
+        for (const char* name : {"--partition", "--gres", "--requeue", "--exclusive", "--nice"})
+            EXPECT_FALSE(option.starts_with(name)) << option;
+    }
+    EXPECT_THAT(set, Contains("--constraint=k80"));
+}
+
+TEST(SlurmOptions, OfTheUserMustNotContradictTheFilesSize) {
+    const Plan plan = large_plan();
+    struct Case {
+        const char* name;
+        const char* same;
+        const char* other;
+        const char* key;
+    };
+    for (const auto& [name, same, other, key] :
+         {Case{"nodes", "2", "2-4", "nodeCount"}, Case{"ntasks", "8", "1", "processCount"}}) {
+        EXPECT_THAT(at_door(plan, Door::srun, {{name, same}}),
+                    Not(Contains(testing::StartsWith("error"))));
+        const auto refused = at_door(plan, Door::srun, {{name, other}});
+        ASSERT_EQ(refused.size(), 1U);
+        EXPECT_EQ(refused[0], fmt::format("error: --{}={}, but job.json asks for {} ({})\nhint: "
+                                          "leave --{} out, or make both the same",
+                                          name, other, same, key, name));
+    }
+}
+
+TEST(SlurmOptions, KeepTheJobOfAnElasticPlanWhenANodeIsLost) {
+    Plan plan = large_plan();
+    plan.environment = {{elastic_nodes_variable, "1"}};
+    EXPECT_THAT(sbatch_options(plan), Contains("--no-kill"));
+    for (const Door door : {Door::sbatch, Door::srun, Door::salloc})
+        EXPECT_THAT(at_door(plan, door), Contains("--no-kill=set"));
+}
+
+}  // namespace batchai::plan
