@@ -49,7 +49,7 @@ struct RecordOf<Attempt> {
         field("attempt", &Attempt::number), field("slurmJobId", &Attempt::slurm_job_id),
         field("nodes", &Attempt::nodes), field("start", &Attempt::start),
         field("end", &Attempt::end), field("exitCode", &Attempt::exit_code),
-        field("phases", &Attempt::phases),
+        field("endedBy", &Attempt::ended_by).or_missing(), field("phases", &Attempt::phases),
         // Records of version 0.1.0 have none.
         field("restarts", &Attempt::restarts).or_missing(), field("failure", &Attempt::failure)};
 };
@@ -61,6 +61,29 @@ namespace batchai::record {
 namespace {
 
 constexpr std::string_view schema = "batchai-attempt/v1";
+
+// The numbers of a job's attempts, in order.
+std::vector<int> numbers(const JobFiles& files) {
+    std::vector<int> found;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), error)) {
+        const std::string name = entry.path().filename().string();
+        int number = -1;
+        const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
+        if (code == std::errc() && std::string_view(end) == ".json") found.push_back(number);
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+base::Result<Attempt> read_attempt(const JobFiles& files, int number) {
+    const std::string path = files.attempt(number).string();
+    const std::string text = TRY(base::read_file(path));
+    return attempt_from_json(text).map_error([&](base::Error failed) {
+        failed.where = path;
+        return failed;
+    });
+}
 
 }  // namespace
 
@@ -76,25 +99,34 @@ base::Result<Attempt> attempt_from_json(std::string_view text) {
 }
 
 base::Result<std::optional<Attempt>> latest_attempt(const JobFiles& files) {
-    int newest = -1;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), error)) {
-        const std::string name = entry.path().filename().string();
-        int number = -1;
-        const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
-        if (code == std::errc() && std::string_view(end) == ".json")
-            newest = std::max(newest, number);
+    const std::vector<int> found = numbers(files);
+    if (found.empty()) return std::optional<Attempt>();
+    return std::optional<Attempt>(TRY(read_attempt(files, found.back())));
+}
+
+base::Result<std::vector<Attempt>> all_attempts(const JobFiles& files) {
+    std::vector<Attempt> attempts;
+    for (const int number : numbers(files))
+        attempts.push_back(TRY(read_attempt(files, number)));
+    return attempts;
+}
+
+base::Result<void> settle_earlier_attempt(const JobFiles& files, int number,
+                                          std::optional<EndedBy> by) {
+    const std::vector<int> found = numbers(files);
+    if (std::find(found.begin(), found.end(), number - 1) == found.end()) return {};
+    Attempt attempt = TRY(read_attempt(files, number - 1));
+    const bool unsaid = !attempt.ended_by || *attempt.ended_by == EndedBy::unknown;
+    // Slurm starts no job again that was cancelled.
+    if (!unsaid && *attempt.ended_by != EndedBy::user) return {};
+    if (by == EndedBy::user) by = EndedBy::requeue;
+    // A node that is lost says nothing.
+    attempt.ended_by = by.value_or(unsaid ? EndedBy::node : EndedBy::requeue);
+    if (attempt.failure) {
+        attempt.failure->code = words_of(*attempt.ended_by).code;
+        attempt.failure->message = words_of(*attempt.ended_by).message;
     }
-    if (newest < 0) return std::optional<Attempt>();
-    const std::string path = files.attempt(newest);
-    return base::read_file(path).and_then([&](const std::string& text) {
-        return attempt_from_json(text)
-            .map([](Attempt attempt) { return std::optional<Attempt>(std::move(attempt)); })
-            .map_error([&](base::Error failed) {
-                failed.where = path;
-                return failed;
-            });
-    });
+    return base::write_atomically(files.attempt(number - 1), to_json(attempt));
 }
 
 }  // namespace batchai::record

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/timestamp.hpp"
+#include "record/ended_by.hpp"
 #include "record/job_files.hpp"
 
 // The record of one attempt (one run of the batch script; a requeue makes the next): written by
@@ -17,7 +18,7 @@
 namespace batchai::record {
 
 struct Phase {
-    std::string name;  // "outputs", "image", "preparation", "wire-up", "ranks", "cleanup"
+    std::string name;  // "outputs", "image", "preparation", "wire-up", "ranks", "logs"
     base::Time start;
     std::optional<base::Time> end;  // none while it runs
     int exit_code = 0;              // of the step; meaningful once `end` is there
@@ -55,6 +56,8 @@ struct Attempt {
     base::Time start;
     std::optional<base::Time> end;  // none: still running, or `batchai run` was killed
     std::optional<int> exit_code;   // of the job; there when `end` is
+    // None in the records of older releases, and while the attempt runs.
+    std::optional<EndedBy> ended_by;
     std::vector<Phase> phases;
     std::vector<Restart> restarts;
     std::optional<Failure> failure;
@@ -67,5 +70,14 @@ struct Attempt {
 
 // The newest attempt of a job, or nothing if it has not started.
 [[nodiscard]] base::Result<std::optional<Attempt>> latest_attempt(const JobFiles& files);
+
+// All attempts of a job, the first one first. None if it has not started.
+[[nodiscard]] base::Result<std::vector<Attempt>> all_attempts(const JobFiles& files);
+
+// Says in the record of the attempt before `number` who ended it, if it could not say so itself:
+// `batchai run` was killed, or took for a cancellation what was followed by a new attempt.
+// `by` is what is known otherwise.
+[[nodiscard]] base::Result<void> settle_earlier_attempt(const JobFiles& files, int number,
+                                                        std::optional<EndedBy> by);
 
 }  // namespace batchai::record

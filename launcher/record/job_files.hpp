@@ -40,6 +40,10 @@ class JobFiles {
     [[nodiscard]] Path rank_error(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stderr-" + std::string(rank) + ".txt");
     }
+    // What the tasks of preparation print, before it comes to the logs. `name` is that of the log.
+    [[nodiscard]] Path preparation_output(int attempt, std::string_view name) const {
+        return attempts() / (std::to_string(attempt) + "." + std::string(name));
+    }
 
     // AZ_BATCHAI_SHARED_JOB_TEMP.
     [[nodiscard]] Path shared() const { return directory_ / "shared"; }

@@ -83,7 +83,10 @@ int run_attempt(Context& context, Journal& journal) {
         if (phase.when == When::at_the_end && phase.wanted(context))
             (void)carry_out(phase, context, journal);
     }
-    journal.finish(exit_code, ending ? &ending->failure : nullptr);
+    if (ending)
+        journal.finish(exit_code, ending->by, &ending->failure);
+    else
+        journal.finish(exit_code, record::EndedBy::program, nullptr);
     return exit_code;
 }
 

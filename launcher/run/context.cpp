@@ -21,10 +21,6 @@ Place place_on(std::vector<std::string> nodes, int restarts) {
     return place;
 }
 
-std::string Context::output_path(const std::string& name) const {
-    return output_directory(plan) + "/" + name;
-}
-
 const plan::Step* Context::step(plan::StepKind kind) const {
     const auto found = std::find_if(plan.steps.begin(), plan.steps.end(),
                                     [&](const plan::Step& step) { return step.kind == kind; });

@@ -9,9 +9,11 @@
 #include "base/process.hpp"
 #include "plan/elastic.hpp"
 #include "plan/plan.hpp"
+#include "record/ended_by.hpp"
 #include "record/job_files.hpp"
 #include "run/allocation.hpp"
 #include "run/execution_log.hpp"
+#include "run/log_directory.hpp"
 #include "run/run.hpp"
 #include "run/srun/step.hpp"
 
@@ -33,12 +35,22 @@ struct Ports {
     std::optional<base::ReservedPort> ranks;  // MASTER_PORT
 };
 
+// Who knows why a job is ended from outside.
+class OutsideWord {
+  public:
+    virtual ~OutsideWord() = default;
+    // Nothing while the job is not being ended.
+    [[nodiscard]] virtual std::optional<record::EndedBy> why_job_ends() = 0;
+};
+
 // What the phases of an attempt share. What is referred to outlives it.
 struct Context {
     const plan::Plan& plan;
     const RunOptions& options;
     const Granted& granted;
     StepRunner& steps;
+    OutsideWord& outside;
+    LogDirectory& logs;
     ExecutionLog& log;
     std::optional<plan::Elastic> elastic;
     Ports ports;
@@ -48,8 +60,6 @@ struct Context {
     [[nodiscard]] record::JobFiles files() const {
         return record::JobFiles(plan.directories.job_directory);
     }
-    // A file of the job's logs, as this node sees it.
-    [[nodiscard]] std::string output_path(const std::string& name) const;
     // The step of that kind, if the plan has one.
     [[nodiscard]] const plan::Step* step(plan::StepKind kind) const;
     // The step that is the job's own: its ranks, or the one process of a custom toolkit.
@@ -58,6 +68,10 @@ struct Context {
     [[nodiscard]] plan::Step main_step_here() const;
     // For srun: empty when the ranks have all nodes of the allocation.
     [[nodiscard]] std::vector<std::string> step_nodes() const;
+    // What preparation writes on a node, before it comes to the logs. `name` may hold srun's "%N".
+    [[nodiscard]] std::string preparation_file(const std::string& name) const {
+        return files().preparation_output(attempt(), name).string();
+    }
     // Each rank's standard error at this start. `rank` is a number, or "%t" for srun.
     [[nodiscard]] std::string rank_error_file(const std::string& rank) const;
 };

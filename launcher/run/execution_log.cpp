@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/execution_log.hpp"
 
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,9 +18,9 @@ std::string stamped(std::string_view text) {
 
 }  // namespace
 
-ExecutionLog::ExecutionLog(std::string directory, std::string traces,
+ExecutionLog::ExecutionLog(const LogDirectory& logs, std::string traces,
                            std::vector<std::string> nodes)
-    : directory_(std::move(directory)),
+    : logs_(logs),
       traces_(std::move(traces)),
       nodes_(std::move(nodes)),
       collected_(nodes_.size(), 0) {
@@ -32,13 +31,10 @@ ExecutionLog::ExecutionLog(std::string directory, std::string traces,
     }
 }
 
-std::string ExecutionLog::path(std::size_t node_index) const {
-    if (nodes_.size() == 1) return directory_ + "/execution.log";
-    return fmt::format("{}/execution-{}.log", directory_, nodes_[node_index]);
-}
-
 void ExecutionLog::append(std::size_t node_index, std::string_view lines) const {
-    std::ofstream(path(node_index), std::ios::app) << lines;
+    logs_.append_text(nodes_.size() == 1 ? std::string("execution.log")
+                                         : fmt::format("execution-{}.log", nodes_[node_index]),
+                      lines);
 }
 
 void ExecutionLog::all_nodes(std::string_view text) {

@@ -29,10 +29,11 @@ void Journal::restarted(record::Restart restart) {
     save();
 }
 
-void Journal::finish(int exit_code, const record::Failure* failure) {
+void Journal::finish(int exit_code, record::EndedBy by, const record::Failure* failure) {
     if (failure != nullptr) attempt_.failure = *failure;
     attempt_.end = base::now();
     attempt_.exit_code = exit_code;
+    attempt_.ended_by = by;
     save();
 }
 

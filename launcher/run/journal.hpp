@@ -20,7 +20,7 @@ class Journal {
     void end_phase(int exit_code);
     void restarted(record::Restart restart);
     // The attempt's end; `failure` is null unless it failed.
-    void finish(int exit_code, const record::Failure* failure);
+    void finish(int exit_code, record::EndedBy by, const record::Failure* failure);
 
   private:
     void save() const;

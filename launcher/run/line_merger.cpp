@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,15 +26,11 @@ base::Result<void> append(int descriptor, std::string_view bytes, const std::str
 
 }  // namespace
 
-base::Result<LineMerger> LineMerger::open(std::vector<std::string> sources,
-                                          const std::string& target) {
-    LineMerger merger;
-    merger.target_path_ = target;
-    merger.target_.reset(::open(target.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-    if (!merger.target_.valid()) return base::fail(std::strerror(errno), target);
+LineMerger::LineMerger(std::vector<std::string> sources, base::FileDescriptor target,
+                       std::string target_name)
+    : target_(std::move(target)), target_name_(std::move(target_name)) {
     for (std::string& path : sources)
-        merger.sources_.push_back({std::move(path), 0});
-    return merger;
+        sources_.push_back({std::move(path), 0});
 }
 
 base::Result<void> LineMerger::poll() {
@@ -72,7 +69,7 @@ base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
             return {};
         }
         if (bytes.empty()) return {};
-        if (auto done = append(target_.get(), bytes, target_path_); !done) return done;
+        if (auto done = append(target_.get(), bytes, target_name_); !done) return done;
         source.copied += bytes.size();
     }
 }

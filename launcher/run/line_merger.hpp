@@ -14,9 +14,9 @@ namespace batchai::run {
 // A line is never torn; an unfinished last line is copied by finish().
 class LineMerger {
   public:
-    // The sources need not exist yet. The target is opened for appending.
-    [[nodiscard]] static base::Result<LineMerger> open(std::vector<std::string> sources,
-                                                       const std::string& target);
+    // The sources need not exist yet. `target` is open for appending; its name is for messages.
+    LineMerger(std::vector<std::string> sources, base::FileDescriptor target,
+               std::string target_name);
 
     // Copies the complete lines that have come since the last call.
     [[nodiscard]] base::Result<void> poll();
@@ -32,7 +32,7 @@ class LineMerger {
 
     std::vector<Source> sources_;
     base::FileDescriptor target_;
-    std::string target_path_;
+    std::string target_name_;
 };
 
 }  // namespace batchai::run

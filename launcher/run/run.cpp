@@ -12,6 +12,7 @@
 #include "run/allocation.hpp"
 #include "run/attempt.hpp"
 #include "run/blame/failed_start.hpp"
+#include "run/blame/outside.hpp"
 
 namespace batchai::run {
 
@@ -22,18 +23,27 @@ base::Result<int> run_here(const RunOptions& options) {
     const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest, task));
     const Granted allocation = TRY(granted(from_environment, plan));
     SrunRunner steps;
-    ExecutionLog log(output_directory(plan),
-                     record::JobFiles(plan.directories.job_directory).node_logs().string(),
+    SlurmsWord outside(allocation.job_id, allocation.restart);
+    LogDirectory logs(output_directory(plan));
+    ExecutionLog log(logs, record::JobFiles(plan.directories.job_directory).node_logs().string(),
                      allocation.nodes);
     Context context{
         .plan = plan,
         .options = options,
         .granted = allocation,
         .steps = steps,
+        .outside = outside,
+        .logs = logs,
         .log = log,
         .elastic = TRY(plan::elastic_of(plan.environment, plan.allocation.nodes)),
         .ports = {.job = base::ReservedPort::reserve(), .ranks = base::ReservedPort::reserve()},
         .place = place_on(allocation.nodes)};
+    if (allocation.restart > 0) {
+        const auto settled = record::settle_earlier_attempt(context.files(), context.attempt(),
+                                                            outside.why_restarted());
+        if (!settled)
+            std::fprintf(stderr, "batchai: warning: %s\n", settled.error().text().c_str());
+    }
     record::Attempt attempt;
     attempt.number = context.attempt();
     attempt.slurm_job_id = allocation.job_id;

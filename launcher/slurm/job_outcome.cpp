@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "slurm/job_outcome.hpp"
 
-#include <fmt/format.h>
+#include <charconv>
 
 namespace batchai::slurm {
 
@@ -41,34 +41,57 @@ ExecutionState by_slurm(const JobStatus& job, bool termination_requested) {
     return waits(job.state) ? ExecutionState::queued : ExecutionState::running;
 }
 
-FailureCode terminated() {
-    return {"JobTerminated", "The specified job has been terminated by the user"};
+using record::EndedBy;
+
+// The id in accounting's "CANCELLED by 1000".
+std::optional<unsigned> cancelled_by(const JobStatus& job) {
+    constexpr std::string_view words = "CANCELLED by ";
+    if (!job.state_text.starts_with(words)) return std::nullopt;
+    unsigned id = 0;
+    const char* const end = job.state_text.data() + job.state_text.size();
+    const auto read = std::from_chars(job.state_text.data() + words.size(), end, id);
+    return read.ec == std::errc() && read.ptr == end ? std::optional(id) : std::nullopt;
 }
 
-FailureCode by_state(const JobStatus& job) {
+// Slurm's own word; nothing when it names nobody besides the job's program.
+std::optional<EndedBy> ended_by_slurm(const JobStatus& job, std::optional<unsigned> owner) {
     switch (job.state) {
         case JobState::timeout:
-            return {"JobTimedOut", "The job ran longer than its time limit and Slurm ended it"};
-        case JobState::node_fail:
-            return {"NodeFailed", "A node of the job failed while the job ran"};
-        case JobState::out_of_memory:
-            return {"JobOutOfMemory", "The job used more memory than it was given"};
-        case JobState::boot_fail:
-            return {"NodeBootFailed", "A node of the job could not be started"};
         case JobState::deadline:
-            return {"JobDeadlineExceeded", "The job could not end before its deadline"};
+            return EndedBy::time_limit;
+        case JobState::node_fail:
+        case JobState::boot_fail:
+            return EndedBy::node;
+        case JobState::out_of_memory:
+            return EndedBy::memory;
         case JobState::preempted:
-            return {"JobPreempted", "A job of higher priority took the nodes of the job"};
-        case JobState::cancelled:
-            return {"JobCancelled", "The job was cancelled in Slurm"};
+            return EndedBy::preemption;
         case JobState::revoked:
-            return {"JobRevoked", "Another cluster of the federation took the job"};
+            return EndedBy::administrator;
+        case JobState::cancelled: {
+            const auto by = cancelled_by(job);
+            return by && owner && *by != *owner ? EndedBy::administrator : EndedBy::user;
+        }
+        default:
+            return std::nullopt;
+    }
+}
+
+// Where Slurm has more to say than the end's own words.
+std::optional<FailureCode> by_state(const JobStatus& job) {
+    switch (job.state) {
+        case JobState::boot_fail:
+            return FailureCode{"NodeBootFailed", "A node of the job could not be started"};
+        case JobState::deadline:
+            return FailureCode{"JobDeadlineExceeded", "The job could not end before its deadline"};
+        case JobState::revoked:
+            return FailureCode{"JobRevoked", "Another cluster of the federation took the job"};
         default:
             break;
     }
     if (job.reason == "JobLaunchFailure" && !job.signal && job.exit_code.value_or(0) == 0)
-        return {"JobLaunchFailed", "Slurm could not start the job on its node"};
-    return {"JobFailed", "Job failed with non-zero exit code"};
+        return FailureCode{"JobLaunchFailed", "Slurm could not start the job on its node"};
+    return std::nullopt;
 }
 
 }  // namespace
@@ -109,17 +132,32 @@ ExecutionState execution_state(const JobEvidence& evidence) {
     return ExecutionState::failed;
 }
 
+EndedBy ended_by(const JobEvidence& evidence) {
+    if (execution_state(evidence) == ExecutionState::succeeded) return EndedBy::program;
+    if (evidence.termination_requested) return EndedBy::user;
+    const auto by_slurm =
+        evidence.slurm ? ended_by_slurm(*evidence.slurm, evidence.owner) : std::nullopt;
+    if (!record_decides(evidence)) {
+        if (by_slurm) return *by_slurm;
+        return evidence.slurm ? EndedBy::program : EndedBy::unknown;
+    }
+    const auto recorded = evidence.attempt->ended_by;
+    // What only follows from an end that Slurm made is not told from a cancellation while the job
+    // still runs.
+    const bool vague = !recorded || *recorded == EndedBy::user || *recorded == EndedBy::unknown;
+    if (vague && by_slurm) return *by_slurm;
+    return recorded.value_or(EndedBy::program);
+}
+
 std::optional<FailureCode> failure_code(const JobEvidence& evidence) {
     if (execution_state(evidence) != ExecutionState::failed) return std::nullopt;
-    if (evidence.termination_requested) return terminated();
-    if (evidence.slurm && is_final(evidence.slurm->state) &&
-        evidence.slurm->state != JobState::completed)
-        return by_state(*evidence.slurm);
-    if (record_decides(evidence))
-        return FailureCode{"JobFailed", "Job failed with non-zero exit code"};
-    if (evidence.slurm) return by_state(*evidence.slurm);
-    return FailureCode{"JobLost",
-                       "Slurm does not know the job any more, and it left no record of its end"};
+    const bool slurm_speaks =
+        evidence.slurm && is_final(evidence.slurm->state) && !evidence.termination_requested;
+    if (slurm_speaks) {
+        if (auto exact = by_state(*evidence.slurm)) return exact;
+    }
+    const record::EndWords words = record::words_of(ended_by(evidence));
+    return FailureCode{std::string(words.code), std::string(words.message)};
 }
 
 std::optional<int> exit_code(const JobEvidence& evidence) {

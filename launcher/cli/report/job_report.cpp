@@ -3,6 +3,8 @@
 
 #include "base/parallel.hpp"
 
+#include <unistd.h>
+
 namespace batchai::cli {
 namespace {
 
@@ -16,7 +18,9 @@ JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
     report.evidence.slurm = std::move(status);
     if (attempt) {
         report.evidence.attempt = slurm::AttemptView{
-            attempt->number, attempt->end ? attempt->exit_code : std::optional<int>()};
+            .number = attempt->number,
+            .exit_code = attempt->end ? attempt->exit_code : std::optional<int>(),
+            .ended_by = attempt->ended_by};
     }
     // The failure and the times of a run before the last requeue are not this one's.
     if (report.evidence.attempt && report.evidence.slurm &&
@@ -24,6 +28,7 @@ JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
         report.evidence.attempt.reset();
         attempt.reset();
     }
+    report.evidence.owner = getuid();
     report.evidence.termination_requested = job.termination_requested.has_value();
     report.job = std::move(job);
     report.attempt = std::move(attempt);

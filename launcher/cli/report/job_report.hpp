@@ -42,6 +42,11 @@ struct JobReport {
 [[nodiscard]] base::Result<std::optional<record::Attempt>> latest_attempt(const store::Store& store,
                                                                           const store::JobKey& key);
 
+// Every attempt at the job with its end, the first one first: an array of {attempt, startTime,
+// endTime, exitCode, endedBy, message}.
+[[nodiscard]] base::Result<Value> attempts_value(const store::Store& store,
+                                                 const JobReport& report);
+
 // errors of executionInfo: [{code, message, details: [{name, value}]}], or null.
 [[nodiscard]] Value job_errors(const JobReport& report);
 

@@ -21,7 +21,7 @@ Value detail(const char* name, std::string value) {
     return Value::Object{{"name", name}, {"value", std::move(value)}};
 }
 
-Value failure_details(const record::Failure& failure) {
+Value::Array failure_details(const record::Failure& failure) {
     Value::Array details;
     if (!failure.phase.empty()) details.push_back(detail("Phase", failure.phase));
     if (!failure.node.empty()) details.push_back(detail("Node", failure.node));
@@ -72,21 +72,52 @@ std::string path_segment(const store::Job& job) {
 }  // namespace
 
 Value job_errors(const JobReport& report) {
-    if (report.state != ExecutionState::failed) return nullptr;
+    const auto words = slurm::failure_code(report.evidence);
+    if (!words) return nullptr;
+    const auto by = slurm::ended_by(report.evidence);
+    const auto& attempt = report.attempt;
     // A job that the user stopped leaves failures of its ranks behind that are no news.
-    const bool stopped = report.evidence.termination_requested;
-    if (report.attempt && report.attempt->failure && !stopped) {
-        const auto& failure = *report.attempt->failure;
-        return error_value(failure.code, failure.message, failure_details(failure));
+    const auto* const failure =
+        attempt && attempt->failure && by != record::EndedBy::user ? &*attempt->failure : nullptr;
+    Value::Array details{detail("EndedBy", std::string(base::word_of(by)))};
+    if (failure != nullptr) {
+        for (auto& more : failure_details(*failure))
+            details.push_back(std::move(more));
     }
-    if (const auto code = slurm::failure_code(report.evidence)) {
-        Value::Array details;
-        if (report.evidence.slurm && !report.evidence.slurm->state_text.empty()) {
-            details.push_back(detail("SlurmState", report.evidence.slurm->state_text));
+    const bool by_the_record = failure != nullptr && by == attempt->ended_by.value_or(by);
+    if (by_the_record) return error_value(failure->code, failure->message, std::move(details));
+    if (report.evidence.slurm && !report.evidence.slurm->state_text.empty())
+        details.push_back(detail("SlurmState", report.evidence.slurm->state_text));
+    return error_value(words->code, words->message, std::move(details));
+}
+
+base::Result<Value> attempts_value(const store::Store& store, const JobReport& report) {
+    const auto attempts = TRY(record::all_attempts(store.job_files(report.job.key)));
+    Value::Array out;
+    for (const record::Attempt& attempt : attempts) {
+        const bool newest = &attempt == &attempts.back();
+        Value by;
+        Value message;
+        if (newest && report.ended()) {
+            // The job's own end, in the words of executionInfo.
+            by = base::word_of(slurm::ended_by(report.evidence));
+            const Value errors = job_errors(report);
+            if (errors.array() != nullptr) message = errors.array()->front()["message"];
+        } else if (!newest || attempt.ended_by) {
+            const auto ended_by = attempt.ended_by.value_or(record::EndedBy::unknown);
+            by = base::word_of(ended_by);
+            message = attempt.failure ? attempt.failure->message
+                                      : std::string(record::words_of(ended_by).message);
         }
-        return error_value(code->code, code->message, details.empty() ? Value() : Value(details));
+        out.push_back(
+            Value::Object{{"attempt", attempt.number},
+                          {"endTime", time_value(attempt.end)},
+                          {"endedBy", std::move(by)},
+                          {"exitCode", attempt.exit_code ? Value(*attempt.exit_code) : Value()},
+                          {"message", std::move(message)},
+                          {"startTime", time_value(attempt.start)}});
     }
-    return nullptr;
+    return Value(std::move(out));
 }
 
 base::Result<Value> to_value(const JobReport& report) {

@@ -31,6 +31,7 @@ Answer job_show(const JobOptions& options) {
     if (!report) return tl::unexpected(report.error());
     auto value = to_value(*report);
     if (!value) return tl::unexpected(value.error());
+    value->set("attempts", TRY(attempts_value(here->store, *report)));
     return Outcome{std::move(*value), job_columns};
 }
 

@@ -135,47 +135,8 @@ Answer job_create(const JobCreateOptions& options) {
         return base::fail(
             "A job with given name, experiment, workspace and resource group already exists.");
     }
-<<<<<<< HEAD
     // Nothing is made, and no image imported, while Slurm cannot take the job.
-    if (!options.dry_run) TRY(here->slurm.ping());
-    const auto text = read_job_file(options.file.path);
-    if (!text) return tl::unexpected(text.error());
-    const plan::Identity identity{here->site.subscription,
-                                  key->group,
-                                  key->workspace,
-                                  key->experiment,
-                                  key->job,
-                                  "",
-                                  options.dry_run ? no_uuid : base::random_uuid()};
-    const auto files = here->store.job_files(*key);
-    auto file = options.file;
-    file.resolve_image = true;
-    const auto planning =
-        plan_job(here->store, here->site, *text, file, {options.cluster, !options.dry_run},
-                 identity, files.directory().string());
-    if (!planning) return tl::unexpected(planning.error());
-    fmt::print(stderr, "{}", planning->report);
-    if (!planning->planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
-||||||| a28908f
-    const auto text = read_job_file(options.file.path);
-    if (!text) return tl::unexpected(text.error());
-    const plan::Identity identity{here->site.subscription,
-                                  key->group,
-                                  key->workspace,
-                                  key->experiment,
-                                  key->job,
-                                  "",
-                                  options.dry_run ? no_uuid : base::random_uuid()};
-    const auto files = here->store.job_files(*key);
-    auto file = options.file;
-    file.resolve_image = true;
-    const auto planning =
-        plan_job(here->store, here->site, *text, file, {options.cluster, !options.dry_run},
-                 identity, files.directory().string());
-    if (!planning) return tl::unexpected(planning.error());
-    fmt::print(stderr, "{}", planning->report);
-    if (!planning->planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
-=======
+    if (!options.dry_run) TRY(here.slurm.ping());
     const JobText text = TRY(read_job_file(options.file.path));
     const plan::Identity identity{.subscription = here.site.subscription,
                                   .resource_group = key.group,
@@ -193,7 +154,6 @@ Answer job_create(const JobCreateOptions& options) {
                                        files.directory().string()));
     fmt::print(stderr, "{}", planning.report);
     if (!planning.planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
->>>>>>> h/doors
     if (options.dry_run) {
         print_dry_run(*planning.planned, files);
         return Outcome{};

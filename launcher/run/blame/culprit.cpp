@@ -1,9 +1,85 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/blame/culprit.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
 #include "base/file.hpp"
+#include "base/text.hpp"
 
 namespace batchai::run {
+
+namespace {
+
+using base::split;
+using base::trim;
+
+bool looks_like_an_error(std::string_view line) {
+    static constexpr std::array<std::string_view, 14> words{
+        "error",     "exception", "traceback",    "fatal",           "abort",
+        "assert",    "failed",    "cannot",       "can't",           "no such",
+        "not found", "denied",    "segmentation", "undefined symbol"};
+    const std::string low = base::lower(line);
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return low.find(word) != std::string::npos; });
+}
+
+std::string presentable(std::string_view line) {
+    std::string out;
+    for (const char c : trim(line)) {
+        if (out.size() == 400) break;
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+    }
+    return out;
+}
+
+// The index of the line that ends the traceback that starts at `begin`: the first one after it
+// that is not indented.
+std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_t begin) {
+    std::size_t i = begin + 1;
+    while (i < lines.size() && (lines[i].empty() || lines[i].front() == ' '))
+        ++i;
+    return i;
+}
+
+}  // namespace
+
+std::string first_error_line(std::string_view standard_error) {
+    const auto lines = split(standard_error, '\n');
+    std::size_t last_text = lines.size();
+    std::size_t first_error = lines.size();
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        if (trim(lines[i]).empty()) continue;
+        last_text = i;
+        if (lines[i].starts_with("Traceback (most recent call last)")) {
+            const std::size_t end = traceback_end(lines, i);
+            if (end < lines.size()) return presentable(lines[end]);
+        }
+        // The plugin's, of a task that it did not let run.
+        if (lines[i].starts_with("batchai: node ") && lines[i].find(": warning: ") == lines[i].npos)
+            return presentable(lines[i]);
+        if (first_error == lines.size() && looks_like_an_error(lines[i])) first_error = i;
+    }
+    if (first_error < lines.size()) return presentable(lines[first_error]);
+    return last_text < lines.size() ? presentable(lines[last_text]) : std::string();
+}
+
+bool aborted_the_step(std::string_view standard_error) {
+    const auto lines = split(standard_error, '\n');
+    return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+        return line.starts_with("mpi_bridge: rank ") && line.find(" aborted: ") != line.npos;
+    });
+}
+
+bool blames_a_peer(std::string_view error_line) {
+    const std::string low = base::lower(error_line);
+    return low.find("lost rank ") != std::string::npos ||
+           low.find("lost peer") != std::string::npos ||
+           low.find("peer lost") != std::string::npos ||
+           low.find("connection reset") != std::string::npos ||
+           low.find("lost connection") != std::string::npos;
+}
 
 std::optional<std::pair<TaskEnd, std::string>> culprit(
     const std::vector<TaskEnd>& ends, const std::vector<std::string>& error_files) {

@@ -3,13 +3,25 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "record/attempt.hpp"
-#include "run/blame/first_failure.hpp"
+#include "run/blame/slurm_words.hpp"
 
 namespace batchai::run {
+
+// The line that says what went wrong: the plugin's, why it did not let a task run; the last line of
+// the first Python traceback; else the first line that looks like an error, else the last non-empty
+// line. At most 400 bytes, no control characters.
+[[nodiscard]] std::string first_error_line(std::string_view standard_error);
+
+// True if the rank that wrote this ended the step itself, through mpi_bridge's abort.
+[[nodiscard]] bool aborted_the_step(std::string_view standard_error);
+
+// True for a message that only reports another rank's death.
+[[nodiscard]] bool blames_a_peer(std::string_view error_line);
 
 // The end of the task that is to blame, and the first error line of its standard error: a signal
 // comes before an exit code, a cause before a report of somebody else's death, the earlier before

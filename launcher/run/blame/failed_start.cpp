@@ -33,6 +33,7 @@ void record_failed_start(const std::string& plan_path, const base::Error& error)
     attempt.start = base::now();
     attempt.end = attempt.start;
     attempt.exit_code = static_cast<int>(error.exit_code);
+    attempt.ended_by = record::EndedBy::start;
     base::Error one_line = error;
     one_line.hint.clear();
     attempt.failure = record::Failure{.code = "JobFailed",

@@ -2,36 +2,117 @@
 #include "run/blame/outside.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
-#include <string>
+#include <thread>
+#include <utility>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
 #include "node/failure_note.hpp"
+#include "run/blame/culprit.hpp"
+#include "run/blame/slurm_words.hpp"
+#include "slurm/client.hpp"
 
 namespace batchai::run {
 
 namespace {
 
+using record::EndedBy;
+
 // Batch AI's own, for a job that never came to run.
 constexpr int no_exit_code = -1;
 constexpr std::string_view data_not_written = "DataNotWritten";
+constexpr std::string_view container_failed = "FailedStartingContainer";
+// KillWait, usually 30 s, is all that is left of the job by then.
+constexpr std::chrono::seconds answer_deadline{3};
+constexpr std::size_t most_notices = 256UL << 10U;
 
 std::string_view sentence_for(std::string_view code) {
     if (code == "AZFMountError") return "Unable to mount Azure File";
     if (code == "BFSMountError") return "unable to mount blob fuse file system";
-    if (code == "FailedStartingContainer") return "unable to start docker container";
+    if (code == container_failed) return "unable to start docker container";
     if (code == data_not_written) return "Not all data of the job reached its storage";
     return "Unable to mount a file system";
 }
 
+// The end of our standard error from byte `from` on, if it is a file.
+std::string standard_error_from(std::size_t from) {
+    struct stat status {};
+    if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return {};
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (size <= from) return {};
+    from = std::max(from, size - std::min(size, most_notices));
+    const base::FileDescriptor file(open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file.valid()) return {};
+    std::string text(size - from, '\0');
+    const ssize_t count = pread(file.get(), text.data(), text.size(), static_cast<off_t>(from));
+    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return text;
+}
+
+// Whether a step ended as one does that was killed.
+bool looks_killed(const StepResult& result) {
+    if (result.stopped_by) return true;
+    for (const int signal : {SIGTERM, SIGKILL})
+        if (result.exit_code == 128 + signal) return true;
+    const auto ends = bad_ends(result.messages);
+    return std::any_of(ends.begin(), ends.end(), [](const TaskEnd& end) {
+        const int code = exit_code_of(end, 0);
+        return end.victim || code == 128 + SIGTERM || code == 128 + SIGKILL;
+    });
+}
+
 }  // namespace
 
-std::optional<Ending> ended_from_outside(const StepResult& result, std::string_view phase) {
-    if (!result.stopped_by) return std::nullopt;
-    return Ending{.failure = {.code = "JobTerminated",
-                              .message = "The specified job has been terminated by the user",
+SlurmsWord::SlurmsWord(std::string job_id, int restart)
+    : job_id_(std::move(job_id)), restart_(restart) {
+    struct stat status {};
+    if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    read_ = static_cast<std::size_t>(status.st_size);
+    if (restart_ > 0) earlier_ = end_of_job(standard_error_from(0), job_id_);
+}
+
+std::string SlurmsWord::said_since() const {
+    return standard_error_from(read_);
+}
+
+std::optional<EndedBy> SlurmsWord::why_job_ends() {
+    if (const auto by = end_of_job(said_since(), job_id_)) return by;
+    const auto jobs = slurm::Client(answer_deadline).jobs({job_id_});
+    if (!jobs) return std::nullopt;
+    const auto job = jobs->find(job_id_);
+    if (job == jobs->end() || job->second.state == slurm::JobState::running) return std::nullopt;
+    // The notice is on its way once the controller has begun to end the job.
+    constexpr int looks = 5;
+    for (int look = 0; look < looks; ++look) {
+        if (const auto by = end_of_job(said_since(), job_id_)) return by;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (job->second.reason == "TimeLimit") return EndedBy::time_limit;
+    if (job->second.restart_count > restart_) return EndedBy::requeue;
+    return EndedBy::user;
+}
+
+std::optional<Ending> ended_from_outside(Context& context, const StepResult& result,
+                                         std::string_view phase) {
+    if (result.exit_code == 0 || !looks_killed(result)) return std::nullopt;
+    auto by = context.outside.why_job_ends();
+    if (!by && result.stopped_by) by = EndedBy::user;
+    if (!by) return std::nullopt;
+    const record::EndWords words = record::words_of(*by);
+    const int signal = result.stopped_by.value_or(SIGTERM);
+    return Ending{.failure = {.code = std::string(words.code),
+                              .message = std::string(words.message),
                               .phase = std::string(phase),
-                              .signal = result.stopped_by},
-                  .exit_code = 128 + *result.stopped_by};
+                              .signal = signal},
+                  .by = *by,
+                  .exit_code = 128 + signal};
 }
 
 void expect_node_failures(const Context& context) {
@@ -55,6 +136,7 @@ std::optional<Ending> node_failure(const Context& context, std::string_view phas
                               .exit_code = no_exit_code,
                               // Without its hint.
                               .first_error_line = note->text.substr(0, note->text.find('\n'))},
+                  .by = note->code == container_failed ? EndedBy::start : EndedBy::storage,
                   .exit_code = no_exit_code};
 }
 

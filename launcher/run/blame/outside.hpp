@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "run/phases/phase.hpp"
@@ -9,8 +10,29 @@
 // Why a step failed, when it was not its own program's doing.
 namespace batchai::run {
 
-// Somebody ended the job during the step.
-[[nodiscard]] std::optional<Ending> ended_from_outside(const StepResult& result,
+// Asks Slurm who ends the job, as long as Slurm still lets us run. slurmstepd writes it to the
+// batch script's standard error, before it signals anybody; where that is no file, or says nothing,
+// the controller is asked.
+class SlurmsWord final : public OutsideWord {
+  public:
+    // Notices that are there already are of an earlier attempt.
+    SlurmsWord(std::string job_id, int restart);
+
+    [[nodiscard]] std::optional<record::EndedBy> why_job_ends() override;
+    // How the attempt before this one ended, by the last notice that was there already.
+    [[nodiscard]] std::optional<record::EndedBy> why_restarted() const { return earlier_; }
+
+  private:
+    [[nodiscard]] std::string said_since() const;
+
+    std::string job_id_;
+    int restart_;
+    std::size_t read_ = 0;  // bytes of standard error that are older than this object
+    std::optional<record::EndedBy> earlier_;
+};
+
+// The ending of an attempt whose step failed because the job was ended from outside meanwhile.
+[[nodiscard]] std::optional<Ending> ended_from_outside(Context& context, const StepResult& result,
                                                        std::string_view phase);
 
 // To be called before a step: what nodes note from here on is this step's.

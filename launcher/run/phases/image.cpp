@@ -35,7 +35,10 @@ PhaseEnd Image::run(Context& context) {
     options.in_use = context.options.images_in_use;
     options.limit = container.cache_limit;
     options.watch.interrupted = [&] {
-        if (const auto signal = context.steps.stopped_by()) interruption.stopped_by = signal;
+        if (const auto signal = context.steps.stopped_by()) {
+            interruption.stopped_by = signal;
+            interruption.exit_code = 128 + *signal;
+        }
         return interruption.stopped_by.has_value();
     };
     options.show = [&](const image::Progress& progress) { printer.show(progress); };
@@ -47,7 +50,8 @@ PhaseEnd Image::run(Context& context) {
         context.log.master(fmt::format("the image {} {}", container.image, words_for(*ensured)));
         return {};
     }
-    if (auto ending = ended_from_outside(interruption, name)) return ends_with(std::move(*ending));
+    if (auto ending = ended_from_outside(context, interruption, name))
+        return ends_with(std::move(*ending));
     base::Error error = ensured.error();
     std::fprintf(stderr, "batchai: error: %s\n", error.text().c_str());
     error.hint.clear();  // the record has one line for it

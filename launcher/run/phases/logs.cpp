@@ -15,7 +15,7 @@ bool StoreLogs::wanted(const Context& context) {
 }
 
 PhaseEnd StoreLogs::run(Context& context) {
-    const std::string logs = output_directory(context.plan);
+    const std::string& logs = context.logs.path();
     context.log.collect_traces();
     const auto stored =
         node::store_on_volume(context.plan, logs, context.plan.directories.stdouterr);

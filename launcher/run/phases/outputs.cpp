@@ -16,13 +16,13 @@ namespace {
 
 base::Result<void> make_outputs(const Context& context) {
     const plan::Directories& directories = context.plan.directories;
-    const std::string logs = output_directory(context.plan);
-    if (plan::is_within(logs, directories.job_temp)) {
+    if (plan::is_within(context.logs.path(), directories.job_temp)) {
         // So that the epilog removes it even if the job never comes to a step.
         const auto root = TRY(node::open_private_root(directories.node_root));
         TRY(node::make_job_directory(root, directories.job_temp, context.granted.job_id));
     }
-    std::vector<std::string> wanted{logs, directories.shared_job_temp,
+    TRY(context.logs.make());
+    std::vector<std::string> wanted{directories.shared_job_temp,
                                     context.files().node_logs().string()};
     for (const plan::OutputDirectory& output : context.plan.outputs) {
         if (output.create && !output.path_host.empty()) wanted.push_back(output.path_host);

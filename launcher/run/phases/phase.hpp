@@ -17,6 +17,7 @@ namespace batchai::run {
 // What ends the attempt, or this start of the ranks.
 struct Ending {
     record::Failure failure;
+    record::EndedBy by = record::EndedBy::start;
     int exit_code = 1;             // the job's
     bool may_start_again = false;  // an elastic job's ranks; not when somebody wanted the end
 };

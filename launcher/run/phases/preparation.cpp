@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
+#include "run/line_merger.hpp"
 #include "run/phases/phase.hpp"
 #include "run/srun/srun_arguments.hpp"
 
@@ -18,6 +20,22 @@ std::string file_of_node(std::string pattern, const std::string& node) {
     return pattern;
 }
 
+// One file of the logs for each file that the step writes on a node. The nodes write into the job's
+// directory, where nobody else can be, and not to where the logs belong.
+base::Result<std::vector<LineMerger>> outputs_of(const Context& context, const plan::Step& step) {
+    std::vector<LineMerger> outputs;
+    for (const std::string& pattern : {step.stdout_name, step.stderr_name}) {
+        const bool each_node = pattern.find("%N") != std::string::npos;
+        for (const std::string& node : context.granted.nodes) {
+            const std::string name = file_of_node(pattern, node);
+            outputs.emplace_back(std::vector{context.preparation_file(name)},
+                                 TRY(context.logs.append(name)), name);
+            if (!each_node) break;
+        }
+    }
+    return outputs;
+}
+
 }  // namespace
 
 PhaseEnd Preparation::run(Context& context) {
@@ -26,12 +44,31 @@ PhaseEnd Preparation::run(Context& context) {
     std::printf("batchai: preparing %zu nodes\n", nodes.size());
     std::fflush(stdout);
     context.log.all_nodes("job preparation starts");
-    const StepFiles files{.standard_output = context.output_path(step.stdout_name),
-                          .standard_error = context.output_path(step.stderr_name)};
+    const StepFiles files{.standard_output = context.preparation_file(step.stdout_name),
+                          .standard_error = context.preparation_file(step.stderr_name)};
+    auto outputs = outputs_of(context, step);
+    if (!outputs)
+        return ends_with({.failure = {.code = "JobPreparationFailed",
+                                      .message = outputs.error().text(),
+                                      .phase = std::string(name),
+                                      .node = nodes.front()},
+                          .by = record::EndedBy::preparation});
+    std::string copy_problem;
+    const auto note = [&](base::Result<void> copied) {
+        if (!copied) copy_problem = copied.error().text();
+    };
     expect_node_failures(context);
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
-                           .environment = srun_environment(step_environment(context, step.kind))});
+                           .environment = srun_environment(step_environment(context, step.kind)),
+                           .tick = [&] {
+                               for (LineMerger& output : *outputs)
+                                   note(output.poll());
+                           }});
+    for (LineMerger& output : *outputs)
+        note(output.finish());
+    if (!copy_problem.empty())
+        std::fprintf(stderr, "batchai: warning: preparation's output: %s\n", copy_problem.c_str());
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;
     if (auto ending = node_failure(context, name, step_code == 0);
@@ -44,10 +81,10 @@ PhaseEnd Preparation::run(Context& context) {
     record::Failure failure{.code = "JobPreparationFailed", .phase = std::string(name)};
     if (!result) {
         failure.message = result.error().text();
-        return ends_with({.failure = std::move(failure)});
+        return ends_with({.failure = std::move(failure), .by = record::EndedBy::preparation});
     }
     std::fputs(result->messages.c_str(), stderr);
-    if (auto ending = ended_from_outside(*result, name))
+    if (auto ending = ended_from_outside(context, *result, name))
         return {.exit_code = step_code, .ending = std::move(ending)};
     std::vector<std::string> error_files;
     for (const std::string& node : nodes)
@@ -56,7 +93,9 @@ PhaseEnd Preparation::run(Context& context) {
     const int exit_code = blame(failure, step_code, result->messages, error_files);
     failure.rank.reset();  // its tasks are nodes, not ranks
     return {.exit_code = step_code,
-            .ending = Ending{.failure = std::move(failure), .exit_code = exit_code}};
+            .ending = Ending{.failure = std::move(failure),
+                             .by = record::EndedBy::preparation,
+                             .exit_code = exit_code}};
 }
 
 }  // namespace batchai::run

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -66,9 +65,9 @@ PhaseEnd WireUp::run(Context& context) {
     }
     const int step_code = result ? result->exit_code : 1;
     const std::string said = result ? result->messages : result.error().text() + "\n";
-    std::ofstream(context.output_path(ranks.stderr_name), std::ios::app) << said;
+    context.logs.append_text(ranks.stderr_name, said);
     std::fputs(said.c_str(), stderr);
-    auto ending = result ? ended_from_outside(*result, name) : std::nullopt;
+    auto ending = result ? ended_from_outside(context, *result, name) : std::nullopt;
     if (!ending) ending = node_failure(context, name);
     if (ending) return {.exit_code = step_code, .ending = std::move(ending)};
     int exit_code = step_code;

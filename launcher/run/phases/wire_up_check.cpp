@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "node/bundle/inject.hpp"
-#include "run/blame/first_failure.hpp"
+#include "run/blame/culprit.hpp"
 
 namespace batchai::run {
 

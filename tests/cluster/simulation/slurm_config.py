@@ -51,13 +51,21 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "MessageTimeout=10",
         "SchedulerType=sched/backfill",
         "SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf_interval=2",
+        "PreemptType=preempt/partition_prio",
+        "PreemptMode=REQUEUE",
         "PlugStackConfig=/etc/slurm/plugstack.conf",
         "GresTypes=widget",
         f"NodeName={nodes} CPUs={_CPUS_PER_NODE} Sockets=1 CoresPerSocket={_CPUS_PER_NODE}"
         f" ThreadsPerCore=1"
         f" RealMemory={_MEMORY_PER_NODE_MB} Gres=widget:{len(_WIDGET_FILES)} State=UNKNOWN",
-        f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
-        f"PartitionName=debug Nodes={nodes} MaxTime=30 DefaultTime=10 State=UP",
+        f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP"
+        " PreemptMode=OFF",
+        f"PartitionName=debug Nodes={nodes} MaxTime=30 DefaultTime=10 State=UP PreemptMode=OFF",
+        # Jobs of "urgent" take the nodes of jobs in the other two, which are queued again or end.
+        f"PartitionName=requeued Nodes={nodes} DefaultTime=10 State=UP PreemptMode=REQUEUE",
+        f"PartitionName=cancelled Nodes={nodes} DefaultTime=10 State=UP PreemptMode=CANCEL",
+        f"PartitionName=urgent Nodes={nodes} DefaultTime=10 State=UP PreemptMode=OFF"
+        " PriorityTier=2",
     ]
     if lua_cli_filter:
         lines.append("CliFilterPlugins=lua")

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/file.hpp"
 #include "record/job_files.hpp"
+#include "scratch.hpp"
 
 namespace batchai::run {
 
@@ -17,6 +19,7 @@ record::Attempt example() {
     attempt.start = *base::from_iso8601("2026-11-21T04:00:00.000001+00:00");
     attempt.end = *base::from_iso8601("2026-11-21T04:00:05+00:00");
     attempt.exit_code = 137;
+    attempt.ended_by = record::EndedBy::program;
     attempt.phases = {{"outputs", attempt.start, attempt.start, 0},
                       {"ranks", attempt.start, std::nullopt, 0}};
     attempt.restarts = {{.time = *attempt.end,
@@ -67,6 +70,41 @@ TEST(LatestAttempt, IsNothingBeforeTheFirst) {
     const auto latest = record::latest_attempt(record::JobFiles("/nonexistent"));
     ASSERT_TRUE(latest);
     EXPECT_FALSE(latest->has_value());
+}
+
+class SettledAttempt : public ScratchTest {
+  protected:
+    using By = record::EndedBy;
+    // How attempt 1 has ended, by its record, after attempt 2 began and knew `by`.
+    std::optional<By> settled(std::optional<By> recorded, std::optional<By> by) {
+        const record::JobFiles files(directory_);
+        record::Attempt attempt = example();
+        attempt.ended_by = recorded;
+        EXPECT_TRUE(base::make_directories(files.attempts()));
+        EXPECT_TRUE(base::write_atomically(files.attempt(1), to_json(attempt)));
+        EXPECT_TRUE(record::settle_earlier_attempt(files, 2, by));
+        return record::all_attempts(files).value().at(0).ended_by;
+    }
+};
+
+TEST_F(SettledAttempt, WithoutAWordWasLostWithItsNode) {
+    EXPECT_EQ(settled({}, {}), By::node);
+    EXPECT_EQ(settled({}, By::preemption), By::preemption);
+}
+
+TEST_F(SettledAttempt, WasNotCancelledByTheUser) {
+    EXPECT_EQ(settled(By::user, {}), By::requeue);
+    EXPECT_EQ(settled(By::user, By::preemption), By::preemption);
+    EXPECT_EQ(settled({}, By::user), By::requeue);
+}
+
+TEST_F(SettledAttempt, KeepsWhatItKnew) {
+    EXPECT_EQ(settled(By::time_limit, By::preemption), By::time_limit);
+    EXPECT_EQ(settled(By::program, {}), By::program);
+}
+
+TEST_F(SettledAttempt, MayNotExist) {
+    EXPECT_TRUE(record::settle_earlier_attempt(record::JobFiles(path("none")), 2, {}));
 }
 
 }  // namespace batchai::run

@@ -72,4 +72,47 @@ TEST(ExitCodeOf, IsAsAShellSaysIt) {
     EXPECT_EQ(exit_code_of({"n", 0, {}, {}}, 9), 9);
 }
 
+TEST(FirstErrorLine, IsTheLastLineOfTheFirstTraceback) {
+    EXPECT_EQ(first_error_line("warning: an error may follow\n"
+                               "Traceback (most recent call last):\n"
+                               "  File \"train.py\", line 3, in <module>\n"
+                               "    x = 1 / 0\n"
+                               "ZeroDivisionError: division by zero\n"
+                               "other error\n"),
+              "ZeroDivisionError: division by zero");
+}
+
+TEST(FirstErrorLine, IsThePluginsWhereItLetNoTaskRun) {
+    EXPECT_EQ(first_error_line("batchai: node n1: warning: PMIx's directory cannot be reached\n"
+                               "batchai: node n1: /tmp/batchai-7: belongs to another user\n"
+                               "hint: cannot go on? ask the admin\n"),
+              "batchai: node n1: /tmp/batchai-7: belongs to another user");
+}
+
+TEST(FirstErrorLine, IsElseTheFirstLineThatLooksLikeOne) {
+    EXPECT_EQ(first_error_line("starting\nbash: foo: No such file or directory\nbye\n"),
+              "bash: foo: No such file or directory");
+}
+
+TEST(FirstErrorLine, IsElseTheLastThingSaid) {
+    EXPECT_EQ(first_error_line("one\ntwo\n\n"), "two");
+    EXPECT_EQ(first_error_line(""), "");
+}
+
+TEST(FirstErrorLine, CarriesNoControlCharacters) {
+    EXPECT_EQ(first_error_line("error: \033[31mred\n"), "error:  [31mred");
+}
+
+TEST(BlamesAPeer, TellsAReportFromACause) {
+    EXPECT_TRUE(blames_a_peer("mpi_bridge: lost peer 2 in allreduce"));
+    EXPECT_TRUE(
+        blames_a_peer("mpib_allreduce (ring), rank 1 of 4: lost rank 2 while sending to it"));
+    EXPECT_FALSE(blames_a_peer("ZeroDivisionError: division by zero"));
+}
+
+TEST(AbortedTheStep, KnowsTheLineOfTheRankThatDid) {
+    EXPECT_TRUE(aborted_the_step("Traceback\nmpi_bridge: rank 3 of 4 aborted: rank 3: oops\n"));
+    EXPECT_FALSE(aborted_the_step("the job aborted: no mpi_bridge: rank 3\n"));
+}
+
 }  // namespace batchai::run

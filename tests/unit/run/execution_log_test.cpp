@@ -16,11 +16,14 @@ class ExecutionLogTest : public ScratchTest {
     void SetUp() override {
         ScratchTest::SetUp();
         append("node/n1.log", "of an earlier attempt\n");
-        append("logs/other", "");
+        logs_ = LogDirectory(path("logs"));
+        ASSERT_TRUE(logs_.make());
     }
     ExecutionLog log(std::vector<std::string> nodes) const {
-        return {path("logs"), path("node"), std::move(nodes)};
+        return {logs_, path("node"), std::move(nodes)};
     }
+
+    LogDirectory logs_{""};
 };
 
 TEST_F(ExecutionLogTest, IsOneFileForOneNodeAndOneForEachOfSeveral) {

@@ -48,6 +48,12 @@ class FakeSteps final : public StepRunner {
     std::vector<StepRequest> requests;
 };
 
+class FakeOutside final : public OutsideWord {
+  public:
+    std::optional<record::EndedBy> why_job_ends() override { return why; }
+    std::optional<record::EndedBy> why;
+};
+
 plan::Step step_of(plan::StepKind kind, int processes, bool pmix) {
     plan::Step step;
     step.kind = kind;
@@ -76,11 +82,14 @@ class PhasesTest : public ScratchTest {
     }
 
     int attempt() {
-        ExecutionLog log(path("logs"), path("job/node"), granted_.nodes);
+        LogDirectory logs(path("logs"));
+        ExecutionLog log(logs, path("job/node"), granted_.nodes);
         Context context{.plan = plan_,
                         .options = options_,
                         .granted = granted_,
                         .steps = steps_,
+                        .outside = outside_,
+                        .logs = logs,
                         .log = log,
                         .elastic = {},
                         .ports = {},
@@ -108,6 +117,7 @@ class PhasesTest : public ScratchTest {
     RunOptions options_{.plan_path = "/plan", .digest = "d", .images_in_use = {}};
     Granted granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
     FakeSteps steps_;
+    FakeOutside outside_;
     record::Attempt record_;
 };
 
@@ -129,6 +139,7 @@ TEST_F(PhasesTest, OutputsThatCannotBeMadeEndTheJob) {
     append("logs", "a file where the directory should be");
     EXPECT_EQ(attempt(), 1);
     EXPECT_THAT(phases(), ElementsAre("outputs 1"));
+    EXPECT_EQ(record_.ended_by, record::EndedBy::start);
     EXPECT_EQ(record_.failure->phase, "outputs");
     EXPECT_EQ(record_.failure->node, "n1.invalid");
     EXPECT_THAT(steps_.requests, IsEmpty());
@@ -136,14 +147,17 @@ TEST_F(PhasesTest, OutputsThatCannotBeMadeEndTheJob) {
 
 TEST_F(PhasesTest, AFailedPreparationNamesTheNodeAndItsWords) {
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
-    append("logs/prep-n2.invalid.err", "pip: command not found\n");
+    append("job/attempts/1.prep-n2.invalid.err", "pip: command not found\n");
     steps_.answer(127, "srun: error: n2.invalid: task 1: Exited with exit code 127\n");
     EXPECT_EQ(attempt(), 127);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "preparation 127"));
+    EXPECT_EQ(record_.ended_by, record::EndedBy::preparation);
     EXPECT_EQ(record_.failure->code, "JobPreparationFailed");
     EXPECT_EQ(record_.failure->node, "n2.invalid");
     EXPECT_FALSE(record_.failure->rank);
     EXPECT_EQ(record_.failure->first_error_line, "pip: command not found");
+    EXPECT_EQ(text_of("logs/prep-n2.invalid.err"), "pip: command not found\n");
+    EXPECT_EQ(text_of("logs/prep-n1.invalid.err"), "");
 }
 
 TEST_F(PhasesTest, ANodesNoteComesBeforeTheStepsExitCode) {
@@ -155,6 +169,7 @@ TEST_F(PhasesTest, ANodesNoteComesBeforeTheStepsExitCode) {
         return StepResult{.exit_code = 1, .messages = {}, .stopped_by = {}};
     });
     EXPECT_EQ(attempt(), -1);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::storage);
     EXPECT_EQ(record_.failure->code, "AZFMountError");
     EXPECT_EQ(record_.failure->node, "n2.invalid");
     EXPECT_EQ(record_.failure->first_error_line, "share: no route");
@@ -188,6 +203,31 @@ TEST_F(PhasesTest, TermDuringTheRanksIsNoFailureOfARank) {
     EXPECT_EQ(attempt(), 128 + SIGTERM);
     EXPECT_EQ(record_.failure->signal, SIGTERM);
     EXPECT_FALSE(record_.failure->rank);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::user);
+}
+
+TEST_F(PhasesTest, WhatSlurmSaysOfTheEndCountsForRanksThatWereKilled) {
+    outside_.why = record::EndedBy::time_limit;
+    steps_.answer(0);
+    // The ranks may be dead before TERM has come to us.
+    steps_.answer(143, "srun: error: n1.invalid: task 0: Terminated\n");
+    EXPECT_EQ(attempt(), 128 + SIGTERM);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::time_limit);
+    EXPECT_EQ(record_.failure->code, "JobTimedOut");
+
+    steps_.answer(0);
+    steps_.answer(3, "srun: error: n1.invalid: task 0: Exited with exit code 3\n");
+    EXPECT_EQ(attempt(), 3);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::program);
+}
+
+TEST_F(PhasesTest, ARankOutOfMemoryIsNamed) {
+    steps_.answer(0);
+    steps_.answer(137, "srun: error: n2.invalid: task 1: Out Of Memory\n");
+    EXPECT_EQ(attempt(), 137);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::memory);
+    EXPECT_EQ(record_.failure->code, "JobOutOfMemory");
+    EXPECT_EQ(record_.failure->rank, 1);
 }
 
 TEST_F(PhasesTest, TheWireUpCheckIsMadeAgainOnlyWhenPmixDidNotAnswer) {

@@ -70,31 +70,32 @@ TEST(ExecutionStateOf, AJobThatIsBeingStoppedIsTerminating) {
 TEST(ExecutionStateOf, OurRecordOfTheEndComesBeforeSlurmsWord) {
     for (const JobState state : {JobState::running, JobState::completing, JobState::cancelled}) {
         auto evidence = of(state);
-        evidence.attempt = AttemptView{1, 0};
+        evidence.attempt = AttemptView{.number = 1, .exit_code = 0};
         EXPECT_EQ(execution_state(evidence), ExecutionState::succeeded) << to_string(state);
-        evidence.attempt = AttemptView{1, 3};
+        evidence.attempt = AttemptView{.number = 1, .exit_code = 3};
         EXPECT_EQ(execution_state(evidence), ExecutionState::failed);
         EXPECT_EQ(exit_code(evidence), 3);
     }
-    EXPECT_EQ(execution_state(JobEvidence{{}, AttemptView{1, 0}, false}),
+    EXPECT_EQ(execution_state(
+                  JobEvidence{.slurm = {}, .attempt = AttemptView{.number = 1, .exit_code = 0}}),
               ExecutionState::succeeded);
 }
 
 TEST(ExecutionStateOf, TheRecordOfAnEarlierAttemptDoesNotCount) {
     auto evidence = of(JobState::running);
     evidence.slurm->restart_count = 1;
-    evidence.attempt = AttemptView{1, 1};
+    evidence.attempt = AttemptView{.number = 1, .exit_code = 1};
     EXPECT_EQ(execution_state(evidence), ExecutionState::running);
-    evidence.attempt = AttemptView{2, 0};
+    evidence.attempt = AttemptView{.number = 2, .exit_code = 0};
     EXPECT_EQ(execution_state(evidence), ExecutionState::succeeded);
     auto requeued = of(JobState::requeued);
-    requeued.attempt = AttemptView{1, 1};
+    requeued.attempt = AttemptView{.number = 1, .exit_code = 1};
     EXPECT_EQ(execution_state(requeued), ExecutionState::queued);
 }
 
 TEST(ExecutionStateOf, AnAttemptWithoutAnEndLeavesTheWordToSlurm) {
     auto evidence = of(JobState::node_fail);
-    evidence.attempt = AttemptView{1, {}};
+    evidence.attempt = AttemptView{.number = 1, .exit_code = {}};
     EXPECT_EQ(execution_state(evidence), ExecutionState::failed);
     EXPECT_EQ(failure_code(evidence)->code, "NodeFailed");
 }
@@ -116,7 +117,7 @@ TEST(FailureCodeOf, EachEndThatSlurmMadeHasItsOwn) {
         {JobState::boot_fail, "NodeBootFailed"},
         {JobState::deadline, "JobDeadlineExceeded"},
         {JobState::preempted, "JobPreempted"},
-        {JobState::cancelled, "JobCancelled"},
+        {JobState::cancelled, "JobTerminated"},
         {JobState::revoked, "JobRevoked"},
         {JobState::failed, "JobFailed"},
     };
@@ -124,6 +125,48 @@ TEST(FailureCodeOf, EachEndThatSlurmMadeHasItsOwn) {
         EXPECT_EQ(failure_code(of(state))->code, code);
     EXPECT_EQ(failure_code(of(JobState::completed)), std::nullopt);
     EXPECT_EQ(failure_code(of(JobState::running)), std::nullopt);
+}
+
+using record::EndedBy;
+
+JobEvidence recorded(JobState state, EndedBy by, int exit_code = 143) {
+    auto evidence = of(state);
+    evidence.attempt = AttemptView{.number = 1, .exit_code = exit_code, .ended_by = by};
+    return evidence;
+}
+
+TEST(EndedByOf, SlurmsStateSpeaksForAJobThatLeftNoRecord) {
+    const std::vector<std::pair<JobState, EndedBy>> rows{
+        {JobState::timeout, EndedBy::time_limit},    {JobState::deadline, EndedBy::time_limit},
+        {JobState::node_fail, EndedBy::node},        {JobState::boot_fail, EndedBy::node},
+        {JobState::out_of_memory, EndedBy::memory},  {JobState::preempted, EndedBy::preemption},
+        {JobState::revoked, EndedBy::administrator}, {JobState::cancelled, EndedBy::user},
+        {JobState::failed, EndedBy::program},
+    };
+    for (const auto& [state, by] : rows)
+        EXPECT_EQ(ended_by(of(state)), by) << to_string(state);
+    EXPECT_EQ(ended_by({}), EndedBy::unknown);
+}
+
+TEST(EndedByOf, TheRecordKnowsBetterButForACancellation) {
+    EXPECT_EQ(ended_by(recorded(JobState::failed, EndedBy::storage)), EndedBy::storage);
+    EXPECT_EQ(ended_by(recorded(JobState::completing, EndedBy::time_limit)), EndedBy::time_limit);
+    EXPECT_EQ(ended_by(recorded(JobState::timeout, EndedBy::user)), EndedBy::time_limit);
+    EXPECT_EQ(ended_by(recorded(JobState::preempted, EndedBy::user)), EndedBy::preemption);
+    EXPECT_EQ(ended_by(recorded(JobState::timeout, EndedBy::program, 3)), EndedBy::program);
+    EXPECT_EQ(ended_by(recorded(JobState::timeout, EndedBy::program, 0)), EndedBy::program);
+}
+
+TEST(EndedByOf, TellsTheUsersCancellationFromAnothers) {
+    auto evidence = recorded(JobState::cancelled, EndedBy::user);
+    evidence.owner = 1000;
+    evidence.slurm->state_text = "CANCELLED by 1000";
+    EXPECT_EQ(ended_by(evidence), EndedBy::user);
+    evidence.slurm->state_text = "CANCELLED by 0";
+    EXPECT_EQ(ended_by(evidence), EndedBy::administrator);
+    EXPECT_EQ(failure_code(evidence)->code, "JobCancelled");
+    evidence.termination_requested = true;
+    EXPECT_EQ(ended_by(evidence), EndedBy::user);
 }
 
 TEST(ExitCodeOf, ASignalIsSaidAsAShellSaysIt) {

@@ -6,8 +6,10 @@
 #include <string_view>
 #include <vector>
 
-// Which task failed first, and what it said: read from srun's own messages and from the standard
-// error of the task that is to blame. Pure.
+#include "record/ended_by.hpp"
+
+// What Slurm's programs say in English on a standard error, which is all that they tell of a step's
+// end while the job still runs. No other file reads it. Pure.
 namespace batchai::run {
 
 struct TaskEnd {
@@ -27,15 +29,12 @@ struct TaskEnd {
 // before any bad end, those that it killed are marked as victims.
 [[nodiscard]] std::vector<TaskEnd> bad_ends(std::string_view srun_messages);
 
-// The line that says what went wrong: the plugin's, why it did not let a task run; the last line of
-// the first Python traceback; else the first line that looks like an error, else the last non-empty
-// line. At most 400 bytes, no control characters.
-[[nodiscard]] std::string first_error_line(std::string_view standard_error);
+// What ended a step besides its own tasks, if srun said so: memory or a lost node.
+[[nodiscard]] std::optional<record::EndedBy> end_of_step(std::string_view srun_messages);
 
-// True if the rank that wrote this ended the step itself, through mpi_bridge's abort.
-[[nodiscard]] bool aborted_the_step(std::string_view standard_error);
-
-// True for a message that only reports another rank's death.
-[[nodiscard]] bool blames_a_peer(std::string_view error_line);
+// What ended the job, if slurmstepd said so on the batch script's standard error: the last such
+// notice counts. A plain cancellation is the user's.
+[[nodiscard]] std::optional<record::EndedBy> end_of_job(std::string_view standard_error,
+                                                        std::string_view job_id);
 
 }  // namespace batchai::run

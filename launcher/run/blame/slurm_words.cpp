@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/blame/first_failure.hpp"
+#include "run/blame/slurm_words.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <csignal>
 #include <cstring>
@@ -15,6 +14,7 @@ namespace {
 
 using base::split;
 using base::trim;
+using record::EndedBy;
 
 std::optional<int> number(std::string_view text) {
     int value = 0;
@@ -84,34 +84,6 @@ void read_line(std::string_view line, std::vector<TaskEnd>& ends) {
     }
 }
 
-bool looks_like_an_error(std::string_view line) {
-    static constexpr std::array<std::string_view, 14> words{
-        "error",     "exception", "traceback",    "fatal",           "abort",
-        "assert",    "failed",    "cannot",       "can't",           "no such",
-        "not found", "denied",    "segmentation", "undefined symbol"};
-    const std::string low = base::lower(line);
-    return std::any_of(words.begin(), words.end(),
-                       [&](std::string_view word) { return low.find(word) != std::string::npos; });
-}
-
-std::string presentable(std::string_view line) {
-    std::string out;
-    for (const char c : trim(line)) {
-        if (out.size() == 400) break;
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-    }
-    return out;
-}
-
-// The index of the line that ends the traceback that starts at `begin`: the first one after it
-// that is not indented.
-std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_t begin) {
-    std::size_t i = begin + 1;
-    while (i < lines.size() && (lines[i].empty() || lines[i].front() == ' '))
-        ++i;
-    return i;
-}
-
 }  // namespace
 
 std::vector<TaskEnd> bad_ends(std::string_view srun_messages) {
@@ -134,40 +106,44 @@ std::vector<TaskEnd> bad_ends(std::string_view srun_messages) {
     return ends;
 }
 
-std::string first_error_line(std::string_view standard_error) {
-    const auto lines = split(standard_error, '\n');
-    std::size_t last_text = lines.size();
-    std::size_t first_error = lines.size();
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (trim(lines[i]).empty()) continue;
-        last_text = i;
-        if (lines[i].starts_with("Traceback (most recent call last)")) {
-            const std::size_t end = traceback_end(lines, i);
-            if (end < lines.size()) return presentable(lines[end]);
-        }
-        // The plugin's, of a task that it did not let run.
-        if (lines[i].starts_with("batchai: node ") && lines[i].find(": warning: ") == lines[i].npos)
-            return presentable(lines[i]);
-        if (first_error == lines.size() && looks_like_an_error(lines[i])) first_error = i;
+std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
+    const auto has = [&](std::string_view words) {
+        return srun_messages.find(words) != std::string_view::npos;
+    };
+    // "srun: error: n1: task 0: Out Of Memory"; "slurmstepd: error: Detected 1 oom_kill event in
+    // StepId=5.0 …", with a hyphen in some versions.
+    if (has(": Out Of Memory\n") || has("Detected 1 oom_kill") || has("Detected 1 oom-kill") ||
+        has(" oom_kill event") || has(" oom-kill event"))
+        return EndedBy::memory;
+    if (has("srun: error: Node failure on ")) return EndedBy::node;
+    return std::nullopt;
+}
+
+std::optional<EndedBy> end_of_job(std::string_view standard_error, std::string_view job_id) {
+    // "slurmstepd: error: *** JOB 14 ON h1 CANCELLED AT 2026-11-22T07:11:05 DUE TO PREEMPTION ***"
+    const std::string job = "*** JOB " + std::string(job_id) + " ON ";
+    std::optional<EndedBy> last;
+    for (const std::string_view line : split(standard_error, '\n')) {
+        if (!line.starts_with("slurmstepd")) continue;
+        const std::size_t at = line.find(job);
+        if (at == std::string_view::npos) continue;
+        const std::string_view rest = line.substr(at + job.size());
+        if (rest.find(" CANCELLED AT ") == std::string_view::npos) continue;
+        const auto says = [&](std::string_view words) {
+            return rest.find(words) != std::string_view::npos;
+        };
+        if (says(" DUE TO TIME LIMIT "))
+            last = EndedBy::time_limit;
+        else if (says(" DUE TO PREEMPTION "))
+            last = EndedBy::preemption;
+        else if (says(" DUE TO NODE FAILURE"))
+            last = EndedBy::node;
+        else if (says(" DUE TO JOB REQUEUE "))
+            last = EndedBy::requeue;
+        else if (!says(" DUE TO "))
+            last = EndedBy::user;
     }
-    if (first_error < lines.size()) return presentable(lines[first_error]);
-    return last_text < lines.size() ? presentable(lines[last_text]) : std::string();
-}
-
-bool aborted_the_step(std::string_view standard_error) {
-    const auto lines = split(standard_error, '\n');
-    return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
-        return line.starts_with("mpi_bridge: rank ") && line.find(" aborted: ") != line.npos;
-    });
-}
-
-bool blames_a_peer(std::string_view error_line) {
-    const std::string low = base::lower(error_line);
-    return low.find("lost rank ") != std::string::npos ||
-           low.find("lost peer") != std::string::npos ||
-           low.find("peer lost") != std::string::npos ||
-           low.find("connection reset") != std::string::npos ||
-           low.find("lost connection") != std::string::npos;
+    return last;
 }
 
 }  // namespace batchai::run

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/blame/first_failure.hpp"
+#include "run/blame/slurm_words.hpp"
 
 #include <csignal>
 
@@ -55,47 +55,35 @@ TEST(BadEnds, KnowsNothingFromOtherLines) {
     EXPECT_TRUE(bad_ends("").empty());
 }
 
-TEST(FirstErrorLine, IsTheLastLineOfTheFirstTraceback) {
-    EXPECT_EQ(first_error_line("warning: an error may follow\n"
-                               "Traceback (most recent call last):\n"
-                               "  File \"train.py\", line 3, in <module>\n"
-                               "    x = 1 / 0\n"
-                               "ZeroDivisionError: division by zero\n"
-                               "other error\n"),
-              "ZeroDivisionError: division by zero");
+TEST(EndOfStep, KnowsMemoryAndLostNodes) {
+    using record::EndedBy;
+    EXPECT_EQ(end_of_step("srun: error: n1: task 0: Out Of Memory\n"), EndedBy::memory);
+    EXPECT_EQ(end_of_step("slurmstepd-h1: error: Detected 1 oom_kill event in StepId=5.0. Some of "
+                          "the step tasks have been OOM Killed.\n"),
+              EndedBy::memory);
+    EXPECT_EQ(end_of_step("srun: error: Node failure on h2\n"), EndedBy::node);
+    EXPECT_EQ(end_of_step("srun: error: n1: task 0: Killed\n"), std::nullopt);
 }
 
-TEST(FirstErrorLine, IsThePluginsWhereItLetNoTaskRun) {
-    EXPECT_EQ(first_error_line("batchai: node n1: warning: PMIx's directory cannot be reached\n"
-                               "batchai: node n1: /tmp/batchai-7: belongs to another user\n"
-                               "hint: cannot go on? ask the admin\n"),
-              "batchai: node n1: /tmp/batchai-7: belongs to another user");
+// What slurmstepd of Slurm 22.05.8 wrote.
+TEST(EndOfJob, KnowsEachNotice) {
+    using record::EndedBy;
+    const std::string cancelled =
+        "slurmstepd-h1: error: *** JOB 4 ON h1 CANCELLED AT 2026-11-22T07:03:03";
+    const auto of = [&](const std::string& rest) { return end_of_job(cancelled + rest, "4"); };
+    EXPECT_EQ(of(" ***\n"), EndedBy::user);
+    EXPECT_EQ(of(" DUE TO TIME LIMIT ***\n"), EndedBy::time_limit);
+    EXPECT_EQ(of(" DUE TO PREEMPTION ***\n"), EndedBy::preemption);
+    EXPECT_EQ(of(" DUE TO JOB REQUEUE ***\n"), EndedBy::requeue);
+    EXPECT_EQ(of(" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"), EndedBy::node);
+    EXPECT_EQ(of(" DUE TO JOB REQUEUE ***\nsrun: x\n" + cancelled + " ***\n"), EndedBy::user);
 }
 
-TEST(FirstErrorLine, IsElseTheFirstLineThatLooksLikeOne) {
-    EXPECT_EQ(first_error_line("starting\nbash: foo: No such file or directory\nbye\n"),
-              "bash: foo: No such file or directory");
-}
-
-TEST(FirstErrorLine, IsElseTheLastThingSaid) {
-    EXPECT_EQ(first_error_line("one\ntwo\n\n"), "two");
-    EXPECT_EQ(first_error_line(""), "");
-}
-
-TEST(FirstErrorLine, CarriesNoControlCharacters) {
-    EXPECT_EQ(first_error_line("error: \033[31mred\n"), "error:  [31mred");
-}
-
-TEST(BlamesAPeer, TellsAReportFromACause) {
-    EXPECT_TRUE(blames_a_peer("mpi_bridge: lost peer 2 in allreduce"));
-    EXPECT_TRUE(
-        blames_a_peer("mpib_allreduce (ring), rank 1 of 4: lost rank 2 while sending to it"));
-    EXPECT_FALSE(blames_a_peer("ZeroDivisionError: division by zero"));
-}
-
-TEST(AbortedTheStep, KnowsTheLineOfTheRankThatDid) {
-    EXPECT_TRUE(aborted_the_step("Traceback\nmpi_bridge: rank 3 of 4 aborted: rank 3: oops\n"));
-    EXPECT_FALSE(aborted_the_step("the job aborted: no mpi_bridge: rank 3\n"));
+TEST(EndOfJob, IsNoStepsNorAnotherJobsNorAProgramsOwn) {
+    EXPECT_FALSE(end_of_job("slurmstepd: error: *** STEP 4.0 ON h1 CANCELLED AT x ***\n", "4"));
+    EXPECT_FALSE(end_of_job("slurmstepd: error: *** JOB 44 ON h1 CANCELLED AT x ***\n", "4"));
+    EXPECT_FALSE(end_of_job("I saw: slurmstepd: error: *** JOB 4 ON h1 CANCELLED AT x ***\n", "4"));
+    EXPECT_FALSE(end_of_job("", "4"));
 }
 
 }  // namespace batchai::run

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/record.hpp"
+
+namespace batchai::record {
+
+// Who or what ended an attempt.
+enum class EndedBy {
+    program,        // the job's own command, well or not
+    user,           // scancel or `batchai job terminate`
+    administrator,  // somebody else cancelled it
+    time_limit,
+    preemption,
+    node,  // one of the job's was lost
+    memory,
+    requeue,  // somebody put the job back into the queue
+    preparation,
+    storage,  // a volume that cannot be mounted, or does not take all data
+    start,    // the ranks could not be started: image, wire-up, output directories
+    unknown,
+};
+
+// An end as Batch AI tells it.
+struct EndWords {
+    std::string_view code;
+    std::string_view message;
+};
+
+// What is said of an end when nothing more exact is known. No other place has a sentence for it.
+[[nodiscard]] constexpr EndWords words_of(EndedBy by) {
+    switch (by) {
+        case EndedBy::program:
+            return {"JobFailed", "Job failed with non-zero exit code"};
+        case EndedBy::user:
+            return {"JobTerminated", "The specified job has been terminated by the user"};
+        case EndedBy::administrator:
+            return {"JobCancelled", "Somebody else than its user cancelled the job in Slurm"};
+        case EndedBy::time_limit:
+            return {"JobTimedOut", "The job ran longer than its time limit and Slurm ended it"};
+        case EndedBy::preemption:
+            return {"JobPreempted", "A job of higher priority took the nodes of the job"};
+        case EndedBy::node:
+            return {"NodeFailed", "A node of the job failed while the job ran"};
+        case EndedBy::memory:
+            return {"JobOutOfMemory", "The job used more memory than it was given"};
+        case EndedBy::requeue:
+            return {"JobRequeued", "The job was put back into the queue"};
+        case EndedBy::preparation:
+            return {"JobPreparationFailed", "Job preparation task failed with non-zero exit code"};
+        case EndedBy::storage:
+            return {"StorageFailed", "The job's storage failed"};
+        case EndedBy::start:
+            return {"JobStartFailed", "The job could not be started"};
+        case EndedBy::unknown:
+            break;
+    }
+    return {"JobLost", "Slurm does not know the job any more, and it left no record of its end"};
+}
+
+}  // namespace batchai::record
+
+namespace batchai::base {
+
+template <>
+struct WordsOf<record::EndedBy> {
+    static constexpr std::array<std::pair<std::string_view, record::EndedBy>, 12> words{{
+        {"program", record::EndedBy::program},
+        {"user", record::EndedBy::user},
+        {"administrator", record::EndedBy::administrator},
+        {"timeLimit", record::EndedBy::time_limit},
+        {"preemption", record::EndedBy::preemption},
+        {"lostNode", record::EndedBy::node},
+        {"memory", record::EndedBy::memory},
+        {"requeue", record::EndedBy::requeue},
+        {"preparation", record::EndedBy::preparation},
+        {"storage", record::EndedBy::storage},
+        {"start", record::EndedBy::start},
+        {"unknown", record::EndedBy::unknown},
+    }};
+};
+
+}  // namespace batchai::base

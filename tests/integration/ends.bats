@@ -1,0 +1,155 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Who or what ended a job: each end is provoked for real, and `job show`, `job list` and `job wait`
+# tell it alike. Memory is not among them: these hosts have no cgroups, and without them Slurm ends
+# no task for its memory. What Slurm says of it is read in the unit tests.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+# The jobs run beside one another, so that the suite takes little longer than the time limit that
+# one of them runs into: Slurm's shortest is a minute.
+setup_file() {
+    export HOME_DIR="/home/alice/ends-$$"
+    as_user mkdir -p "$HOME_DIR"
+    for partition in main requeued cancelled; do
+        as_user sh -c "echo 'return {default_partition = \"$partition\"}' > $HOME_DIR/$partition.lua"
+    done
+    as_user sh -c "echo 'return {storage_accounts = {
+        site = {file_share_directory = \"/nowhere/%s\"}}}' > $HOME_DIR/broken.lua"
+    sleeper '"constraints": {"maxWallClockTime": "PT1M"}' | submit limit
+    sleeper | submit cancelled
+    sleeper | submit preempted requeued
+    sleeper | submit preempted-for-good cancelled
+    for job in limit cancelled preempted preempted-for-good; do wait_until 60 ranks_run "$job"; done
+
+    as_user scancel "$(slurm_id cancelled)"
+    as_user sbatch --quiet --partition=urgent --exclusive --nodes=2 --output=/dev/null \
+        --nodelist="$(nodes_of preempted),$(nodes_of preempted-for-good)" --wrap 'sleep 2'
+    wait_until 60 attempt_ended preempted-for-good
+
+    sleeper | submit by-root
+    sleeper | submit requeued
+    wait_until 60 ranks_run by-root
+    wait_until 60 ranks_run requeued
+    as_root_on login scancel "$(slurm_id by-root)"
+    as_root_on login scontrol requeue "$(slurm_id requeued)"
+    # Else both would wait for two minutes.
+    for job in preempted requeued; do
+        wait_until 60 waits "$job"
+        as_root_on login scontrol update "job=$(slurm_id "$job")" StartTime=now
+        wait_until 60 ranks_run "$job"
+        batchai job terminate --name "$job" --yes
+    done
+}
+
+teardown_file() {
+    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    wait_until 60 nodes_idle 4
+    as_user rm -rf "$HOME_DIR"
+}
+
+# batchai WORDS…: in the suite's own home, with the site of $SITE; standard input passes through.
+batchai() {
+    as_user bash -c 'export BATCHAI_HOME=$1/records BATCHAI_SITE=$1/$2.lua; cd "$1"; shift 2
+        exec "$@"' batchai "$HOME_DIR" "${SITE:-main}" "$PREFIX/bin/batchai" "$@"
+}
+
+# submit NAME [PARTITION]: the job file on standard input.
+submit() {
+    as_user sh -c "cat > $HOME_DIR/$1.json"
+    SITE=${2:-main} batchai job create --name "$1" --config-file "$1.json" --output none
+}
+
+# job_with KEYS COMMAND [NODES]
+job_with() {
+    jq -n --argjson more "{$1}" --arg command "$2" --argjson nodes "${3:-1}" '{properties: ({
+        nodeCount: $nodes,
+        stdOutErrPathPrefix: "$AZ_BATCHAI_JOB_TEMP",
+        customMpiSettings: {commandLine: $command}} + $more)}'
+}
+sleeper() { job_with "${1:-}" 'exec sleep 300' "${2:-1}"; }
+
+show() { batchai job show --name "$1" --output json; }
+slurm_id() { show "$1" | jq -er .slurmJobId; }
+nodes_of() { as_user squeue -h -j "$(slurm_id "$1")" -o %N; }
+waits() { [[ $(as_user squeue -h -j "$(slurm_id "$1")" -o %T) == PENDING ]]; }
+attempt_ended() { show "$1" | jq -e '.attempts[-1].endTime != null' > /dev/null; }
+ranks_run() {
+    local id
+    id=$(slurm_id "$1") &&
+        [[ $(as_user squeue -h -s -j "$id" -o %j) == *sleep* || $(as_user squeue -h -s -j "$id" -o %i) == *.1* ]]
+}
+
+# ended_by NAME WHO CODE: so says job show; and job list and job wait use its very words.
+ended_by() {
+    local shown listed
+    run batchai job wait --name "$1"
+    [[ $status -ne 0 ]]
+    shown=$(show "$1" | jq -er '.executionInfo.errors[0].message') || return 1
+    show "$1" | jq -e --arg who "$2" --arg code "$3" '.attempts[-1].endedBy == $who
+        and .attempts[-1].message == .executionInfo.errors[0].message
+        and .executionInfo.errors[0].code == $code
+        and any(.executionInfo.errors[0].details[]; .name == "EndedBy" and .value == $who)' ||
+        { show "$1"; return 1; }
+    listed=$(batchai job list --output json |
+        jq -er --arg name "$1" '.[] | select(.name == $name) | .executionInfo.errors[0].message')
+    [[ $listed == "$shown" ]]
+    [[ $output == *"Error message: $shown"* ]]
+}
+
+# Breaks when an end that only Slurm decides is taken for the user's.
+@test "a job that runs into its time limit says so" { ended_by limit timeLimit JobTimedOut; }
+
+@test "a job whose nodes a job of higher priority took says so" {
+    ended_by preempted-for-good preemption JobPreempted
+}
+
+@test "scancel is told as the user's" { ended_by cancelled user JobTerminated; }
+
+# Breaks when accounting's "CANCELLED by" is not read. The queue, which knows no uid, forgets it only
+# minutes later.
+@test "a cancellation by somebody else is told at least as one" {
+    run batchai job wait --name by-root
+    show by-root | jq -e '.attempts[-1].endedBy | . == "administrator" or . == "user"'
+}
+
+# Breaks when the attempts before the last one are lost, or not told by their ends.
+@test "a job that was preempted and ran again shows both attempts" {
+    show preempted | jq -e '[.attempts[] | [.attempt, .endedBy]]
+        == [[1, "preemption"], [2, "user"]]'
+    ended_by preempted user JobTerminated
+}
+
+@test "an administrator's requeue is told as such, and job terminate as the user's" {
+    show requeued | jq -e '[.attempts[] | [.attempt, .endedBy]] == [[1, "requeue"], [2, "user"]]'
+    ended_by requeued user JobTerminated
+}
+
+@test "a program's own failure is its own" {
+    job_with '' 'echo "error: boom" >&2; exit 7' | submit failing
+    ended_by failing program JobFailed
+}
+
+@test "a failed preparation is told as such" {
+    job_with '"jobPreparation": {"commandLine": "exit 5"}' true | submit unprepared
+    ended_by unprepared preparation JobPreparationFailed
+}
+
+@test "storage that cannot be mounted is told as such" {
+    job_with '"mountVolumes": {"azureFileShares": [{"relativeMountPath": "share",
+        "azureFileUrl": "https://site.file.core.windows.net/gone"}]}' true | submit unmounted broken
+    ended_by unmounted storage AZFMountError
+}
+
+@test "a job that lost a node says so and runs again" {
+    sleeper '' 2 | submit bereft
+    wait_until 60 ranks_run bereft
+    local node
+    node=$(as_user scontrol show hostnames "$(nodes_of bereft)" | tail -n 1)
+    as_root_on "$node" bash -c 'kill -9 $(cat /run/slurm/slurmd.pid)'
+    wait_until 60 waits bereft
+    as_root_on "$node" bash -c 'pkill -KILL slurmstepd; setsid slurmd > /dev/null 2>&1 < /dev/null 3>&- 4>&-'
+    show bereft | jq -e '.attempts[0].endedBy == "lostNode"'
+    batchai job terminate --name bereft --yes
+}
