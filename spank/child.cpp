@@ -139,10 +139,10 @@ bool wait_readable(int descriptor, int seconds) {
     const auto end = Clock::now() + std::chrono::seconds(seconds);
     while (true) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-        if (left <= 0) return false;
         pollfd waiting{descriptor, POLLIN, 0};
-        const int ready = poll(&waiting, 1, static_cast<int>(left));
+        const int ready = poll(&waiting, 1, left > 0 ? static_cast<int>(left) : 0);
         if (ready > 0) return true;
+        if (left <= 0) return false;
         if (ready < 0 && errno != EINTR) return false;
     }
 }
@@ -153,10 +153,10 @@ void end_child(Child& child, int seconds) {
         // By its handle: the number may belong to another process by now, since slurmstepd reaps
         // every child that it sees.
         syscall(SYS_pidfd_send_signal, child.handle, SIGKILL, nullptr, 0);
-        if (!wait_readable(child.handle, 5)) return;
+        static_cast<void>(wait_readable(child.handle, seconds_to_die));
     }
     siginfo_t ended{};
-    waitid(P_PIDFD, static_cast<id_t>(child.handle), &ended, WEXITED);
+    waitid(P_PIDFD, static_cast<id_t>(child.handle), &ended, WEXITED | WNOHANG);
     close(child.handle);
     child = Child{};
 }

@@ -38,6 +38,12 @@ struct Child {
 // Waits until the descriptor is readable or at its end; false when `seconds` have passed first.
 [[nodiscard]] bool wait_readable(int descriptor, int seconds);
 
+// Root never waits longer than this for a process of the user's: `farewell_seconds` until it ends
+// by itself, and, once it was killed, until the kernel has let it go. A stopped process is killed
+// like any other. One that even then does not go (it hangs in a file system) is left to init.
+inline constexpr int farewell_seconds = 6;
+inline constexpr int seconds_to_die = 2;
+
 // Gives the child `seconds` to end by itself, kills it then, and reaps it.
 void end_child(Child& child, int seconds);
 

@@ -7,15 +7,17 @@
 #include <string>
 
 #include "spank/child.hpp"
+#include "spank/job_note.hpp"
 
 namespace batchai::spank {
 
 void clean_after_job(spank_t handle, const Settings& settings) {
     User user;
     uint32_t job_id = 0;
-    if (spank_get_item(handle, S_JOB_UID, &user.uid) != ESPANK_SUCCESS ||
-        spank_get_item(handle, S_JOB_GID, &user.gid) != ESPANK_SUCCESS ||
-        spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) {
+    const bool known = spank_get_item(handle, S_JOB_ID, &job_id) == ESPANK_SUCCESS;
+    if (known && !take_note_of_job(settings.runtime_directory, job_id)) return;
+    if (!known || spank_get_item(handle, S_JOB_UID, &user.uid) != ESPANK_SUCCESS ||
+        spank_get_item(handle, S_JOB_GID, &user.gid) != ESPANK_SUCCESS) {
         slurm_error("batchai: epilog: Slurm does not say whose job ended");
         return;
     }
@@ -29,7 +31,7 @@ void clean_after_job(spank_t handle, const Settings& settings) {
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     Child child;
     if (start_as_user(program, user, child)) {
-        end_child(child, settings.timeout_seconds);
+        end_child(child, farewell_seconds);
     } else {
         slurm_error("batchai: epilog of job %u: cannot start %s: %s", job_id,
                     settings.node_program.c_str(), strerror(errno));

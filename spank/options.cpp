@@ -84,7 +84,6 @@ bool apply(std::string_view argument, Settings& settings) {
     const std::string_view key = argument.substr(0, sign);
     const std::string_view value = argument.substr(sign + 1);
     if (key == "timeout") return read_timeout(value, settings.timeout_seconds);
-    if (key == "kill_timeout") return read_timeout(value, settings.kill_timeout_seconds);
     if (!value.starts_with('/')) return false;
     if (key == "launcher")
         settings.launcher = value;
@@ -92,6 +91,8 @@ bool apply(std::string_view argument, Settings& settings) {
         settings.node_program = value;
     else if (key == "node_directory")
         settings.node_directory = value;
+    else if (key == "runtime_directory")
+        settings.runtime_directory = value;
     else
         return false;
     return true;
@@ -121,13 +122,16 @@ bool job_json_was_given(spank_t handle) {
 }
 
 Settings read_settings(int argument_count, char* arguments[]) {
-    Settings settings{BATCHAI_LAUNCHER, BATCHAI_NODE_PROGRAM, {}};
+    Settings settings{.launcher = BATCHAI_LAUNCHER,
+                      .node_program = BATCHAI_NODE_PROGRAM,
+                      .node_directory = {},
+                      .runtime_directory = "/run/batchai"};
     for (int i = 0; i < argument_count; ++i) {
         if (!apply(arguments[i], settings))
             slurm_error(
                 "batchai: plugstack.conf: argument \"%s\" is passed over; known are "
-                "launcher=PATH node_program=PATH node_directory=PATH timeout=SECONDS "
-                "kill_timeout=SECONDS",
+                "launcher=PATH node_program=PATH node_directory=PATH runtime_directory=PATH "
+                "timeout=SECONDS",
                 arguments[i]);
     }
     return settings;

@@ -19,12 +19,11 @@ struct Options {
 
 // What the admin gave in plugstack.conf.
 struct Settings {
-    std::string launcher;        // the batchai program
-    std::string node_program;    // batchai-node
-    std::string node_directory;  // of the epilog; empty: what the site file says
-    int timeout_seconds = 30;    // for the sandbox of one step on one node
-    // For batchai-node's end after a step was killed; less than Slurm's UnkillableStepTimeout.
-    int kill_timeout_seconds = 20;
+    std::string launcher;           // the batchai program
+    std::string node_program;       // batchai-node
+    std::string node_directory;     // of the epilog; empty: what the site file says
+    std::string runtime_directory;  // where root notes the jobs that had a sandbox here
+    int timeout_seconds = 30;       // for the sandbox of one step on one node
 };
 
 // Registers the options; to be called by slurm_spank_init in every context.

@@ -9,21 +9,22 @@
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
  *                               [--rendezvous STEP --node N --nodes N] [--root]
  *                               [--array-task N] [--submit-directory PATH] [--slurm-conf PATH]
- *                               [--kill-timeout SECONDS]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           stays, as the anchor of its namespaces, until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
  *                           joins the namespaces
- *   batchai.so, task_exit:  closes its end of CONTROL, after one byte if the step was killed
+ *   batchai.so, task_exit:  closes its end of CONTROL, waits for batchai-node's end for a few
+ *                           seconds, and kills it then
  */
 
 #include <stdint.h>
 
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
-#define BATCHAI_PROTOCOL_VERSION 2u
+#define BATCHAI_PROTOCOL_VERSION 3u
 
-/* Says through CONTROL that Slurm is killing the step, and will not wait for long. */
-#define BATCHAI_CONTROL_KILLED 'k'
+/* For how long batchai-node may wait, at a step's end, for what goes on without it; the plugin's own
+ * patience is longer (farewell_seconds in spank/child.hpp). */
+#define BATCHAI_FAREWELL_SECONDS 4
 
 /* Descriptors that batchai-node finds open, besides 0, 1 and 2 on /dev/null. */
 #define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: ends when the step is over */

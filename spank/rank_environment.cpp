@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "spank/node.hpp"
 #include "spank/protocol.h"
+#include "spank/stepd.hpp"
 
 namespace batchai::spank {
 

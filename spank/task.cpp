@@ -13,13 +13,13 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "bootstrap/settle.hpp"
-#include "spank/node.hpp"
 #include "spank/one_id.hpp"
 #include "spank/options.hpp"
 #include "spank/protocol.h"
 #include "spank/rank_environment.hpp"
 #include "spank/reply.hpp"
+#include "spank/settle.hpp"
+#include "spank/stepd.hpp"
 
 namespace batchai::spank {
 
@@ -100,12 +100,11 @@ void check_pmix_directory(spank_t handle) {
                     "in /etc/slurm/slurm.conf or where slurmd's SLURM_CONF leads");
 }
 
-// Ranks of any program may start with a fence. mpi_bridge waits for itself, where we are not.
+// Ranks of any program may start with a fence.
 void settle_pmix(spank_t handle) {
     uint32_t nodes = 1;
     if (spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes < 2) return;
-    if (!job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX).empty())
-        mpi_bridge::let_slurm_settle(mpi_bridge::launches_before_program);
+    if (!job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX).empty()) let_slurm_settle();
 }
 
 void set(spank_t handle, const std::string& name, const std::string& value) {

@@ -61,11 +61,7 @@ base::FileDescriptor open_beneath(int root, const std::string& relative, int fla
         static_cast<int>(syscall(SYS_openat2, root, relative.c_str(), &how, sizeof how)));
 }
 
-base::Result<Root> open_private_root(const std::string& path) {
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-        return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path,
-                          "node_directory of site.lua must name a directory that each node has "
-                          "and users may write to");
+base::Result<Root> open_private_directory(const std::string& path) {
     Root root{
         base::FileDescriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
         path};

@@ -19,9 +19,9 @@ struct Root {
     std::string path;
 };
 
-// Our own private directory, such as /tmp/batchai-1001: made with mode 0700 if it is missing;
-// refused when it is a link, belongs to somebody else, or others may write to it.
-[[nodiscard]] base::Result<Root> open_private_root(const std::string& path);
+// A directory that is the user's own: refused when it is a link, belongs to somebody else, or
+// others may write to it.
+[[nodiscard]] base::Result<Root> open_private_directory(const std::string& path);
 
 // Opens the directory `relative` below the root (O_PATH); missing components are made, mode 0700.
 [[nodiscard]] base::Result<base::FileDescriptor> make_beneath(const Root& root,

@@ -19,29 +19,29 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
+#include "node/keeper/leftovers.hpp"
 #include "node/keeper/registry.hpp"
+#include "node/node_root.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container.hpp"
 #include "node/sandbox.hpp"
-#include "node/slurm_conf.hpp"
 #include "node/trace.hpp"
 #include "plan/array_task.hpp"
 #include "record/job_files.hpp"
+#include "node/volumes/apart.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
 
 namespace {
 
-// The plugin has a deadline of its own; what is not removed by then goes with the next use.
+// For remote storage to have what a job wrote, after the job.
 constexpr std::chrono::minutes longest_flush{20};
-
-struct Timeouts {
-    int kill_seconds = 0;  // the plugin's, for our end after the step was killed; 0: not known
-};
+constexpr std::chrono::seconds farewell{BATCHAI_FAREWELL_SECONDS};
 
 using batchai::base::Error;
 using batchai::base::ExitCode;
@@ -61,35 +61,26 @@ bool write_all(int descriptor, std::string_view bytes) {
     return true;
 }
 
-// True if the step was killed.
-bool wait_for_end_of_step() {
-    bool killed = false;
+void wait_for_end_of_step() {
     char byte = 0;
     while (true) {
         const ssize_t count = read(BATCHAI_CONTROL_DESCRIPTOR, &byte, 1);
-        if (count == 0 || (count < 0 && errno != EINTR)) return killed;
-        if (count == 1 && byte == BATCHAI_CONTROL_KILLED) killed = true;
+        if (count == 0 || (count < 0 && errno != EINTR)) return;
     }
 }
 
-// What the job wrote is to be in remote storage before the next step. Slurm does not wait for that
-// when it kills a step: then for a part of what it does wait, and the rest is saved elsewhere.
-void finish(batchai::node::Sandbox& made, const batchai::node::SandboxRequest& request,
-            const Timeouts& timeouts, bool killed) {
-    std::optional<std::chrono::seconds> at_most;
-    if (killed) {
-        const auto unkillable = batchai::node::unkillable_step_timeout(
-            batchai::node::read_slurm_conf(request.slurm_conf));
-        at_most =
-            batchai::node::flush_of_killed(std::chrono::seconds(timeouts.kill_seconds), unkillable);
-    }
-    if (made.volumes) made.volumes->finish(at_most);
-    if (!made.container || batchai::node::leave(*made.container, at_most)) return;
+// What the job wrote is to be in remote storage before the next step, if that takes a moment only:
+// root's slurmstepd waits for this process. Else those who store it, who are in no step, go on
+// alone; the storage note tells of them.
+void finish(batchai::node::Sandbox& made, const batchai::node::SandboxRequest& request) {
+    const bool stored = !made.volumes || made.volumes->finish(farewell);
+    const bool left = !made.container || batchai::node::leave(*made.container, farewell);
+    if (stored && left) return;
     batchai::record::JobFiles files(std::filesystem::path(request.plan_path).parent_path());
     if (const auto task = batchai::plan::array_task_number(request.array_task))
         files = files.array_task(*task);
     batchai::node::Trace(files.directory().string())
-        .line("the step ends; the container's keeper goes on storing what the job wrote");
+        .line("the step ends; what the job wrote is still being stored");
 }
 
 std::string build_reply(const batchai::node::SandboxRequest& request,
@@ -106,7 +97,7 @@ std::string build_reply(const batchai::node::SandboxRequest& request,
     }
 }
 
-int sandbox(const batchai::node::SandboxRequest& request, const Timeouts& timeouts) {
+int sandbox(const batchai::node::SandboxRequest& request) {
     for (const int descriptor :
          {BATCHAI_CONTROL_DESCRIPTOR, BATCHAI_READY_DESCRIPTOR, BATCHAI_REPLY_DESCRIPTOR}) {
         if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
@@ -128,28 +119,54 @@ int sandbox(const batchai::node::SandboxRequest& request, const Timeouts& timeou
     if (made) {
         // What the job wrote is still to be saved when the job is cancelled.
         if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
-        const bool killed = wait_for_end_of_step();
-        finish(*made, request, timeouts, killed);
+        wait_for_end_of_step();
+        finish(*made, request);
     }
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
 }
 
+// Removes all of the job below one of the user's directories.
+int clean_below(const batchai::node::Root& root, const std::string& job_id) {
+    const auto removed =
+        batchai::node::prepare_to_remove_container(root, job_id, longest_flush).and_then([&] {
+            return batchai::node::release(root, job_id, longest_flush);
+        });
+    return removed ? 0 : report(removed.error());
+}
+
+// The epilog waits for this process, but never long. So the work is done by another, in a session
+// of its own, which goes on alone when remote storage takes its time. Before that it is noted which
+// directories are of the run of the job that has ended: the job may be queued again, and a new run
+// of it may use them meanwhile.
 int clean(const std::string& job_id, std::string node_directory) {
     if (node_directory.empty()) {
         const auto site = batchai::site::load_default();
         if (!site) return report(site.error());
         node_directory = site->node_directory;
     }
-    const std::string path = fmt::format("{}/batchai-{}", node_directory, geteuid());
-    // Most jobs are none of ours and leave nothing.
-    if (access(path.c_str(), F_OK) != 0) return 0;
-    const auto root = batchai::node::open_private_root(path);
-    if (!root) return report(root.error());
-    const auto released =
-        batchai::node::prepare_to_remove_container(*root, job_id, longest_flush).and_then([&] {
-            return batchai::node::release(*root, job_id);
-        });
-    return released ? 0 : report(released.error());
+    auto roots = batchai::node::find_node_roots(node_directory);
+    std::erase_if(roots, [&](const batchai::node::Root& root) {
+        return !batchai::node::note_end_of_job(root, job_id);
+    });
+    if (roots.empty()) return 0;
+    const pid_t worker = fork();
+    if (worker < 0) return static_cast<int>(ExitCode::failed);
+    if (worker == 0) {
+        setsid();
+        int code = 0;
+        // Each in a process of its own, since the user namespace cannot be left again.
+        for (const batchai::node::Root& root : roots) {
+            const pid_t child = fork();
+            if (child == 0) _exit(clean_below(root, job_id));
+            int status = 0;
+            if (child < 0 || waitpid(child, &status, 0) != child || status != 0) code = 1;
+        }
+        _exit(code);
+    }
+    int status = 0;
+    const bool ended =
+        batchai::node::ends_by(worker, batchai::node::Clock::now() + farewell, status);
+    return ended && status != 0 ? static_cast<int>(ExitCode::failed) : 0;
 }
 
 int run(int argc, char** argv) {
@@ -168,9 +185,6 @@ int run(int argc, char** argv) {
     sandbox_verb->add_option("--array-task", request.array_task);
     sandbox_verb->add_option("--submit-directory", request.submit_directory);
     sandbox_verb->add_option("--slurm-conf", request.slurm_conf);
-    Timeouts timeouts;
-    sandbox_verb->add_option("--kill-timeout", timeouts.kill_seconds)
-        ->check(CLI::NonNegativeNumber);
     std::string job_id;
     std::string node_directory;
     auto* const clean_verb = app.add_subcommand("clean", "remove what a Slurm job left here");
@@ -182,7 +196,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
     }
-    return sandbox_verb->parsed() ? sandbox(request, timeouts) : clean(job_id, node_directory);
+    return sandbox_verb->parsed() ? sandbox(request) : clean(job_id, node_directory);
 }
 
 }  // namespace

@@ -12,11 +12,11 @@
 #include "base/own_directory.hpp"
 #include "node/beneath.hpp"
 #include "node/bundle/inject.hpp"
-#include "node/failure_note.hpp"
 #include "node/job_directory.hpp"
+#include "node/keeper/leftovers.hpp"
 #include "node/namespace/accounts.hpp"
-#include "node/namespace/namespaces.hpp"
 #include "node/namespace/user_namespace.hpp"
+#include "node/node_root.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container.hpp"
 #include "node/rootfs/container_environment.hpp"
@@ -26,6 +26,7 @@
 #include "node/volumes/volumes.hpp"
 #include "plan/array_task.hpp"
 #include "record/job_files.hpp"
+#include "record/node_notes.hpp"
 #include "record/plan_file.hpp"
 #include "spank/protocol.h"
 
@@ -37,7 +38,7 @@ constexpr std::chrono::seconds rendezvous_deadline{10};
 
 base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job_id,
                                   const Trace& trace) {
-    const auto node_root = open_private_root(plan.directories.node_root);
+    const auto node_root = open_private_directory(plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
     const auto made = make_job_directory(*node_root, plan.directories.job_temp, job_id);
     if (!made) return tl::unexpected<base::Error>(made.error());
@@ -106,17 +107,23 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
 
 // For the job's record. A volume that could not be mounted has said so itself.
 void note_failed_container(const std::string& job_directory, const base::Error& error) {
-    if (!has_failure_note(job_directory, node_name()))
-        write_failure_note(job_directory, {"FailedStartingContainer", error.text(), node_name()});
+    const record::JobFiles files(job_directory);
+    if (!record::has_failure_note(files, node_name()))
+        record::write_failure_note(
+            files, {.code = "FailedStartingContainer", .text = error.text(), .node = node_name()});
 }
 
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
-    const auto plan = record::read_plan(request.plan_path, request.plan_digest,
-                                        plan::array_task_number(request.array_task));
-    if (!plan) return tl::unexpected<base::Error>(plan.error());
-    const Trace trace(plan->directories.job_directory);
+    plan::Plan submitted = TRY(record::read_plan(
+        request.plan_path, request.plan_digest, plan::array_task_number(request.array_task)));
+    const Trace trace(submitted.directories.job_directory);
+    const plan::Plan settled = TRY(settle_node_root(std::move(submitted), trace));
+    const plan::Plan* const plan = &settled;
+    wait_for_earlier_steps(*plan, request.job_id, trace);
+    remove_leftovers(TRY(open_private_directory(plan->directories.node_root)), request.job_id,
+                     trace);
     Sandbox out;
     auto& environment = out.environment;
     environment = plan->environment;

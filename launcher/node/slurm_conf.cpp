@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/slurm_conf.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <vector>
 
 #include "base/file.hpp"
@@ -12,12 +10,16 @@ namespace batchai::node {
 
 namespace {
 
-using std::chrono::seconds;
-
 constexpr std::size_t conf_limit = 8UL << 20U;
-constexpr seconds slurms_default{60};
-constexpr seconds to_be_found_dead{5};  // from the end of batchai-node to that of the step
-constexpr seconds shortest{2};
+
+// "%n" and "%h" of slurm.conf stand for the node.
+std::string with_node(std::string text, std::string_view node) {
+    for (const std::string_view token : {"%n", "%h"}) {
+        for (auto at = text.find(token); at != std::string::npos; at = text.find(token))
+            text.replace(at, token.size(), node);
+    }
+    return text;
+}
 
 }  // namespace
 
@@ -31,28 +33,16 @@ std::string read_slurm_conf(const std::string& file) {
     return {};
 }
 
-seconds unkillable_step_timeout(std::string_view slurm_conf) {
-    seconds found = slurms_default;
-    for (const std::string_view line : base::split(slurm_conf, '\n')) {
-        const std::string_view said = base::trim(line.substr(0, line.find('#')));
-        const std::size_t sign = said.find('=');
-        if (sign == std::string_view::npos ||
-            base::lower(base::trim(said.substr(0, sign))) != "unkillablesteptimeout")
-            continue;
-        const std::string_view value = base::trim(said.substr(sign + 1));
-        int number = 0;
-        const char* const end = value.data() + value.size();
-        const auto [stop, error] = std::from_chars(value.data(), end, number);
-        if (error == std::errc() && stop == end && number > 0) found = seconds(number);
+std::string spool_directory(std::string_view slurm_conf, std::string_view node) {
+    std::string found = "/var/spool/slurmd";
+    for (std::string_view line : base::split(slurm_conf, '\n')) {
+        line = base::trim(line.substr(0, line.find('#')));
+        const std::size_t sign = line.find('=');
+        if (sign == std::string_view::npos) continue;
+        if (base::lower(base::trim(line.substr(0, sign))) == "slurmdspooldir")
+            found = with_node(std::string(base::trim(line.substr(sign + 1))), node);
     }
     return found;
-}
-
-seconds flush_of_killed(seconds kill_timeout, seconds unkillable) {
-    seconds whole = unkillable - to_be_found_dead;
-    if (kill_timeout.count() > 0) whole = std::min(whole, kill_timeout);
-    // A quarter for ending rclone and saving.
-    return std::max(shortest, whole - whole / 4);
 }
 
 }  // namespace batchai::node

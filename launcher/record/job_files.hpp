@@ -61,6 +61,21 @@ class JobFiles {
     [[nodiscard]] Path node_log(std::string_view node) const {
         return node_logs() / (std::string(node) + ".log");
     }
+    // And notes (record/node_notes.hpp): why it could not do its part, and that it still has
+    // something to store.
+    static constexpr std::string_view failure_note_ending = ".failure.json";
+    static constexpr std::string_view storage_note_ending = ".storage.json";
+    [[nodiscard]] Path failure_note(std::string_view node) const {
+        return node_logs() / (std::string(node) + std::string(failure_note_ending));
+    }
+    [[nodiscard]] Path storage_note(std::string_view node, std::string_view id) const {
+        return node_logs() /
+               (std::string(node) + "-" + std::string(id) + std::string(storage_note_ending));
+    }
+    // What remote storage did not take, by node and mount.
+    [[nodiscard]] Path unsaved(std::string_view node) const {
+        return directory_ / "unsaved" / std::string(node);
+    }
 
     // A task of an array job has its own records and logs in a directory of its own below that of
     // the plan, which all tasks share.

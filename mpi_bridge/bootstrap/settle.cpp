@@ -65,10 +65,8 @@ std::optional<Process> look(const StatOfProcess& stat_of, int pid) {
 
 }  // namespace
 
-milliseconds settling_time(const TaskStart& start, double launches) {
-    const auto wanted =
-        std::clamp(std::chrono::duration_cast<milliseconds>(launches * start.launch), least, most);
-    return std::clamp(wanted - start.age, milliseconds(0), most);
+milliseconds settling_time(const TaskStart& start) {
+    return std::clamp(std::clamp(2 * start.launch, least, most) - start.age, milliseconds(0), most);
 }
 
 std::optional<TaskStart> find_task_start(const StatOfProcess& stat_of, int pid, milliseconds now) {
@@ -82,10 +80,10 @@ std::optional<TaskStart> find_task_start(const StatOfProcess& stat_of, int pid, 
     return std::nullopt;
 }
 
-void let_slurm_settle(double launches) {
+void let_slurm_settle() {
     const auto now = since_boot();
     if (const auto task = find_task_start(read_stat, getpid(), now)) {
-        std::this_thread::sleep_for(settling_time(*task, launches));
+        std::this_thread::sleep_for(settling_time(*task));
         return;
     }
     const auto self = look(read_stat, getpid());

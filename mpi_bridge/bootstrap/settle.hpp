@@ -21,14 +21,9 @@ struct TaskStart {
     std::chrono::milliseconds age{};     // of the task
 };
 
-// How many times as old as its launch took a task should be: at its first fence, and when its
-// program is started, which is some time before that program comes to a fence.
-inline constexpr double launches_before_fence = 2;
-inline constexpr double launches_before_program = 1.5;
-
-// How much longer a task should wait for that: until it is at least 60 ms old, and at most 1 s.
-[[nodiscard]] std::chrono::milliseconds settling_time(const TaskStart& start,
-                                                      double launches = launches_before_fence);
+// How much longer a task should wait before its first fence: until it is twice as old as its launch
+// took, at least 60 ms, and never longer than a second.
+[[nodiscard]] std::chrono::milliseconds settling_time(const TaskStart& start);
 
 // The text of /proc/PID/stat; nothing if it cannot be read.
 using StatOfProcess = std::function<std::optional<std::string>(int pid)>;
@@ -40,6 +35,6 @@ using StatOfProcess = std::function<std::optional<std::string>(int pid)>;
 
 // For a process of a Slurm step: waits as settling_time() says for the task that it belongs to, or,
 // where slurmstepd is not in sight (a PID namespace, hidepid), until it is 200 ms old itself.
-void let_slurm_settle(double launches = launches_before_fence);
+void let_slurm_settle();
 
 }  // namespace mpi_bridge

@@ -55,8 +55,14 @@ class Step : public testing::Test {
 
     Ended run(const std::string& script, std::vector<std::string> arguments = {}) {
         arguments.push_back("node_program=" + node_program);
+        arguments.push_back("runtime_directory=" + runtime_directory());
         Plugin plugin(arguments);
         return run_step(plugin, script);
+    }
+
+    // Where root notes the jobs that had a sandbox.
+    [[nodiscard]] std::string runtime_directory() const {
+        return (scratch.path() / "run").string();
     }
 
     Scratch scratch;

@@ -3,9 +3,9 @@
 #include "tests/spank/step.hpp"
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -232,26 +232,18 @@ TEST_F(Step, ThatIsTheBatchScriptOrTheExternStepIsLeftAlone) {
     }
 }
 
-TEST_F(Step, TellsBatchaiNodeOnlyOfItsKillThatItWasKilled) {
+TEST_F(Step, EndsSoonAlsoWhenItsUserStopsBatchaiNode) {
     submit();
-    const std::string seen = (scratch.path() / "job/seen").string();
-    const std::string real = node_program;
-    node_program = scratch
-                       .file("listening",
-                             "#!/bin/bash\nexec 9<&3\nexec 3< <(tee " + seen +
-                                 " <&9)\nexec 9<&-\nexec " + real + " \"$@\"\n",
-                             true)
-                       .string();
-    for (const auto& [script, said] : std::vector<std::pair<std::string, std::string>>{
-             {"true", ""},
-             {"exit 3", ""},
-             {"kill -INT $$", ""},
-             {"kill -TERM $$", "k"},
-             {"kill -KILL $$", "k"},
-             {"trap 'exit 143' TERM; kill -TERM $$", "k"}}) {
-        run(script);
-        EXPECT_EQ(scratch.read("job/seen"), said) << script;
-    }
+    const std::string pid = (scratch.path() / "job/pid").string();
+    node_program =
+        scratch
+            .file("named", "#!/bin/sh\necho $$ > " + pid + "\nexec " + node_program + " \"$@\"\n",
+                  true)
+            .string();
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(run("kill -STOP $(cat " + pid + ")").exit_code, 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_NE(kill(std::stoi(scratch.read("job/pid")), 0), 0) << "it was left behind";
 }
 
 TEST_F(Step, LeavesATraceForTheExecutionLog) {
@@ -356,7 +348,8 @@ TEST_F(Epilog, RemovesWhatTheJobLeftAndNothingElse) {
     const std::string other = plan.directories.node_root + "/4567";
     std::filesystem::create_directory(other);
     const std::vector<std::string> arguments{"node_program=" + node_program,
-                                             "node_directory=" + scratch.path().string()};
+                                             "node_directory=" + scratch.path().string(),
+                                             "runtime_directory=" + runtime_directory()};
     slurm().job_id = 4712;
     EXPECT_EQ(epilog(arguments).exit_code, 0);
     EXPECT_TRUE(std::filesystem::exists(plan.directories.job_temp)) << "another job's epilog";
@@ -365,14 +358,33 @@ TEST_F(Epilog, RemovesWhatTheJobLeftAndNothingElse) {
     EXPECT_FALSE(std::filesystem::exists(plan.directories.job_temp));
     EXPECT_TRUE(std::filesystem::exists(other));
     EXPECT_TRUE(exists(data / "here")) << "a link was followed";
+    EXPECT_TRUE(is_empty(std::filesystem::path(runtime_directory())));
 }
 
-TEST_F(Epilog, NeverFails) {
-    EXPECT_EQ(epilog({"node_program=/nonexistent"}).exit_code, 0);
+TEST_F(Epilog, StartsNothingForAJobThatHadNoSandboxHere) {
+    const auto noisy =
+        scratch.file("noisy", "#!/bin/sh\ntouch " + (scratch.path() / "ran").string(), true);
+    ASSERT_EQ(run("true").exit_code, 0);
+    EXPECT_EQ(epilog({"node_program=" + noisy.string(), "runtime_directory=" + runtime_directory()})
+                  .exit_code,
+              0);
+    EXPECT_FALSE(exists(scratch.path() / "ran"));
+}
+
+TEST_F(Epilog, NeverFailsAndIsSoonOver) {
+    const auto epilog_of_ours = [&](const std::string& program) {
+        std::filesystem::create_directories(runtime_directory());
+        scratch.file("run/" + std::to_string(slurm().job_id), "");
+        return epilog({"node_program=" + program, "runtime_directory=" + runtime_directory()});
+    };
+    EXPECT_EQ(epilog_of_ours("/nonexistent").exit_code, 0);
     const auto failing = scratch.file("failing", "#!/bin/sh\nexit 1\n", true).string();
-    EXPECT_EQ(epilog({"node_program=" + failing}).exit_code, 0);
-    const auto hanging = scratch.file("hanging", "#!/bin/sh\nexec sleep 600\n", true).string();
-    EXPECT_EQ(epilog({"node_program=" + hanging, "timeout=1"}).exit_code, 0);
+    EXPECT_EQ(epilog_of_ours(failing).exit_code, 0);
+    const auto hanging =
+        scratch.file("hanging", "#!/bin/sh\ntrap '' TERM\nkill -STOP $$\n", true).string();
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(epilog_of_ours(hanging).exit_code, 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 }  // namespace

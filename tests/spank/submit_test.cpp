@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The submitting side, in the contexts of srun (local) and of sbatch and salloc (allocator).
-#include "spank/submit.hpp"
-
 #include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "spank/submit_side.hpp"
 #include "tests/spank/hooks.hpp"
 
 namespace {

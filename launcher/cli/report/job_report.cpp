@@ -94,7 +94,14 @@ base::Result<JobReport> report_job(const store::Store& store, const slurm::Clien
     if (!job) return tl::unexpected(job.error());
     auto reports = report_jobs(store, client, {std::move(*job)});
     if (!reports) return tl::unexpected(reports.error());
-    return std::move(reports->front());
+    JobReport report = std::move(reports->front());
+    if (report.ended()) {
+        report.not_written = record::failure_notes(store.job_files(key));
+        std::erase_if(report.not_written, [](const record::FailureNote& note) {
+            return note.code != record::data_not_written;
+        });
+    }
+    return report;
 }
 
 }  // namespace batchai::cli

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cli/output/value.hpp"
 #include "record/attempt.hpp"
+#include "record/node_notes.hpp"
 #include "slurm/client.hpp"
 #include "slurm/job_outcome.hpp"
 #include "store/store.hpp"
@@ -20,6 +21,8 @@ struct JobReport {
     std::optional<record::Attempt> attempt;  // the newest
     slurm::JobEvidence evidence;
     slurm::ExecutionState state = slurm::ExecutionState::queued;
+    // Of report_job(): data that its nodes could not store; that may turn out only after the job.
+    std::vector<record::FailureNote> not_written;
 
     [[nodiscard]] bool ended() const {
         return state == slurm::ExecutionState::succeeded || state == slurm::ExecutionState::failed;

@@ -69,9 +69,7 @@ std::string path_segment(const store::Job& job) {
         .path_segment();
 }
 
-}  // namespace
-
-Value job_errors(const JobReport& report) {
+Value errors_of_run(const JobReport& report) {
     const auto words = slurm::failure_code(report.evidence);
     if (!words) return nullptr;
     const auto by = slurm::ended_by(report.evidence);
@@ -89,6 +87,22 @@ Value job_errors(const JobReport& report) {
     if (report.evidence.slurm && !report.evidence.slurm->state_text.empty())
         details.push_back(detail("SlurmState", report.evidence.slurm->state_text));
     return error_value(words->code, words->message, std::move(details));
+}
+
+}  // namespace
+
+Value job_errors(const JobReport& report) {
+    Value errors = errors_of_run(report);
+    const bool said = report.attempt && report.attempt->failure &&
+                      report.attempt->failure->code == record::data_not_written;
+    if (said || report.not_written.empty()) return errors;
+    Value::Array all = errors.array() == nullptr ? Value::Array() : *errors.array();
+    for (const record::FailureNote& note : report.not_written)
+        all.push_back(Value::Object{{"code", note.code},
+                                    {"details", Value::Array{detail("Node", note.node),
+                                                             detail("FirstErrorLine", note.text)}},
+                                    {"message", "Not all data of the job reached its storage"}});
+    return all;
 }
 
 base::Result<Value> attempts_value(const store::Store& store, const JobReport& report) {

@@ -2,6 +2,8 @@
 #include "node/devices/cdi_hooks.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -31,11 +33,20 @@ base::Result<void> write_bundle(const HookPlace& place) {
     return base::write_atomically(place.bundle + "/config.json", base::format_json(config), 0600);
 }
 
+// As /proc has it, which may be of another PID namespace than this process is in.
+int own_number() {
+    std::array<char, 32> number{};
+    const ssize_t length = readlink("/proc/self", number.data(), number.size());
+    int own = 0;
+    if (length > 0) std::from_chars(number.data(), number.data() + length, own);
+    return own;
+}
+
 std::string state_of(const HookPlace& place) {
     return base::format_json(base::Value::Object{{"ociVersion", oci_version},
                                                  {"id", place.job_name},
                                                  {"status", "creating"},
-                                                 {"pid", static_cast<int>(getpid())},
+                                                 {"pid", own_number()},
                                                  {"bundle", place.bundle}});
 }
 

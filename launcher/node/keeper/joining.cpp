@@ -24,8 +24,6 @@ namespace {
 
 constexpr int greeting_milliseconds = 10000;
 constexpr std::chrono::milliseconds between_looks{2};
-// The keeper has deadlines of its own for all that it does.
-constexpr std::chrono::minutes longest_farewell{20};
 
 using Handles = std::array<base::FileDescriptor, keeper_handles>;
 
@@ -85,7 +83,7 @@ base::Result<base::FileDescriptor> lock_place(const Root& place, std::chrono::se
         if (std::chrono::steady_clock::now() > end)
             return base::fail(
                 fmt::format("is locked for more than {} s: another step of the job makes the "
-                            "container, or hangs in it",
+                            "container, or what an earlier one wrote is still being stored",
                             deadline.count()),
                 fmt::format("{}/{}", place.path, keeper_lock));
         std::this_thread::sleep_for(between_looks);
@@ -126,15 +124,11 @@ base::Result<std::optional<Connection>> connect_to_keeper(const Root& place) {
     return made;
 }
 
-bool leave(const Connection& connection, std::optional<std::chrono::seconds> at_most) {
+bool leave(const Connection& connection, std::chrono::seconds at_most) {
     if (shutdown(connection.socket.get(), SHUT_WR) != 0) return true;
-    const auto end = std::chrono::steady_clock::now() + at_most.value_or(longest_farewell);
-    while (std::chrono::steady_clock::now() < end) {
-        pollfd closed{connection.socket.get(), POLLIN, 0};
-        const int ready = poll(&closed, 1, 1000);
-        if (ready > 0 || (ready < 0 && errno != EINTR)) return true;
-    }
-    return false;
+    pollfd closed{connection.socket.get(), POLLIN, 0};
+    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(at_most);
+    return poll(&closed, 1, static_cast<int>(patience.count())) > 0;
 }
 
 base::Result<void> enter(const Connection& connection, Identity identity) {

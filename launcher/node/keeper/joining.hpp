@@ -33,10 +33,10 @@ struct Connection {
 
 enum class Identity { user, root };
 
-// Takes leave of the container and waits for what the keeper does on account of that: the last one
-// to go waits until remote storage has what the job wrote. After `at_most` the keeper is left to do
-// that alone, since it belongs to no step: then false.
-bool leave(const Connection& connection, std::optional<std::chrono::seconds> at_most = {});
+// Leaves the container. If this was the last connection, the keeper then waits until remote storage
+// has what the job wrote. That may take longer than `at_most`: then false, and the keeper, which
+// belongs to no step, does it alone.
+bool leave(const Connection& connection, std::chrono::seconds at_most);
 
 // Moves this process, which must have one thread, into the container.
 [[nodiscard]] base::Result<void> enter(const Connection& connection, Identity identity);

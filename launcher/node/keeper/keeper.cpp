@@ -53,6 +53,19 @@ base::Result<void> leave_mounts() {
     return base::fail(fmt::format("cannot make a mount namespace: {}", std::strerror(errno)));
 }
 
+// From here on this is the first process of a PID namespace, so that whatever is started on behalf
+// of the container, such as the image's ldconfig and what that starts, ends with the keeper.
+// Returns in the new process only.
+base::Result<void> become_first_process() {
+    if (unshare(CLONE_NEWPID) != 0)
+        return base::fail(fmt::format("cannot make a PID namespace: {}", std::strerror(errno)), {},
+                          "the admin must allow them: user.max_pid_namespaces above 0");
+    const pid_t first = fork();
+    if (first < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (first > 0) _exit(0);
+    return {};
+}
+
 struct Place {
     Root node_root;
     Root directory;
@@ -60,7 +73,7 @@ struct Place {
 };
 
 base::Result<Place> open_place(const KeeperRequest& request) {
-    auto node_root = open_private_root(request.plan.directories.node_root);
+    auto node_root = open_private_directory(request.plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
     auto directory = make_beneath(*node_root, request.place);
     if (!directory) return tl::unexpected<base::Error>(directory.error());
@@ -88,7 +101,9 @@ base::Result<Built> build(const KeeperRequest& request) {
     // While its name can be reached; nobody connects before it listens.
     auto listener = bind_keeper_socket(place->directory);
     if (!listener) return tl::unexpected<base::Error>(listener.error());
-    auto entered = enter_user_namespace(request.identities).and_then([] { return leave_mounts(); });
+    auto entered = enter_user_namespace(request.identities)
+                       .and_then([] { return leave_mounts(); })
+                       .and_then([] { return become_first_process(); });
     if (!entered) return tl::unexpected<base::Error>(entered.error());
     // Anew: what was opened before is in the mounts that were left, where nothing can be mounted.
     place = open_place(request);

@@ -14,7 +14,8 @@
 // The keeper: a process of the user that makes the job's container on this node and keeps it as
 // long as any step is in it. Steps come and go in any order, so it belongs to none of them: each
 // step's batchai-node holds a connection to it, and it ends with the last one, however that ends.
-// Its own children (file system servers) die with it.
+// It is the first process of a PID namespace: its children (file system servers, the image's
+// ldconfig), and all that they start, die with it.
 namespace batchai::node {
 
 struct KeeperRequest {

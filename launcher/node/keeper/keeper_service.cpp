@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "node/keeper/keeper.hpp"
@@ -126,7 +127,11 @@ void KeeperService::serve() {
         for (const base::FileDescriptor& client : clients_)
             watched.push_back({client.get(), POLLIN, 0});
         const bool all_there = !clients_.empty();
-        if (poll(watched.data(), watched.size(), all_there ? -1 : look_milliseconds) <= 0) continue;
+        const int ready = poll(watched.data(), watched.size(), all_there ? -1 : look_milliseconds);
+        // Orphans of the PID namespace become children of its first process.
+        while (waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
+        if (ready <= 0) continue;
         if (watched.front().revents != 0) admit();
         drop_ended();
     }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,40 +17,26 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/text.hpp"
+#include "node/keeper/joining.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/namespace/user_namespace.hpp"
-#include "node/rootfs/container.hpp"
 
 namespace batchai::node {
 
 namespace {
 
-constexpr const char* boot_note = "boot";
 constexpr const char* end_note = "ended";
 constexpr const char* name_start = "container-";
-constexpr std::size_t note_limit = 256;
 constexpr int farewell_milliseconds = 5000;
 
-std::string boot_id() {
-    const auto text = base::read_file("/proc/sys/kernel/random/boot_id", note_limit);
-    return text ? std::string(base::trim(*text)) : std::string();
-}
-
-std::string read_note(const Root& place, const char* name) {
-    const base::FileDescriptor file = open_beneath(place.directory.get(), name, O_RDONLY);
-    std::string text(note_limit, '\0');
-    const ssize_t count = file.valid() ? read(file.get(), text.data(), text.size()) : 0;
-    text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-    return text;
-}
-
-void write_note(const Root& place, const char* name, const std::string& text) {
+// Best effort: only a later clean-up would need it.
+void note_end(const Root& place) {
     const base::FileDescriptor file =
-        open_beneath(place.directory.get(), name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (!file.valid() || write(file.get(), text.data(), text.size()) < 0) {
-        // Only a later clean-up would have needed it.
-    }
+        open_beneath(place.directory.get(), end_note, O_WRONLY | O_CREAT, 0600);
+}
+
+bool has_ended(const Root& place) {
+    return faccessat(place.directory.get(), end_note, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 // A container's directory below the user's, and the Slurm job that it is of.
@@ -101,8 +86,9 @@ base::Result<void> end_keeper(const Root& place) {
 void remove_apart(const Root& node_root, const std::string& job_id, const Trace& trace) {
     const pid_t child = fork();
     if (child == 0) {
+        static_cast<void>(note_end_of_job(node_root, job_id));
         const auto removed = prepare_to_remove_container(node_root, job_id, {}).and_then([&] {
-            return release(node_root, job_id);
+            return release(node_root, job_id, {});
         });
         _exit(removed ? 0 : 1);
     }
@@ -113,18 +99,18 @@ void remove_apart(const Root& node_root, const std::string& job_id, const Trace&
 
 }  // namespace
 
-void note_boot(const Root& place) {
-    write_note(place, boot_note, boot_id());
+void forget_end(const Root& place) {
+    unlinkat(place.directory.get(), end_note, 0);
 }
 
-void note_end(const Root& place) {
-    write_note(place, end_note, "1");
-}
-
-bool is_leftover(const Root& place) {
-    if (!read_note(place, end_note).empty()) return true;
-    const std::string noted(base::trim(read_note(place, boot_note)));
-    return !noted.empty() && noted != boot_id();
+bool note_end_of_job(const Root& node_root, const std::string& job_id) {
+    if (!end_claims(node_root, job_id)) return false;
+    for (const PlaceName& name : places_of_containers(node_root)) {
+        if (name.job_id != job_id) continue;
+        const Root place = open_place(node_root, name);
+        if (place.directory.valid()) note_end(place);
+    }
+    return true;
 }
 
 base::Result<void> prepare_to_remove_container(const Root& node_root, const std::string& job_id,
@@ -135,10 +121,11 @@ base::Result<void> prepare_to_remove_container(const Root& node_root, const std:
         if (name.job_id != job_id) continue;
         const Root place = open_place(node_root, name);
         if (!place.directory.valid()) continue;
-        note_end(place);
         // A keeper that has come to its end holds it until remote storage has what the job wrote.
         auto lock = lock_place(place, patience);
         if (!lock) return tl::unexpected<base::Error>(lock.error());
+        // Meanwhile a new run of the job may have taken it.
+        if (!has_ended(place)) continue;
         locks.push_back(std::move(*lock));
         if (auto ended = end_keeper(place); !ended) return ended;
     }
@@ -147,14 +134,9 @@ base::Result<void> prepare_to_remove_container(const Root& node_root, const std:
 }
 
 void remove_leftovers(const Root& node_root, const std::string& own_job_id, const Trace& trace) {
-    std::set<std::string> left;
-    for (const PlaceName& name : places_of_containers(node_root)) {
-        if (name.job_id == own_job_id) continue;
-        const Root place = open_place(node_root, name);
-        if (place.directory.valid() && is_leftover(place)) left.insert(name.job_id);
+    for (const std::string& job_id : jobs_left(node_root)) {
+        if (job_id != own_job_id) remove_apart(node_root, job_id, trace);
     }
-    for (const std::string& job_id : left)
-        remove_apart(node_root, job_id, trace);
 }
 
 }  // namespace batchai::node

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "node/remove_tree.hpp"
 #include "node/volumes/flush.hpp"
@@ -23,6 +25,8 @@ namespace batchai::node {
 namespace {
 
 constexpr const char* entries_name = "by-job";
+constexpr const char* over = ".over";
+constexpr const char* boot = ".boot";
 constexpr std::size_t entry_limit = 65536;
 
 using Names = std::set<std::string, std::less<>>;
@@ -78,18 +82,55 @@ base::Result<void> note_name(int directory, const Root& root, const std::string&
                       fmt::format("{}/{}/{}", root.path, entries_name, job_id));
 }
 
-// What the other jobs still use.
-Names names_of_others(int directory, const std::string& job_id) {
-    Names names;
+base::FileDescriptor open_entries(const Root& root) {
+    return open_beneath(root.directory.get(), entries_name, O_RDONLY | O_DIRECTORY);
+}
+
+std::string boot_id() {
+    const auto text = base::read_file("/proc/sys/kernel/random/boot_id", entry_limit);
+    return text ? std::string(base::trim(*text)) : std::string();
+}
+
+// Best effort: only a later clean-up would need it.
+void note_boot(int directory, const std::string& job_id) {
+    const base::FileDescriptor file =
+        open_beneath(directory, job_id + boot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const std::string id = boot_id();
+    if (file.valid() && write(file.get(), id.data(), id.size()) < 0)
+        unlinkat(directory, (job_id + boot).c_str(), 0);
+}
+
+std::vector<std::string> entries_in(int directory) {
+    std::vector<std::string> found;
     const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
-    if (stream == nullptr) return names;
-    while (const dirent* const entry = readdir(stream)) {
-        const std::string other(entry->d_name);
-        if (is_job_id(other) && other != job_id) names.merge(read_names(directory, other));
-    }
+    if (stream == nullptr) return found;
+    while (const dirent* const entry = readdir(stream))
+        found.emplace_back(entry->d_name);
     closedir(stream);
+    return found;
+}
+
+// What jobs use that have not ended, a new run of the same job among them.
+Names names_in_use(int directory) {
+    Names names;
+    for (const std::string& job : entries_in(directory)) {
+        if (is_job_id(job)) names.merge(read_names(directory, job));
+    }
     return names;
+}
+
+// The directories that only ended runs used. The caller holds the lock.
+Names names_of(int directory, const std::string& entry) {
+    Names names = read_names(directory, entry);
+    const Names used = names_in_use(directory);
+    std::erase_if(names, [&](const std::string& name) { return used.contains(name); });
+    return names;
+}
+
+Names unshared(const Root& root, int directory, const std::string& entry) {
+    const Lock lock(root);
+    return names_of(directory, entry);
 }
 
 }  // namespace
@@ -106,32 +147,67 @@ base::Result<void> claim(const Root& root, const std::string& job_id, const std:
     const Lock lock(root);
     auto entries = make_beneath(root, entries_name);
     if (!entries) return tl::unexpected<base::Error>(entries.error());
+    note_boot(entries->get(), job_id);
     if (auto noted = note_name(entries->get(), root, job_id, name); !noted) return noted;
     auto made = make_beneath(root, name);
     if (!made) return tl::unexpected<base::Error>(made.error());
     return {};
 }
 
-base::Result<void> release(const Root& root, const std::string& job_id) {
-    if (!is_job_id(job_id)) return base::fail("is not a Slurm job id", job_id);
+bool end_claims(const Root& root, const std::string& job_id) {
+    if (!is_job_id(job_id)) return false;
     const Lock lock(root);
-    const base::FileDescriptor entries =
-        open_beneath(root.directory.get(), entries_name, O_RDONLY | O_DIRECTORY);
+    const base::FileDescriptor entries = open_entries(root);
+    const Names names = entries.valid() ? read_names(entries.get(), job_id) : Names();
+    if (names.empty()) return false;
+    for (const std::string& name : names) {
+        if (!note_name(entries.get(), root, job_id + over, name)) return false;
+    }
+    unlinkat(entries.get(), (job_id + boot).c_str(), 0);
+    return unlinkat(entries.get(), job_id.c_str(), 0) == 0;
+}
+
+std::set<std::string> jobs_left(const Root& root) {
+    const Lock lock(root);
+    std::set<std::string> jobs;
+    const base::FileDescriptor entries = open_entries(root);
+    if (!entries.valid()) return jobs;
+    const std::string now = boot_id();
+    for (const std::string& entry : entries_in(entries.get())) {
+        const std::size_t dot = entry.find('.');
+        const std::string job = entry.substr(0, dot);
+        if (dot == std::string::npos || !is_job_id(job)) continue;
+        if (entry.substr(dot) == over) jobs.insert(job);
+        if (entry.substr(dot) != boot) continue;
+        const base::FileDescriptor file = open_beneath(entries.get(), entry, O_RDONLY | O_NONBLOCK);
+        if (file.valid() && !now.empty() && read_all(file.get()) != now) jobs.insert(job);
+    }
+    return jobs;
+}
+
+base::Result<void> release(const Root& root, const std::string& job_id,
+                           std::chrono::seconds patience) {
+    if (!is_job_id(job_id)) return base::fail("is not a Slurm job id", job_id);
+    const base::FileDescriptor entries = open_entries(root);
     if (!entries.valid()) return {};
-    const Names ours = read_names(entries.get(), job_id);
-    if (ours.empty()) return {};
-    const Names others = names_of_others(entries.get(), job_id);
+    const std::string entry = job_id + over;
+    // Not under the lock, which every new step of the user's needs.
+    const auto end = Clock::now() + patience;
+    for (const std::string& name : unshared(root, entries.get(), entry)) {
+        const std::string path = root.path + "/" + name;
+        if (!save_leftovers(path, end))
+            return base::fail("is still being stored by processes of the job", path);
+    }
+    const Lock lock(root);
     base::Result<void> outcome;
-    for (const std::string& name : ours) {
-        if (others.contains(name)) continue;
-        save_leftovers(root.path + "/" + name);
+    for (const std::string& name : names_of(entries.get(), entry)) {
         auto removed = remove_tree(root.directory.get(), name);
         if (!removed && outcome) outcome = removed;
     }
     // After a failure the entry stays, so that a later clean-up can try again.
-    if (outcome && unlinkat(entries.get(), job_id.c_str(), 0) != 0)
+    if (outcome && unlinkat(entries.get(), entry.c_str(), 0) != 0 && errno != ENOENT)
         return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),
-                          fmt::format("{}/{}/{}", root.path, entries_name, job_id));
+                          fmt::format("{}/{}/{}", root.path, entries_name, entry));
     return outcome;
 }
 

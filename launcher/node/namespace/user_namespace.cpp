@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <pwd.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,10 +111,10 @@ base::Result<void> run_mapper(const char* program, pid_t process, const IdMap& m
     _exit(0);
 }
 
-base::Result<void> leave() {
-    if (unshare(CLONE_NEWUSER) == 0) return {};
+base::Result<void> leave(int further = 0) {
+    if (unshare(CLONE_NEWUSER | further) == 0) return {};
     return base::fail(
-        fmt::format("cannot make a user namespace: {}", std::strerror(errno)), {},
+        fmt::format("cannot make a user and a mount namespace: {}", std::strerror(errno)), {},
         "the admin must allow them: user.max_user_namespaces above 0 and, where it exists, "
         "kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0");
 }
@@ -141,16 +142,17 @@ base::Result<void> leave_with_all_ids(const Identities& identities) {
     return {};
 }
 
+// Of this process, which has just left.
+base::Result<void> map_to(const IdMap& users, const IdMap& groups) {
+    // Without privileges the group map can be written only after setgroups() is given up.
+    return write_file("/proc/self/setgroups", "deny")
+        .and_then([&] { return write_file("/proc/self/uid_map", to_text(users)); })
+        .and_then([&] { return write_file("/proc/self/gid_map", to_text(groups)); });
+}
+
 base::Result<void> leave_with_one_id(const Identities& identities) {
-    return leave()
-        // Without privileges the group map can be written only after setgroups() is given up.
-        .and_then([] { return write_file("/proc/self/setgroups", "deny"); })
-        .and_then([&] {
-            return write_file("/proc/self/uid_map", to_text(outer_map(identities.user, {})));
-        })
-        .and_then([&] {
-            return write_file("/proc/self/gid_map", to_text(outer_map(identities.group, {})));
-        });
+    return leave().and_then(
+        [&] { return map_to(outer_map(identities.user, {}), outer_map(identities.group, {})); });
 }
 
 }  // namespace
@@ -175,6 +177,16 @@ Identities find_identities() {
     return found;
 }
 
+base::Result<void> enter_private_namespaces() {
+    const uid_t uid = geteuid();
+    const gid_t gid = getegid();
+    TRY(leave(CLONE_NEWNS));
+    TRY(map_to({{uid, uid, 1}}, {{gid, gid, 1}}));
+    if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
+        return base::fail(fmt::format("cannot make mounts private: {}", std::strerror(errno)));
+    return {};
+}
+
 base::Result<void> enter_user_namespace(const Identities& identities) {
     auto entered =
         identities.full() ? leave_with_all_ids(identities) : leave_with_one_id(identities);
@@ -193,17 +205,26 @@ base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identit
     if (holder < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
     if (holder == 0) {
         done->write_end.reset(-1);
-        if (unshare(CLONE_NEWUSER) != 0) say(ready->write_end.get(), std::strerror(errno));
+        // By the number that it has in /proc: we may be in another PID namespace than that is of.
+        std::array<char, 32> number{"?"};
+        if (unshare(CLONE_NEWUSER) == 0 &&
+            readlink("/proc/self", number.data(), number.size() - 1) > 0)
+            say(ready->write_end.get(), number.data());
+        else
+            say(ready->write_end.get(), std::string("!") + std::strerror(errno));
         ready->write_end.reset(-1);
         static_cast<void>(read_to_end(done->read_end.get()));
         _exit(0);
     }
     ready->write_end.reset(-1);
-    const std::string complaint = read_to_end(ready->read_end.get());
-    const std::string process = fmt::format("/proc/{}", holder);
+    const std::string answer = read_to_end(ready->read_end.get());
+    const std::string process = "/proc/" + answer;
+    const bool found =
+        !answer.empty() && answer.find_first_not_of("0123456789") == std::string::npos;
     const auto made =
-        (complaint.empty() ? base::Result<void>{}
-                           : base::fail("cannot make the ranks' user namespace: " + complaint))
+        (found ? base::Result<void>{}
+               : base::fail("cannot make the ranks' user namespace: " +
+                            (answer.empty() ? answer : answer.substr(1))))
             .and_then([&] {
                 return write_file(process + "/uid_map",
                                   to_text(rank_map(identities.user, identities.users)));

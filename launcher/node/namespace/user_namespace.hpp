@@ -29,8 +29,14 @@ struct Identities {
 // Of the user who runs this process, by /etc/subuid, /etc/subgid and whether newuidmap(1) is there.
 [[nodiscard]] Identities find_identities();
 
-// Moves this process, which must have one thread, to a user namespace in which it is root. Gives up
-// the right to gain privileges by set-user-id programs, after newuidmap, which is one, has run.
+// Without a container: moves this process, which must have one thread, to a user and a mount
+// namespace of its own. The user keeps uid and gid, since PMIx compares them; mounts made outside
+// still arrive inside, those made inside stay there.
+[[nodiscard]] base::Result<void> enter_private_namespaces();
+
+// For a container: moves this process, which must have one thread, to a user namespace in which it
+// is root. Gives up the right to gain privileges by set-user-id programs, after newuidmap, which is
+// one, has run.
 [[nodiscard]] base::Result<void> enter_user_namespace(const Identities& identities);
 
 // In the namespace made by enter_user_namespace: makes the one for ranks and returns a handle to

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/text.hpp"
 #include "plan/paths.hpp"
 
 namespace batchai::node {
@@ -64,15 +63,6 @@ class Collected {
     std::vector<Bind> binds_;
 };
 
-// "%n" and "%h" of slurm.conf stand for the node.
-std::string with_node(std::string text, std::string_view node) {
-    for (const std::string_view token : {"%n", "%h"}) {
-        for (auto at = text.find(token); at != std::string::npos; at = text.find(token))
-            text.replace(at, token.size(), node);
-    }
-    return text;
-}
-
 }  // namespace
 
 std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places) {
@@ -106,18 +96,6 @@ std::optional<Bind> further_bind(const plan::Plan& plan, const NodePlaces& place
     const bool of_every_step = plan_binds(plan, {places.home, places.spool, {}}) == binds;
     if (found == binds.end() || of_every_step) return std::nullopt;
     return std::move(*found);
-}
-
-std::string spool_directory(std::string_view slurm_conf, std::string_view node) {
-    std::string found = "/var/spool/slurmd";
-    for (std::string_view line : base::split(slurm_conf, '\n')) {
-        line = base::trim(line.substr(0, line.find('#')));
-        const std::size_t sign = line.find('=');
-        if (sign == std::string_view::npos) continue;
-        if (base::lower(base::trim(line.substr(0, sign))) == "slurmdspooldir")
-            found = with_node(std::string(base::trim(line.substr(sign + 1))), node);
-    }
-    return found;
 }
 
 }  // namespace batchai::node

@@ -25,7 +25,4 @@ struct NodePlaces {
 // started, unless every container of the plan shows that anyway or it may not be shown at all.
 [[nodiscard]] std::optional<Bind> further_bind(const plan::Plan& plan, const NodePlaces& places);
 
-// SlurmdSpoolDir of slurm.conf's text for this node; Slurm's default when it is not set.
-[[nodiscard]] std::string spool_directory(std::string_view slurm_conf, std::string_view node);
-
 }  // namespace batchai::node

@@ -22,7 +22,8 @@ namespace batchai::node {
 
 namespace {
 
-constexpr std::chrono::seconds lock_deadline{60};
+// Less than the plugin's usual patience with a sandbox, which would have no better words.
+constexpr std::chrono::seconds lock_deadline{25};
 
 // The step that makes the container has it shown with all else. Best effort: the task then says
 // that it cannot start there.
@@ -63,9 +64,8 @@ std::string container_place(const std::string& job_id, const plan::Directories& 
 
 base::Result<Joined> join_container(const ContainerRequest& request, const Trace& trace) {
     const auto begin = std::chrono::steady_clock::now();
-    const auto node_root = open_private_root(request.plan.directories.node_root);
+    const auto node_root = open_private_directory(request.plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
-    remove_leftovers(*node_root, request.job_id, trace);
     const std::string name = container_place(request.job_id, request.plan.directories);
     for (const std::string& path :
          {request.plan.directories.job_temp, fmt::format("{}/{}", node_root->path, name)}) {
@@ -75,10 +75,10 @@ base::Result<Joined> join_container(const ContainerRequest& request, const Trace
     auto directory = make_beneath(*node_root, name);
     if (!directory) return tl::unexpected<base::Error>(directory.error());
     const Root place{std::move(*directory), fmt::format("{}/{}", node_root->path, name)};
-    note_boot(place);
     DeviceEdits devices = devices_of_job(request.device_files, place, request.job_id, trace);
     const auto lock = lock_place(place, lock_deadline);
     if (!lock) return tl::unexpected<base::Error>(lock.error());
+    forget_end(place);
 
     auto connection = connect_to_keeper(place);
     if (!connection) return tl::unexpected<base::Error>(connection.error());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "base/error.hpp"
@@ -35,17 +34,5 @@ struct Joined {
 // its own: with another job file or image come other mounts and another root.
 [[nodiscard]] std::string container_place(const std::string& job_id,
                                           const plan::Directories& directories);
-
-// Ends the job's keepers, if they live, and with them the programs that serve their file systems;
-// moves this process to a user namespace in which all files of the containers can be removed.
-// Nothing happens when the job has none on this node. An error when, after so much patience, one
-// still waits for remote storage to have what the job wrote.
-[[nodiscard]] base::Result<void> prepare_to_remove_container(const Root& node_root,
-                                                             const std::string& job_id,
-                                                             std::chrono::seconds patience);
-
-// Removes what jobs left here that ended with the node (it was started anew since), or whose
-// clean-up has failed. Never of another user, never of a job that may live.
-void remove_leftovers(const Root& node_root, const std::string& own_job_id, const Trace& trace);
 
 }  // namespace batchai::node

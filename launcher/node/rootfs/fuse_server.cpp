@@ -4,17 +4,18 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "node/fuse_mount.hpp"
 
 namespace batchai::node {
 
@@ -27,29 +28,6 @@ std::string read_from_start(int file) {
     const ssize_t count = pread(file, text.data(), text.size(), 0);
     text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
     return std::string(base::trim(text));
-}
-
-base::Result<base::FileDescriptor> open_device() {
-    base::FileDescriptor device(open("/dev/fuse", O_RDWR | O_CLOEXEC));
-    if (device.valid()) return device;
-    return base::fail(fmt::format("cannot be opened: {}", std::strerror(errno)), "/dev/fuse",
-                      "containers need it open to users on every node: the admin loads the module "
-                      "fuse and sets the mode 0666");
-}
-
-base::Result<void> mount_device(const FuseRequest& request, int device) {
-    unsigned long flags = MS_NOSUID | MS_NODEV;
-    if (request.read_only) flags |= MS_RDONLY;
-    // Everybody inside may use it, by the modes of its files: that is root, the user and, where
-    // the site has subordinate ids, the accounts of the image.
-    const std::string options = fmt::format(
-        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions", device);
-    const std::string type = "fuse." + request.program;
-    if (mount(request.program.c_str(), request.target.c_str(), type.c_str(), flags,
-              options.c_str()) == 0)
-        return {};
-    return base::fail(fmt::format("cannot mount {}: {}", request.what, std::strerror(errno)), {},
-                      "does this node allow FUSE in user namespaces (Linux 4.18 and later do)?");
 }
 
 [[noreturn]] void become(const FuseRequest& request, int device, int errors, pid_t parent) {
@@ -90,10 +68,20 @@ bool answers(const std::string& directory) {
 }  // namespace
 
 base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
-    auto device = open_device();
+    auto device = open_fuse_device();
     if (!device) return tl::unexpected<base::Error>(device.error());
-    if (auto mounted = mount_device(request, device->get()); !mounted)
-        return tl::unexpected<base::Error>(mounted.error());
+    // Everybody inside may use it, by the modes of its files: that is root, the user and, where the
+    // site has subordinate ids, the accounts of the image.
+    auto mounted = mount_fuse(*device, {.program = request.program,
+                                        .source = request.program,
+                                        .target = request.target,
+                                        .read_only = request.read_only,
+                                        .kernel_checks_modes = true});
+    if (!mounted) {
+        mounted.error().what =
+            fmt::format("cannot mount {}: {}", request.what, mounted.error().what);
+        return tl::unexpected<base::Error>(std::move(mounted).error());
+    }
     const base::FileDescriptor errors(memfd_create("fuse-errors", MFD_CLOEXEC));
     if (!errors.valid()) return base::fail(fmt::format("memfd_create: {}", std::strerror(errno)));
     FuseServer server;

@@ -7,15 +7,17 @@
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "node/failure_note.hpp"
 #include "node/trace.hpp"
-#include "node/volumes/apart.hpp"
 #include "node/volumes/cache.hpp"
 #include "node/volumes/rclone.hpp"
+#include "record/job_files.hpp"
+#include "record/node_notes.hpp"
 
 namespace batchai::node {
 
@@ -113,31 +115,38 @@ struct Label {
 
 constexpr const char* label_name = "/label";
 
-// Empty when there is nothing to save.
-std::string save_and_describe(const std::vector<UnwrittenFile>& files, const Label& label) {
-    if (files.empty()) return {};
+void save_and_tell(const std::vector<UnwrittenFile>& files, const Label& label) {
+    if (files.empty()) return;
     const fs::path directory =
-        fs::path(label.job_directory) / "unsaved" / node_name() / fs::path(label.target);
+        record::JobFiles(label.job_directory).unsaved(node_name()) / fs::path(label.target);
     const std::size_t saved = save(files, directory);
-    return fmt::format(
-        "{} has not got {} files that the job wrote ({}); {} of them are saved in {}", label.volume,
-        files.size(), list_of(files), saved, directory.string());
+    const std::string text =
+        fmt::format("{} has not got {} files that the job wrote ({}); {} of them are saved in {}",
+                    label.volume, files.size(), list_of(files), saved, directory.string());
+    Trace(label.job_directory).line(text);
+    record::write_failure_note(
+        record::JobFiles(label.job_directory),
+        {.code = record::data_not_written, .text = text, .node = node_name()});
+}
+
+// Whether the slot's lock was free, or became free by then.
+bool is_left(const fs::path& slot, Clock::time_point end) {
+    const base::FileDescriptor lock(
+        open((slot / "lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    while (lock.valid() && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (Clock::now() >= end) return false;
+        std::this_thread::sleep_for(milliseconds(100));
+    }
+    return true;
 }
 
 }  // namespace
 
-void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory,
-                   std::optional<seconds> at_most) {
+void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
     const Trace trace(job_directory);
     seconds limit{0};
     for (const RemoteMount& remote : mounts)
         limit = std::max(limit, seconds(remote.mount->flush_seconds));
-    if (at_most && *at_most < limit) {
-        limit = *at_most;
-        trace.line(
-            fmt::format("the step was killed: remote storage has {} s to take what the job wrote",
-                        limit.count()));
-    }
     const auto begin = Clock::now();
     const auto end = begin + limit;
     auto next_message = begin + seconds(2);
@@ -162,12 +171,11 @@ void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& jo
 void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
     for (const RemoteMount& remote : mounts) {
         const plan::Mount& mount = *remote.mount;
-        const std::string text = save_and_describe(
-            unwritten(remote), {job_directory, fmt::format("{} \"{}\"", mount.kind, mount.name),
-                                mount.target, mount.remote->path});
-        if (text.empty()) continue;
-        Trace(job_directory).line(text);
-        write_failure_note(job_directory, {"DataNotWritten", text, node_name()});
+        save_and_tell(unwritten(remote),
+                      {.job_directory = job_directory,
+                       .volume = fmt::format("{} \"{}\"", mount.kind, mount.name),
+                       .target = mount.target,
+                       .remote_path = mount.remote->path});
     }
 }
 
@@ -179,21 +187,28 @@ base::Result<void> label_slot(const CacheSlot& slot, const plan::Mount& mount,
                                   0600);
 }
 
-void save_leftovers(const std::string& job_temp) {
+bool save_leftovers(const std::string& job_temp, Clock::time_point end) {
+    bool all = true;
     std::error_code error;
     for (const auto& mount : fs::directory_iterator(fs::path(job_temp) / ".volumes", error)) {
         for (const auto& slot : fs::directory_iterator(mount.path(), error)) {
+            if (!is_left(slot.path(), end)) {
+                all = false;
+                continue;
+            }
             const auto text = base::read_file(slot.path().string() + label_name);
             if (!text) continue;
             const auto lines = base::split(*text, '\n');
             if (lines.size() < 4) continue;
-            const Label label{std::string(lines[0]), std::string(lines[1]), std::string(lines[2]),
-                              std::string(lines[3])};
-            const std::string said = save_and_describe(
-                unwritten_files((slot.path() / "cache").string(), label.remote_path), label);
-            if (!said.empty()) Trace(label.job_directory).line(said);
+            const Label label{.job_directory = std::string(lines[0]),
+                              .volume = std::string(lines[1]),
+                              .target = std::string(lines[2]),
+                              .remote_path = std::string(lines[3])};
+            save_and_tell(unwritten_files((slot.path() / "cache").string(), label.remote_path),
+                          label);
         }
     }
+    return all;
 }
 
 }  // namespace batchai::node

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include <chrono>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "node/volumes/apart.hpp"
 #include "node/volumes/steward.hpp"
 
 namespace batchai::node {
 
-// Waits until the storage has all that the job wrote, for at most the plan's flush_seconds, and
-// `at_most`; says in the log what it waits for. What rclone leaves behind (it was killed, or gave
-// up) is copied.
-void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory,
-                   std::optional<std::chrono::seconds> at_most = {});
+// Waits until the storage has all that the job wrote, for at most the plan's flush_seconds; says in
+// the log what it waits for. What rclone leaves behind (it was killed, or gave up) is copied.
+void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
 
 // After rclone's end: what the storage does not have is saved to <job directory>/unsaved/<node>/,
 // and that is said in the log and in a failure note.
@@ -24,8 +21,9 @@ void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string&
 [[nodiscard]] base::Result<void> label_slot(const CacheSlot& slot, const plan::Mount& mount,
                                             const std::string& job_directory);
 
-// Before a job's temporary directory goes: saves what a sandbox that was killed left in its caches,
-// as report_unwritten() does.
-void save_leftovers(const std::string& job_temp);
+// Before a job's temporary directory goes: waits until nobody stores what is in its caches any
+// more, at most until `end`, and saves what is left there, as report_unwritten() does. False when
+// somebody still does.
+[[nodiscard]] bool save_leftovers(const std::string& job_temp, Clock::time_point end);
 
 }  // namespace batchai::node

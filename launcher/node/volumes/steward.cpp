@@ -12,15 +12,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/timestamp.hpp"
+#include "node/trace.hpp"
 #include "node/volumes/apart.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"
+#include "record/node_notes.hpp"
 
 namespace batchai::node {
 
@@ -28,9 +32,7 @@ namespace {
 
 constexpr char serve_byte = 's';
 constexpr char finish_byte = 'f';
-// In seconds, behind finish_byte in the same write.
-using FlushLimit = std::int64_t;
-constexpr FlushLimit no_limit = -1;
+constexpr char give_up_byte = 'g';
 // To end rclone and to write a message, beyond what the flush may take.
 constexpr int farewell_seconds = 15;
 constexpr std::chrono::seconds rclone_farewell{3};
@@ -38,7 +40,8 @@ constexpr std::chrono::seconds rclone_farewell{3};
 // Between fork and exec.
 [[noreturn]] void become_rclone(const RemoteMount& remote, const base::Arguments& arguments) {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    signal(SIGTERM, SIG_DFL);
+    for (const int number : {SIGTERM, SIGHUP, SIGPIPE})
+        signal(number, SIG_DFL);
     const int log = open(remote.slot.log().c_str(),
                          O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -99,13 +102,6 @@ char next_byte(int control) {
     }
 }
 
-// What comes behind finish_byte.
-std::optional<std::chrono::seconds> next_limit(int control) {
-    FlushLimit limit = no_limit;
-    if (read(control, &limit, sizeof limit) != sizeof limit || limit == no_limit) return {};
-    return std::chrono::seconds(limit);
-}
-
 // What the starter has open is not ours to keep open: whoever waits for the end of a pipe of its
 // own would wait for us.
 void close_all_but(std::vector<int> kept) {
@@ -119,109 +115,160 @@ void close_all_but(std::vector<int> kept) {
     close_range(static_cast<unsigned>(first), ~0U, 0);
 }
 
-[[noreturn]] void be_steward(const std::vector<RemoteMount>& mounts,
-                             const std::string& job_directory, int control, int ready) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+struct Job {
+    std::string directory;
+    std::string slurm_id;
+};
+
+// The storage note, from before the first write of a task to the end of the last upload.
+class Note {
+  public:
+    Note(const std::vector<RemoteMount>& mounts, const Job& job)
+        : note_{.node = node_name(), .slurm_job_id = job.slurm_id, .until = {}, .path = {}} {
+        const bool any = std::any_of(mounts.begin(), mounts.end(), [](const RemoteMount& remote) {
+            return !remote.mount->read_only;
+        });
+        if (any) record::write_storage_note(record::JobFiles(job.directory), note_);
+    }
+    Note(const Note&) = delete;
+    Note& operator=(const Note&) = delete;
+    ~Note() { record::remove_storage_note(note_); }
+    void ends_within(std::chrono::seconds time) {
+        note_.until = base::now() + time;
+        record::rewrite_storage_note(note_);
+    }
+
+  private:
+    record::StorageNote note_;
+};
+
+int patience_with(const std::vector<RemoteMount>& mounts) {
+    int longest = 0;
+    for (const RemoteMount& remote : mounts)
+        longest = std::max(longest, remote.mount->flush_seconds);
+    return longest + farewell_seconds;
+}
+
+void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, int ready) {
+    Note note(mounts, job);
+    constexpr int code = 0;
+    if (write(ready, &code, sizeof code) != sizeof code || next_byte(control) != serve_byte) return;
+    const auto children = start_all(mounts);
+    for (const RemoteMount& remote : mounts)
+        close(remote.device.get());
+    // The end of the pipe is that of the starter, who may have been killed.
+    if (next_byte(control) != give_up_byte) {
+        note.ends_within(std::chrono::seconds(patience_with(mounts)));
+        flush_volumes(mounts, job.directory);
+    }
+    end_all(children);
+    report_unwritten(mounts, job.directory);
+}
+
+[[noreturn]] void be_steward(const std::vector<RemoteMount>& mounts, const Job& job, int control,
+                             int ready) {
     prctl(PR_SET_NAME, "batchai-volumes", 0, 0, 0);
-    signal(SIGTERM, SIG_IGN);
+    for (const int number : {SIGTERM, SIGHUP, SIGPIPE})
+        signal(number, SIG_IGN);
     std::vector<int> kept{control, ready};
     for (const RemoteMount& remote : mounts)
         kept.insert(kept.end(), {remote.device.get(), remote.slot.lock()});
     close_all_but(std::move(kept));
-    const bool apart = unshare(CLONE_NEWNS) == 0;
-    const int code = apart ? 0 : errno;
-    if (write(ready, &code, sizeof code) != sizeof code || !apart) _exit(1);
-    close(ready);
-    if (next_byte(control) != serve_byte) _exit(0);
+    if (unshare(CLONE_NEWNS) != 0) {
+        const int code = errno;
+        _exit(write(ready, &code, sizeof code) < 0 ? 2 : 1);
+    }
     try {
-        const auto children = start_all(mounts);
-        for (const RemoteMount& remote : mounts)
-            close(remote.device.get());
-        if (next_byte(control) == finish_byte)
-            flush_volumes(mounts, job_directory, next_limit(control));
-        end_all(children);
-        if (!children.empty()) report_unwritten(mounts, job_directory);
+        work(mounts, job, control, ready);
     } catch (const std::exception& error) {
-        Trace(job_directory).line(fmt::format("volumes: {}", error.what()));
+        Trace(job.directory).line(fmt::format("volumes: {}", error.what()));
         _exit(1);
     }
     _exit(0);
 }
 
+struct Ends {
+    base::FileDescriptor ours;
+    base::FileDescriptor its;
+};
+
+base::Result<Ends> make_ends() {
+    std::array<int, 2> ends{};
+    // Sockets, because writing to one whose other end is gone need not raise SIGPIPE.
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0)
+        return Ends{base::FileDescriptor(ends[0]), base::FileDescriptor(ends[1])};
+    return base::fail(fmt::format("cannot make a socket: {}", std::strerror(errno)));
+}
+
+void say(const base::FileDescriptor& control, char byte) {
+    if (send(control.get(), &byte, 1, MSG_NOSIGNAL) != 1) {
+        // It has died: the mounts do not answer, and what is in the cache is for the clean-up.
+    }
+}
+
 }  // namespace
 
-Steward::Steward(Steward&& other) noexcept
-    : process_(std::exchange(other.process_, -1)),
-      control_(std::move(other.control_)),
-      patience_seconds_(other.patience_seconds_) {}
-
 Steward& Steward::operator=(Steward&& other) noexcept {
-    kill_now();
-    process_ = std::exchange(other.process_, -1);
+    give_up();
     control_ = std::move(other.control_);
+    end_ = std::move(other.end_);
     patience_seconds_ = other.patience_seconds_;
     return *this;
 }
 
 Steward::~Steward() {
-    kill_now();
+    give_up();
 }
 
 base::Result<Steward> Steward::start(const std::vector<RemoteMount>& mounts,
-                                     const std::string& job_directory) {
-    std::array<int, 2> control{};
-    std::array<int, 2> ready{};
-    if (pipe2(control.data(), O_CLOEXEC) != 0)
-        return base::fail(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-    base::FileDescriptor control_read(control[0]);
-    base::FileDescriptor control_write(control[1]);
-    if (pipe2(ready.data(), O_CLOEXEC) != 0)
-        return base::fail(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-    const base::FileDescriptor ready_read(ready[0]);
-    base::FileDescriptor ready_write(ready[1]);
-    const pid_t process = fork();
-    if (process < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
-    if (process == 0) {
-        control_write.reset(-1);
-        be_steward(mounts, job_directory, control_read.get(), ready_write.get());
+                                     const std::string& job_directory,
+                                     const std::string& slurm_job_id) {
+    Ends control = TRY(make_ends());
+    Ends ready = TRY(make_ends());
+    const pid_t between = fork();
+    if (between < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (between == 0) {
+        setsid();
+        const pid_t process = fork();
+        if (process != 0) _exit(process < 0 ? 1 : 0);
+        be_steward(mounts, {job_directory, slurm_job_id}, control.its.get(), ready.its.get());
     }
-    ready_write.reset(-1);
-    int patience = farewell_seconds;
-    for (const RemoteMount& remote : mounts)
-        patience = std::max(patience, remote.mount->flush_seconds + farewell_seconds);
-    Steward steward(process, std::move(control_write), patience);
+    ready.its.reset(-1);
+    waitpid(between, nullptr, 0);
+    Steward steward(std::move(control.ours), std::move(ready.ours), patience_with(mounts));
     int code = EPIPE;
-    if (read(ready_read.get(), &code, sizeof code) == sizeof code && code == 0) return steward;
+    if (read(steward.end_.get(), &code, sizeof code) == sizeof code && code == 0) return steward;
     return base::fail(fmt::format("cannot make a mount namespace: {}", std::strerror(code)));
 }
 
 void Steward::serve() {
-    if (write(control_.get(), &serve_byte, 1) != 1) {
-        // It has died: the mounts do not answer, which is found out next.
-    }
+    say(control_, serve_byte);
 }
 
-void Steward::finish(std::optional<std::chrono::seconds> at_most) {
-    if (process_ <= 0) return;
-    std::array<char, 1 + sizeof(FlushLimit)> message{finish_byte};
-    const FlushLimit limit = at_most ? at_most->count() : no_limit;
-    std::memcpy(message.data() + 1, &limit, sizeof limit);
-    if (write(control_.get(), message.data(), message.size()) < 0) {
-        // It has died; what it left in the cache is the clean-up's.
-    }
+bool Steward::finish(std::optional<std::chrono::seconds> at_most) {
+    if (!control_.valid()) return true;
+    say(control_, finish_byte);
+    control_.reset(-1);
     auto patience = std::chrono::seconds(patience_seconds_);
-    if (at_most) patience = std::min(patience, *at_most + std::chrono::seconds(farewell_seconds));
-    int status = 0;
-    if (ends_by(process_, Clock::now() + patience, status)) process_ = -1;
-    kill_now();
+    if (at_most) patience = std::min(patience, *at_most);
+    return ends_within(patience);
 }
 
-void Steward::kill_now() {
-    if (process_ <= 0) return;
-    kill(process_, SIGKILL);
-    int status = 0;
-    if (ends_by(process_, Clock::now() + std::chrono::seconds(1), status)) process_ = -1;
-    process_ = -1;
+void Steward::give_up() {
+    if (!control_.valid()) return;
+    say(control_, give_up_byte);
+    control_.reset(-1);
+    static_cast<void>(ends_within(std::chrono::seconds(1)));
+}
+
+bool Steward::ends_within(std::chrono::seconds patience) const {
+    const auto end = Clock::now() + patience;
+    while (true) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+        pollfd ended{end_.get(), POLLIN, 0};
+        const int ready = poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+        if (ready > 0 || left <= 0) return ready > 0;
+    }
 }
 
 }  // namespace batchai::node

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,13 +13,14 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "node/failure_note.hpp"
+#include "node/fuse_mount.hpp"
 #include "node/job_directory.hpp"
 #include "node/rootfs/bind_mount.hpp"
 #include "node/volumes/apart.hpp"
 #include "node/volumes/flush.hpp"
-#include "node/volumes/fuse.hpp"
 #include "node/volumes/rclone.hpp"
+#include "record/job_files.hpp"
+#include "record/node_notes.hpp"
 
 namespace batchai::node {
 
@@ -26,6 +28,8 @@ namespace {
 
 constexpr std::size_t log_limit = 64UL << 20U;
 constexpr std::chrono::seconds store_deadline{300};
+// Half of the plugin's usual patience with a sandbox.
+constexpr std::chrono::seconds longest_wait_for_earlier{15};
 
 // Outer mounts before those inside them.
 std::vector<const plan::Mount*> outer_first(const std::vector<plan::Mount>& mounts) {
@@ -110,9 +114,7 @@ class Maker {
 
     // Credentials, caches and the steward, whose view of the node must not have the mounts.
     base::Result<void> prepare_remotes() {
-        const bool any = std::any_of(plan_.mounts.begin(), plan_.mounts.end(),
-                                     [](const auto& mount) { return mount.remote.has_value(); });
-        if (!any) return {};
+        if (!has_remote_mounts(plan_)) return {};
         const auto job_temp = make_job_directory(node_root_, plan_.directories.job_temp, job_id_);
         if (!job_temp) return tl::unexpected<base::Error>(job_temp.error());
         for (std::size_t i = 0; i < plan_.mounts.size(); ++i) {
@@ -129,7 +131,7 @@ class Maker {
             remotes_.push_back(
                 {&mount, std::move(*environment), std::move(*slot), std::move(*device)});
         }
-        auto steward = Steward::start(remotes_, plan_.directories.job_directory);
+        auto steward = Steward::start(remotes_, plan_.directories.job_directory, job_id_);
         if (!steward) return tl::unexpected<base::Error>(steward.error());
         steward_ = std::move(*steward);
         return {};
@@ -177,9 +179,13 @@ class Maker {
                                          [&](const auto& one) { return one.mount == &mount; });
         auto target = make_beneath(root, mount.target);
         if (!target) return tl::unexpected<base::Error>(target.error());
-        auto mounted = mount_fuse(remote->device, target->get(),
-                                  fmt::format("{}:{}", mount.remote->backend, mount.remote->path),
-                                  mount.read_only, mount.no_execute);
+        auto mounted =
+            mount_fuse(remote->device,
+                       {.program = "rclone",
+                        .source = fmt::format("{}:{}", mount.remote->backend, mount.remote->path),
+                        .target = fmt::format("/proc/self/fd/{}", target->get()),
+                        .read_only = mount.read_only,
+                        .no_execute = mount.no_execute});
         // The steward has its own; with ours open, the end of rclone would not end the mount.
         remote->device.reset(-1);
         return mounted;
@@ -235,19 +241,46 @@ class Maker {
 
 }  // namespace
 
+bool has_remote_mounts(const plan::Plan& plan) {
+    return std::any_of(plan.mounts.begin(), plan.mounts.end(),
+                       [](const plan::Mount& mount) { return mount.remote.has_value(); });
+}
+
 base::Result<Volumes> Volumes::mount(const plan::Plan& plan, const Root& node_root,
                                      const std::string& job_id, const Trace& trace) {
     Maker maker(plan, node_root, job_id, trace);
     auto steward = maker.make();
     if (!steward) {
         if (const plan::Mount* const mount = maker.current())
-            write_failure_note(plan.directories.job_directory,
-                               {code_of(*mount), steward.error().text(), node_name()});
+            record::write_failure_note(
+                record::JobFiles(plan.directories.job_directory),
+                {.code = code_of(*mount), .text = steward.error().text(), .node = node_name()});
         return tl::unexpected<base::Error>(steward.error());
     }
     Volumes volumes;
     volumes.steward_ = std::move(*steward);
     return volumes;
+}
+
+void wait_for_earlier_steps(const plan::Plan& plan, const std::string& slurm_job_id,
+                            const Trace& trace) {
+    if (!has_remote_mounts(plan)) return;
+    const record::JobFiles files(plan.directories.job_directory);
+    const auto is_storing = [&] {
+        const auto notes = record::storage_notes(files, slurm_job_id);
+        return std::any_of(notes.begin(), notes.end(), [](const record::StorageNote& note) {
+            return note.node == node_name() && note.until;
+        });
+    };
+    const auto end = Clock::now() + longest_wait_for_earlier;
+    while (is_storing()) {
+        if (Clock::now() >= end) {
+            trace.line(
+                "an earlier step still stores what it wrote; this step may not see all of it");
+            return;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
 }
 
 base::Result<void> store_on_volume(const plan::Plan& plan, const std::string& source,

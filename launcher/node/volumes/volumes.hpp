@@ -13,6 +13,8 @@
 
 namespace batchai::node {
 
+[[nodiscard]] bool has_remote_mounts(const plan::Plan& plan);
+
 // The mounted volumes of one sandbox.
 class Volumes {
   public:
@@ -23,14 +25,20 @@ class Volumes {
     [[nodiscard]] static base::Result<Volumes> mount(const plan::Plan& plan, const Root& node_root,
                                                      const std::string& job_id, const Trace& trace);
 
-    // When no task uses them any more: waits until remote storage has all that was written, at most
-    // as long as the plan says, or as `at_most` says if that is shorter, and ends what showed it.
-    // Without it the programs end at once, when this object does.
-    void finish(std::optional<std::chrono::seconds> at_most = {}) { steward_.finish(at_most); }
+    // When no task uses them any more: see Steward::finish. Without it the programs end at once,
+    // when this object does.
+    bool finish(std::optional<std::chrono::seconds> at_most = {}) {
+        return steward_.finish(at_most);
+    }
 
   private:
     Steward steward_;
 };
+
+// A step that is over may still be storing what it wrote, which the next one is to see: waits for
+// that, but not so long that this step's own start would fail.
+void wait_for_earlier_steps(const plan::Plan& plan, const std::string& slurm_job_id,
+                            const Trace& trace);
 
 // Copies the files in `source` to a directory as the job sees it, which is on a remote volume.
 [[nodiscard]] base::Result<void> store_on_volume(const plan::Plan& plan, const std::string& source,

@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "node/failure_note.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/slurm_words.hpp"
 #include "slurm/client.hpp"
+#include "record/node_notes.hpp"
+#include "run/blame/stored.hpp"
 
 namespace batchai::run {
 
@@ -27,7 +28,6 @@ using record::EndedBy;
 
 // Batch AI's own, for a job that never came to run.
 constexpr int no_exit_code = -1;
-constexpr std::string_view data_not_written = "DataNotWritten";
 constexpr std::string_view container_failed = "FailedStartingContainer";
 // KillWait, usually 30 s, is all that is left of the job by then.
 constexpr std::chrono::seconds answer_deadline{3};
@@ -37,7 +37,7 @@ std::string_view sentence_for(std::string_view code) {
     if (code == "AZFMountError") return "Unable to mount Azure File";
     if (code == "BFSMountError") return "unable to mount blob fuse file system";
     if (code == container_failed) return "unable to start docker container";
-    if (code == data_not_written) return "Not all data of the job reached its storage";
+    if (code == record::data_not_written) return "Not all data of the job reached its storage";
     return "Unable to mount a file system";
 }
 
@@ -99,7 +99,7 @@ std::optional<EndedBy> SlurmsWord::why_job_ends() {
     return EndedBy::user;
 }
 
-std::optional<Ending> ended_from_outside(Context& context, const StepResult& result,
+std::optional<Ending> ended_from_outside(const Context& context, const StepResult& result,
                                          std::string_view phase) {
     if (result.exit_code == 0 || !looks_killed(result)) return std::nullopt;
     auto by = context.outside.why_job_ends();
@@ -116,16 +116,21 @@ std::optional<Ending> ended_from_outside(Context& context, const StepResult& res
 }
 
 void expect_node_failures(const Context& context) {
-    node::forget_failure_notes(context.plan.directories.job_directory);
+    record::forget_failure_notes(context.files());
 }
 
-std::optional<Ending> node_failure(const Context& context, std::string_view phase,
-                                   bool ended_well) {
-    const auto notes = node::failure_notes(context.plan.directories.job_directory);
+std::optional<Ending> node_failure(const Context& context, std::string_view phase, bool ended_well,
+                                   std::optional<int> stopped_by) {
+    if (!stopped_by) {
+        if (const auto signal = wait_until_stored(context))
+            return ended_from_outside(
+                context, {.exit_code = 128 + *signal, .stopped_by = signal}, phase);
+    }
+    const auto notes = record::failure_notes(context.files());
     const auto& nodes = context.place.nodes;
     const auto note = std::find_if(notes.begin(), notes.end(), [&](const auto& candidate) {
         return std::find(nodes.begin(), nodes.end(), candidate.node) != nodes.end() &&
-               (!ended_well || candidate.code == data_not_written);
+               (!ended_well || candidate.code == record::data_not_written);
     });
     if (note == notes.end()) return std::nullopt;
     std::fprintf(stderr, "batchai: node %s: %s\n", note->node.c_str(), note->text.c_str());

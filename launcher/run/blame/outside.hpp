@@ -32,16 +32,19 @@ class SlurmsWord final : public OutsideWord {
 };
 
 // The ending of an attempt whose step failed because the job was ended from outside meanwhile.
-[[nodiscard]] std::optional<Ending> ended_from_outside(Context& context, const StepResult& result,
+[[nodiscard]] std::optional<Ending> ended_from_outside(const Context& context, const StepResult& result,
                                                        std::string_view phase);
 
 // To be called before a step: what nodes note from here on is this step's.
 void expect_node_failures(const Context& context);
 
-// The first node that could not do its part of the step (a mount that failed), if there is one.
-// `ended_well`: the step itself did. Then only data that did not reach their storage count: a
-// sandbox that failed was of a step that somebody else started in the job.
+// The first node that could not do its part of the step (a mount that failed), if there is one; for
+// that, waits until the nodes have stored what the step wrote, unless the job was told to end, then
+// or during the step (`stopped_by`). `ended_well`: the step itself did. Then only data that did not
+// reach their storage count: a sandbox that failed was of a step that somebody else started in the
+// job.
 [[nodiscard]] std::optional<Ending> node_failure(const Context& context, std::string_view phase,
-                                                 bool ended_well = false);
+                                                 bool ended_well = false,
+                                                 std::optional<int> stopped_by = {});
 
 }  // namespace batchai::run

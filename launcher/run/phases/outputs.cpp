@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "node/job_directory.hpp"
+#include "node/node_root.hpp"
 #include "plan/paths.hpp"
 #include "run/phases/phase.hpp"
 
@@ -18,7 +19,11 @@ base::Result<void> make_outputs(const Context& context) {
     const plan::Directories& directories = context.plan.directories;
     if (plan::is_within(context.logs.path(), directories.job_temp)) {
         // So that the epilog removes it even if the job never comes to a step.
-        const auto root = TRY(node::open_private_root(directories.node_root));
+        const auto root = TRY(node::open_node_root(directories.node_root));
+        if (root.path != directories.node_root)
+            return base::fail("belongs to another user, and the logs are to be below it",
+                              directories.node_root,
+                              "choose a stdOutErrPathPrefix on a file system that all nodes share");
         TRY(node::make_job_directory(root, directories.job_temp, context.granted.job_id));
     }
     TRY(context.logs.make());

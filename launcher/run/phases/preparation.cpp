@@ -71,8 +71,9 @@ PhaseEnd Preparation::run(Context& context) {
         std::fprintf(stderr, "batchai: warning: preparation's output: %s\n", copy_problem.c_str());
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;
-    if (auto ending = node_failure(context, name, step_code == 0);
-        ending && !(result && result->stopped_by))
+    const auto stopped_by = result ? result->stopped_by : std::nullopt;
+    if (auto ending = node_failure(context, name, step_code == 0, stopped_by);
+        ending && !stopped_by)
         return {.exit_code = step_code, .ending = std::move(ending)};
     if (step_code == 0) {
         context.log.all_nodes("job preparation has ended with exit code 0");

@@ -52,7 +52,9 @@ PhaseEnd Ranks::run(Context& context) {
     context.log.all_nodes(fmt::format("the job's command has ended with exit code {}", step_code));
     std::optional<Ending> ending;
     if (result && step_code != 0) ending = ended_from_outside(context, *result, name);
-    if (!ending) ending = node_failure(context, name, step_code == 0);
+    if (!ending)
+        ending =
+            node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
 
     record::Failure failure{.code = "JobFailed",

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using batchai::node::is_plain_relative;
 using batchai::node::make_beneath;
-using batchai::node::open_private_root;
+using batchai::node::open_private_directory;
 using batchai::node::relative_to;
 
 TEST(RelativeTo, ComparesWholeComponents) {
@@ -32,7 +32,8 @@ TEST(IsPlainRelative, RefusesWhatCouldLeadOut) {
 
 TEST(MakeBeneath, MakesPrivateDirectories) {
     const Scratch scratch;
-    const auto root = open_private_root((scratch.path() / "root").string());
+    ASSERT_EQ(mkdir((scratch.path() / "root").c_str(), 0700), 0);
+    const auto root = open_private_directory((scratch.path() / "root").string());
     ASSERT_TRUE(root);
     ASSERT_TRUE(make_beneath(*root, "a/b"));
     ASSERT_TRUE(make_beneath(*root, "a/b")) << "a second time";
@@ -43,7 +44,8 @@ TEST(MakeBeneath, MakesPrivateDirectories) {
 
 TEST(MakeBeneath, DoesNotFollowLinks) {
     const Scratch scratch;
-    const auto root = open_private_root((scratch.path() / "root").string());
+    ASSERT_EQ(mkdir((scratch.path() / "root").c_str(), 0700), 0);
+    const auto root = open_private_directory((scratch.path() / "root").string());
     ASSERT_TRUE(root);
     fs::create_directory(scratch.path() / "elsewhere");
     fs::create_directory_symlink(scratch.path() / "elsewhere", scratch.path() / "root/link");
@@ -54,30 +56,31 @@ TEST(MakeBeneath, DoesNotFollowLinks) {
 
 TEST(MakeBeneath, RefusesAFileInTheWay) {
     const Scratch scratch;
-    const auto root = open_private_root((scratch.path() / "root").string());
+    ASSERT_EQ(mkdir((scratch.path() / "root").c_str(), 0700), 0);
+    const auto root = open_private_directory((scratch.path() / "root").string());
     ASSERT_TRUE(root);
     fs::copy_file("/proc/self/cmdline", scratch.path() / "root/file");
     EXPECT_FALSE(make_beneath(*root, "file/a"));
 }
 
-TEST(OpenPrivateRoot, RefusesALink) {
+TEST(OpenPrivateDirectory, RefusesALink) {
     const Scratch scratch;
     fs::create_directory(scratch.path() / "real");
     fs::create_directory_symlink(scratch.path() / "real", scratch.path() / "link");
-    EXPECT_FALSE(open_private_root((scratch.path() / "link").string()));
+    EXPECT_FALSE(open_private_directory((scratch.path() / "link").string()));
 }
 
-TEST(OpenPrivateRoot, RefusesADirectoryThatOthersMayWriteTo) {
+TEST(OpenPrivateDirectory, RefusesADirectoryThatOthersMayWriteTo) {
     const Scratch scratch;
     const auto path = scratch.path() / "open";
     fs::create_directory(path);
     ASSERT_EQ(chmod(path.c_str(), 0770), 0);
-    const auto root = open_private_root(path.string());
+    const auto root = open_private_directory(path.string());
     ASSERT_FALSE(root);
     EXPECT_NE(root.error().text().find("other users may write"), std::string::npos);
 }
 
-TEST(OpenPrivateRoot, RefusesADirectoryOfSomebodyElse) {
+TEST(OpenPrivateDirectory, RefusesADirectoryOfSomebodyElse) {
     // As root: somebody else's is nobody's. As a user: root's own.
     const Scratch scratch;
     fs::path path = "/usr";
@@ -86,7 +89,7 @@ TEST(OpenPrivateRoot, RefusesADirectoryOfSomebodyElse) {
         fs::create_directory(path);
         ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
     }
-    const auto root = open_private_root(path.string());
+    const auto root = open_private_directory(path.string());
     ASSERT_FALSE(root);
     EXPECT_NE(root.error().text().find("belongs to another user"), std::string::npos);
 }

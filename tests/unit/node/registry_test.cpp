@@ -3,8 +3,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include "tests/unit/node/scratch.hpp"
 
@@ -12,12 +15,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using batchai::node::claim;
-using batchai::node::release;
+using batchai::node::end_claims;
+using batchai::node::jobs_left;
+
+// The job's end and the clean-up after it.
+batchai::base::Result<void> release(const batchai::node::Root& root, const std::string& job) {
+    static_cast<void>(end_claims(root, job));
+    return batchai::node::release(root, job, {});
+}
 
 class Registry : public testing::Test {
   protected:
     void SetUp() override {
-        auto opened = batchai::node::open_private_root(scratch.path().string());
+        auto opened = batchai::node::open_private_directory(scratch.path().string());
         ASSERT_TRUE(opened);
         root = std::move(*opened);
     }
@@ -60,6 +70,50 @@ TEST_F(Registry, LeavesOtherJobsAlone) {
     ASSERT_TRUE(release(root, "7"));
     EXPECT_TRUE(exists("def"));
     EXPECT_TRUE(exists("by-job/70"));
+}
+
+TEST_F(Registry, KeepsWhatTheSameJobQueuedAgainUses) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    ASSERT_TRUE(claim(root, "7", "def"));
+    ASSERT_TRUE(end_claims(root, "7"));
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    ASSERT_TRUE(batchai::node::release(root, "7", {}));
+    EXPECT_TRUE(exists("abc"));
+    EXPECT_FALSE(exists("def"));
+    ASSERT_TRUE(release(root, "7"));
+    EXPECT_FALSE(exists("abc"));
+}
+
+TEST_F(Registry, RemovesNothingThatIsStillBeingStored) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    write("abc/.volumes/0/0/lock", "");
+    const batchai::base::FileDescriptor lock(
+        open((scratch.path() / "abc/.volumes/0/0/lock").c_str(), O_RDWR));
+    ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+    EXPECT_FALSE(release(root, "7"));
+    EXPECT_TRUE(exists("abc"));
+    ASSERT_EQ(flock(lock.get(), LOCK_UN), 0);
+    EXPECT_TRUE(release(root, "7"));
+    EXPECT_FALSE(exists("abc"));
+}
+
+TEST_F(Registry, TellsWhatIsLeftOfJobsThatCannotLive) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    ASSERT_TRUE(claim(root, "8", "def"));
+    ASSERT_TRUE(claim(root, "9", "ghi"));
+    EXPECT_TRUE(jobs_left(root).empty());
+    ASSERT_TRUE(end_claims(root, "8"));
+    write("by-job/9.boot", "an earlier run of the node");
+    EXPECT_EQ(jobs_left(root), (std::set<std::string>{"8", "9"}));
+    ASSERT_TRUE(release(root, "8"));
+    ASSERT_TRUE(release(root, "9"));
+    EXPECT_TRUE(jobs_left(root).empty());
+    EXPECT_TRUE(exists("abc"));
+}
+
+TEST_F(Registry, KnowsOfNoClaimOfAJobThatHasNone) {
+    EXPECT_FALSE(end_claims(root, "7"));
+    EXPECT_FALSE(end_claims(root, "../7"));
 }
 
 TEST_F(Registry, KnowsNothingOfOtherPeoplesJobs) {

@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "node/failure_note.hpp"
 #include "node/rootfs/bind_mount.hpp"
+#include "node/trace.hpp"
 #include "node/volumes/apart.hpp"
 #include "node/volumes/cache.hpp"
 #include "node/volumes/rclone.hpp"
+#include "node/volumes/steward.hpp"
+#include "record/node_notes.hpp"
 #include "tests/unit/node/scratch.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace batchai::node;
+using namespace batchai::record;
 using batchai::plan::Mount;
 using batchai::plan::RemoteVolume;
 using testing::Contains;
@@ -132,7 +142,8 @@ TEST(Cache, KnowsWhatIsNotWritten) {
 
 TEST(Cache, HasASlotForEachSandbox) {
     const Scratch scratch;
-    const auto root = open_private_root((scratch.path() / "job").string());
+    ASSERT_EQ(mkdir((scratch.path() / "job").c_str(), 0700), 0);
+    const auto root = open_private_directory((scratch.path() / "job").string());
     ASSERT_TRUE(root);
     const auto first = CacheSlot::take(*root, 2);
     {
@@ -180,14 +191,109 @@ TEST(MountSource, StaysBelowWhatTheSiteNames) {
 
 TEST(FailureNotes, AreReadBackAndForgotten) {
     const Scratch scratch;
-    const std::string job = scratch.path().string();
-    write_failure_note(job, {"AZFMountError", "cannot mount\nhint: \"x\"", "n1"});
-    write_failure_note(job, {"MountError", "other", "n2"});
+    const JobFiles job(scratch.path());
+    write_failure_note(job, {.code = "AZFMountError", .text = "cannot\nhint: \"x\"", .node = "n1"});
+    write_failure_note(job, {.code = "MountError", .text = "other", .node = "n2"});
     write(scratch.path() / "node/n3.failure.json", "{");
     const auto notes = failure_notes(job);
     ASSERT_EQ(notes.size(), 2U);
-    EXPECT_THAT(notes, Contains(FailureNote{"AZFMountError", "cannot mount\nhint: \"x\"", "n1"}));
+    EXPECT_THAT(notes, Contains(FailureNote{
+                           .code = "AZFMountError", .text = "cannot\nhint: \"x\"", .node = "n1"}));
+    EXPECT_TRUE(has_failure_note(job, "n2"));
     forget_failure_notes(job);
+    EXPECT_TRUE(failure_notes(job).empty());
+}
+
+// A steward with one volume, whose rclone is a script that only waits. It makes a mount namespace
+// of its own, for which a user needs more than a unit test has.
+class StewardTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (geteuid() != 0) GTEST_SKIP() << "needs root";
+        fs::create_directory(scratch.path() / "bin");
+        write(scratch.path() / "bin/rclone", "#!/bin/sh\nexec sleep 600\n");
+        fs::permissions(scratch.path() / "bin/rclone", fs::perms(0755));
+        setenv("PATH", ((scratch.path() / "bin").string() + ":/usr/bin:/bin").c_str(), 1);
+        mount_ = blob_mount();
+        mount_.name = "box";
+        mount_.target = "out";
+        mount_.read_only = false;
+        mount_.flush_seconds = 3;
+        ASSERT_EQ(mkdir((scratch.path() / "temp").c_str(), 0700), 0);
+    }
+
+    // In a process of its own, which writes a file to the volume and then does `end`.
+    void with_steward(const std::function<void(Steward&)>& end) {
+        const pid_t starter = fork();
+        if (starter == 0) {
+            auto root = open_private_directory((scratch.path() / "temp").string());
+            auto slot = CacheSlot::take(*root, 0);
+            std::vector<RemoteMount> mounts;
+            mounts.push_back({&mount_,
+                              {},
+                              std::move(*slot),
+                              batchai::base::FileDescriptor(open("/dev/null", O_RDWR))});
+            auto steward = Steward::start(mounts, job.directory().string(), "7");
+            if (!steward) _exit(1);
+            steward->serve();
+            const fs::path cache = mounts.front().slot.cache();
+            write(cache / "vfs/volume/box/data/result", "precious");
+            write(cache / "vfsMeta/volume/box/data/result", R"({"Size": 8, "Dirty": true})");
+            end(*steward);
+            _exit(0);
+        }
+        int status = 0;
+        ASSERT_EQ(waitpid(starter, &status, 0), starter);
+        ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    }
+
+    [[nodiscard]] bool ends_within(std::chrono::seconds time) const {
+        const auto end = Clock::now() + time;
+        while (Clock::now() < end) {
+            if (storage_notes(job, "7").empty()) return true;
+            usleep(20000);
+        }
+        return false;
+    }
+
+    Scratch scratch;
+    JobFiles job{scratch.path() / "job"};
+    Mount mount_;
+};
+
+TEST_F(StewardTest, StoresAlsoWhenItsStarterIsKilled) {
+    with_steward([](Steward&) { raise(SIGKILL); });
+    const auto begin = Clock::now();
+    while (Clock::now() < begin + std::chrono::seconds(2) &&
+           (storage_notes(job, "7").empty() || !storage_notes(job, "7").front().until))
+        usleep(20000);
+    ASSERT_FALSE(storage_notes(job, "7").empty());
+    EXPECT_TRUE(storage_notes(job, "7").front().until) << "it does not say how long it goes on";
+    ASSERT_TRUE(ends_within(std::chrono::seconds(20)));
+    ASSERT_EQ(failure_notes(job).size(), 1U);
+    EXPECT_EQ(failure_notes(job).front().code, data_not_written);
+    EXPECT_TRUE(fs::exists(job.unsaved(node_name()) / "out/result"));
+}
+
+TEST_F(StewardTest, GoesOnAloneWhenItsStarterMustGo) {
+    const auto begin = Clock::now();
+    with_steward([](Steward& steward) {
+        if (steward.finish(std::chrono::seconds(1))) _exit(2);
+    });
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(3));
+    ASSERT_TRUE(ends_within(std::chrono::seconds(20)));
+    EXPECT_TRUE(fs::exists(job.unsaved(node_name()) / "out/result"));
+}
+
+TEST_F(StewardTest, IsSoonOverWhenNothingIsToBeStored) {
+    with_steward([&](Steward& steward) {
+        std::error_code error;
+        for (const auto& entry : fs::recursive_directory_iterator(scratch.path() / "temp", error)) {
+            if (entry.path().filename() == "result") fs::remove(entry.path(), error);
+        }
+        if (!steward.finish(std::chrono::seconds(8))) _exit(2);
+    });
+    EXPECT_TRUE(storage_notes(job, "7").empty());
     EXPECT_TRUE(failure_notes(job).empty());
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The phases and their order, with steps that never start an srun.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <deque>
 #include <functional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "node/failure_note.hpp"
+#include "record/node_notes.hpp"
 #include "run/attempt.hpp"
 #include "run/phases/phase.hpp"
 #include "scratch.hpp"
@@ -113,6 +115,13 @@ class PhasesTest : public ScratchTest {
         return out;
     }
 
+    void mount_remote_storage() {
+        plan_.directories.job_mount_root = "/mounts";
+        plan::Mount& mount = plan_.mounts.emplace_back();
+        mount.target = "share";
+        mount.remote.emplace();
+    }
+
     plan::Plan plan_;
     RunOptions options_{.plan_path = "/plan", .digest = "d", .images_in_use = {}};
     Granted granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
@@ -163,8 +172,8 @@ TEST_F(PhasesTest, AFailedPreparationNamesTheNodeAndItsWords) {
 TEST_F(PhasesTest, ANodesNoteComesBeforeTheStepsExitCode) {
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
     steps_.answers.emplace_back([this](const StepRequest&) {
-        node::write_failure_note(
-            path("job"),
+        record::write_failure_note(
+            record::JobFiles(path("job")),
             {.code = "AZFMountError", .text = "share: no route\nhint: ask", .node = "n2.invalid"});
         return StepResult{.exit_code = 1, .messages = {}, .stopped_by = {}};
     });
@@ -173,6 +182,50 @@ TEST_F(PhasesTest, ANodesNoteComesBeforeTheStepsExitCode) {
     EXPECT_EQ(record_.failure->code, "AZFMountError");
     EXPECT_EQ(record_.failure->node, "n2.invalid");
     EXPECT_EQ(record_.failure->first_error_line, "share: no route");
+}
+
+TEST_F(PhasesTest, AStepsDataAreWaitedForBeforeTheNextStep) {
+    mount_remote_storage();
+    const record::JobFiles files(path("job"));
+    std::thread node;
+    steps_.answers.emplace_back([&](const StepRequest&) {
+        record::StorageNote note{.node = "n1.invalid",
+                                 .slurm_job_id = "7",
+                                 .until = base::now() + std::chrono::seconds(60)};
+        record::write_storage_note(files, note);
+        node = std::thread([files, note] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            record::write_failure_note(
+                files,
+                {.code = record::data_not_written, .text = "a is not there", .node = note.node});
+            record::remove_storage_note(note);
+        });
+        return StepResult{.exit_code = 0, .messages = {}, .stopped_by = {}};
+    });
+    plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
+    EXPECT_EQ(attempt(), -1);
+    node.join();
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "preparation 0"));
+    EXPECT_EQ(record_.failure->code, record::data_not_written);
+    EXPECT_EQ(record_.failure->first_error_line, "a is not there");
+}
+
+TEST_F(PhasesTest, ANodeThatStopsStoringWithoutAWordFailsTheJob) {
+    mount_remote_storage();
+    const record::JobFiles files(path("job"));
+    record::StorageNote note{
+        .node = "n2.invalid", .slurm_job_id = "7", .until = base::now() - std::chrono::seconds(60)};
+    record::StorageNote of_another_job{
+        .node = "n1.invalid", .slurm_job_id = "78", .until = base::now() + std::chrono::hours(1)};
+    steps_.answers.emplace_back([&](const StepRequest&) {
+        record::write_storage_note(files, note);
+        record::write_storage_note(files, of_another_job);
+        return StepResult{.exit_code = 0, .messages = {}, .stopped_by = {}};
+    });
+    plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
+    EXPECT_EQ(attempt(), -1);
+    EXPECT_EQ(record_.failure->code, record::data_not_written);
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
 }
 
 TEST_F(PhasesTest, TheFailedRankIsNamed) {

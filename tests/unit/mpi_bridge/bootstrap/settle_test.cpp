@@ -36,9 +36,6 @@ mpi_bridge::StatOfProcess stat_of(const FakeProcesses& processes) {
 TEST(Settle, WaitsUntilTwiceTheTimeOfTheLaunchIsOver) {
     EXPECT_EQ(settling_time({milliseconds(120), milliseconds(30)}), milliseconds(210));
     EXPECT_EQ(settling_time({milliseconds(120), milliseconds(240)}), milliseconds(0));
-    EXPECT_EQ(
-        settling_time({milliseconds(120), milliseconds(30)}, mpi_bridge::launches_before_program),
-        milliseconds(150));
     EXPECT_EQ(settling_time({milliseconds(120), milliseconds(9000)}), milliseconds(0));
 }
 

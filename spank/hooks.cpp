@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "spank/epilog.hpp"
-#include "spank/node.hpp"
 #include "spank/options.hpp"
-#include "spank/submit.hpp"
+#include "spank/stepd.hpp"
+#include "spank/submit_side.hpp"
 #include "spank/task.hpp"
 
 #define BATCHAI_EXPORT __attribute__((visibility("default")))
@@ -59,7 +59,12 @@ BATCHAI_EXPORT int slurm_spank_init(spank_t handle, int /*ac*/, char* /*av*/[]) 
     });
 }
 
-BATCHAI_EXPORT int slurm_spank_init_post_opt(spank_t /*handle*/, int ac, char* av[]) {
+BATCHAI_EXPORT int slurm_spank_init_post_opt(spank_t handle, int ac, char* av[]) {
+    if (spank_context() == S_CTX_REMOTE)
+        return guarded("init_post_opt", 0, [&] {
+            spank::remember_job(handle, spank::read_settings(ac, av));
+            return 0;
+        });
     if (!submitting()) return 0;
     const int status = guarded("submission", -1, [&] {
         const bool new_allocation =
@@ -99,9 +104,9 @@ BATCHAI_EXPORT int slurm_spank_task_init(spank_t handle, int /*ac*/, char* /*av*
     return 0;
 }
 
-BATCHAI_EXPORT int slurm_spank_task_exit(spank_t handle, int /*ac*/, char* /*av*/[]) {
-    return guarded("task_exit", 0, [&] {
-        spank::task_ended(handle);
+BATCHAI_EXPORT int slurm_spank_task_exit(spank_t /*handle*/, int /*ac*/, char* /*av*/[]) {
+    return guarded("task_exit", 0, [] {
+        spank::task_ended();
         return 0;
     });
 }

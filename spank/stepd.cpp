@@ -1,45 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "spank/node.hpp"
+#include "spank/stepd.hpp"
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "spank/job_note.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::spank {
 
 namespace {
 
-constexpr int farewell_seconds = 2;
-// A batchai-node that made a sandbox has deadlines of its own for what it does at a step's end:
-// until remote storage has what the job wrote, the step is not over. A step that was killed has the
-// admin's kill_timeout instead, since Slurm drains nodes on which one does not end within
-// UnkillableStepTimeout.
-constexpr int flush_seconds = 1200;
-
 struct Pipe {
     int read_end = -1;
     int write_end = -1;
 };
-
-// One that can be written to when nobody reads any more, without a signal.
-bool make_control(Pipe& made) {
-    std::array<int, 2> ends{};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
-    made = Pipe{ends[0], ends[1]};
-    return true;
-}
 
 bool make_pipe(Pipe& made) {
     std::array<int, 2> ends{};
@@ -90,7 +72,7 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
 
 // What the job's container is made from besides the plan. The words are the user's: batchai-node
 // does with them what the user could do.
-void add_places(spank_t handle, int kill_timeout, std::vector<std::string>& arguments) {
+void add_places(spank_t handle, std::vector<std::string>& arguments) {
     if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
         arguments.emplace_back("--root");
     // Longer than any number; what is no number counts as no array.
@@ -100,7 +82,6 @@ void add_places(spank_t handle, int kill_timeout, std::vector<std::string>& argu
     std::array<char, BATCHAI_PATH_LIMIT> directory{};
     if (getcwd(directory.data(), directory.size()) != nullptr)
         arguments.insert(arguments.end(), {"--submit-directory", directory.data()});
-    arguments.insert(arguments.end(), {"--kill-timeout", std::to_string(kill_timeout)});
     // slurmd's own environment, where it does not use the usual file.
     if (const char* const file = getenv("SLURM_CONF"))
         arguments.insert(arguments.end(), {"--slurm-conf", file});
@@ -114,7 +95,7 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
         settings.node_program, "sandbox", "--plan", plan, "--digest", sandbox().digest, "--job-id",
         std::to_string(job_id)};
     add_rendezvous(handle, job_id, program.arguments);
-    add_places(handle, settings.kill_timeout_seconds, program.arguments);
+    add_places(handle, program.arguments);
     // Nothing of the job's own environment: in user_init even its SLURMD_NODENAME is that of the
     // node which the step was started from.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
@@ -134,7 +115,7 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     Pipe control;
     Pipe ready;
     state.reply = memfd_create("batchai-reply", MFD_CLOEXEC);
-    if (state.reply < 0 || !make_control(control) || !make_pipe(ready)) {
+    if (state.reply < 0 || !make_pipe(control) || !make_pipe(ready)) {
         failed("cannot make a pipe to batchai-node");
         for (int* descriptor : {&control.read_end, &control.write_end})
             close_and_forget(*descriptor);
@@ -152,13 +133,13 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     // read.
     state.ready = ready.read_end;
     state.timeout_seconds = settings.timeout_seconds;
-    state.kill_timeout_seconds = settings.kill_timeout_seconds;
 }
 
-// By a signal that ends jobs, or by a shell that tells of one.
-bool was_killed(int status) {
-    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return code == 128 + SIGKILL || code == 128 + SIGTERM;
+bool wants_sandbox(spank_t handle) {
+    if (job_variable(handle, BATCHAI_DISABLE_VARIABLE, 8) == "1") return false;
+    std::array<char, 2> probe{};
+    return spank_getenv(handle, BATCHAI_PLAN_VARIABLE, probe.data(), probe.size()) !=
+           ESPANK_ENV_NOEXIST;
 }
 
 }  // namespace
@@ -183,13 +164,17 @@ std::string job_variable(spank_t handle, const char* name, std::size_t limit) {
     return value;
 }
 
+void remember_job(spank_t handle, const Settings& settings) {
+    if (!step_is_ours(handle) || !wants_sandbox(handle)) return;
+    uint32_t job_id = 0;
+    if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return;
+    if (note_job(settings.runtime_directory, job_id)) return;
+    slurm_error("batchai: cannot note job %u in %s: %s; its epilog will not clean up", job_id,
+                settings.runtime_directory.c_str(), strerror(errno));
+}
+
 void start_sandbox(spank_t handle, const Settings& settings) {
-    if (!step_is_ours(handle)) return;
-    if (job_variable(handle, BATCHAI_DISABLE_VARIABLE, 8) == "1") return;
-    std::array<char, 2> probe{};
-    if (spank_getenv(handle, BATCHAI_PLAN_VARIABLE, probe.data(), probe.size()) ==
-        ESPANK_ENV_NOEXIST)
-        return;
+    if (!step_is_ours(handle) || !wants_sandbox(handle)) return;
     Sandbox& state = sandbox();
     state.wanted = true;
     uint32_t tasks = 1;
@@ -208,26 +193,18 @@ void start_sandbox(spank_t handle, const Settings& settings) {
     start_anchor(handle, settings, plan);
 }
 
-void task_ended(spank_t handle) {
+void task_ended() {
     Sandbox& state = sandbox();
-    int status = 0;
-    if (spank_get_item(handle, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS && was_killed(status))
-        state.killed = true;
     if (state.tasks_left > 0 && --state.tasks_left == 0) end_sandbox();
 }
 
 void end_sandbox() {
     Sandbox& state = sandbox();
-    pollfd reply{state.ready, POLLIN, 0};
-    const bool made = state.ready >= 0 && poll(&reply, 1, 0) > 0;
-    const int flush = state.killed ? state.kill_timeout_seconds : flush_seconds;
-    constexpr char killed = BATCHAI_CONTROL_KILLED;
-    if (state.killed && state.control >= 0 && send(state.control, &killed, 1, MSG_NOSIGNAL) != 1) {
-        // It has ended already.
-    }
+    // A batchai-node that has made nothing yet has nothing to finish.
+    const bool made = state.ready >= 0 && wait_readable(state.ready, 0);
     close_and_forget(state.control);
     close_and_forget(state.ready);
-    end_child(state.anchor, made ? flush : farewell_seconds);
+    end_child(state.anchor, made ? farewell_seconds : seconds_to_die);
 }
 
 }  // namespace batchai::spank

@@ -18,10 +18,8 @@ struct Sandbox {
     int control = -1;
     int ready = -1;  // readable, or at its end, once the reply is complete
     int reply = -1;
-    int timeout_seconds = 0;       // for `ready`
-    int kill_timeout_seconds = 0;  // for the anchor's end once the step was killed
+    int timeout_seconds = 0;  // for `ready`
     unsigned int tasks_left = 0;
-    bool killed = false;  // a task was
 };
 
 [[nodiscard]] Sandbox& sandbox();
@@ -32,14 +30,19 @@ struct Sandbox {
 // A variable of the job's environment; empty when it is not there or longer than `limit`.
 [[nodiscard]] std::string job_variable(spank_t handle, const char* name, std::size_t limit);
 
+// init_post_opt, as root: remembers in root's own directory that this job may leave something on
+// the node, so that the epilog of any other job has nothing to do.
+void remember_job(spank_t handle, const Settings& settings);
+
 // user_init: never fails, because a failure here would drain the node; it is kept for task_init.
 // Waits for nothing either: slurmstepd has the user's effective id while user_init runs, and its
 // PMIx server refuses the connections of other nodes during that time ("Munge decode failed:
 // Unauthorized credential", seen with 22.05.8), after which a fence hangs.
 void start_sandbox(spank_t handle, const Settings& settings);
 
-// task_exit: the last task of this node ends the sandbox. exit: ends it in any case.
-void task_ended(spank_t handle);
+// task_exit: the last task of this node ends the sandbox. exit: ends it in any case. Both are over
+// within seconds, whatever the user's processes do: what takes longer is theirs to finish.
+void task_ended();
 void end_sandbox();
 
 }  // namespace batchai::spank

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "spank/submit.hpp"
+#include "spank/submit_side.hpp"
 
 #include <algorithm>
 #include <array>

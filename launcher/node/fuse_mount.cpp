@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "node/volumes/fuse.hpp"
+#include "node/fuse_mount.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -17,8 +17,8 @@ constexpr const char* device_path = "/dev/fuse";
 
 std::string device_hint(int code) {
     if (code == EACCES || code == EPERM)
-        return "users must be allowed to open it; the admin can give it mode 0666 (udev does so "
-               "where the package fuse3 is installed)";
+        return "users must be allowed to open it on every node; the admin can give it mode 0666 "
+               "(udev does so where the package fuse3 is installed)";
     if (code == ENOENT || code == ENODEV || code == ENXIO)
         return "the kernel module fuse is not loaded on this node; the admin can load it";
     return {};
@@ -34,16 +34,17 @@ base::Result<base::FileDescriptor> open_fuse_device() {
                       device_hint(code));
 }
 
-base::Result<void> mount_fuse(const base::FileDescriptor& device, int target,
-                              const std::string& name, bool read_only, bool no_execute) {
-    const std::string options =
-        fmt::format("fd={},rootmode=40000,user_id={},group_id={},allow_other", device.get(),
-                    geteuid(), getegid());
-    const std::string place = fmt::format("/proc/self/fd/{}", target);
+base::Result<void> mount_fuse(const base::FileDescriptor& device, const FuseMount& request) {
+    std::string options = fmt::format("fd={},rootmode=40000,user_id={},group_id={},allow_other",
+                                      device.get(), geteuid(), getegid());
+    if (request.kernel_checks_modes) options += ",default_permissions";
     unsigned long flags = MS_NOSUID | MS_NODEV;
-    if (read_only) flags |= MS_RDONLY;
-    if (no_execute) flags |= MS_NOEXEC;
-    if (mount(name.c_str(), place.c_str(), "fuse.rclone", flags, options.c_str()) == 0) return {};
+    if (request.read_only) flags |= MS_RDONLY;
+    if (request.no_execute) flags |= MS_NOEXEC;
+    const std::string type = "fuse." + request.program;
+    if (mount(request.source.c_str(), request.target.c_str(), type.c_str(), flags,
+              options.c_str()) == 0)
+        return {};
     return base::fail(fmt::format("cannot be mounted: {}", std::strerror(errno)), "FUSE",
                       "FUSE mounts in user namespaces need Linux 4.18 or newer");
 }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/node_root.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.hpp"
+#include "record/plan_file.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* unguessable = ".XXXXXX";  // mkdtemp(3)
+
+// "batchai-1001" and "batchai-1001.x7Gq2c"; not "batchai-10012".
+bool is_name_of(std::string_view name, const std::string& base) {
+    return name.starts_with(base) && (name.size() == base.size() || name[base.size()] == '.');
+}
+
+// Those of the user, and of nobody else, in a fixed order.
+std::vector<Root> own_directories(const fs::path& parent, const std::string& base) {
+    std::vector<std::string> names;
+    DIR* const stream = opendir(parent.c_str());
+    if (stream == nullptr) return {};
+    while (const dirent* const entry = readdir(stream)) {
+        if (is_name_of(entry->d_name, base)) names.emplace_back(entry->d_name);
+    }
+    closedir(stream);
+    std::sort(names.begin(), names.end());
+    std::vector<Root> roots;
+    for (const std::string& name : names) {
+        auto root = open_private_directory(parent / name);
+        if (root) roots.push_back(std::move(*root));
+    }
+    return roots;
+}
+
+std::optional<Root> first_of_own(const fs::path& parent, const std::string& base) {
+    auto roots = own_directories(parent, base);
+    if (roots.empty()) return std::nullopt;
+    return std::move(roots.front());
+}
+
+// Two processes that come here at once may each make one; both then take the same, and remove the
+// other while it is still empty.
+base::Result<Root> make_unguessable(const fs::path& parent, const std::string& base) {
+    std::string path = (parent / (base + unguessable)).string();
+    if (mkdtemp(path.data()) == nullptr)
+        return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path,
+                          "node_directory of site.lua must name a directory that each node has "
+                          "and users may write to");
+    auto first = first_of_own(parent, base);
+    if (!first) return base::fail("is gone as soon as it was made", path);
+    if (first->path != path) rmdir(path.c_str());
+    return std::move(*first);
+}
+
+bool may_be_in_name(char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' ||
+           letter == '_' || letter == '-';
+}
+
+void replace_in(base::Value& value, const std::string& from, const std::string& to) {
+    if (const std::string* const text = value.string()) {
+        value = with_other_root(*text, from, to);
+    } else if (auto* const items = value.array()) {
+        for (base::Value& item : *items)
+            replace_in(item, from, to);
+    } else if (const auto* const members = value.object()) {
+        for (auto [key, member] : base::Value::Object(*members)) {
+            replace_in(member, from, to);
+            value.set(key, std::move(member));
+        }
+    }
+}
+
+}  // namespace
+
+std::string with_other_root(const std::string& text, const std::string& from,
+                            const std::string& to) {
+    std::string out;
+    std::size_t done = 0;
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) {
+        const std::size_t end = at + from.size();
+        const bool begins = at == 0 || !(may_be_in_name(text[at - 1]) || text[at - 1] == '/');
+        const bool ends = end == text.size() || !may_be_in_name(text[end]);
+        if (at < done || !begins || !ends) continue;
+        out.append(text, done, at - done).append(to);
+        done = end;
+    }
+    return out.append(text, done);
+}
+
+std::vector<Root> find_node_roots(const std::string& node_directory) {
+    return own_directories(node_directory, fmt::format("batchai-{}", geteuid()));
+}
+
+base::Result<Root> open_node_root(const std::string& planned) {
+    if (auto root = open_private_directory(planned)) return root;
+    const fs::path path(planned);
+    const std::string base = path.filename().string();
+    if (auto own = first_of_own(path.parent_path(), base)) return std::move(*own);
+    if (mkdir(planned.c_str(), 0700) == 0 || errno == EEXIST) {
+        // Another process of the user's may have made it, or somebody else.
+        if (auto root = open_private_directory(planned)) return root;
+    }
+    return make_unguessable(path.parent_path(), base);
+}
+
+base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
+    const std::string planned = plan.directories.node_root;
+    const Root root = TRY(open_node_root(planned));
+    if (root.path == planned) return plan;
+    trace.line(fmt::format("{} is not this user's own directory; {} is used on this node", planned,
+                           root.path));
+    base::Value record = TRY(base::parse_json(record::to_json(plan), "plan"));
+    replace_in(record, planned, root.path);
+    return record::plan_from_json(base::format_json(record));
+}
+
+}  // namespace batchai::node

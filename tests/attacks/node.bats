@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Attacks on a compute node: what one user's job can do to the node, to root's processes there, and to
+# another user's job. Each must fail. docs/security.md says what is promised.
+#
+# ctest runs it with whatever tracks the cluster's processes; PROCTRACK=proctrack/cgroup in the
+# environment says that this is not the usual proctrack/linuxproc.
+
+bats_require_minimum_version 1.5.0
+load ../integration/lib
+
+share=/shared/attacks-node
+alice_root=/tmp/batchai-20001
+
+as_bob_on() { "$MINICLUSTER" exec --user bob --host "$1" -- "${@:2}"; }
+as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user bob -- "$@"; }
+
+setup_file() {
+    as_root_on login install -d -m 1777 "$share"
+    as_root_on login bash -c "cat > $share/job.json && chmod 644 $share/job.json" << 'JSON'
+{"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "/tmp",
+                "customToolkitSettings": {"commandLine": "true"}}}
+JSON
+}
+
+teardown_file() { as_root_on login rm -rf "$share"; }
+
+setup() {
+    wait_until 60 nodes_idle 4
+    as_root_on h1 bash -c "rm -rf $alice_root $alice_root.*"
+}
+
+teardown() {
+    as_root_on login bash -c 'squeue -h -o %i | xargs -r scancel'
+    as_root_on h1 bash -c 'pkill -KILL -u alice; pkill -KILL -u bob; rm -rf /etc/cdi'
+    as_root_on h1 bash -c "rm -rf $alice_root $alice_root.*"
+    wait_until 60 nodes_idle 4
+    no_node_is_drained
+}
+
+# bob's and alice's steps on the first node; --job-json gives them a sandbox.
+step_of_bob() { as_bob srun -w h1 --job-json="$share/job.json" "$@"; }
+step_of_alice() { as_user srun -w h1 --job-json="$share/job.json" "$@"; }
+
+no_process_of() { ! as_root_on "$1" pgrep -u "$2" > /dev/null; }
+
+# Breaks when root's slurmstepd waits for a process that its user has stopped: Slurm would drain the
+# node, and with it alice's next job would be lost.
+@test "bob cannot hold a node by stopping his batchai-node" {
+    local begin=$SECONDS
+    step_of_bob bash -c 'kill -STOP $(pgrep -x batchai-node -u bob)'
+    ((SECONDS - begin < 20))
+    wait_until 10 no_process_of h1 bob
+    run step_of_alice echo alice runs
+    echo "$output"
+    [[ $status -eq 0 && $output == *"alice runs"* ]]
+    no_node_is_drained
+}
+
+# Breaks when a cancelled job that stops its batchai-node and ignores signals outlasts KillWait.
+@test "bob cannot hold a node with a cancelled job whose processes ignore every signal" {
+    local id
+    as_bob sbatch -w h1 --parsable -o /dev/null --wrap "srun --job-json=$share/job.json bash -c \
+        'trap \"exit 0\" TERM; kill -STOP \$(pgrep -x batchai-node -u bob); touch $share/began; sleep 300 & wait'" \
+        > "$BATS_TEST_TMPDIR/id"
+    id=$(< "$BATS_TEST_TMPDIR/id")
+    wait_until 30 as_root_on login test -e "$share/began"
+    as_bob scancel "$id"
+    # KillWait is 5 s; root's part of the step 10.
+    wait_until 25 nodes_idle 4
+    no_node_is_drained
+}
+
+# Breaks when a name below /tmp that anybody can guess decides whether alice's jobs run.
+@test "bob cannot keep alice's jobs from a node by making her directory first" {
+    local kind
+    for kind in "mkdir -m 777" "ln -s /etc" "ln -s /home/bob" "touch"; do
+        as_bob_on h1 bash -c "$kind $alice_root"
+        run step_of_alice bash -c 'echo "$AZ_BATCHAI_JOB_TEMP"; cd $AZ_BATCHAI_JOB_TEMP && stat -c %U . && echo fine'
+        echo "$kind: $output"
+        [[ $status -eq 0 && $output == *"$alice_root."*fine* ]]
+        # What she left is hers, nothing of it is in his, and the clean-up finds it.
+        run as_root_on h1 bash -c "stat -c '%U %a' $alice_root.*"
+        [[ $output == "alice 700" ]]
+        wait_until 15 as_root_on h1 bash -c "! ls $alice_root.*/* -d | grep -v by-job"
+        run as_root_on h1 bash -c "find $alice_root/ -mindepth 1 | head -3; ls /etc/by-job /home/bob/by-job"
+        [[ $output != *by-job/* ]]
+        as_root_on h1 rm -rf "$alice_root"
+    done
+}
+
+# Breaks when what an image's own program starts on the node survives the job.
+@test "what bob's image starts behind the container's back ends with his job" {
+    local root=$share/image
+    as_bob bash -c "mkdir -p $root/{bin,sbin,etc,tmp,usr/lib,proc,sys,dev,opt} && cd $root/bin &&
+        cp /bin/busybox . && for name in sh cat sleep setsid; do ln -sf busybox \$name; done
+        printf '#!/bin/sh\nsetsid sh -c \"trap : TERM HUP; while :; do sleep 1; done\" &\n' > $root/sbin/ldconfig
+        chmod 755 $root/sbin/ldconfig"
+    jq -n --arg root "$root" '{properties: {nodeCount: 1, stdOutErrPathPrefix: "/tmp",
+        containerSettings: {imageSourceRegistry: {image: $root}},
+        customToolkitSettings: {commandLine: "true"}}}' | as_bob bash -c "cat > $share/boxed.json"
+    # A library of a device makes the container run the image's ldconfig.
+    as_root_on h1 bash -c 'mkdir -p /etc/cdi && cat > /etc/cdi/test.json' << 'JSON'
+{"cdiVersion": "0.6.0", "kind": "example.com/library", "devices": [],
+ "containerEdits": {"mounts": [{"hostPath": "/bin/busybox", "containerPath": "/opt/lib.so",
+                                "options": ["ro", "rbind"]}]}}
+JSON
+    run as_bob srun -w h1 --job-json="$share/boxed.json" sh -c 'sleep 1; echo ran'
+    echo "$output"
+    [[ $status -eq 0 && $output == *ran* ]]
+    wait_until 15 no_process_of h1 bob
+}
+
+# Breaks when the epilog waits for a lock or a process of the user's.
+@test "bob cannot hold the epilog with the lock of his own directory" {
+    step_of_bob true
+    wait_until 20 nodes_idle 4
+    step_of_bob bash -c "setsid -f flock /tmp/batchai-\$(id -u) sleep 120 < /dev/null > /dev/null 2>&1; sleep 0.5" ||
+        true
+    wait_until 15 nodes_idle 4
+    no_node_is_drained
+}
+
+# Breaks when a job that has nothing to do with batchai pays for it, or root trusts a user's files.
+@test "the epilog of a plain job starts nothing, whatever its user plants" {
+    as_root_on h1 bash -c 'ls /run/batchai 2> /dev/null | wc -l' > "$BATS_TEST_TMPDIR/before"
+    as_bob srun -w h1 bash -c 'mkdir -p /tmp/batchai-$(id -u)/by-job; chmod 700 /tmp/batchai-$(id -u)
+        echo .. > /tmp/batchai-$(id -u)/by-job/$SLURM_JOB_ID; touch /tmp/batchai-$(id -u)/kept'
+    wait_until 20 nodes_idle 4
+    as_root_on h1 bash -c 'test -e /tmp/batchai-20002/kept && test -e /tmp/batchai-20002/by-job'
+    run as_bob_on h1 touch /run/batchai/1
+    [[ $status -ne 0 ]]
+}

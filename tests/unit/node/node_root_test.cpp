@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/node_root.hpp"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/node/scratch.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using batchai::node::find_node_roots;
+using batchai::node::open_node_root;
+using batchai::node::with_other_root;
+
+std::string own_name() {
+    return "batchai-" + std::to_string(geteuid());
+}
+
+class NodeRoot : public testing::Test {
+  protected:
+    // What somebody else can do with the name: a link stands for all of it, as it needs no root.
+    void plant() const { fs::create_symlink("/", planned); }
+
+    Scratch scratch;
+    fs::path planned = scratch.path() / own_name();
+};
+
+TEST_F(NodeRoot, IsThePlannedDirectoryMadePrivate) {
+    const auto root = open_node_root(planned.string());
+    ASSERT_TRUE(root) << root.error().text();
+    EXPECT_EQ(root->path, planned.string());
+    struct stat status {};
+    ASSERT_EQ(stat(planned.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777U, 0700U);
+}
+
+TEST_F(NodeRoot, PassesOverWhatSomebodyElseMade) {
+    plant();
+    const auto root = open_node_root(planned.string());
+    ASSERT_TRUE(root) << root.error().text();
+    EXPECT_EQ(fs::path(root->path).parent_path(), scratch.path());
+    EXPECT_TRUE(root->path.starts_with(planned.string() + "."));
+    const auto again = open_node_root(planned.string());
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->path, root->path);
+}
+
+TEST_F(NodeRoot, StaysTheSameWhenThePlantedOneIsGone) {
+    plant();
+    const auto root = open_node_root(planned.string());
+    fs::remove(planned);
+    const auto again = open_node_root(planned.string());
+    ASSERT_TRUE(root && again);
+    EXPECT_EQ(again->path, root->path);
+}
+
+TEST_F(NodeRoot, IsFoundForTheCleanUpByItsOwner) {
+    plant();
+    const auto root = open_node_root(planned.string());
+    ASSERT_TRUE(root);
+    fs::create_directory(scratch.path() / (own_name() + "0"));
+    fs::create_directory(planned.string() + ".open");
+    ASSERT_EQ(chmod((planned.string() + ".open").c_str(), 0777), 0);
+    const auto roots = find_node_roots(scratch.path().string());
+    ASSERT_EQ(roots.size(), 1U);
+    EXPECT_EQ(roots.front().path, root->path);
+}
+
+TEST(WithOtherRoot, ReplacesWholePathsOnly) {
+    const std::string from = "/tmp/batchai-1001";
+    const std::string to = "/tmp/batchai-1001.xyz";
+    EXPECT_EQ(with_other_root("/tmp/batchai-1001", from, to), to);
+    EXPECT_EQ(with_other_root("a=/tmp/batchai-1001/u:/tmp/batchai-1001/v", from, to),
+              "a=/tmp/batchai-1001.xyz/u:/tmp/batchai-1001.xyz/v");
+    for (const char* other :
+         {"/tmp/batchai-10012/x", "/scratch/tmp/batchai-1001/x", "/tmp/batchai-1001.abc/x", ""})
+        EXPECT_EQ(with_other_root(other, from, to), other);
+}
+
+}  // namespace
