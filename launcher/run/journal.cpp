@@ -21,7 +21,6 @@ void Journal::begin_phase(std::string_view name) {
 void Journal::end_phase(int exit_code) {
     attempt_.phases.back().end = base::now();
     attempt_.phases.back().exit_code = exit_code;
-    save();
 }
 
 void Journal::restarted(record::Restart restart) {

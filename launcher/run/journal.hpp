@@ -17,6 +17,8 @@ class Journal {
     [[nodiscard]] const record::Attempt& attempt() const { return attempt_; }
 
     void begin_phase(std::string_view name);
+    // Comes to disk with what follows at once, the next phase's begin or the attempt's end: a write
+    // that waits for the disk before the ranks start is time that every job waits.
     void end_phase(int exit_code);
     void restarted(record::Restart restart);
     // The attempt's end; `failure` is null unless it failed.
