@@ -11,7 +11,7 @@
 #include "base/file.hpp"
 #include "base/own_directory.hpp"
 #include "node/beneath.hpp"
-#include "node/bundle/inject.hpp"
+#include "node/bundle/bundle.hpp"
 #include "node/job_directory.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/namespace/accounts.hpp"
@@ -94,7 +94,7 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool one_id = !find_identities().full();
     auto entered = enter(joined->connection, root ? Identity::root : Identity::user);
     if (!entered) return entered;
-    add_injected_packages(*plan.container, out.environment);
+    add_bundle_packages(*plan.container, out.environment);
     TaskEnvironment environment = container_environment(
         *plan.container, joined->devices.environment, std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Images of two Debian releases, each with a C library and a PMIx library of its own, as debootstrap
-# makes them. Not among the usual tests, as it takes the package mirror: `scripts/test --full`.
+# Images of Debian and Ubuntu releases, each with a C library and a PMIx library of its own, as
+# debootstrap makes them. Not among the usual tests, as they take the mirrors: `scripts/test --full`.
 
 bats_require_minimum_version 1.5.0
 load lib
@@ -13,11 +13,6 @@ share=/home/alice/debian-test
 setup_file() {
     as_user rm -rf "$share"
     as_user mkdir "$share"
-    local root
-    root=$(debian_root bookworm libpmix2)
-    put "$root" "$share/12.sqsh"
-    root=$(debian_root trixie libpmix2t64)
-    put "$root" "$share/13.sqsh"
     put "$PMIX_RING" "$share/pmix_ring"
     as_user bash -c "cat > $share/sum.py" << 'PYTHON'
 import array, mpi_bridge
@@ -34,7 +29,7 @@ PYTHON
 
 teardown_file() { as_user rm -rf "$share"; }
 
-teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+teardown() { cancel_jobs; }
 
 batchai() { as_user env "BATCHAI_HOME=$share/store" "$PREFIX/bin/batchai" "$@"; }
 
@@ -50,32 +45,66 @@ job() {
     as_user bash -c "find $share/logs -path '*/jobs/$1/*' -name '*.*' -type f | sort | xargs tail -n +1"
 }
 
-# works_in RELEASE VERSION: everything, in one release.
-works_in() {
-    local version
-    version=$(unsquashfs -cat "$(debian_root_of "$1")" etc/debian_version)
-    [[ $version == "$1"* ]]
+# Where programs of the image find its own PMIx, and those of the node's bundle find that.
+images_pmix=/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so
+bundled_pmix=/opt/batchai/lib/mpi_bridge/pmix/libpmix.so
+
+# wires_up NAME: in that image, a program that was built with the nodes' PMIx runs with the image's.
+wires_up() {
     run job "ring$1" "$1" "$share/pmix_ring"
     echo "$output"
     lines_are 2 "$(grep '^rank [01] ' <<< "$output")"
-    [[ $output == *"PMIx wires 2 ranks in the container"* ]]
-    run job "sum$1" "$1" "hello; python3 $share/sum.py" "apt-get install -y --no-download hello"
+}
+
+# reduces NAME GLIBC LIBRARY WORDS: in that image mpi_bridge reduces over two hosts with that PMIx
+# library, the log has the words, and apt-get installs.
+reduces() {
+    run job "sum$1" "$1" "ldd --version; hello; python3 $share/sum.py" "apt-get install -y --no-download hello"
     echo "$output"
     [[ $output == *"rank 0 of 2: sum 3"* && $output == *"rank 1 of 2: sum 3"* ]]
+    [[ $output == *"PMIx wires 2 ranks in the container"* ]]
     [[ $output == *"Setting up hello"* && $output == *"Hello, world"* ]]
-    [[ $output == */opt/batchai/lib/libmpi_bridge.so.0*/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so* ]]
-    [[ $output == *"the image's own PMIx library"* ]]
+    [[ $output == *"GLIBC $2"* && $output == */opt/batchai/lib/libmpi_bridge.so.0*"$3"* ]]
+    [[ $output == *"$4"* ]]
 }
 
-debian_root_of() {
-    case $1 in
-        12) debian_root bookworm libpmix2 ;;
-        13) debian_root trixie libpmix2t64 ;;
-    esac
+# Breaks when an image of the nodes' own release does not find our libraries, or its packages.
+@test "Debian 12, which has the node's PMIx 4.2" {
+    local root
+    root=$(debian_root bookworm python3 libpmix2)
+    put "$root" "$share/debian12.sqsh"
+    wires_up debian12
+    reduces debian12 2.36 "$bundled_pmix" "with the node's PMIx library 4.2."
 }
-
-# Breaks when an image of the nodes' own release does not find its PMIx, ours or its packages.
-@test "Debian 12: its PMIx 4.2 and ours reduce over two hosts, and apt-get installs" { works_in 12; }
 
 # Breaks when a newer C library or PMIx is mixed up with the node's.
-@test "Debian 13: its PMIx 5.0 and ours reduce over two hosts, and apt-get installs" { works_in 13; }
+@test "Debian 13, whose PMIx 5.0 is newer" {
+    local root
+    root=$(debian_root trixie python3 libpmix2t64)
+    put "$root" "$share/debian13.sqsh"
+    wires_up debian13
+    reduces debian13 2.41 "$images_pmix" "with the image's own PMIx library 5."
+}
+
+# Breaks when the bundle needs a newer C library than its manifest says: libevent of the node is
+# built for glibc 2.36.
+@test "Ubuntu 22.04, whose C library and PMIx 4.1 are older" {
+    [[ -n ${UBUNTU_MIRROR:-} ]] || skip "UBUNTU_MIRROR names no mirror of Ubuntu"
+    local root
+    root=$(ubuntu_root jammy python3 libpmix2)
+    put "$root" "$share/ubuntu2204.sqsh"
+    reduces ubuntu2204 2.35 "$bundled_pmix" "libpmix.so.2), 4.1.2, is not newer"
+}
+
+# Breaks when an image that cannot run the bundle fails, or nobody says why it gets none.
+@test "Debian 11, whose C library is too old, is told so and runs" {
+    local root
+    root=$(debian_root bullseye)
+    put "$root" "$share/debian11.sqsh"
+    run job old debian11 'ldd --version; cat /opt/batchai/not-injected; echo "ran [$PYTHONPATH]"'
+    echo "$output"
+    [[ $output == *"GLIBC 2.31"* && $output == *"ran []"* ]]
+    local why="the image has glibc 2.31, and mpi_bridge of the node needs 2.35 or newer"
+    [[ $output == *"not brought into the container: $why"* && $output == *$'\n'"$why"* ]]
+    [[ $output == *"the wire-up check runs on the nodes, not in the container"*"$why"* ]]
+}

@@ -1,23 +1,58 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
-# Root file systems of Debian releases, made by debootstrap from its own mirror or that
-# of DEBIAN_MIRROR. Needs lib.bash.
+# Root file systems of Debian releases, made by debootstrap from the mirror that it chooses, or from
+# DEBIAN_MIRROR; and of Ubuntu releases where UBUNTU_MIRROR names a mirror. Needs lib.bash.
 
 # A small package that is not in them, whose files are at hand.
 debian_extra=hello
 
-# debian_root SUITE PMIX_PACKAGE: prints the path of a squashfs file, on this machine. It is made once
+# Ubuntu signs its releases with keys that Debian does not have.
+ubuntu_keyring=pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb
+ubuntu_keyring_digest=0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f
+
+# debian_root SUITE [PACKAGE…]: prints the path of a squashfs file, on this machine. It is made once
 # for each recipe, and kept in $BATCHAI_CACHE/debian.
-debian_root() {
-    local suite=$1 cache=${BATCHAI_CACHE:-/var/cache/batchai}/debian key root made
+debian_root() { make_distribution_root "${DEBIAN_MIRROR:-}" "$@"; }
+
+# ubuntu_root SUITE [PACKAGE…]: the same of Ubuntu, from UBUNTU_MIRROR.
+ubuntu_root() {
+    local mirror=${UBUNTU_MIRROR:?is the mirror of Ubuntu} keys
+    keys=${BATCHAI_CACHE:-/var/cache/batchai}/debian/ubuntu-keys
+    if [[ ! -d $keys ]]; then
+        rm -rf "$keys.new"
+        mkdir -p "$keys.new"
+        /usr/lib/apt/apt-helper download-file "$mirror/$ubuntu_keyring" "$keys.new/keyring.deb" \
+            "SHA256:$ubuntu_keyring_digest" > "$keys.log" 2>&1 || {
+            cat "$keys.log" >&2
+            return 1
+        }
+        dpkg-deb -x "$keys.new/keyring.deb" "$keys.new"
+        mv "$keys.new" "$keys"
+    fi
+    make_distribution_root "$mirror" "$@" -- --components=main,universe \
+        --keyring="$keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+}
+
+# make_distribution_root MIRROR SUITE [PACKAGE…] [-- OPTION…]: with these options of debootstrap.
+make_distribution_root() {
+    local mirror=$1 suite=$2 cache=${BATCHAI_CACHE:-/var/cache/batchai}/debian key root made
+    local packages=() options=(--variant=minbase)
     key=$({ cat "${BASH_SOURCE[0]}" && printf '%s\n' "$@"; } | sha256sum | cut -c1-16)
     made=$cache/$suite-$key.sqsh
+    shift 2
+    while (($#)) && [[ $1 != -- ]]; do
+        packages+=("$1")
+        shift
+    done
+    options+=("${@:2}")
+    if ((${#packages[@]})); then
+        options+=(--include="$(IFS=,; echo "${packages[*]}")")
+    fi
     if [[ ! -e $made ]]; then
         root=$cache/making-$suite
         rm -rf "$root"
         mkdir -p "$cache"
-        debootstrap --variant=minbase --include="python3,$2" "$suite" "$root" \
-            ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} > "$cache/$suite.log" 2>&1 || {
+        debootstrap "${options[@]}" "$suite" "$root" ${mirror:+"$mirror"} > "$cache/$suite.log" 2>&1 || {
             tail -n 20 "$cache/$suite.log" >&2
             return 1
         }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/process.hpp"
-#include "node/bundle/inject.hpp"
+#include "node/bundle/bundle.hpp"
 #include "node/devices/cdi_hooks.hpp"
 #include "node/devices/devices.hpp"
 #include "node/rootfs/fresh_mount.hpp"
@@ -127,7 +127,7 @@ base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest
     const auto libraries = run_hooks(
         request.devices.hooks, {layers->root, place.path, "batchai-" + request.job_id}, trace);
     if (!libraries) return tl::unexpected<base::Error>(libraries.error());
-    inject(request.plan, layers->root, trace);
+    show_bundle(request.plan, layers->root, trace);
     if (auto changed = change_root(layers->root); !changed)
         return tl::unexpected<base::Error>(changed.error());
     refresh_library_list(request.devices, *libraries, trace);

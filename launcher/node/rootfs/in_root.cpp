@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/rootfs/in_root.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -121,10 +122,10 @@ std::optional<std::string> read_in_root(const Root& root, std::string_view path,
     struct stat status {};
     if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
         return std::nullopt;
-    std::string text(limit, '\0');
+    std::string text(std::min(limit, static_cast<std::size_t>(status.st_size)), '\0');
     std::size_t length = 0;
-    while (length < limit) {
-        const ssize_t count = read(file.get(), text.data() + length, limit - length);
+    while (length < text.size()) {
+        const ssize_t count = read(file.get(), text.data() + length, text.size() - length);
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
         length += static_cast<std::size_t>(count);

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "node/bundle/inject.hpp"
+#include "node/bundle/bundle.hpp"
 #include "run/blame/culprit.hpp"
 
 namespace batchai::run {
@@ -18,6 +18,7 @@ constexpr int no_answer = 75;  // exit code of mpi_bridge_wireup
 constexpr std::string_view program_says = "mpi_bridge_wireup: ";
 constexpr std::string_view has_no_check = "batchai: the container has no wire-up check: ";
 constexpr std::string_view could_not_start = "batchai: mpi_bridge_wireup cannot run in the image";
+constexpr std::string_view bundle_is = "batchai: the node's bundle is ";
 
 // As the ranks' own command it refuses to run on the bare host. The shell stays, to say what the
 // loader's message leaves open when the check cannot be started: the image's libpmix may lack what
@@ -38,6 +39,9 @@ code=$?
 if [ $code -ge 126 ]; then
   echo "{could_not_start} (exit code $code); the server is PMIx ${{PMIX_VERSION:-of unknown version}}" >&2
 fi
+if [ $code -ne 0 ] && [ -r {manifest} ] && read -r bundle < {manifest}; then
+  echo "{bundle_is}$bundle" >&2
+fi
 exit $code)";
 
 // The line that begins with the words, without them.
@@ -55,11 +59,20 @@ std::string major_version_after(std::string_view said, std::string_view words) {
     return rest->substr(0, rest->find_first_not_of("0123456789"));
 }
 
-std::string remedy(const std::string& server) {
+// "4.2.2rc2", or empty when the check has not said it.
+std::string pmix_of_bundle(std::string_view said) {
+    const auto text = rest_of_line(said, bundle_is);
+    if (!text) return {};
+    const auto manifest = node::parse_bundle_manifest(*text);
+    return manifest ? ' ' + manifest->pmix : std::string();
+}
+
+std::string remedy(std::string_view said, const std::string& server) {
     return fmt::format(
         "give the image a PMIx library{} (jobPreparation can install it), or none, so that the "
-        "node's is used",
-        server.empty() ? std::string(" that works with the server") : " of version " + server);
+        "node's{} is used",
+        server.empty() ? std::string(" that works with the server") : " of version " + server,
+        pmix_of_bundle(said));
 }
 
 }  // namespace
@@ -76,9 +89,10 @@ base::Arguments check_on_nodes() {
 
 base::Arguments check_in_container() {
     return {"/bin/sh", "-c",
-            fmt::format(check_script, fmt::arg("program", node::injected_wire_up),
-                        fmt::arg("note", node::not_injected_note),
-                        fmt::arg("has_no_check", has_no_check),
+            fmt::format(check_script, fmt::arg("program", node::bundle_wire_up),
+                        fmt::arg("note", node::no_bundle_note),
+                        fmt::arg("manifest", node::bundle_manifest),
+                        fmt::arg("bundle_is", bundle_is), fmt::arg("has_no_check", has_no_check),
                         fmt::arg("could_not_start", could_not_start)),
             "batchai-wire-up"};
 }
@@ -103,14 +117,14 @@ WireUpFault wire_up_fault(const std::string& said, bool in_container) {
     if (const auto rest = rest_of_line(said, could_not_start); in_container && rest)
         return {code, message,
                 fmt::format("{}{}: {}; {}", could_not_start, *rest, first_error_line(said),
-                            remedy(major_version_after(said, "the server is PMIx ")))};
+                            remedy(said, major_version_after(said, "the server is PMIx ")))};
     // srun's words around it only follow from that.
     if (const auto rest = rest_of_line(said, program_says)) {
         std::string line = std::string(program_says) + *rest;
         const auto library = rest_of_line(line, "the client library is ");
-        if (in_container && library && !library->starts_with(node::injected_root))
+        if (in_container && library && !library->starts_with(node::bundle_root))
             line += "; that library is the image's own: " +
-                    remedy(major_version_after(line, ", server "));
+                    remedy(said, major_version_after(line, ", server "));
         return {code, message, std::move(line)};
     }
     if (!in_container) return {code, message, first_error_line(said)};

@@ -60,8 +60,18 @@ TEST(WireUpFault, NamesBothVersionsAndWhatToDoAboutTheImagesLibrary) {
                                   Not(HasSubstr("srun"))));
 }
 
+TEST(WireUpFault, NamesTheVersionThatTheNodeWouldGive) {
+    const auto fault = wire_up_fault(said_by("/usr/lib/libpmix.so.2") +
+                                         "batchai: the node's bundle is {\"schema\": "
+                                         "\"batchai-bundle/v1\", \"glibc\": \"2.34\", "
+                                         "\"pmix\": \"4.2.2rc2\", \"machine\": 62}\n",
+                                     true);
+    EXPECT_THAT(fault.line, AllOf(HasSubstr("library 9.9.9"),
+                                  HasSubstr("so that the node's 4.2.2rc2 is used")));
+}
+
 TEST(WireUpFault, BlamesNoImageForTheNodesLibrary) {
-    EXPECT_THAT(wire_up_fault(said_by("/opt/batchai/lib/mpi_bridge/libpmix.so.2"), true).line,
+    EXPECT_THAT(wire_up_fault(said_by("/opt/batchai/lib/mpi_bridge/pmix/libpmix.so.2"), true).line,
                 Not(HasSubstr("the image's own")));
     EXPECT_THAT(wire_up_fault(said_by("/usr/lib/libpmix.so.2"), false).line,
                 Not(HasSubstr("the image's own")));
