@@ -1,22 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measure the time from submission to the first line of rank 0.
+"""Run on a cluster's login host by `run`: from submission to the first line of rank 0.
 
-Runs `batchai job create` and a plain `sbatch` + `srun --mpi=pmix` of the same command in turn, on
-the same hosts, and prints both medians and their difference as a Markdown table. Expected: at most
-0.5 s more at 4 nodes (ours also makes the mounts, checks the PMIx wiring and keeps a record).
-
-Run it as an ordinary user on the cluster, for instance:
-
-    tests/cluster/minicluster exec tests/bench/launch --nodes 4 --rounds 10
+Arguments: the number of nodes and of rounds. Prints one JSON object a round, {"plain": seconds,
+"ours": seconds}: `sbatch` of a script with `srun --mpi=pmix`, and `batchai job create`, of the same
+command on the same hosts.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,7 +30,7 @@ def wait_for_line(path: Path) -> float:
             if lines:
                 return float(lines[0])
         time.sleep(0.02)
-    sys.exit(f"launch: {path}: no output within {DEADLINE_SECONDS:.0f} s; see squeue")
+    sys.exit(f"rounds: {path}: no output within {DEADLINE_SECONDS:.0f} s; see squeue")
 
 
 def wait_until_idle() -> None:
@@ -49,7 +42,7 @@ def wait_until_idle() -> None:
         if not subprocess.run(query, check=True, capture_output=True, text=True).stdout.strip():
             return
         time.sleep(0.1)
-    sys.exit("launch: our jobs do not end; see squeue")
+    sys.exit("rounds: our jobs do not end; see squeue")
 
 
 def plain(directory: Path, nodes: int, number: int) -> float:
@@ -101,30 +94,21 @@ def ours(directory: Path, nodes: int, number: int) -> float:
 
 
 def main() -> None:
-    """Measure and print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, default=4, help="nodes of each job [4]")
-    parser.add_argument("--rounds", type=int, default=10, help="jobs of each kind [10]")
-    arguments = parser.parse_args()
-    times: dict[str, list[float]] = {"plain sbatch + srun": [], "batchai job create": []}
+    """Take turns, each kind as often the first as the second."""
+    nodes, rounds = int(sys.argv[1]), int(sys.argv[2])
+    kinds = [("plain", plain), ("ours", ours)]
     with tempfile.TemporaryDirectory(dir=Path.home(), prefix="launch.") as name:
         directory = Path(name)
-        for number in range(-1, arguments.rounds):
-            for kind, measure in (("plain sbatch + srun", plain), ("batchai job create", ours)):
+        # Round 0 warms the caches.
+        for number in range(rounds + 1):
+            row = {}
+            for kind, measure in kinds:
                 wait_until_idle()
-                seconds = measure(directory, arguments.nodes, number)
-                if number >= 0:  # the first round warms the caches
-                    times[kind].append(seconds)
+                row[kind] = measure(directory, nodes, number)
+            if number:
+                print(json.dumps(row), flush=True)
+            kinds.reverse()
         wait_until_idle()
-    print(f"| {arguments.nodes} nodes, {arguments.rounds} rounds | median s | min s | max s |")
-    print("|---|---|---|---|")
-    for kind, values in times.items():
-        middle = statistics.median(values)
-        print(f"| {kind} | {middle:.2f} | {min(values):.2f} | {max(values):.2f} |")
-    medians = [statistics.median(values) for values in times.values()]
-    print(f"| difference (target: at most 0.50) | {medians[1] - medians[0]:.2f} | | |")
 
 
 if __name__ == "__main__":
