@@ -7,24 +7,15 @@ load lib
 
 setup() {
     # Records of each test in a directory of their own, on what all hosts see.
-    HOME_DIR="/home/alice/cli-$BATS_TEST_NUMBER-$$"
-    as_user mkdir -p "$HOME_DIR"
+    make_home "cli-$BATS_TEST_NUMBER"
     write_job job.json 'echo hello from $(hostname)'
 }
 
 teardown() {
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    cancel_jobs
     # A job that is ending still writes its record.
-    wait_until 30 no_jobs
-    as_user rm -rf "$HOME_DIR"
-}
-
-no_jobs() { [[ -z $(as_user squeue -h -u alice) ]]; }
-
-# batchai WORDS…: in the test's own home; standard input passes through.
-batchai() {
-    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
-        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
+    wait_until 30 nothing_is_queued
+    remove_home
 }
 
 # write_job FILE COMMAND [NODES]: a job that runs COMMAND once and logs on shared storage.
@@ -38,13 +29,12 @@ write_job() {
         outputDirectories: [{id: "MODEL", pathPrefix: "$AZ_BATCHAI_JOB_MOUNT_ROOT/logs",
                              pathSuffix: "model"}],
         customToolkitSettings: {commandLine: $command}}}' |
-        as_user bash -c "cat > '$HOME_DIR/$1'"
+        write_home "$1"
 }
 
 create() { batchai job create --name "$1" --config-file "${2:-job.json}" --output none; }
 state() { batchai job show --name "$1" --query executionState --output tsv; }
-state_is() { [[ $(state "$1") == "$2" ]]; }
-no_records() { ! as_user test -e "$HOME_DIR/records"; }
+no_records() { lines_are 0 "$(as_user find "$HOME_DIR" -name records)"; }
 
 # Breaks when a parent's existence is not checked, a record is not written, or delete leaves children.
 @test "groups, workspaces and experiments are made, shown, listed and deleted" {
@@ -120,8 +110,7 @@ no_records() { ! as_user test -e "$HOME_DIR/records"; }
     run -5 batchai job show --name no
     run -0 batchai job list --query 'length(@)'
     [[ $output == 0 ]]
-    run as_user bash -c "find $HOME_DIR/records -path '*jobs/*'"
-    [[ -z $output ]]
+    prints_nothing as_user find "$HOME_DIR/records" -path '*jobs/*'
     # The name is free again.
     create no
 }

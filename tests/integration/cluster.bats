@@ -6,7 +6,11 @@ bats_require_minimum_version 1.5.0
 load lib
 
 # Column $1 of standard input has as many different values as there are lines.
-all_differ() { [[ -z $(awk -v column="$1" '{print $column}' | sort | uniq -d) ]]; }
+all_differ() {
+    local values
+    values=$(awk -v column="$1" '{print $column}')
+    [[ -n $values ]] && prints_nothing uniq -d <<< "$(sort <<< "$values")"
+}
 
 # Breaks when a slurmd does not register, or the default partition loses a host.
 @test "four hosts are idle in the default partition" {

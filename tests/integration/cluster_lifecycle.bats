@@ -16,7 +16,7 @@ setup() {
 teardown() { "$MINICLUSTER" down --name "$other"; }
 
 # The process ids of all anchors, the switch's among them.
-anchors() { pgrep -f "^minicluster-host.$directory." || true; }
+anchors() { pgrep -f "^minicluster-host.$directory." || [[ $? -eq 1 ]]; }
 
 # Every namespace of the cluster that is not the machine's, one line each.
 namespaces() {
@@ -32,14 +32,13 @@ processes_in() {
     wanted=$(cat)
     [[ -n $wanted ]] || { echo "no namespace was given to look for" >&2; return 1; }
     find /proc -maxdepth 3 -path '/proc/[0-9]*/ns/*' -printf '%h %l\n' 2> /dev/null |
-        grep -F -- "$wanted" | sort -u
+        { grep -F -- "$wanted" || [[ $? -eq 1 ]]; } | sort -u
 }
 
 # Nothing of the cluster whose namespaces are in $1 is left on the machine.
 nothing_is_left() {
-    run processes_in <<< "$1"
-    [[ -z $output ]] || { echo "processes: $output" >&2; return 1; }
-    [[ -z $(anchors) ]]
+    prints_nothing processes_in <<< "$1"
+    prints_nothing anchors
     if grep -F "$directory" /proc/self/mountinfo; then return 1; fi
     [[ $(ip -o link | awk '{print $2}') == "$links_before" ]]
     [[ ! -e $directory ]]
@@ -118,5 +117,5 @@ nothing_is_left() {
     run "$MINICLUSTER" up --name "$other" --prefix "$closed"
     [[ $status -eq 1 ]]
     [[ $output == *"$closed is closed to ordinary users"* && $output == *chmod* ]]
-    [[ -z $(anchors) ]]
+    prints_nothing anchors
 }

@@ -51,16 +51,6 @@ step() { as_user srun -w h1 --job-json="$share/job.json" "$@"; }
 # The job and its record in a store of this test's own.
 with_store() { as_user env "BATCHAI_HOME=$share/store" "$@"; }
 
-# Processes of containers on a host; file systems of theirs are there as long as one of them is.
-processes_on() { as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep'; }
-no_process_on() { ! processes_on "$1"; }
-no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2> /dev/null; }
-
-clean_on() {
-    wait_until 10 no_process_on "$1"
-    wait_until 10 no_container_on "$1"
-}
-
 # Breaks when a task runs outside the image, with another id, without its mounts or variables.
 @test "a step runs in the image as the user, with home, the job's variables and its own /dev" {
     job 1 "$share/image.sqsh"
@@ -72,7 +62,7 @@ clean_on() {
     [[ $output == *"made for the test"*20001*alice*blue*/home/alice/file-at-home* ]]
     [[ $output == *"8192"* && $output == *overlay*nosuid*nodev* ]]
     [[ $output != *fuse* && $output != *vda* ]]
-    clean_on h1
+    wait_until_clean h1
 }
 
 # Breaks when root of a directory image is looked at differently, or its files are changed.
@@ -84,7 +74,7 @@ clean_on() {
     run as_user cat "$share/directory/etc/made-for"
     [[ $output == "made for the test" ]]
     as_user ls "$share/directory/bin/df"
-    clean_on h1
+    wait_until_clean h1
 }
 
 # Breaks when preparation is not root, its changes do not reach the ranks, or it fails where there
@@ -106,7 +96,7 @@ clean_on() {
     echo "$output"
     [[ $output == *"job_prep"*0*'Sandbox::User "root"'* ]]
     [[ $output == *stdout.txt*20001*/usr/installed* ]]
-    clean_on h1
+    wait_until_clean h1
 }
 
 # Breaks when the container hides PMIx's directories or changes the uid that PMIx compares.
@@ -147,7 +137,7 @@ SCRIPT
     [[ $status -eq 0 && $output == *"made for the test"* ]]
     lines_are 2 "$(grep of-first <<< "$output")"
     lines_are 1 "$(grep '^mnt' <<< "$output" | sort -u)"
-    clean_on h1
+    wait_until_clean h1
 }
 
 # Breaks when a missing image lets the task run on the host, or a hook drains the node.
@@ -167,7 +157,7 @@ SCRIPT
         "cp $share/image.sqsh $share/used.sqsh; echo >> \$BATCHAI_PLAN; srun -n1 echo ran"
     echo "$output"
     [[ $status -ne 0 && $output == *"changed since the job was submitted"* && $output != *$'\nran'* ]]
-    clean_on h1
+    wait_until_clean h1
     no_node_is_drained
     job 1 "$share/image.sqsh"
     step true
@@ -199,9 +189,8 @@ SCRIPT
         echo "$output"
         [[ $status -ne 0 && $output == *"/home in the image"* && $output != *$'\nran'* ]]
     done
-    run as_user ls -A "$share/escape"
-    [[ -z $output ]]
-    clean_on h1
+    prints_nothing as_user ls -A "$share/escape"
+    wait_until_clean h1
     no_node_is_drained
 }
 
@@ -216,7 +205,7 @@ SCRIPT
         as_user scancel -n sleep || true
         wait || true
         wait_until 20 nothing_is_queued
-        clean_on h1
+        wait_until_clean h1
     done
     wait_until 30 nodes_idle 4
     no_node_is_drained
@@ -313,7 +302,7 @@ YAML
     echo "$output"
     [[ $status -ne 0 && $output != *$'\nran'* ]]
     [[ $output == *"/etc/cdi/test.yaml: the hook /bin/sh failed with exit code 3: no hooked"* ]]
-    clean_on h1
+    wait_until_clean h1
 }
 
 # Breaks when what the site binds is missing, can be changed, or a node that lacks it is not named.
@@ -356,7 +345,6 @@ SCRIPT
     run as_user salloc -w h1 --job-json="$share/job.json" bash "$share/ids.sh"
     echo "$output"
     [[ $output == *33:34*Seccomp:*0*20001*33:34* && $output == *"Permission denied"* ]]
-    clean_on h1
-    run as_root_on h1 find /tmp -uid 200004 -o -uid 200032
-    [[ -z $output ]]
+    wait_until_clean h1
+    prints_nothing as_root_on h1 find /tmp -uid 200004 -o -uid 200032
 }

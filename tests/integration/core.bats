@@ -80,8 +80,7 @@ received_by() {
     echo "$output"
     [[ $status -eq 0 && $output == *" 3 ranks"* && $output != *"shared memory is not used"* ]]
     for host in h1 h2 h3 h4; do
-        run as_root_on "$host" sh -c 'ls /dev/shm | grep mpi_bridge'
-        [[ -z $output ]]
+        prints_nothing lines_like mpi_bridge as_root_on "$host" ls /dev/shm
     done
 }
 

@@ -36,7 +36,7 @@ ranks() { step --nodes="$((${1} < 4 ? ${1} : 4))" --ntasks="$1" --mpi=pmix "${@:
 shared_memory_is_clean() {
     local host
     for host in 1 2 3 4; do
-        as_root_on "h$host" sh -c '! ls /dev/shm | grep -F mpi_bridge.' || return 1
+        prints_nothing lines_like 'mpi_bridge\.' as_root_on "h$host" ls /dev/shm || return
     done
 }
 

@@ -9,8 +9,7 @@ load lib
 load small_image
 
 setup_file() {
-    export HOME_DIR="/home/alice/enter-$$"
-    as_user mkdir -p "$HOME_DIR"
+    make_home enter
     make_root "$BATS_FILE_TMPDIR/root"
     pack "$BATS_FILE_TMPDIR/root" "/shared/enter-$$.sqsh"
     write_job inside 2 '"containerSettings": {"imageSourceRegistry": {"image": "/shared/enter-'$$'.sqsh"}},
@@ -23,24 +22,19 @@ setup_file() {
 }
 
 teardown_file() {
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    cancel_jobs
     wait_until 30 nothing_is_queued
     as_root_on login rm -rf "$HOME_DIR" "/shared/enter-$$.sqsh"
 }
 
 # batchai WORDS…: with the suite's own records; standard input passes through.
-batchai() {
-    as_user bash -c 'export BATCHAI_HOME=$1/records COLOUR=red; cd "$1"; shift; exec "$@"' \
-        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
-}
+batchai() { batchai_with COLOUR=red "$@"; }
 
-create() { batchai job create --name "$1" --config-file "$1.json" --output none; }
 node_exec() { batchai job node exec --job "$@"; }
-state_is() { [[ $(batchai job show --name "$1" --query executionState -o tsv) == "$2" ]]; }
 
 # write_job NAME NODES [MORE]: notes where it runs in NAME.seen.
 write_job() {
-    as_user bash -c "cat > '$HOME_DIR/$1.json'" << JSON
+    write_home "$1.json" << JSON
 {
   "properties": {
     "nodeCount": $2,
@@ -62,11 +56,6 @@ seen() { as_user cat "$HOME_DIR/$1.seen"; }
 wrote() { [[ $(seen "$1" 2> /dev/null | wc -l) -eq 3 ]]; }
 node_of() { seen "$1" | tail -n 1; }
 nodes_of() { batchai job node list --job "$1" --query '[].nodeId' -o tsv; }
-
-no_process_of_containers() {
-    ! as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep'
-}
-no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2> /dev/null; }
 
 # Breaks when the command runs elsewhere than the job's processes, as somebody else, or without the
 # job's variables.
@@ -218,8 +207,7 @@ no_container_on() { ! as_root_on "$1" sh -c 'ls -d /tmp/batchai-*/container-*' 2
     batchai job wait --name bare
     wait_until 30 nothing_is_queued
     for node in $nodes; do
-        wait_until 20 no_process_of_containers "$node"
-        wait_until 20 no_container_on "$node"
+        wait_until_clean "$node"
     done
     wait_until 30 nodes_idle 4
 }

@@ -8,9 +8,9 @@ load lib
 gone_node=h4
 
 setup_file() {
-    export HOME_DIR="/home/alice/examples-$$"
+    make_home examples
     as_user mkdir -p "$HOME_DIR/myshare/digits" "$HOME_DIR/myshare/cifar"
-    as_user bash -c "cat > '$HOME_DIR/site.lua'" << LUA
+    write_home site.lua << LUA
 return {
   python_interpreter = "$PYTHON",
   environment = { PYTHONPATH = "$PREFIX/lib/batchai/python" },
@@ -22,7 +22,7 @@ LUA
 }
 
 teardown_file() {
-    as_user rm -rf "$HOME_DIR"
+    remove_home
     # Slurm 22.05 takes some cores of a node that a job has lost for used until it counts anew.
     as_root_on login scontrol reconfigure
     wait_until 30 nodes_idle 4
@@ -35,27 +35,22 @@ node_is_back() {
     [[ $(as_user sinfo -h -n "$node" -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
 }
 
-teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+teardown() { cancel_jobs; }
 
 # batchai WORDS…: in the suite's own home and site; standard input passes through.
-batchai() {
-    as_user bash -c 'export BATCHAI_HOME=$1/records BATCHAI_SITE=$1/site.lua; cd "$1"; shift; exec "$@"' \
-        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
-}
+batchai() { batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" "$@"; }
 
 # copy EXAMPLE FILE DIRECTORY: a file of an example to a directory of HOME_DIR.
-copy() { as_user bash -c "cat > '$HOME_DIR/$3/$2'" < "$SOURCE/examples/$1/$2"; }
+copy() { write_home "$3/$2" < "$SOURCE/examples/$1/$2"; }
 
 # submit NAME EXAMPLE FILE [FILTER]: the example's job file, its interpreter in the preparation
 # being the one that has the packages.
 submit() {
     jq --arg python "$PYTHON" ".properties.jobPreparation.commandLine |= sub(\"^python3 \"; \$python + \" \")
-        | ${4:-.}" "$SOURCE/examples/$2/$3" | as_user bash -c "cat > '$HOME_DIR/$1.json'"
+        | ${4:-.}" "$SOURCE/examples/$2/$3" | write_home "$1.json"
     batchai job create --name "$1" --config-file "$1.json" \
         --storage-account-name mystorageaccount --output none
 }
-
-output_of() { batchai job file stream --job "$1" --file-name stdout.txt; }
 
 # Breaks when gradients, the broadcast or the shards of the data are wrong: one rank's share of the
 # data does not reach this accuracy, and the script itself fails below it.

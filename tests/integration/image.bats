@@ -33,7 +33,7 @@ setup() {
     site '' > /dev/null
 }
 
-teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+teardown() { cancel_jobs; }
 
 # site LINES: the site file of the suite, with the open registry as insecure.
 site() {
@@ -54,14 +54,7 @@ empty_cache() { as_user rm -rf "$home/records/images"; }
 
 # The entries of the cache, and what imports left.
 entries() { as_user find "$home/records/images" -name '*.squashfs' -not -path '*/.import/*'; }
-nothing_is_left_of_imports() {
-    local left
-    left=$(as_user find "$home/records/images/.import" -mindepth 1)
-    if [[ -n $left ]]; then
-        echo "left: $left" >&2
-        return 1
-    fi
-}
+nothing_is_left_of_imports() { prints_nothing as_user find "$home/records/images/.import" -mindepth 1; }
 
 # job IMAGE [REGISTRY_LINES]: a job file that prints the version of the image it runs in.
 job() {
@@ -123,7 +116,7 @@ credentials() {
     batchai image prune --unused-for 1 --yes
     lines_are 1 "$(entries)"
     batchai image prune --yes
-    [[ -z $(entries) ]]
+    prints_nothing entries
 }
 
 # Breaks when faults look alike, or do not say what was asked and with whose credentials.
@@ -149,8 +142,7 @@ credentials() {
     run -3 batchai job create -f "$home/job.json"
     echo "$output"
     [[ $output == *"job.json:8:18: error"*"$open has no such image"* ]]
-    run as_user squeue -h
-    [[ -z $output ]]
+    nothing_is_queued
 }
 
 # Breaks when a password is in a message, in the records that are shown, or in an argument.
@@ -290,7 +282,7 @@ SH
         wait $! || true
         [[ $signal == KILL ]] || nothing_is_left_of_imports
     done
-    [[ -z $(entries) ]]
+    prints_nothing entries
     batchai image pull "$open/tests/tiny:v1" -o none
     nothing_is_left_of_imports
 }
@@ -327,7 +319,7 @@ PYTHON
     as_user umoci raw add-layer --image "$home/evil:x" "$home/evil.tar"
     run batchai image pull "oci:$home/evil:x"
     echo "$output"
-    [[ -z $(as_user ls -A "$home/outside") ]]
+    prints_nothing as_user ls -A "$home/outside"
     nothing_is_left_of_imports
     if ((status == 0)); then
         run as_user unsquashfs -lls "$(entries)"
@@ -357,6 +349,6 @@ PYTHON
         "$PREFIX/bin/batchai" image pull --shared "oci:$home/layout:v2" -o none
     run batchai image pull "oci:$home/layout:v2"
     [[ $output == *"is there already"*'"shared": true'* ]]
-    [[ -z $(entries) ]]
+    prints_nothing entries
     as_root_on login rm -rf /shared/imagecache /root/.batchai-test
 }

@@ -61,7 +61,7 @@ teardown_file() { as_user rm -rf "$share"; }
 setup() { write_site ''; }
 
 teardown() {
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    cancel_jobs
     wait_until 30 nothing_is_queued
 }
 

@@ -10,29 +10,18 @@ site_file=/etc/batchai/site.lua
 
 # One job serves the tests that only look at what it left behind.
 setup_file() {
-    export HOME_DIR="/home/alice/job-$$"
-    as_user mkdir -p "$HOME_DIR"
-    good_job | write_job good.json
+    make_home job
+    good_job | write_home good.json
     create good
     batchai job wait --name good
 }
 
-teardown_file() { as_user rm -rf "$HOME_DIR"; }
+teardown_file() { remove_home; }
 
 teardown() {
     as_root_on login rm -f "$site_file"
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    cancel_jobs
 }
-
-# batchai WORDS…: in the suite's own home; standard input passes through.
-batchai() {
-    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
-        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
-}
-
-create() { batchai job create --name "$1" --config-file "$1.json" --output none; }
-state_is() { [[ $(batchai job show --name "$1" --query executionState -o tsv) == "$2" ]]; }
-write_job() { as_user bash -c "cat > '$HOME_DIR/$1'"; }
 
 # job TOOLKIT COMMAND [NODES [PREPARATION]]: a job file with logs and output SEEN on shared storage.
 job() {
@@ -74,25 +63,6 @@ directory_of() {
 logs_of() { directory_of "$1" stdouterr; }
 seen_by() { directory_of "$1" outputs/seen; }
 
-# failure_of JOB: its first error as {code, message, Node, Rank, …}.
-failure_of() {
-    batchai job show --name "$1" --query executionInfo |
-        jq '.errors[0] as $error | {exitCode, code: $error.code, message: $error.message}
-            + ([$error.details[]? | {(.name): .value}] | add // {})'
-}
-
-# No process of the user and no directory of a job on any node.
-nodes_are_clean() {
-    local host left
-    for host in h1 h2 h3 h4; do
-        if left=$(as_root_on "$host" pgrep -a -u alice) ||
-            left=$(as_root_on "$host" sh -c 'ls -d /tmp/batchai-*/* 2> /dev/null | grep -v /by-job$'); then
-            echo "$host still has: $left"
-            return 1
-        fi
-    done
-}
-
 # Breaks when a file is misnamed, missing or superfluous: users' scripts look for these names.
 @test "a job on four nodes leaves exactly Batch AI's files" {
     run as_user ls "$(logs_of good)"
@@ -126,8 +96,7 @@ nodes_are_clean() {
     done
     run as_user bash -c "sed '/^AZ_BATCH_NODE_ID=/d' -s '$seen'/rank-* | sort | uniq -c"
     # Each line eight times: all ranks agree about everything but their node.
-    run grep -vE '^ +8 ' <<< "$output"
-    [[ -z $output ]]
+    prints_nothing lines_unlike '^ +8 ' echo "$output"
     for rank in {0..7}; do
         own=$(as_user cat "$seen/rank-$rank")
         [[ $own == *"AZ_BATCH_NODE_ID=h$((rank / 2 + 1))"* ]]
@@ -179,7 +148,7 @@ nodes_are_clean() {
 # Breaks when the survivors are waited for, or the blame falls on one of them.
 @test "a rank that is killed ends the job within seconds and is named with its signal" {
     job customMpiSettings 'if [ $SLURM_PROCID = 2 ]; then
-        date +%s > $AZ_BATCHAI_OUTPUT_SEEN/killed; kill -9 $$; fi; sleep 300' | write_job killed.json
+        date +%s > $AZ_BATCHAI_OUTPUT_SEEN/killed; kill -9 $$; fi; sleep 300' | write_home killed.json
     create killed
     run -137 batchai job wait --name killed
     local now killed
@@ -203,7 +172,7 @@ except KeyError:
     import traceback
     traceback.print_exc()
     sys.exit(7)
-"' | write_job traceback.json
+"' | write_home traceback.json
     create traceback
     run -7 batchai job wait --name traceback
     run failure_of traceback
@@ -220,7 +189,7 @@ mpi_bridge.barrier()
 if mpi_bridge.rank() == 3:
     raise ValueError(\"the images have no labels\")
 mpi_bridge.barrier()
-'" | write_job raised.json
+'" | write_home raised.json
     create raised
     run batchai job wait --name raised
     [[ $status -ne 0 && $status -ne 255 ]]
@@ -233,14 +202,13 @@ mpi_bridge.barrier()
 # Breaks when ranks start although a node is not ready, or the wrong node is blamed.
 @test "a preparation that fails on one node fails the job before any rank" {
     job customMpiSettings 'touch $AZ_BATCHAI_OUTPUT_SEEN/ran' 4 \
-        'if [ $(hostname) = h3 ]; then echo no disk >&2; exit 5; fi' | write_job unready.json
+        'if [ $(hostname) = h3 ]; then echo no disk >&2; exit 5; fi' | write_home unready.json
     create unready
     run -5 batchai job wait --name unready
     run failure_of unready
     jq -e '.code == "JobPreparationFailed" and .exitCode == 5 and .Node == "h3"
            and .FirstErrorLine == "no disk"' <<< "$output"
-    run as_user ls "$(seen_by unready)"
-    [[ -z $output ]]
+    prints_nothing as_user ls "$(seen_by unready)"
     run as_user ls "$(logs_of unready)"
     [[ $output != *stdout.txt* ]]
 }
@@ -248,37 +216,35 @@ mpi_bridge.barrier()
 # Breaks when four singletons, each believing it is alone, train four models.
 @test "ranks that PMIx does not wire are refused before they run" {
     as_root_on login sh -c "echo 'return {mpi = \"none\"}' > $site_file"
-    job customMpiSettings 'touch $AZ_BATCHAI_OUTPUT_SEEN/ran' | write_job alone.json
+    job customMpiSettings 'touch $AZ_BATCHAI_OUTPUT_SEEN/ran' | write_home alone.json
     create alone
     run -1 batchai job wait --name alone
     run failure_of alone
     jq -e '.code == "WireUpFailed" and .Phase == "wire-up" and .exitCode == 1' <<< "$output"
     run as_user cat "$(logs_of alone)/stderr.txt"
     [[ $output == *"--mpi=pmix"* ]]
-    run as_user ls "$(seen_by alone)"
-    [[ -z $output ]]
+    prints_nothing as_user ls "$(seen_by alone)"
 }
 
 # Breaks when a rank, an anchor or the sandbox's directory outlives the job on some node.
 @test "terminating a running job leaves nothing of it on the nodes" {
     job customMpiSettings 'trap "" TERM; touch $AZ_BATCHAI_OUTPUT_SEEN/$SLURM_PROCID
-        sleep 300 & wait; sleep 300' | write_job endless.json
+        sleep 300 & wait; sleep 300' | write_home endless.json
     create endless
     all_ranks_run() { lines_are 4 "$(as_user ls "$(seen_by endless)")" 2> /dev/null; }
     wait_until 20 all_ranks_run
-    run nodes_are_clean
-    [[ $status -ne 0 ]]
+    [[ -n $(processes_of_user_on h1) && -n $(job_directories_on h1) ]]
     batchai job terminate --name endless --yes
     run failure_of endless
     jq -e '.code == "JobTerminated" and .exitCode == null' <<< "$output"
     wait_until 60 nothing_is_queued
-    wait_until 15 nodes_are_clean
+    wait_until 15 nodes_are_clean h1 h2 h3 h4
 }
 
 # Breaks when the command runs on every node, or the user's launcher does not find the hosts.
 @test "a custom toolkit's command runs once on the master and can start tasks on all hosts" {
     job customToolkitSettings 'echo master is $(hostname); cat $AZ_BATCHAI_MPI_HOST_FILE
-        srun --overlap --ntasks-per-node=1 -N4 -n4 hostname' | write_job custom.json
+        srun --overlap --ntasks-per-node=1 -N4 -n4 hostname' | write_home custom.json
     create custom
     batchai job wait --name custom
     run as_user cat "$(logs_of custom)/stdout.txt"
@@ -297,21 +263,21 @@ mpi_bridge.barrier()
     job customToolkitSettings true 1 |
         jq '.properties.stdOutErrPathPrefix = "$AZ_BATCHAI_JOB_TEMP"
             | .properties.mountVolumes.azureFileShares[0].azureFileUrl |= sub("share$"; "blocked")' |
-        write_job nowhere.json
+        write_home nowhere.json
     create nowhere
     run ! batchai job wait --name nowhere
     echo "$output"
     run batchai job show --name nowhere --query executionInfo.errors
     echo "$output"
     [[ $output == *blocked* ]]
-    wait_until 15 nodes_are_clean
+    wait_until 15 nodes_are_clean h1 h2 h3 h4
 }
 
 # Breaks when the plan does not reach a script of the user's own.
 @test "a script submitted with --job-json can call batchai run" {
     job horovodSettings '' | jq 'del(.properties.horovodSettings.commandLine)
         | .properties.horovodSettings.pythonScriptFilePath = "$AZ_BATCHAI_JOB_MOUNT_ROOT/share/who.py"' |
-        write_job own.json
+        write_home own.json
     as_user bash -c "cat > '$HOME_DIR/records/storage/site/file-shares/share/who.py'" << 'PYTHON'
 import os
 import socket

@@ -11,17 +11,43 @@ as_user() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec -- "$@"
 as_root_on() { "$MINICLUSTER" exec --user root --host "$1" -- "${@:2}"; }
 as_user_on() { "$MINICLUSTER" exec --host "$1" -- "${@:2}"; }
 
-# wait_until SECONDS CMD…: repeats CMD until it succeeds; fails, naming it, when time is up.
+# wait_until SECONDS CMD…: repeats CMD until it succeeds; when time is up it fails, names CMD and
+# shows what the last try said.
 wait_until() {
-    local deadline=$((SECONDS + $1))
+    local deadline=$((SECONDS + $1)) said
     shift
-    until "$@"; do
+    said=$(mktemp)
+    until "$@" > "$said" 2>&1; do
         if ((SECONDS >= deadline)); then
             echo "still not true: $*" >&2
+            cat "$said" >&2
+            rm -f "$said"
             return 1
         fi
         sleep 0.2
     done
+    rm -f "$said"
+}
+
+# prints_nothing CMD…: CMD succeeds and prints nothing. A check that something is gone must not pass
+# because the command that looks for it could not be run.
+prints_nothing() {
+    local printed
+    printed=$("$@") || { echo "exit code $?: $*" >&2; return 1; }
+    if [[ -n $printed ]]; then
+        printf '%s prints:\n%s\n' "$*" "$printed" >&2
+        return 1
+    fi
+}
+
+# lines_like PATTERN CMD…: the lines that CMD prints that match the extended regular expression; none
+# is no failure, but a failing CMD is. lines_unlike: the others.
+lines_like() { filtered -E "$@"; }
+lines_unlike() { filtered -vE "$@"; }
+filtered() {
+    local printed
+    printed=$("${@:3}") || return
+    grep "$1" -e "$2" <<< "$printed" || [[ $? -eq 1 ]]
 }
 
 # put FILE PATH: copies a file of the machine to a path on the hosts, executable if FILE is.
@@ -41,7 +67,85 @@ job_is() { [[ $(job_state "$1") == "$2" ]]; }
 nodes_idle() { [[ $(as_user sinfo -h -N -p main -t idle -o %N | wc -l) -eq $1 ]]; }
 
 # nothing_is_queued: for wait_until; no job waits, runs or is being cleaned up.
-nothing_is_queued() { [[ -z $(as_user squeue -h) ]]; }
+nothing_is_queued() { prints_nothing as_user squeue -h; }
+
+# has_ended ID: for wait_until; the job is no longer queued. All jobs are asked for: squeue fails when
+# it is asked for one that slurmctld has forgotten.
+has_ended() { prints_nothing lines_like "^$1\$" as_user squeue -h -o %A; }
+
+# cancel_jobs: ends alice's jobs. What they leave is cleaned up a little later: nothing_is_queued.
+cancel_jobs() {
+    local jobs
+    jobs=$(as_user squeue -h -u alice -o %A | sort -u) || return
+    # shellcheck disable=SC2086 # one argument a job
+    [[ -z $jobs ]] || as_user scancel $jobs
+}
+
+# container_processes_on HOST: those that hold containers, and their file systems.
+container_processes_on() {
+    lines_like 'batchai-(node|keeper)|squashfuse' as_root_on "$1" ps -eo args=
+}
+
+# containers_on HOST, job_directories_on HOST: what is below the private directories of users.
+containers_on() { as_root_on "$1" find /tmp -maxdepth 2 -path '/tmp/batchai-*/container-*'; }
+job_directories_on() {
+    as_root_on "$1" find /tmp -maxdepth 2 -path '/tmp/batchai-*/*' -not -name by-job
+}
+
+# wait_until_clean HOST: no container and no process of one is there any more.
+wait_until_clean() {
+    wait_until 10 prints_nothing container_processes_on "$1"
+    wait_until 10 prints_nothing containers_on "$1"
+}
+
+# processes_of_user_on HOST: alice's, one line each.
+processes_of_user_on() { lines_like '^alice ' as_root_on "$1" ps -eo user:32=,pid=,args=; }
+
+# nodes_are_clean HOST…: no process of the user and no directory of a job on any of them.
+nodes_are_clean() {
+    local host
+    for host in "$@"; do
+        prints_nothing processes_of_user_on "$host" || return
+        prints_nothing job_directories_on "$host" || return
+    done
+}
+
+# make_home NAME: sets and makes HOME_DIR, a directory of the suite's own that all hosts see. The
+# records of `batchai` below are in it.
+make_home() {
+    export HOME_DIR="/home/alice/$1-$$"
+    as_user mkdir -p "$HOME_DIR"
+}
+remove_home() { as_user rm -rf "$HOME_DIR"; }
+
+# batchai WORDS…: in HOME_DIR, with records of its own; standard input passes through. A suite that
+# needs another site or home has a function of its own.
+batchai() { batchai_with '' "$@"; }
+# batchai_with "NAME=VALUE …" WORDS…: with these variables besides.
+batchai_with() {
+    # shellcheck disable=SC2016 # for the inner shell
+    as_user bash -c 'cd "$1" && exec env BATCHAI_HOME="$1/records" $2 "${@:3}"' \
+        batchai "$HOME_DIR" "$1" "$PREFIX/bin/batchai" "${@:2}"
+}
+
+# create NAME [FILE]: submits the job of $HOME_DIR/NAME.json, or FILE there.
+create() { batchai job create --name "$1" --config-file "${2:-$1.json}" --output none; }
+
+# state_is NAME STATE: for wait_until; Batch AI's word for the state of a job.
+state_is() { [[ $(batchai job show --name "$1" --query executionState --output tsv) == "$2" ]]; }
+
+# write_home FILE: standard input to a file of HOME_DIR.
+write_home() { as_user bash -c "cat > '$HOME_DIR/$1'"; }
+
+# output_of NAME: what the ranks of a job have written to standard output.
+output_of() { batchai job file stream --job "$1" --file-name stdout.txt; }
+
+# failure_of NAME: the first error of a job as {exitCode, code, message, Node, Rank, …}.
+failure_of() {
+    batchai job show --name "$1" --query executionInfo |
+        jq '.errors[0] as $error | {exitCode, code: $error.code, message: $error.message}
+            + ([$error.details[]? | {(.name): .value}] | add // {})'
+}
 
 # no_node_is_drained: names those that are, or are down.
 no_node_is_drained() {

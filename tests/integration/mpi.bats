@@ -8,8 +8,7 @@ load lib
 share=/shared/mpi-test
 
 setup_file() {
-    export HOME_DIR="/home/alice/mpi-$$"
-    as_user mkdir -p "$HOME_DIR"
+    make_home mpi
     as_root_on login install -d -m 1777 "$share"
     local library
     for library in openmpi mpich; do
@@ -19,19 +18,14 @@ setup_file() {
     done
 }
 
-teardown_file() { as_user rm -rf "$HOME_DIR"; }
-teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
-
-batchai() {
-    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
-        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
-}
+teardown_file() { remove_home; }
+teardown() { cancel_jobs; }
 
 # job NAME SETTINGS COMMAND: runs a job on four nodes and prints its output.
 job() {
     jq -n --arg command "$3" "{properties: {nodeCount: 4, stdOutErrPathPrefix: \"$HOME_DIR/logs\",
-        $2: {commandLine: \$command}}}" | as_user bash -c "cat > '$HOME_DIR/$1.json'"
-    batchai job create --name "$1" --config-file "$1.json" --output none
+        $2: {commandLine: \$command}}}" | write_home "$1.json"
+    create "$1"
     batchai job wait --name "$1"
     as_user bash -c "find '$HOME_DIR/logs' -path '*/jobs/$1/*/stdout.txt' -exec cat {} +"
 }

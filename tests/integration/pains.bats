@@ -30,7 +30,7 @@ end_server() { as_user bash -c "cat $home/dav.pid | xargs -r kill; rm -f $home/d
 teardown() {
     end_server
     as_root_on h1 chmod 666 /dev/fuse
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    cancel_jobs
     wait_until 30 nodes_idle 4
     no_node_is_drained
     wait_until 15 nothing_is_left_on h1
@@ -55,15 +55,11 @@ batch() {
     id=$(with_store sbatch --parsable "$@")
     wait_until 60 has_ended "$id"
 }
-has_ended() { [[ -z $(as_user squeue -h -j "$1" 2> /dev/null) ]]; }
 
 output_of() { batchai job file stream --job "$1" --file-name stdout.txt 2> /dev/null; }
 state_is() { [[ $(as_user squeue -h -j "$1" -o %T) == "$2" ]]; }
 
-nothing_is_left_on() {
-    [[ -z $(as_root_on "$1" sh -c 'ps -eo args= | grep -E "batchai-(node|keeper)|squashfuse" | grep -v grep
-        ls -d /tmp/batchai-20001/* 2> /dev/null | grep -v /by-job') ]]
-}
+nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_nothing job_directories_on "$1"; }
 
 # Breaks when the plugin links a part of Slurm, which then has to be of one version for ever.
 @test "the plugin needs nothing of Slurm but its plugin interface" {
@@ -74,12 +70,12 @@ nothing_is_left_on() {
     run bash -c "nm -D --undefined-only $plugin | awk '{print \$2}' | grep -i -e slurm -e spank | sort"
     echo "$output"
     [[ -n $output ]]
-    run grep -v -x -E 'spank_(context|get_item|getenv|setenv|unsetenv|option_getopt|option_register)|slurm_error' \
-        <<< "$output"
-    [[ -z $output ]]
-    run bash -c "nm -D --defined-only $plugin | awk '{print \$3}' | grep -v -x -E '(plugin_(name|type|version)|spank_plugin_version|slurm_spank_[a-z_]+)(@@.*)?'"
-    echo "$output"
-    [[ -z $output ]]
+    prints_nothing lines_unlike \
+        '^(spank_(context|get_item|getenv|setenv|unsetenv|option_getopt|option_register)|slurm_error)$' \
+        echo "$output"
+    prints_nothing lines_unlike \
+        ' (plugin_(name|type|version)|spank_plugin_version|slurm_spank_[a-z_]+)(@@.*)?$' \
+        nm -D --defined-only "$plugin"
 }
 
 # Breaks when a requeued job finds the container of its first run, or its own clean-up.

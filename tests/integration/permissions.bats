@@ -35,7 +35,7 @@ setup() {
 
 # Whatever was tried: no node is drained for it, nothing is left of it, and the next job runs.
 teardown() {
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    cancel_jobs
     as_root_on login rm -f /etc/batchai/site.lua
     wait_until 30 nodes_idle 4
     no_node_is_drained
@@ -95,8 +95,7 @@ next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
     refused "belongs to user 20001, not to you" as_bob env BATCHAI_PLAN=/home/bob/private/plan.json \
         "BATCHAI_PLAN_DIGEST=$digest" srun -w h1 echo ran
     as_root_on login chmod 700 "$records" "$records/hand-over" "${plan%/*}"
-    run as_root_on login find "$records" -user bob
-    [[ -z $output ]]
+    prints_nothing as_root_on login find "$records" -user bob
 }
 
 # Breaks when the digest is not compared, by batchai run or on the node.
@@ -113,7 +112,7 @@ next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
     run batchai job show -n changed --query 'executionInfo.errors[0]'
     echo "$output"
     [[ $output == *"the plan is not the one that was submitted"* ]]
-    [[ -z $(as_user find "$share/logs" -name stdout.txt -path '*changed*') ]]
+    prints_nothing as_user find "$share/logs" -name stdout.txt -path '*changed*'
     run as_alice salloc -w h1 --job-json="$share/job.json" bash -c 'echo >> $BATCHAI_PLAN; srun echo ran'
     echo "$output"
     [[ $status -ne 0 && $output == *"changed since the job was submitted"* && $output != *$'\nran'* ]]
@@ -232,8 +231,7 @@ forged() {
         as_bob_on h1 bash -c "$plant"
         refused "/tmp/batchai-20001" step echo ran
         [[ $output == *"hint: "* ]]
-        run as_root_on h1 find /tmp/batchai-20001 /home/bob/private /etc -user alice
-        [[ -z $output ]]
+        prints_nothing as_root_on h1 find /tmp/batchai-20001 /home/bob/private /etc -user alice
         as_root_on h1 rm -rf /tmp/batchai-20001
     done
     as_user_on h1 mkdir -m 700 /tmp/batchai-20001
@@ -254,8 +252,7 @@ forged() {
     no_node_is_drained
     as_root_on h1 chown alice /tmp/batchai-20001
     as_user_on h1 "$PREFIX/libexec/batchai/batchai-node" clean --job-id "$id"
-    run as_root_on h1 find /tmp/batchai-20001 -mindepth 1 -not -name by-job
-    [[ -z $output ]]
+    prints_nothing job_directories_on h1
 }
 
 # Breaks when a link in place of a job's directory is followed.

@@ -41,9 +41,7 @@ LUA
 
 with_site() { as_user env "BATCHAI_SITE=$share/site.lua" "$@"; }
 
-# Something besides the registry below a user's private directory, or nothing of that kind.
-job_directory_on() { as_root_on "$1" sh -c 'ls /tmp/batchai-* | grep -qv by-job'; }
-no_job_directory_on() { ! job_directory_on "$1"; }
+job_directory_is_on() { [[ -n $(job_directories_on "$1") ]]; }
 
 # Breaks when the mount, the environment or the identity does not reach a task on some node.
 @test "srun --job-json runs with the mounts and variables of the file on every node" {
@@ -240,12 +238,12 @@ PYTHON
     id=$(with_site sbatch --parsable -w h2 --output=/dev/null --job-json="$share/job.json" \
         --wrap='srun sleep 600')
     wait_until 20 as_root_on h2 pgrep -x batchai-node
-    wait_until 5 job_directory_on h2
+    wait_until 5 job_directory_is_on h2
     as_user scancel "$id"
     wait_until 20 nothing_is_queued
     run as_root_on h2 pgrep batchai-node
     [[ $status -eq 1 ]]
-    wait_until 10 no_job_directory_on h2
+    wait_until 10 prints_nothing job_directories_on h2
     no_node_is_drained
 }
 

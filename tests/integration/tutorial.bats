@@ -12,12 +12,12 @@ load registry
 registry=login:5000
 
 setup_file() {
-    export HOME_DIR="/home/alice/tutorial-$$"
-    as_user mkdir -p "$HOME_DIR/shares"
+    make_home tutorial
+    as_user mkdir "$HOME_DIR/shares"
     registry tutorial 5000
     make_image
     push "$HOME_DIR/layout:made" "$registry/tensorflow/tensorflow:1.8.0-gpu" --dest-tls-verify=false
-    as_user bash -c "cat > $HOME_DIR/site.lua" << LUA
+    write_home site.lua << LUA
 return {
     insecure_registries = { "$registry" },
     vm_sizes = { STANDARD_NC6 = { partition = "main", gres = "widget:1" } },
@@ -27,13 +27,13 @@ return {
 }
 LUA
     sed "s|\"tensorflow/tensorflow|\"$registry/tensorflow/tensorflow|" \
-        "$SOURCE/tests/unit/job/data/tutorial.json" | as_user bash -c "cat > $HOME_DIR/job.json"
+        "$SOURCE/tests/unit/job/data/tutorial.json" | write_home job.json
 }
 
 teardown_file() {
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    cancel_jobs
     end_registries
-    as_user rm -rf "$HOME_DIR"
+    remove_home
 }
 
 make_image() {

@@ -11,8 +11,7 @@ site_file=/etc/batchai/site.lua
 key="open-sesame+/=="
 
 setup_file() {
-    export HOME_DIR="/home/alice/volumes-$$"
-    as_user mkdir -p "$HOME_DIR"
+    make_home volumes
     as_root_on login install -d -m 1777 "$share" "$share/smb" "$share/dav" "$share/nfs"
     as_user mkdir -p "$share/smb/data" "$share/dav/box" "$share/nfs/set" "$share/nfs/set-two"
     as_user bash -c "echo from smb > $share/smb/data/file; echo from dav > $share/dav/box/file
@@ -26,10 +25,10 @@ setup_file() {
 
 teardown_file() {
     as_root_on login bash -c "cat $share/*.pid | xargs -r kill; rm -rf $share $site_file"
-    as_user rm -rf "$HOME_DIR"
+    remove_home
 }
 
-teardown() { as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"; }
+teardown() { cancel_jobs; }
 
 # As root, on the login host, with alice's name and a password of its own; nothing on the machine's
 # own ports or in its own directories.
@@ -96,11 +95,6 @@ return {
 LUA
 }
 
-batchai() {
-    as_user bash -c 'export BATCHAI_HOME=$1/records; cd "$1"; shift; exec "$@"' \
-        batchai "$HOME_DIR" "$PREFIX/bin/batchai" "$@"
-}
-
 # volumes: the mountVolumes of all kinds, of the account good.
 volumes() {
     cat << 'JSON'
@@ -122,32 +116,16 @@ create_job() {
         {properties: ({nodeCount: $nodes, stdOutErrPathPrefix: $logs, mountVolumes: $volumes,
                        customToolkitSettings: {commandLine: $command}}
          + if $prepare == "" then {} else {jobPreparation: {commandLine: $prepare}} end)}' |
-        as_user bash -c "cat > $HOME_DIR/$1.json"
+        write_home "$1.json"
     batchai job create --name "$1" --config-file "$1.json" --output none "${@:7}"
 }
 
-output_of() { batchai job file stream --job "$1" --file-name stdout.txt 2> /dev/null; }
-errors_of() {
-    batchai job show --name "$1" --query executionInfo |
-        jq '.errors[0] as $error | {exitCode, code: $error.code, message: $error.message}
-            + ([$error.details[]? | {(.name): .value}] | add // {})'
-}
-
-nodes_are_clean() {
-    local host
-    for host in h1 h2; do
-        if as_root_on "$host" pgrep -u alice -a; then return 1; fi
-        if as_root_on "$host" sh -c 'ls /tmp/batchai-* 2> /dev/null | grep -v by-job'; then
-            return 1
-        fi
-    done
-}
 
 # Breaks when a kind does not mount, shows another directory, or is writable in spite of "ro".
 @test "all four kinds of volumes are mounted, with the rights that were asked for" {
     run_job kinds "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT; cat smb/file dav/file nfs/file scratch/file
         stat -c %a smb/file smb; touch nfs/no || echo nfs is read-only'
-    run output_of kinds
+    run --separate-stderr output_of kinds
     echo "$output"
     [[ $output == $'from smb\nfrom dav\nset\nset\n777\n777\nnfs is read-only' ]]
 }
@@ -157,12 +135,12 @@ nodes_are_clean() {
     run_job chain "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT; cat smb/chain dav/chain
         echo two >> smb/chain; mkdir -p dav/deep/er; head -c 3000000 /dev/zero > dav/deep/er/big' 1 \
         'cd $AZ_BATCHAI_JOB_MOUNT_ROOT; echo one > smb/chain; echo one > dav/chain'
-    run output_of chain
+    run --separate-stderr output_of chain
     echo "$output"
     [[ $output == $'one\none' ]]
     [[ $(as_user cat "$share/smb/data/chain") == $'one\ntwo' ]]
     [[ $(as_user stat -c %s "$share/dav/box/deep/er/big") == 3000000 ]]
-    wait_until 20 nodes_are_clean
+    wait_until 20 nodes_are_clean h1 h2
 }
 
 # Breaks when logs of remote storage cannot be followed, or do not get there.
@@ -197,7 +175,7 @@ nodes_are_clean() {
 @test "a mount that fails says which, where and why, and the next job is fine" {
     run ! run_job wrongkey '{"azureFileShares": [{"relativeMountPath": "s",
         "azureFileUrl": "https://bad.file.core.windows.net/share"}]}' true 2 true
-    run errors_of wrongkey
+    run failure_of wrongkey
     echo "$output"
     [[ $(jq -r '.code, .exitCode' <<< "$output") == $'AZFMountError\n-1' ]]
     [[ $(jq -r .message <<< "$output") == "Unable to mount Azure File" ]]
@@ -205,14 +183,14 @@ nodes_are_clean() {
     [[ $(jq -r .FirstErrorLine <<< "$output") == *'cannot mount azureFileShares "https://bad.'*' at s: '* ]]
     run ! run_job wrongbox '{"azureBlobFileSystems": [{"accountName": "bad",
         "containerName": "box", "relativeMountPath": "b"}]}' true
-    [[ $(errors_of wrongbox | jq -r .code) == BFSMountError ]]
+    [[ $(failure_of wrongbox | jq -r .code) == BFSMountError ]]
     run ! run_job away '{"azureFileShares": [{"relativeMountPath": "s",
         "azureFileUrl": "https://away.file.core.windows.net/share"}]}' true
-    [[ $(errors_of away | jq -r .code) == AZFMountError ]]
+    [[ $(failure_of away | jq -r .code) == AZFMountError ]]
     run ! run_job gone '{"fileServers": [{"fileServer": {"id": "nfs"}, "sourceDirectory": "gone",
         "relativeMountPath": "n"}]}' true
-    [[ $(errors_of gone | jq -r '.code, .FirstErrorLine') == MountError*'No such file'* ]]
-    wait_until 20 nodes_are_clean
+    [[ $(failure_of gone | jq -r '.code, .FirstErrorLine') == MountError*'No such file'* ]]
+    wait_until 20 nodes_are_clean h1 h2
     wait_until 10 nodes_idle "$(as_user sinfo -h -N -p main -o %N | wc -l)"
     run_job fine "$(volumes)" true
 }
@@ -224,13 +202,13 @@ nodes_are_clean() {
     [[ $(output_of inside) == set ]]
     run ! run_job outside '{"fileServers": [{"fileServer": {"id": "nfs"},
         "sourceDirectory": "way-out", "relativeMountPath": "n"}]}' true
-    run errors_of outside
+    run failure_of outside
     echo "$output"
     [[ $(jq -r .code <<< "$output") == MountError ]]
     # The first step puts a link where the second is to mount.
     run ! run_job planted "$(volumes)" true 1 \
         'd=$AZ_BATCHAI_JOB_MOUNT_ROOT; mv $d $d.old; mkdir $d; ln -s /etc $d/nfs'
-    run errors_of planted
+    run failure_of planted
     echo "$output"
     [[ $(jq -r .FirstErrorLine <<< "$output") == *"mounts/nfs: cannot be entered"* ]]
 }
@@ -242,14 +220,14 @@ nodes_are_clean() {
     wait_until 20 as_user test -e "$share/smb/data/kept"
     batchai job terminate --name cancelled --yes
     [[ $(as_user cat "$share/smb/data/kept") == kept ]]
-    wait_until 30 nodes_are_clean
+    wait_until 30 nodes_are_clean h1 h2
     create_job killed "$(volumes)" 'echo late > $AZ_BATCHAI_JOB_MOUNT_ROOT/smb/late
         touch $HOME/'"${HOME_DIR##*/}"'/late; sleep 300'
     wait_until 20 as_user test -e "$HOME_DIR/late"
     as_root_on h1 pkill -9 -x batchai-node
     wait_until 5 as_root_on h1 bash -c '! pgrep -x rclone'
     batchai job terminate --name killed --yes
-    wait_until 30 nodes_are_clean
+    wait_until 30 nodes_are_clean h1 h2
     # On the share if the upload was quicker than the kill.
     as_user bash -c "cat $share/smb/data/late || find $HOME_DIR/records -path '*/unsaved/h1/smb/late' -exec cat {} +" |
         grep -x late
@@ -264,7 +242,7 @@ nodes_are_clean() {
     as_user bash -c "kill \$(cat $share/dav.pid); touch $HOME_DIR/down"
     run ! batchai job wait --name unsaved
     start_webdav
-    run errors_of unsaved
+    run failure_of unsaved
     echo "$output"
     [[ $(jq -r .code <<< "$output") == DataNotWritten ]]
     saved=$(as_user find "$HOME_DIR/records" -path '*/unsaved/*/dav/result')
@@ -280,7 +258,7 @@ nodes_are_clean() {
     create_job clustered '{}' 'cat $AZ_BATCHAI_MOUNT_ROOT/nfs/set/file $AZ_BATCHAI_MOUNT_ROOT/in/share/file' 1 '' \
         "$HOME_DIR/logs" --cluster nc
     batchai job wait --name clustered
-    run output_of clustered
+    run --separate-stderr output_of clustered
     echo "$output"
     [[ $output == $'set\nfrom smb' ]]
     run ! batchai cluster create --name no --vm-size small --target 1 --nfs nfs --nfs-mount-path ../up
@@ -294,7 +272,7 @@ nodes_are_clean() {
     run_job flagged "$nfs" 'cat $AZ_BATCHAI_JOB_MOUNT_ROOT/{nfs,afs,other/set}/file' 1 '' \
         "$HOME_DIR/logs" --afs-name share/data --storage-account-name good \
         --nfs nfs --nfs-mount-path other
-    run output_of flagged
+    run --separate-stderr output_of flagged
     echo "$output"
     [[ $output == $'set\nfrom smb\nset' ]]
     run ! create_job unnamed "$nfs" true 1 '' "$HOME_DIR/logs" --bfs-name data
@@ -319,9 +297,9 @@ nodes_are_clean() {
             }}}' | as_user bash -c "cat > $HOME_DIR/boxed.json"
     batchai job create --name boxed --config-file boxed.json --output none
     batchai job wait --name boxed
-    run output_of boxed
+    run --separate-stderr output_of boxed
     echo "$output"
     [[ $output == $'one\nfrom dav\nset' ]]
     [[ $(as_user cat "$share/smb/data/outbox") == two ]]
-    wait_until 20 nodes_are_clean
+    wait_until 20 nodes_are_clean h1 h2
 }
