@@ -3,9 +3,6 @@
 # Attacks on a compute node: what one user's job can do to the node, to root's processes there, and to
 # another user's job. Each must fail. docs/security.md says what is promised.
 #
-# ctest runs it with whatever tracks the cluster's processes; PROCTRACK=proctrack/cgroup in the
-# environment says that this is not the usual proctrack/linuxproc.
-
 bats_require_minimum_version 1.5.0
 load ../integration/lib
 
@@ -94,7 +91,7 @@ no_process_of() { ! as_root_on "$1" pgrep -u "$2" > /dev/null; }
     local root=$share/image
     as_bob bash -c "mkdir -p $root/{bin,sbin,etc,tmp,usr/lib,proc,sys,dev,opt} && cd $root/bin &&
         cp /bin/busybox . && for name in sh cat sleep setsid; do ln -sf busybox \$name; done
-        printf '#!/bin/sh\nsetsid sh -c \"trap : TERM HUP; while :; do sleep 1; done\" &\n' > $root/sbin/ldconfig
+        printf '#!/bin/sh\nsetsid sh -c \"trap : TERM HUP; while :; do sleep 1; done\" < /dev/null > /dev/null 2>&1 &\n' > $root/sbin/ldconfig
         chmod 755 $root/sbin/ldconfig"
     jq -n --arg root "$root" '{properties: {nodeCount: 1, stdOutErrPathPrefix: "/tmp",
         containerSettings: {imageSourceRegistry: {image: $root}},
