@@ -26,13 +26,21 @@ constexpr std::string_view algorithm = "sha256:";
 constexpr std::string_view ending = ".squashfs";
 constexpr std::size_t name_limit = 64UL << 10U;
 
-bool is_private(const struct stat& status) {
-    return (status.st_uid == geteuid() || status.st_uid == 0) && (status.st_mode & 022U) == 0;
+bool is_of_trusted(const struct stat& status, int owner) {
+    return status.st_uid == geteuid() || status.st_uid == 0 ||
+           (owner != nobody_else && status.st_uid == static_cast<uid_t>(owner));
 }
 
-std::string complaint(const struct stat& status) {
-    if (status.st_uid != geteuid() && status.st_uid != 0)
-        return fmt::format("belongs to user {}, not to you or root", status.st_uid);
+bool is_trusted(const struct stat& status, int owner) {
+    return is_of_trusted(status, owner) && (status.st_mode & 022U) == 0;
+}
+
+std::string complaint(const struct stat& status, int owner) {
+    if (!is_of_trusted(status, owner))
+        return owner == nobody_else || owner == 0
+                   ? fmt::format("belongs to user {}, not to you or root", status.st_uid)
+                   : fmt::format("belongs to user {}, not to user {}, whom site.lua names, or root",
+                                 status.st_uid, owner);
     return fmt::format("can be written to by others (mode {:04o})", status.st_mode & 07777U);
 }
 
@@ -75,6 +83,7 @@ Places places_of(const site::Site& site, const std::string& batchai_home,
     if (const auto at = places.own.find("%u"); at != std::string::npos)
         places.own.replace(at, 2, user_name);
     places.shared = site.shared_image_directory;
+    places.shared_owner = site.shared_image_owner;
     places.limit = std::int64_t{site.image_cache_limit} << 30U;
     return places;
 }
@@ -84,7 +93,7 @@ std::string entry_path(const std::string& directory, const std::string& digest) 
     return fmt::format("{}/{}{}", directory, digest.substr(colon + 1), ending);
 }
 
-base::Result<void> check_cache_directory(const std::string& directory) {
+base::Result<void> check_cache_directory(const std::string& directory, int owner) {
     struct stat status {};
     if (stat(directory.c_str(), &status) != 0) {
         auto error = system_error("be used for images", directory);
@@ -93,15 +102,16 @@ base::Result<void> check_cache_directory(const std::string& directory) {
         return error;
     }
     if (!S_ISDIR(status.st_mode)) return base::fail("is not a directory", directory);
-    if (is_private(status)) return {};
-    return base::fail(fmt::format("is not trusted for images: it {}", complaint(status)), directory,
-                      status.st_uid == geteuid()
-                          ? fmt::format("chmod go-w {}", directory)
-                          : "image_directory in site.lua names the directory; it must be yours",
-                      base::ExitCode::refused);
+    if (is_trusted(status, owner)) return {};
+    return base::fail(
+        fmt::format("is not trusted for images: it {}", complaint(status, owner)), directory,
+        status.st_uid == geteuid() ? fmt::format("chmod go-w {}", directory)
+        : owner == nobody_else ? "image_directory in site.lua names the directory; it must be yours"
+                               : "shared_image_owner in site.lua says whose it must be",
+        base::ExitCode::refused);
 }
 
-base::Result<void> make_cache_directory(const std::string& directory) {
+base::Result<void> make_cache_directory(const std::string& directory, int owner) {
     if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
         const int code = errno;
         auto error = system_error("be made", directory);
@@ -109,46 +119,50 @@ base::Result<void> make_cache_directory(const std::string& directory) {
             error.value().hint = "the directory above it must be there; the admin makes it";
         return error;
     }
-    return check_cache_directory(directory);
+    return check_cache_directory(directory, owner);
 }
 
-base::Result<bool> is_there(const std::string& path) {
+base::Result<bool> is_there(const std::string& path, int owner) {
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0) {
         if (errno == ENOENT || errno == ENOTDIR) return false;
         return system_error("be looked at", path);
     }
-    if (!S_ISREG(status.st_mode) || !is_private(status)) {
+    if (!S_ISREG(status.st_mode) || !is_trusted(status, owner)) {
         const bool file = S_ISREG(status.st_mode);
         return base::fail(fmt::format("is not trusted as an image: it {}",
-                                      file ? complaint(status) : "is not a file"),
+                                      file ? complaint(status, owner) : "is not a file"),
                           path, "remove it, and it is imported again", base::ExitCode::refused);
     }
-    if (auto trusted = check_cache_directory(fs::path(path).parent_path().string()); !trusted)
-        return tl::unexpected<base::Error>(trusted.error());
+    TRY(check_cache_directory(fs::path(path).parent_path().string(), owner));
     return true;
+}
+
+void keep_private(const std::string& path) {
+    struct stat status {};
+    if (lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_uid == geteuid() && (status.st_mode & 077U) != 0)
+        static_cast<void>(chmod(path.c_str(), 0400));
 }
 
 void note_use(const std::string& path) {
     utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
-base::Result<std::string> choose_root(const Places& places, const std::string& digest) {
+base::Result<Root> choose_root(const Places& places, const std::string& digest) {
     if (!places.shared.empty()) {
         std::string shared = entry_path(places.shared, digest);
-        const auto there = is_there(shared);
-        if (!there) return tl::unexpected<base::Error>(there.error());
-        if (*there) return shared;
+        if (TRY(is_there(shared, places.shared_owner)))
+            return Root{.path = std::move(shared), .owner = places.shared_owner};
     }
-    return entry_path(places.own, digest);
+    return Root{.path = entry_path(places.own, digest)};
 }
 
-base::Result<std::vector<Entry>> entries(const std::string& directory, bool shared) {
+base::Result<std::vector<Entry>> entries(const std::string& directory, bool shared, int owner) {
     std::vector<Entry> out;
     std::error_code error;
     if (!fs::exists(directory, error)) return out;
-    if (auto trusted = check_cache_directory(directory); !trusted)
-        return tl::unexpected<base::Error>(trusted.error());
+    TRY(check_cache_directory(directory, owner));
     fs::directory_iterator at(directory, error);
     if (error) return base::fail("cannot be listed: " + error.message(), directory);
     for (; at != fs::directory_iterator(); at.increment(error)) {
@@ -174,11 +188,10 @@ base::Result<std::vector<Entry>> entries(const std::string& directory, bool shar
 }
 
 base::Result<std::vector<Entry>> all_entries(const Places& places) {
-    auto out = entries(places.own, false);
-    if (!out || places.shared.empty()) return out;
-    auto shared = entries(places.shared, true);
-    if (!shared) return shared;
-    out->insert(out->end(), shared->begin(), shared->end());
+    std::vector<Entry> out = TRY(entries(places.own, false));
+    if (places.shared.empty()) return out;
+    const std::vector<Entry> shared = TRY(entries(places.shared, true, places.shared_owner));
+    out.insert(out.end(), shared.begin(), shared.end());
     return out;
 }
 

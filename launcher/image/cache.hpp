@@ -18,8 +18,9 @@
 //   <64 digits>.json        its name, for people; may be missing
 //   .import/                imports under way, see lease.hpp and import.hpp
 //
-// Readers take no lock. A directory or file is believed only when it belongs to the user or to
-// root and nobody else can write to it.
+// Readers take no lock. A directory or file is believed only when it belongs to the user, to root
+// or, in the shared directory, to who fills that by site.lua, and when nobody else can write to it.
+// The user's own images are of mode 0400: what is in them may be nobody else's business.
 namespace batchai::image {
 
 struct Entry {
@@ -37,25 +38,41 @@ using InUse = std::function<std::set<std::string>()>;
 
 [[nodiscard]] std::string entry_path(const std::string& directory, const std::string& digest);
 
-// Refuses a directory that others could have put something into, with its name and what to do.
-[[nodiscard]] base::Result<void> check_cache_directory(const std::string& directory);
+// Nobody but the user and root: see plan::Container::root_owner.
+inline constexpr int nobody_else = -1;
+
+// Refuses a directory that others than the user, root and `owner` could have put something into,
+// with its name and what to do.
+[[nodiscard]] base::Result<void> check_cache_directory(const std::string& directory,
+                                                       int owner = nobody_else);
 
 // The same, and makes it with mode 0700 when it is not there; the one above it must be, unless
 // `parents`.
-[[nodiscard]] base::Result<void> make_cache_directory(const std::string& directory);
+[[nodiscard]] base::Result<void> make_cache_directory(const std::string& directory,
+                                                      int owner = nobody_else);
 
 // Whether the file is there; an error when it is, but cannot be trusted.
-[[nodiscard]] base::Result<bool> is_there(const std::string& path);
+[[nodiscard]] base::Result<bool> is_there(const std::string& path, int owner = nobody_else);
+
+// Takes everybody else's right to read an image of the user's own, which older releases gave; best
+// effort.
+void keep_private(const std::string& path);
 
 // Notes that it was used just now; best effort.
 void note_use(const std::string& path);
 
+struct Root {
+    std::string path;
+    int owner = nobody_else;
+    bool operator==(const Root&) const = default;
+};
+
 // Where the image's root is, or will be: in the shared directory if it is there, else the user's.
-[[nodiscard]] base::Result<std::string> choose_root(const Places& places,
-                                                    const std::string& digest);
+[[nodiscard]] base::Result<Root> choose_root(const Places& places, const std::string& digest);
 
 // By last use, the newest first; none where there is no directory.
-[[nodiscard]] base::Result<std::vector<Entry>> entries(const std::string& directory, bool shared);
+[[nodiscard]] base::Result<std::vector<Entry>> entries(const std::string& directory, bool shared,
+                                                       int owner = nobody_else);
 
 // Both directories.
 [[nodiscard]] base::Result<std::vector<Entry>> all_entries(const Places& places);

@@ -32,10 +32,11 @@ base::Result<Ensured> look_for_root(const plan::Container& container) {
                       base::ExitCode::not_found);
 }
 
-base::Result<void> make_import_directory(const std::string& directory) {
-    if (auto made = make_cache_directory(directory); !made) return made;
+base::Result<void> make_import_directory(const std::string& directory, int owner) {
+    TRY(make_cache_directory(directory, owner));
     const std::string path = directory + "/.import";
-    if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return check_cache_directory(path);
+    if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST)
+        return check_cache_directory(path, owner);
     return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path,
                       errno == EACCES || errno == EROFS
                           ? "images that are gone from the shared directory need the job to be "
@@ -52,9 +53,7 @@ base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
     while (true) {
         auto lease = seeker.attempt();
         if (!lease) return tl::unexpected<base::Error>(lease.error());
-        const auto there = is_there(container.root);
-        if (!there) return tl::unexpected<base::Error>(there.error());
-        if (*there) return std::nullopt;
+        if (TRY(is_there(container.root, container.root_owner))) return std::nullopt;
         if (*lease) return lease;
         if (auto go_on = check_interrupted(options.watch); !go_on)
             return tl::unexpected<base::Error>(go_on.error());
@@ -78,15 +77,13 @@ base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
 base::Result<Ensured> ensure(const plan::Container& container, const Access& access,
                              const EnsureOptions& options) {
     if (container.digest.empty()) return look_for_root(container);
-    const auto there = is_there(container.root);
-    if (!there) return tl::unexpected<base::Error>(there.error());
-    if (*there) {
+    if (TRY(is_there(container.root, container.root_owner))) {
         note_use(container.root);
+        if (container.root_owner == nobody_else) keep_private(container.root);
         return Ensured::was_there;
     }
     const std::string directory = fs::path(container.root).parent_path().string();
-    if (auto made = make_import_directory(directory); !made)
-        return tl::unexpected<base::Error>(made.error());
+    TRY(make_import_directory(directory, container.root_owner));
     const std::string digits = container.digest.substr(container.digest.find(':') + 1);
     const std::string imports = directory + "/.import";
     auto lease = get_lease(container, fmt::format("{}/{}.lock", imports, digits), options);
@@ -102,9 +99,14 @@ base::Result<Ensured> ensure(const plan::Container& container, const Access& acc
                           if (options.watch.tick) options.watch.tick();
                       },
                       options.watch.interrupted};
-    const auto imported = import_image(
-        {container.image, container.digest, container.source, container.root, held.token(), access},
-        watch, options.show);
+    const auto imported = import_image({.image = container.image,
+                                        .digest = container.digest,
+                                        .source = container.source,
+                                        .root = container.root,
+                                        .for_all = container.root_owner != nobody_else,
+                                        .token = held.token(),
+                                        .access = access},
+                                       watch, options.show);
     if (!imported) return tl::unexpected<base::Error>(imported.error());
     shrink(directory, options.limit, container.digest, options.in_use);
     return Ensured::imported;

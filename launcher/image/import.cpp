@@ -213,10 +213,12 @@ base::Result<void> publish(const ImportRequest& request, const Workshop& worksho
                                           {"source", request.source},
                                           {"imported", base::to_iso8601(base::now())}};
     const std::string stem = request.root.substr(0, request.root.size() - squashfs_ending.size());
-    if (auto written = base::write_atomically(stem + ".json", base::format_json(description));
+    if (auto written = base::write_atomically(stem + ".json", base::format_json(description),
+                                              request.for_all ? 0644 : 0600);
         !written)
         return written;
-    if (chmod(packed.c_str(), 0444) != 0 || std::rename(packed.c_str(), request.root.c_str()) != 0)
+    if (chmod(packed.c_str(), request.for_all ? 0444 : 0400) != 0 ||
+        std::rename(packed.c_str(), request.root.c_str()) != 0)
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), request.root);
     // Best effort: some network file systems refuse it for directories.
     static_cast<void>(sync_file(fs::path(request.root).parent_path().string()));

@@ -12,11 +12,12 @@
 namespace batchai::image {
 
 struct ImportRequest {
-    std::string image;   // as the user wrote it
-    std::string digest;  // what must come out
-    std::string source;  // for skopeo
-    std::string root;    // the file to make; its directory is there and is ours
-    std::string token;   // names this import among all
+    std::string image;     // as the user wrote it
+    std::string digest;    // what must come out
+    std::string source;    // for skopeo
+    std::string root;      // the file to make; its directory is there and is ours
+    bool for_all = false;  // everybody may read it; else only its owner
+    std::string token;     // names this import among all
     const Access& access;
 };
 

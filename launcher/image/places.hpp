@@ -11,7 +11,8 @@ namespace batchai::image {
 // Where imported images are.
 struct Places {
     std::string own;         // absolute; the user's
-    std::string shared;      // filled by the admin; may be empty
+    std::string shared;      // may be empty
+    int shared_owner = 0;    // user id of who fills it, besides root
     std::int64_t limit = 0;  // bytes in `own`; 0: none
 };
 

@@ -184,12 +184,11 @@ base::Result<plan::Container> resolve(const Reference& reference, const std::str
     if (!config) return tl::unexpected<base::Error>(config.error());
     if (auto read = read_config(*config, container); !read)
         return tl::unexpected<base::Error>(read.error());
-    auto root = choose_root(places, container.digest);
-    if (!root) return tl::unexpected<base::Error>(root.error());
-    container.root = std::move(*root);
-    // Nothing is ever removed from the shared directory, which is the admin's.
-    if (std::filesystem::path(container.root).parent_path() == places.own)
-        container.cache_limit = places.limit;
+    Root root = TRY(choose_root(places, container.digest));
+    container.root = std::move(root.path);
+    container.root_owner = root.owner;
+    // Nothing is ever removed from the shared directory.
+    if (root.owner == nobody_else) container.cache_limit = places.limit;
     container.insecure_registry = access.insecure;
     return container;
 }

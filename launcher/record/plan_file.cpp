@@ -152,7 +152,9 @@ struct RecordOf<Container> {
                    field("shmBytes", &Container::shm_bytes).within(0),
                    field("ranksAsRoot", &Container::ranks_as_root),
                    field("binds", &Container::binds),
-                   field("inject", &Container::inject)};
+                   field("inject", &Container::inject),
+                   // Plans of version 0.1.0 have none.
+                   field("rootOwner", &Container::root_owner).within(-1).or_missing()};
 };
 
 template <>

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <pwd.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -88,9 +89,23 @@ void read_storage(TableReader& table, Site& site) {
     });
 }
 
+void read_image_owner(TableReader& table, int& owner) {
+    constexpr const char* key = "shared_image_owner";
+    std::string name;
+    table.text(key, name);
+    if (name.empty()) return;
+    const passwd* entry = getpwnam(name.c_str());
+    if (entry == nullptr) {
+        table.refuse(key, fmt::format("\"{}\" is not a user of this host", name));
+        return;
+    }
+    owner = static_cast<int>(entry->pw_uid);
+}
+
 void read_images(TableReader& table, Site& site) {
     table.directory_of_user("image_directory", site.image_directory);
     table.optional_directory("shared_image_directory", site.shared_image_directory);
+    read_image_owner(table, site.shared_image_owner);
     table.count("image_cache_limit", site.image_cache_limit);
     std::vector<std::string> registries;
     table.words("insecure_registries", registries);

@@ -83,7 +83,8 @@ struct Site {
     // Imported images, seen by every node under the same path. "%u" stands for the user's name.
     // Empty: $BATCHAI_HOME/images.
     std::string image_directory;
-    std::string shared_image_directory;  // filled by the admin, looked at first; may be empty
+    std::string shared_image_directory;  // looked at first; may be empty
+    int shared_image_owner = 0;          // user id of who fills it, besides root
     int image_cache_limit = 50;          // GiB in image_directory; 0: no limit
     std::set<std::string, std::less<>> insecure_registries;  // "host:port", in lower case
     bool image_entrypoint = false;  // run each command through the image's entrypoint

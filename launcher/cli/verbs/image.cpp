@@ -47,9 +47,8 @@ base::Result<std::string> shared_directory(const image::Places& places) {
 // Of the directory that the options name: the user's, or the shared one.
 base::Result<Entries> own_entries(const ImageOptions& options, const image::Places& places) {
     if (!options.shared) return image::entries(places.own, false);
-    const auto directory = shared_directory(places);
-    if (!directory) return tl::unexpected(directory.error());
-    return image::entries(*directory, true);
+    TRY(shared_directory(places));
+    return image::entries(places.shared, true, places.shared_owner);
 }
 
 // "sha256:abcdef…", or at least six digits of it, or a name in whatever form.
@@ -132,6 +131,7 @@ Answer pull_one(const ImageOptions& options, const Surroundings& here, const ima
     if (!container) return tl::unexpected(container.error());
     if (options.shared) {
         container->root = image::entry_path(places.shared, container->digest);
+        container->root_owner = places.shared_owner;
         container->cache_limit = 0;
     }
     const auto ensured = ensure_image(here.store, here.slurm, *container, *access);

@@ -44,7 +44,10 @@ base::Result<void> check_imported(const plan::Container& container) {
     for (const std::string& path : {directory, container.root}) {
         struct stat status {};
         if (stat(path.c_str(), &status) != 0) return {};
-        if (status.st_uid != geteuid() && status.st_uid != 0)
+        const bool trusted = status.st_uid == geteuid() || status.st_uid == 0 ||
+                             (container.root_owner >= 0 &&
+                              status.st_uid == static_cast<uid_t>(container.root_owner));
+        if (!trusted)
             return base::fail(
                 fmt::format("belongs to user {}: it is not trusted for images", status.st_uid),
                 path, "remove it and submit the job again");

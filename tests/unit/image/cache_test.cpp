@@ -83,9 +83,40 @@ TEST(Cache, TheSharedDirectoryIsLookedAtFirst) {
     const Scratch own;
     const Scratch shared;
     put(shared, 'a', 1, 1);
-    const Places places{own.path(), shared.path(), 0};
-    EXPECT_EQ(choose_root(places, digest('a')).value(), entry_path(shared.path(), digest('a')));
-    EXPECT_EQ(choose_root(places, digest('b')).value(), entry_path(own.path(), digest('b')));
+    const Places places{.own = own.path(), .shared = shared.path(), .shared_owner = 4711};
+    EXPECT_EQ(choose_root(places, digest('a')).value(),
+              (Root{.path = entry_path(shared.path(), digest('a')), .owner = 4711}));
+    EXPECT_EQ(choose_root(places, digest('b')).value(),
+              (Root{.path = entry_path(own.path(), digest('b'))}));
+}
+
+// Run as root, as the test cluster's build is: files can be given to others.
+TEST(Cache, OnlyTheOwnerWhomTheSiteNamesMayFillItForOthers) {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root to give files away";
+    constexpr int owner = 4711;
+    const Scratch shared;
+    put(shared, 'a', 1, 1);
+    const std::string file = entry_path(shared.path(), digest('a'));
+    ASSERT_EQ(chown(file.c_str(), owner, static_cast<gid_t>(-1)), 0);
+    EXPECT_THAT(is_there(file).error().what, HasSubstr("belongs to user 4711"));
+    EXPECT_FALSE(is_there(file, owner + 1));
+    EXPECT_TRUE(is_there(file, owner).value());
+    ASSERT_EQ(chmod(file.c_str(), 0464), 0);
+    EXPECT_THAT(is_there(file, owner).error().what, HasSubstr("can be written to by others"));
+    ASSERT_EQ(chmod(file.c_str(), 0444), 0);
+    ASSERT_EQ(chown(shared.path().c_str(), 4712, static_cast<gid_t>(-1)), 0);
+    EXPECT_THAT(is_there(file, owner).error().what, HasSubstr("belongs to user 4712"));
+}
+
+TEST(Cache, AnOwnImageIsNobodyElsesToRead) {
+    const Scratch scratch;
+    put(scratch, 'a', 1, 1);
+    const std::string file = entry_path(scratch.path(), digest('a'));
+    ASSERT_EQ(chmod(file.c_str(), 0444), 0);
+    keep_private(file);
+    struct stat status {};
+    ASSERT_EQ(stat(file.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777U, 0400U);
 }
 
 TEST(Cache, WhatWasNotUsedForLongestGoesFirstAndNothingInUse) {

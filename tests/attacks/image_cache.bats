@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# bob against alice's images: what is in them is hers, and only she, root and the owner whom the site
+# names decide what her jobs run in.
+
+bats_require_minimum_version 1.5.0
+load ../integration/lib
+load ../integration/registry
+
+home=/shared/alice_image_attack
+shared=/shared/image_attack
+
+as_bob() { "$MINICLUSTER" exec --user bob -- "$@"; }
+
+setup_file() {
+    as_root_on login install -d -m 755 -o alice $home
+    as_root_on login install -d -m 1777 $shared
+    image $home/layout v1 one 16
+    as_root_on login install -d -m 755 -o bob $shared/of_bob
+    as_root_on login install -d -m 755 -o bob $shared/configured
+}
+
+teardown_file() {
+    as_root_on login rm -rf $shared
+    as_root_on login rm -rf $home /home/bob/image_attack
+}
+
+# site LINES: alice's site file.
+site() { as_user bash -c "cat > $home/site.lua" <<< "return { $1 }"; }
+
+# Where everybody may look for files: only what batchai itself does protects alice's.
+records_of() { if [[ $1 == alice ]]; then echo $home/records; else echo /home/$1/image_attack; fi; }
+
+as_with_site() {
+    local who=$1
+    shift
+    "$MINICLUSTER" exec --user "$who" -- env BATCHAI_SITE=$home/site.lua \
+        "BATCHAI_HOME=$(records_of "$who")" "$PREFIX/bin/batchai" "$@"
+}
+
+pull() { as_with_site alice image pull "oci:$home/layout:v1"; }
+
+# the_image DIRECTORY: the one that is in it.
+the_image() { as_root_on login find "$1" -name '*.squashfs' -not -path '*/.import/*'; }
+
+# Breaks when an imported image is readable by others, as it was with mode 0444.
+@test "bob cannot read what alice imported" {
+    site ''
+    pull
+    file=$(the_image $home/records/images)
+    [[ -n $file ]]
+    # Also where the directories above do not protect it.
+    as_user chmod 755 $home/records $home/records/images
+    run as_bob cat "$file"
+    [[ $status -ne 0 && $output == *"Permission denied"* ]]
+    [[ $(as_user stat -c %a "$file") == 400 ]]
+    [[ $(as_user stat -c %a "${file%.squashfs}.json") == 600 ]]
+    run as_bob ls "$home/records/images/.import"
+    [[ $status -ne 0 ]]
+}
+
+# Breaks when a file that another user put into a shared directory is believed.
+@test "an image of bob's in a shared directory is not run by alice" {
+    site ''
+    pull
+    name=$(basename "$(the_image $home/records/images)")
+    as_bob sh -c "echo poison > $shared/of_bob/$name && chmod 444 $shared/of_bob/$name"
+    site "shared_image_directory = '$shared/of_bob'"
+    run pull
+    [[ $status -ne 0 ]]
+    [[ $output == *"not trusted"* ]]
+}
+
+# Breaks when the configured owner's images are refused, or anybody else's accepted beside them.
+@test "the owner whom the site names fills the shared directory for all" {
+    site "shared_image_directory = '$shared/configured', shared_image_owner = 'bob'"
+    as_with_site bob image pull --shared "oci:$home/layout:v1"
+    file=$(the_image $shared/configured)
+    [[ $(as_user stat -c '%a %U' "$file") == "444 bob" ]]
+    as_user rm -rf $home/records
+    run -0 --separate-stderr pull
+    [[ $output == *"$file"* ]]
+    # The same file by somebody else: refused.
+    as_root_on login chown nobody "$file"
+    run pull
+    [[ $status -ne 0 && $output == *"not trusted"* ]]
+    as_root_on login chown bob "$file"
+    as_root_on login chmod 464 "$file"
+    run pull
+    [[ $status -ne 0 && $output == *"can be written to by others"* ]]
+}
+
+# Breaks when the node believes an image that changed hands after the job was planned.
+@test "a job does not start in an image that is bob's by then" {
+    as_root_on login rm -rf "$shared/configured"
+    as_root_on login install -d -m 755 -o root "$shared/configured"
+    site "shared_image_directory = '$shared/configured'"
+    as_user tee $home/job.json > /dev/null << JSON
+{"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "$home",
+    "containerSettings": {"imageSourceRegistry": {"image": "oci:$home/layout:v1"}},
+    "customToolkitSettings": {"commandLine": "true"}}}
+JSON
+    as_user rm -rf $home/records
+    pull
+    file=$(the_image $home/records/images)
+    as_with_site alice job create --name victim --resource-group g --workspace w --experiment e \
+        --config-file $home/job.json
+    as_root_on login chown bob "$file"
+    run as_with_site alice job wait --name victim --resource-group g --workspace w --experiment e
+    [[ $status -ne 0 ]]
+}
