@@ -281,8 +281,8 @@ containerEdits:
             - sh
             - -c
             - |
-              bundle=$(sed 's/.*"bundle":"\([^"]*\)".*/\1/')
-              root=$(sed 's/.*"path":"\([^"]*\)".*/\1/' "$bundle/config.json")
+              bundle=$(sed -n 's/.*"bundle": *"\([^"]*\)".*/\1/p')
+              root=$(sed -n 's/.*"path": *"\([^"]*\)".*/\1/p' "$bundle/config.json")
               echo "$WORD" > "$root/usr/by-hook"
           env:
             - WORD=hooked
