@@ -22,8 +22,8 @@
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
 #define BATCHAI_PROTOCOL_VERSION 3u
 
-/* For how long batchai-node may wait, at a step's end, for what goes on without it; the plugin's own
- * patience is longer (farewell_seconds in spank/child.hpp). */
+/* For how long batchai-node may wait, at a step's end, for what goes on without it; the plugin's
+ * own patience is longer (farewell_seconds in spank/child.hpp). */
 #define BATCHAI_FAREWELL_SECONDS 4
 
 /* Descriptors that batchai-node finds open, besides 0, 1 and 2 on /dev/null. */

@@ -143,7 +143,8 @@ Value to_value(const T& from) {
 // Reads values and keeps the first fault, with its place: "\"steps[1].kind\" is not a string".
 class Reader {
   public:
-    explicit Reader(UnknownKeys unknown_keys) : unknown_keys_(unknown_keys) {}
+    explicit Reader(UnknownKeys unknown_keys = UnknownKeys::passed_over)
+        : unknown_keys_(unknown_keys) {}
 
     [[nodiscard]] const std::string& fault() const { return fault_; }
 
@@ -274,6 +275,10 @@ class Reader {
 [[nodiscard]] std::string print_with_schema(Value value, std::string_view schema);
 
 }  // namespace record_detail
+
+// For documents that are not ours: reads single values of any of the types above and keeps the
+// first fault with the place that the caller names.
+using ValueReader = record_detail::Reader;
 
 // The record as JSON text, "schema" first, then the fields in the order of the table.
 template <typename T>

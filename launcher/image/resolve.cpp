@@ -16,6 +16,7 @@
 #include "base/digest.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/record.hpp"
 #include "image/cache.hpp"
 #include "image/registry_fault.hpp"
 
@@ -137,29 +138,28 @@ base::Result<std::string> raw_manifest(const std::string& source, const std::str
 }
 
 base::Result<void> read_config(const std::string& text, plan::Container& container) {
-    const auto document = base::parse_json(text, container.image);
-    if (!document)
-        return base::fail(
-            fmt::format("has a configuration that cannot be read: {}", document.error().what),
-            container.image);
-    const std::string* const system = (*document)["os"].string();
-    if (system != nullptr && *system != "linux")
-        return base::fail(fmt::format("is made for {}, not for Linux", *system), container.image);
-    const base::Value& config = (*document)["config"];
-    const auto list = [&](std::string_view key) {
-        std::vector<std::string> texts;
-        if (const auto* const entries = config[key].array()) {
-            for (const base::Value& entry : *entries) {
-                if (const std::string* const one = entry.string()) texts.push_back(*one);
-            }
-        }
-        return texts;
+    const auto unreadable = [&](const std::string& why) {
+        return base::fail("has a configuration that cannot be read: " + why, container.image);
     };
-    for (const std::string& entry : list("Env"))
+    const auto document = base::parse_json(text, container.image);
+    if (!document) return unreadable(document.error().what);
+    const base::Value& config = (*document)["config"];
+    std::string system = "linux";
+    std::optional<std::vector<std::string>> environment;
+    std::optional<std::vector<std::string>> entrypoint;
+    std::optional<std::string> directory;
+    base::ValueReader reader;
+    if (!(*document)["os"].is_null()) reader.read((*document)["os"], system, "os");
+    reader.read(config["Env"], environment, "config.Env");
+    reader.read(config["Entrypoint"], entrypoint, "config.Entrypoint");
+    reader.read(config["WorkingDir"], directory, "config.WorkingDir");
+    if (!reader.fault().empty()) return unreadable(reader.fault());
+    if (system != "linux")
+        return base::fail(fmt::format("is made for {}, not for Linux", system), container.image);
+    for (const std::string& entry : environment.value_or(std::vector<std::string>()))
         add_variable(entry, container);
-    container.entrypoint = list("Entrypoint");
-    if (const std::string* const directory = config["WorkingDir"].string())
-        container.working_directory = *directory;
+    container.entrypoint = entrypoint.value_or(std::vector<std::string>());
+    container.working_directory = directory.value_or("");
     return {};
 }
 

@@ -31,9 +31,9 @@
 #include "node/rootfs/container.hpp"
 #include "node/sandbox.hpp"
 #include "node/trace.hpp"
+#include "node/volumes/apart.hpp"
 #include "plan/array_task.hpp"
 #include "record/job_files.hpp"
-#include "node/volumes/apart.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
 

@@ -116,8 +116,8 @@ void note_failed_container(const std::string& job_directory, const base::Error& 
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
-    plan::Plan submitted = TRY(record::read_plan(
-        request.plan_path, request.plan_digest, plan::array_task_number(request.array_task)));
+    plan::Plan submitted = TRY(record::read_plan(request.plan_path, request.plan_digest,
+                                                 plan::array_task_number(request.array_task)));
     const Trace trace(submitted.directories.job_directory);
     const plan::Plan settled = TRY(settle_node_root(std::move(submitted), trace));
     const plan::Plan* const plan = &settled;

@@ -172,7 +172,7 @@ TEST(MarkerOfFilter, IsOfThisProcessAndWhole) {
     EXPECT_FALSE(marker_of_filter(text, 1));
     EXPECT_FALSE(marker_of_filter(text, 2));
     for (const std::string& bad :
-         {std::string(), std::string("12"), "12 " + digest, "12 abc /plan.json",
+         {std::string(), std::string("12"), "12 " + digest, std::string("12 abc /plan.json"),
           "12 " + digest + " relative", "12 " + digest + " /a\nb"})
         EXPECT_FALSE(marker_of_filter(bad, 12)) << bad;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/job_report.hpp"
 
-#include "base/parallel.hpp"
-
 #include <unistd.h>
+
+#include "base/parallel.hpp"
 
 namespace batchai::cli {
 namespace {

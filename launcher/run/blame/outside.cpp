@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "record/node_notes.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/slurm_words.hpp"
-#include "slurm/client.hpp"
-#include "record/node_notes.hpp"
 #include "run/blame/stored.hpp"
+#include "slurm/client.hpp"
 
 namespace batchai::run {
 
@@ -123,8 +123,8 @@ std::optional<Ending> node_failure(const Context& context, std::string_view phas
                                    std::optional<int> stopped_by) {
     if (!stopped_by) {
         if (const auto signal = wait_until_stored(context))
-            return ended_from_outside(
-                context, {.exit_code = 128 + *signal, .stopped_by = signal}, phase);
+            return ended_from_outside(context, {.exit_code = 128 + *signal, .stopped_by = signal},
+                                      phase);
     }
     const auto notes = record::failure_notes(context.files());
     const auto& nodes = context.place.nodes;

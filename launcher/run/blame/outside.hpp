@@ -32,7 +32,8 @@ class SlurmsWord final : public OutsideWord {
 };
 
 // The ending of an attempt whose step failed because the job was ended from outside meanwhile.
-[[nodiscard]] std::optional<Ending> ended_from_outside(const Context& context, const StepResult& result,
+[[nodiscard]] std::optional<Ending> ended_from_outside(const Context& context,
+                                                       const StepResult& result,
                                                        std::string_view phase);
 
 // To be called before a step: what nodes note from here on is this step's.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "base/json.hpp"
 #include "image/access.hpp"
 #include "scratch.hpp"
 
@@ -42,8 +43,9 @@ TEST_F(Credentials, OfAJobFileAreInAFileThatOnlyTheUserReads) {
 }
 
 TEST_F(Credentials, AreWrittenAsDockerWritesThem) {
-    EXPECT_EQ(auth_file_text("reg:5000", {"me", "pass"}),
-              "{\"auths\":{\"reg:5000\":{\"auth\":\"bWU6cGFzcw==\"}}}\n");
+    const auto written = base::parse_json(auth_file_text("reg:5000", {"me", "pass"}), "auth.json");
+    ASSERT_TRUE(written);
+    EXPECT_EQ((*written)["auths"]["reg:5000"]["auth"], base::Value("bWU6cGFzcw=="));
 }
 
 TEST_F(Credentials, AreFoundInTheOrderInWhichSkopeoLooks) {

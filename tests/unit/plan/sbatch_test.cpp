@@ -68,7 +68,7 @@ TEST(Sbatch, ScriptHandsItsWordsToTheLauncherUnharmed) {
     Plan plan;
     plan.identity = test_submission().identity;
     plan.identity.job = "a\n#SBATCH --evil";
-    plan.directories.job_directory = "/j/it's $HOME; false";
+    plan.directories.plan_directory = "/j/it's $HOME; false";
     const std::string script = batch_script(plan, "/usr/bin/printf", "abc");
     EXPECT_THAT(script, StartsWith("#!/bin/bash\n# Batch AI job a?#SBATCH --evil\n"));
     EXPECT_EQ(std::count(script.begin(), script.end(), '\n'), 4);
