@@ -138,23 +138,19 @@ struct RecordOf<HostBind> {
 
 template <>
 struct RecordOf<Container> {
-    static constexpr auto fields =
-        std::tuple{field("image", &Container::image),
-                   field("digest", &Container::digest),
-                   field("source", &Container::source),
-                   field("root", &Container::root),
-                   field("rootIsDirectory", &Container::root_is_directory),
-                   field("insecureRegistry", &Container::insecure_registry),
-                   field("cacheLimit", &Container::cache_limit).within(0),
-                   field("environment", &Container::environment),
-                   field("entrypoint", &Container::entrypoint),
-                   field("workingDirectory", &Container::working_directory),
-                   field("shmBytes", &Container::shm_bytes).within(0),
-                   field("ranksAsRoot", &Container::ranks_as_root),
-                   field("binds", &Container::binds),
-                   field("inject", &Container::inject),
-                   // Plans of version 0.1.0 have none.
-                   field("rootOwner", &Container::root_owner).within(-1).or_missing()};
+    static constexpr auto fields = std::tuple{
+        field("image", &Container::image), field("digest", &Container::digest),
+        field("source", &Container::source), field("root", &Container::root),
+        field("rootIsDirectory", &Container::root_is_directory),
+        field("insecureRegistry", &Container::insecure_registry),
+        field("cacheLimit", &Container::cache_limit).within(0),
+        field("environment", &Container::environment), field("entrypoint", &Container::entrypoint),
+        field("workingDirectory", &Container::working_directory),
+        field("shmBytes", &Container::shm_bytes).within(0),
+        field("ranksAsRoot", &Container::ranks_as_root), field("binds", &Container::binds),
+        field("inject", &Container::inject),
+        // Plans of version 0.1.0 have none.
+        field("rootOwner", &Container::root_owner).within(-1)};
 };
 
 template <>
@@ -228,6 +224,8 @@ base::Result<plan::Plan> read_plan(const std::string& path, const std::string& d
     }
     // Secrets, logs and unsaved data are in it.
     TRY(base::check_own_directory(plan->directories.plan_directory));
+    if (plan->directories.job_directory != plan->directories.plan_directory)
+        return base::fail("names another job directory than its own", path, "submit the job again");
     if (array_task) return plan::of_array_task(*plan, *array_task);
     return plan;
 }

@@ -31,6 +31,7 @@ class Step : public testing::Test {
         plan.directories.mount_root = plan.directories.job_temp + "/cluster-mounts";
         plan.directories.job_mount_root = plan.directories.job_temp + "/mounts";
         plan.directories.job_directory = scratch.directory("job").string();
+        plan.directories.plan_directory = plan.directories.job_directory;
         plan.directories.shared_job_temp = plan.directories.job_directory + "/shared";
         plan.mounts = {data_mount()};
         plan.environment = {{"AZ_BATCHAI_JOB_MOUNT_ROOT", plan.directories.job_mount_root},
