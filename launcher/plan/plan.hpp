@@ -160,8 +160,8 @@ struct Container {
     bool ranks_as_root = false;           // root inside for ranks too; else the user's own uid
     std::vector<HostBind> binds;          // the site's
     bool inject = true;                   // the node's libmpi_bridge is shown inside
-    // User id of who fills the site's shared directory of images when `root` is in it; -1: `root` is
-    // the user's own.
+    // User id of who fills the site's shared directory of images when `root` is in it; -1: `root`
+    // is the user's own.
     int root_owner = -1;
 
     bool operator==(const Container&) const = default;

@@ -29,7 +29,7 @@ teardown_file() {
 site() { as_user bash -c "cat > $home/site.lua" <<< "return { $1 }"; }
 
 # Where everybody may look for files: only what batchai itself does protects alice's.
-records_of() { if [[ $1 == alice ]]; then echo $home/records; else echo /home/$1/image_attack; fi; }
+records_of() { if [[ $1 == alice ]]; then echo "$home/records"; else echo "/home/$1/image_attack"; fi; }
 
 as_with_site() {
     local who=$1

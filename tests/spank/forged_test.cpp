@@ -118,16 +118,22 @@ TEST_F(Forged, PlacesOfRootStayAsTheyAre) {
     submit();
     EXPECT_THAT(refused(), HasSubstr("Permission denied"));
     plan.mounts = {};
-    for (const std::string& root : {others.string(), std::string("/etc"), std::string("/")}) {
+    const auto name_root = [&](const std::string& root) {
         plan.directories.node_root = root;
         plan.directories.job_temp = root + "/0123";
         plan.directories.job_mount_root = plan.directories.job_temp + "/mounts";
         plan.directories.mount_root = plan.directories.job_temp + "/cluster-mounts";
         submit();
+    };
+    for (const char* root : {"/etc", "/"}) {
+        name_root(root);
         // For "nobody", who runs this test, all unknown users are itself.
         EXPECT_THAT(refused(),
                     AnyOf(HasSubstr("belongs to another user"), HasSubstr("Permission denied")));
     }
+    // A directory of somebody else's is passed over for one beside it.
+    name_root(others.string());
+    EXPECT_EQ(run("echo ran").output, "ran\n");
     EXPECT_TRUE(is_empty(others));
 }
 
