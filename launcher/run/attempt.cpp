@@ -35,12 +35,13 @@ constexpr Row row(When when) {
 
 // The phases in their order.
 constexpr std::array rows{
-    row<Outputs>(When::once),       //
-    row<Image>(When::once),         //
-    row<Preparation>(When::once),   //
-    row<WireUp>(When::each_start),  //
-    row<Ranks>(When::each_start),   //
-    row<StoreLogs>(When::at_the_end),
+    row<Outputs>(When::once),          //
+    row<Image>(When::once),            //
+    row<Preparation>(When::once),      //
+    row<WireUp>(When::each_start),     //
+    row<Ranks>(When::each_start),      //
+    row<StoreLogs>(When::at_the_end),  //
+    row<CleanUp>(When::at_the_end),
 };
 
 // The only place where a phase begins and ends.

@@ -55,6 +55,7 @@ struct Context {
     std::optional<plan::Elastic> elastic;
     Ports ports;
     Place place;
+    bool had_sandbox = false;  // a step of the job has had one, so that the epilog will clean up
 
     [[nodiscard]] int attempt() const { return granted.restart + 1; }
     [[nodiscard]] record::JobFiles files() const {

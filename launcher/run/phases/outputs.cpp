@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "node/job_directory.hpp"
+#include "node/keeper/registry.hpp"
 #include "node/node_root.hpp"
 #include "plan/paths.hpp"
 #include "run/phases/phase.hpp"
@@ -15,10 +17,16 @@ namespace batchai::run {
 
 namespace {
 
+constexpr std::chrono::seconds patience{5};
+
+bool are_on_this_node(const Context& context) {
+    return plan::is_within(context.logs.path(), context.plan.directories.job_temp);
+}
+
 base::Result<void> make_outputs(const Context& context) {
     const plan::Directories& directories = context.plan.directories;
-    if (plan::is_within(context.logs.path(), directories.job_temp)) {
-        // So that the epilog removes it even if the job never comes to a step.
+    if (are_on_this_node(context)) {
+        // Noted as used by the job, so that it is removed after it.
         const auto root = TRY(node::open_node_root(directories.node_root));
         if (root.path != directories.node_root)
             return base::fail("belongs to another user, and the logs are to be below it",
@@ -51,6 +59,19 @@ PhaseEnd Outputs::run(Context& context) {
                                       context.plan.identity.job, context.granted.job_id,
                                       context.granted.nodes.size(), context.attempt()));
     return {};
+}
+
+bool CleanUp::wanted(const Context& context) {
+    return !context.had_sandbox && are_on_this_node(context);
+}
+
+PhaseEnd CleanUp::run(Context& context) {
+    const auto root = node::open_node_root(context.plan.directories.node_root);
+    if (!root || !node::end_claims(*root, context.granted.job_id)) return {};
+    const auto released = node::release(*root, context.granted.job_id, patience);
+    if (released) return {};
+    std::fprintf(stderr, "batchai: warning: %s\n", released.error().text().c_str());
+    return {.exit_code = 1};
 }
 
 }  // namespace batchai::run

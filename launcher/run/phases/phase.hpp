@@ -76,6 +76,14 @@ struct Ranks {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
+// Removes the logs' directory from this node, where the job's own temporary directory is and no
+// step has had a sandbox: the epilog cleans up after those only.
+struct CleanUp {
+    static constexpr std::string_view name = "clean-up";
+    [[nodiscard]] static bool wanted(const Context& context);
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
 // Copies the logs to the remote storage where the job wants them.
 struct StoreLogs {
     static constexpr std::string_view name = "logs";

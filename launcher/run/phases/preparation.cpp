@@ -58,6 +58,7 @@ PhaseEnd Preparation::run(Context& context) {
         if (!copied) copy_problem = copied.error().text();
     };
     expect_node_failures(context);
+    context.had_sandbox = true;
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
                            .environment = srun_environment(step_environment(context, step.kind)),

@@ -37,6 +37,7 @@ PhaseEnd Ranks::run(Context& context) {
     const StepFiles files{.standard_output = context.logs.for_child(step.stdout_name),
                           .standard_error = context.rank_error_file("%t")};
     expect_node_failures(context);
+    context.had_sandbox = true;
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, context.plan.mpi, files,
                                                        context.step_nodes()),

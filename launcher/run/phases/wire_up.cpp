@@ -23,6 +23,7 @@ constexpr int most_tries = 3;
 
 base::Result<StepResult> check(Context& context, const plan::Step& ranks, bool in_container) {
     const auto program = in_container ? check_in_container() : check_on_nodes();
+    context.had_sandbox = context.had_sandbox || in_container;
     const StepRequest request{
         .arguments =
             wire_up_arguments(context.plan, ranks, context.plan.mpi, program, context.step_nodes()),
