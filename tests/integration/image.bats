@@ -53,7 +53,7 @@ batchai() { batchai_on login "$@"; }
 empty_cache() { as_user rm -rf "$home/records/images"; }
 
 # The entries of the cache, and what imports left.
-entries() { as_user find "$home/records/images" -name '*.squashfs' -not -path '*/.import/*'; }
+entries() { as_user find "$home" -path '*/records/images/*.squashfs' -not -path '*/.import/*'; }
 nothing_is_left_of_imports() { prints_nothing as_user find "$home/records/images/.import" -mindepth 1; }
 
 # job IMAGE [REGISTRY_LINES]: a job file that prints the version of the image it runs in.
