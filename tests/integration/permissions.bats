@@ -111,7 +111,7 @@ next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
     [[ $status -ne 0 ]]
     run batchai job show -n changed --query 'executionInfo.errors[0]'
     echo "$output"
-    [[ $output == *"the plan is not the one that was submitted"* ]]
+    [[ $output == *"plan.json: has changed since the job was submitted"* ]]
     prints_nothing as_user find "$share/logs" -name stdout.txt -path '*changed*'
     run as_alice salloc -w h1 --job-json="$share/job.json" bash -c 'echo >> $BATCHAI_PLAN; srun echo ran'
     echo "$output"
