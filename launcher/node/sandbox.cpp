@@ -19,7 +19,6 @@
 #include "node/node_root.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container.hpp"
-#include "node/rootfs/container_environment.hpp"
 #include "node/secrets.hpp"
 #include "node/slurm_conf.hpp"
 #include "node/trace.hpp"

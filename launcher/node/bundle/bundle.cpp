@@ -16,7 +16,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "node/rootfs/host_tree.hpp"
+#include "node/rootfs/mounts.hpp"
 #include "node/rootfs/in_root.hpp"
 
 namespace batchai::node {

@@ -3,16 +3,22 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <initializer_list>
 #include <limits>
+#include <map>
+#include <optional>
 #include <stdexcept>
+#include <string>
 
 #include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
-#include "node/devices/cdi_yaml.hpp"
 
 namespace batchai::node {
 
@@ -20,37 +26,92 @@ namespace {
 
 using base::Value;
 
-// Of a bind mount. But for "ro" they change nothing for processes that have the user's rights only.
+// No file that is meant to be read is deeper; a loop of aliases would have no end.
+constexpr int deepest = 32;
+
+// YAML becomes the JSON value that it stands for: plain scalars (with the tag "?") are null,
+// booleans and whole numbers as YAML's core schema reads them; everything else is text.
+Value scalar(const YAML::Node& node) {
+    const std::string& text = node.Scalar();
+    if (node.Tag() != "?") return text;
+    if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL")
+        return {};
+    if (text == "true" || text == "True" || text == "TRUE") return true;
+    if (text == "false" || text == "False" || text == "FALSE") return false;
+    std::int64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && stop == end) return number;
+    return text;
+}
+
+Value convert(const YAML::Node& node, int depth) {
+    if (depth > deepest)
+        throw std::runtime_error(
+            fmt::format("line {}: is nested too deeply", node.Mark().line + 1));
+    if (node.IsSequence()) {
+        Value::Array list;
+        for (const YAML::Node& entry : node)
+            list.push_back(convert(entry, depth + 1));
+        return list;
+    }
+    if (node.IsMap()) {
+        Value object(Value::Object{});
+        for (const auto& member : node)
+            object.set(member.first.as<std::string>(), convert(member.second, depth + 1));
+        return object;
+    }
+    return node.IsScalar() ? scalar(node) : Value();
+}
+
+constexpr std::size_t file_limit = 16UL << 20U;
+
+struct Found {
+    std::filesystem::path path;
+    std::size_t directory = 0;  // which of them; later ones come before
+};
+
+std::optional<CdiFormat> format_of(const std::filesystem::path& path) {
+    if (path.extension() == ".json") return CdiFormat::json;
+    if (path.extension() == ".yaml" || path.extension() == ".yml") return CdiFormat::yaml;
+    return std::nullopt;
+}
+
+std::map<std::string, Found> find_files(const std::vector<std::string>& directories) {
+    std::map<std::string, Found> files;
+    for (std::size_t i = 0; i < directories.size(); ++i) {
+        std::error_code missing;
+        for (const auto& entry : std::filesystem::directory_iterator(directories[i], missing)) {
+            if (format_of(entry.path()))
+                files[entry.path().filename().string()] = {entry.path(), i};
+        }
+    }
+    return files;
+}
+
+// Of a bind mount. Only "ro" changes anything for processes that have the user's rights only.
 constexpr std::array<std::string_view, 20> mount_options{
     "ro",     "rw",     "bind",    "rbind",      "private", "rprivate",   "slave",
     "rslave", "shared", "rshared", "unbindable", "nosuid",  "suid",       "nodev",
     "dev",    "noexec", "exec",    "relatime",   "noatime", "runbindable"};
 
-// A number that stands where a text is meant is taken as it is written.
-std::string text_in(const Value& value, std::string_view key) {
-    if (const std::string* const text = value.string()) return *text;
+std::string scalar_text(const Value& value, std::string_view key) {
+    if (const std::string* const string = value.string()) return *string;
     if (const std::int64_t* const number = value.integer()) return std::to_string(*number);
-    if (const double* const number = value.real()) return base::number_text(*number);
     if (const bool* const flag = value.boolean()) return *flag ? "true" : "false";
+    if (const double* const number = value.real()) return base::number_text(*number);
     throw std::runtime_error(fmt::format("\"{}\" is not a text", key));
 }
 
 std::string text_of(const Value& object, std::string_view key) {
     const Value& value = object[key];
-    return value.is_null() ? std::string() : text_in(value, key);
+    return value.is_null() ? std::string() : scalar_text(value, key);
 }
 
-std::int64_t number_in(const Value& value, std::string_view key, std::int64_t most) {
-    const std::int64_t* const number = value.integer();
-    if (number == nullptr || *number < 0 || *number > most)
-        throw std::runtime_error(
-            fmt::format("\"{}\" is not a whole number from 0 to {}", key, most));
-    return *number;
-}
-
-Value::Array list_of(const Value& object, std::string_view key) {
+const Value::Array& list_of(const Value& object, std::string_view key) {
+    static const Value::Array nothing;
     const Value& value = object[key];
-    if (value.is_null()) return {};
+    if (value.is_null()) return nothing;
     if (!value.is_array()) throw std::runtime_error(fmt::format("\"{}\" is not a list", key));
     return *value.array();
 }
@@ -58,8 +119,17 @@ Value::Array list_of(const Value& object, std::string_view key) {
 std::vector<std::string> texts_of(const Value& object, std::string_view key) {
     std::vector<std::string> texts;
     for (const Value& value : list_of(object, key))
-        texts.push_back(text_in(value, key));
+        texts.push_back(scalar_text(value, key));
     return texts;
+}
+
+template <typename Number>
+Number number(const Value& value, std::string_view key) {
+    const std::int64_t* const found = value.integer();
+    if (found == nullptr || *found < std::numeric_limits<Number>::min() ||
+        *found > static_cast<std::int64_t>(std::numeric_limits<Number>::max()))
+        throw std::runtime_error(fmt::format("\"{}\" is not a number that fits", key));
+    return static_cast<Number>(*found);
 }
 
 std::string absolute(std::string path, std::string_view key) {
@@ -102,8 +172,7 @@ class Decoder {
         for (const Value& entry : list_of(from, "hooks"))
             add_once(into.hooks, hook(entry));
         for (const Value& group : list_of(from, "additionalGids"))
-            add_once(into.groups, static_cast<gid_t>(number_in(group, "additionalGids",
-                                                               std::numeric_limits<gid_t>::max())));
+            add_once(into.groups, number<gid_t>(group, "additionalGids"));
         return into;
     }
 
@@ -123,15 +192,18 @@ class Decoder {
     Bind device(const Value& node) {
         const std::string path = absolute(text_of(node, "path"), "path");
         const std::string host = text_of(node, "hostPath");
-        return {host.empty() ? path : absolute(host, "hostPath"), path, false, false, hint_};
+        return {.source = host.empty() ? path : absolute(host, "hostPath"),
+                .target = path,
+                .hint = hint_};
     }
 
     Bind bind(const Value& mount) {
         const std::string type = text_of(mount, "type");
         if (!type.empty() && type != "bind" && type != "none" && type != "rbind")
             throw std::runtime_error(fmt::format("a mount of type \"{}\" is not supported", type));
-        Bind made{absolute(text_of(mount, "hostPath"), "hostPath"),
-                  absolute(text_of(mount, "containerPath"), "containerPath"), false, false, hint_};
+        Bind made{.source = absolute(text_of(mount, "hostPath"), "hostPath"),
+                  .target = absolute(text_of(mount, "containerPath"), "containerPath"),
+                  .hint = hint_};
         for (const std::string& option : texts_of(mount, "options")) {
             if (std::find(mount_options.begin(), mount_options.end(), option) ==
                 mount_options.end())
@@ -149,14 +221,15 @@ class Decoder {
         if (stage != "createContainer")
             throw std::runtime_error(fmt::format(
                 "a hook of the stage \"{}\" is not supported, only of createContainer", stage));
-        CdiHook made{absolute(text_of(from, "path"), "path"), texts_of(from, "args"),
-                     texts_of(from, "env"), 0, file_};
+        CdiHook made{.path = absolute(text_of(from, "path"), "path"),
+                     .arguments = texts_of(from, "args"),
+                     .environment = texts_of(from, "env"),
+                     .file = file_};
         if (made.arguments.empty()) made.arguments = {made.path};
         const Value& timeout = from["timeout"];
-        if (!timeout.is_null())
-            made.timeout_seconds =
-                static_cast<int>(number_in(timeout, "timeout", std::numeric_limits<int>::max()));
-        if (!timeout.is_null() && made.timeout_seconds == 0)
+        if (timeout.is_null()) return made;
+        made.timeout_seconds = number<int>(timeout, "timeout");
+        if (made.timeout_seconds <= 0)
             throw std::runtime_error("the \"timeout\" of a hook is not above zero");
         return made;
     }
@@ -165,6 +238,13 @@ class Decoder {
     std::string file_;
     std::string hint_;
 };
+
+Value document_of(std::string_view bytes, CdiFormat format, const std::string& file) {
+    if (format == CdiFormat::yaml) return convert(YAML::Load(std::string(bytes)), 0);
+    auto document = base::parse_json(bytes, file);
+    if (!document) throw std::runtime_error(document.error().text());
+    return std::move(*document);
+}
 
 CdiSpec decode(const Value& document, const std::string& file) {
     if (text_of(document, "cdiVersion").empty() || text_of(document, "kind").empty())
@@ -184,6 +264,32 @@ CdiSpec decode(const Value& document, const std::string& file) {
 }
 
 }  // namespace
+
+base::Result<CdiFiles> read_cdi(const std::vector<std::string>& directories) {
+    CdiFiles read;
+    std::map<std::string, std::size_t> directory_of_kind;
+    std::vector<std::size_t> directory_of_spec;
+    for (const auto& [name, file] : find_files(directories)) {
+        const auto text = TRY(base::read_file(file.path, file_limit));
+        auto spec = parse_cdi(text, format_of(file.path).value(), file.path.string());
+        if (!spec)
+            return base::fail("cannot be used as a CDI file: " + spec.error().what,
+                              file.path.string(), "the admin should write it anew");
+        std::size_t& latest = directory_of_kind[spec->kind];
+        latest = std::max(latest, file.directory);
+        directory_of_spec.push_back(file.directory);
+        read.specs.push_back(std::move(*spec));
+    }
+    std::vector<CdiSpec> counting;
+    for (std::size_t i = 0; i < read.specs.size(); ++i) {
+        CdiSpec& spec = read.specs[i];
+        if (directory_of_spec[i] != directory_of_kind[spec.kind]) continue;
+        read.remarks.insert(read.remarks.end(), spec.remarks.begin(), spec.remarks.end());
+        counting.push_back(std::move(spec));
+    }
+    read.specs = std::move(counting);
+    return read;
+}
 
 void DeviceEdits::add(const DeviceEdits& more) {
     const auto merge = [](auto& into, const auto& from) {
@@ -205,11 +311,7 @@ std::string_view CdiSpec::device_class() const {
 
 base::Result<CdiSpec> parse_cdi(std::string_view text, CdiFormat format, const std::string& file) {
     try {
-        if (format == CdiFormat::yaml) return decode(json_of_yaml(text), file);
-        const auto document = base::parse_json(text, file);
-        // With the place of the fault.
-        if (!document) return base::fail(document.error().text());
-        return decode(*document, file);
+        return decode(document_of(text, format, file), file);
     } catch (const std::exception& error) {
         return base::fail(error.what());
     }

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "base/error.hpp"
-#include "node/rootfs/host_tree.hpp"
+#include "node/rootfs/mounts.hpp"
 #include "plan/plan.hpp"
 
 // Container Device Interface: files in which a vendor says what a container needs of the node for

@@ -3,33 +3,120 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstring>
+#include <memory>
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "node/devices/vendor_hooks.hpp"
 #include "node/rootfs/in_root.hpp"
 
 namespace batchai::node {
 
 namespace {
 
+constexpr std::array<std::string_view, 7> known_verbs{
+    "create-symlinks",     "update-ldcache", "create-soname-symlinks",
+    "enable-cuda-compat",  "chmod",          "disable-device-node-modification",
+    "update-nvidia-params"};
+
+constexpr const char* compat_directory = "/usr/local/cuda/compat";
+constexpr std::string_view driver_library = "libcuda.so.";
+
+std::string_view base_name(std::string_view path) {
+    return path.substr(path.rfind('/') + 1);
+}
+
+void add_once(std::vector<std::string>& list, const std::string& entry) {
+    if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
+}
+
+base::Result<void> make_links(const VendorHook& hook, const Root& root) {
+    for (const std::string& value : hook.values("link")) {
+        const std::size_t middle = value.find("::");
+        if (middle == 0 || middle == std::string::npos || value[middle + 2] != '/')
+            return base::fail(fmt::format("\"{}\" is not TARGET::/LINK", value));
+        auto made = link_in_root(root, value.substr(middle + 2), value.substr(0, middle));
+        if (!made) return made;
+    }
+    return {};
+}
+
+base::Result<void> change_modes(const VendorHook& hook, const Root& root) {
+    const auto modes = hook.values("mode");
+    unsigned int mode = 0;
+    const std::string text = modes.empty() ? std::string() : modes.back();
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+    if (error != std::errc() || end != text.data() + text.size() || mode > 07777)
+        return base::fail(fmt::format("\"{}\" is not a mode", text));
+    for (const std::string& path : hook.values("path")) {
+        const base::FileDescriptor file = open_in_root(root, path, O_RDONLY | O_NONBLOCK);
+        // As the tool itself: what is not there, or not the user's, stays as it is.
+        if (file.valid() && fchmod(file.get(), mode) != 0 && errno != EPERM && errno != EROFS)
+            return base::fail(fmt::format("cannot be changed: {}", std::strerror(errno)), path);
+    }
+    return {};
+}
+
+std::optional<int> major_version(std::string_view version) {
+    int number = 0;
+    const std::string_view major = version.substr(0, version.find('.'));
+    const auto [end, error] = std::from_chars(major.data(), major.data() + major.size(), number);
+    if (error != std::errc() || end != major.data() + major.size()) return std::nullopt;
+    return number;
+}
+
+// The major version of the driver that the image's compatibility library is of.
+std::optional<int> compat_version(const Root& root) {
+    base::FileDescriptor directory = open_in_root(root, compat_directory, O_RDONLY | O_DIRECTORY);
+    if (!directory.valid()) return std::nullopt;
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(directory.get()), closedir);
+    if (!stream) return std::nullopt;
+    directory.release();
+    std::optional<int> found;
+    while (const dirent* const entry = readdir(stream.get())) {
+        const std::string_view name(entry->d_name);
+        if (!name.starts_with(driver_library)) continue;
+        const std::string_view version = name.substr(driver_library.size());
+        // "libcuda.so.1" is a link to it.
+        if (version.find('.') == std::string_view::npos) continue;
+        const auto major = major_version(version);
+        if (major) found = std::max(found.value_or(0), *major);
+    }
+    return found;
+}
+
+void prefer_newer_driver(const VendorHook& hook, const Root& root,
+                         std::vector<std::string>& directories) {
+    const auto versions = hook.values("host-driver-version");
+    const auto host = versions.empty() ? std::nullopt : major_version(versions.back());
+    const auto compat = compat_version(root);
+    if (!host || !compat || *compat <= *host) return;
+    directories.insert(directories.begin(), compat_directory);
+}
+
 constexpr const char* oci_version = "1.0.2";
-// Unless the file says otherwise; of what the plugin waits for a sandbox.
+// When the file names none. It is a part of the time that the plugin waits for a sandbox.
 constexpr std::chrono::seconds usual_deadline{20};
 // Read before the image's own files, which are in the order of their names.
 constexpr const char* loader_file = "/etc/ld.so.conf.d/00-batchai-devices.conf";
 
-// What a hook looks for in the bundle: where the root file system is.
+// Hooks read in the bundle where the root file system is.
 base::Result<void> write_bundle(const HookPlace& place) {
-    const base::Value::Object root{{"path", place.root.path}};
-    const base::Value::Object config{{"ociVersion", oci_version}, {"root", root}};
+    const base::Value config(base::Value::Object{
+        {"ociVersion", oci_version},
+        {"root", base::Value::Object{{"path", place.root.path}}},
+    });
     return base::write_atomically(place.bundle + "/config.json", base::format_json(config), 0600);
 }
 
@@ -43,11 +130,13 @@ int own_number() {
 }
 
 std::string state_of(const HookPlace& place) {
-    return base::format_json(base::Value::Object{{"ociVersion", oci_version},
-                                                 {"id", place.job_name},
-                                                 {"status", "creating"},
-                                                 {"pid", own_number()},
-                                                 {"bundle", place.bundle}});
+    return base::format_json(base::Value::Object{
+        {"ociVersion", oci_version},
+        {"id", place.job_name},
+        {"status", "creating"},
+        {"pid", own_number()},
+        {"bundle", place.bundle},
+    });
 }
 
 base::Result<void> run_hook(const CdiHook& hook, const HookPlace& place) {
@@ -56,7 +145,7 @@ base::Result<void> run_hook(const CdiHook& hook, const HookPlace& place) {
                           "the admin can run it by hand on this node, or take it out of the file");
     };
     if (access(hook.path.c_str(), X_OK) != 0) return failed("is not a program on this node");
-    if (auto written = write_bundle(place); !written) return written;
+    TRY(write_bundle(place));
     base::Arguments arguments = hook.arguments;
     arguments.front() = hook.path;
     base::RunOptions options;
@@ -84,6 +173,57 @@ base::Result<void> write_loader_file(const std::vector<std::string>& directories
 
 }  // namespace
 
+std::vector<std::string> VendorHook::values(std::string_view option) const {
+    std::vector<std::string> found;
+    for (const auto& [name, value] : options) {
+        if (name == option) found.push_back(value);
+    }
+    return found;
+}
+
+std::optional<VendorHook> vendor_hook(const CdiHook& hook) {
+    const std::string_view program = base_name(hook.path);
+    auto word = hook.arguments.begin() + 1;
+    const auto end = hook.arguments.end();
+    if (program == "nvidia-ctk") {
+        if (word == end || *word != "hook") return std::nullopt;
+        ++word;
+    } else if (program != "nvidia-cdi-hook") {
+        return std::nullopt;
+    }
+    if (word == end ||
+        std::find(known_verbs.begin(), known_verbs.end(), *word) == known_verbs.end())
+        return std::nullopt;
+    VendorHook made{*word++, {}};
+    while (word != end) {
+        if (!word->starts_with("--")) return std::nullopt;
+        const std::string option = word->substr(2);
+        const std::size_t sign = option.find('=');
+        ++word;
+        if (sign != std::string::npos) {
+            made.options.emplace_back(option.substr(0, sign), option.substr(sign + 1));
+        } else if (word != end) {
+            made.options.emplace_back(option, *word++);
+        } else {
+            return std::nullopt;
+        }
+    }
+    return made;
+}
+
+base::Result<void> perform(const VendorHook& hook, const Root& root,
+                           std::vector<std::string>& directories) {
+    if (hook.verb == "create-symlinks") return make_links(hook, root);
+    if (hook.verb == "chmod") return change_modes(hook, root);
+    if (hook.verb == "enable-cuda-compat") prefer_newer_driver(hook, root, directories);
+    for (const std::string& folder : hook.values("folder")) {
+        if (!folder.starts_with('/') || folder.find('\n') != std::string::npos)
+            return base::fail(fmt::format("\"{}\" is not an absolute path", folder));
+        add_once(directories, folder);
+    }
+    return {};
+}
+
 base::Result<std::vector<std::string>> run_hooks(const std::vector<CdiHook>& hooks,
                                                  const HookPlace& place, const Trace& trace) {
     std::vector<std::string> directories;
@@ -96,13 +236,11 @@ base::Result<std::vector<std::string>> run_hooks(const std::vector<CdiHook>& hoo
                 return tl::unexpected<base::Error>(std::move(error));
             }
         } else {
-            if (auto ran = run_hook(hook, place); !ran)
-                return tl::unexpected<base::Error>(ran.error());
+            TRY(run_hook(hook, place));
             trace.line(fmt::format("the hook {} has run", fmt::join(hook.arguments, " ")));
         }
     }
-    if (auto written = write_loader_file(directories, place.root); !written)
-        return tl::unexpected<base::Error>(written.error());
+    TRY(write_loader_file(directories, place.root));
     return directories;
 }
 

@@ -8,7 +8,7 @@
 #include "node/devices/cdi.hpp"
 #include "node/namespace/user_namespace.hpp"
 #include "node/rootfs/binds.hpp"
-#include "node/rootfs/container_files.hpp"
+#include "node/rootfs/container_root.hpp"
 #include "plan/plan.hpp"
 
 // The keeper: a process of the user that makes the job's container on this node and keeps it as

@@ -9,7 +9,7 @@ namespace batchai::node {
 
 namespace {
 
-// A container's own: a job directory there would hide the programs that it was made for.
+// These belong to the image: a job directory mounted there would hide the image's programs.
 constexpr std::string_view kept_from_image[] = {"/usr",   "/bin", "/sbin", "/lib", "/lib32",
                                                 "/lib64", "/etc", "/opt",  "/dev", "/proc",
                                                 "/sys",   "/var", "/boot", "/run"};
@@ -24,7 +24,7 @@ constexpr const char* site_hint =
     "container_binds of site.lua names it; an entry for nodes that need not have it ends with "
     ":optional";
 
-// What is inside it and is asked for, too, is there already.
+// Whether `inner` can be seen in `outer` already.
 bool shows(const Bind& outer, const Bind& inner) {
     return outer.source == outer.target && inner.source == inner.target &&
            outer.read_only == inner.read_only;
@@ -68,7 +68,7 @@ class Collected {
 std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places) {
     const plan::Directories& directories = plan.directories;
     Collected collected;
-    // Of Slurm, MPI libraries and the user alike; PMIx's directory of a step's clients is there.
+    // Slurm, MPI libraries and users need it; PMIx has its directory for a step's clients there.
     collected.add("/tmp");
     collected.add(directories.node_root, false);
     collected.add(places.spool);

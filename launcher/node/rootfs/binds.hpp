@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "node/rootfs/host_tree.hpp"
+#include "node/rootfs/mounts.hpp"
 #include "plan/plan.hpp"
 
-// What of the node a container shows: a value, for the tests and for the log.
+// Which parts of the node's file system a container shows. Pure.
 namespace batchai::node {
 
 struct NodePlaces {
@@ -18,11 +18,12 @@ struct NodePlaces {
     std::string submit_directory;  // from where srun was called; empty: not known
 };
 
-// Outer directories before those inside them; none inside another of the same name.
+// Sorted so that outer directories come before those inside them. A directory that its outer one
+// shows anyway is left out.
 [[nodiscard]] std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places);
 
-// Of these, what a step brings that joins a living container: the directory from which it was
-// started, unless every container of the plan shows that anyway or it may not be shown at all.
+// What a step adds to a container that another step has made: the directory in which it was
+// started, unless every container of the plan shows that, or no container may.
 [[nodiscard]] std::optional<Bind> further_bind(const plan::Plan& plan, const NodePlaces& places);
 
 }  // namespace batchai::node

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/rootfs/container.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "node/devices/job_devices.hpp"
@@ -16,17 +22,82 @@
 #include "node/keeper/keeper.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/namespace/user_namespace.hpp"
-#include "node/rootfs/late_bind.hpp"
+#include "node/rootfs/in_root.hpp"
+#include "plan/image_environment.hpp"
 
 namespace batchai::node {
 
 namespace {
 
+bool has(const std::vector<plan::Variable>& variables, std::string_view name) {
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](const plan::Variable& variable) { return variable.name == name; });
+}
+
+base::Result<void> step_failed(const char* what) {
+    return base::fail(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+bool is_shown(const Bind& bind, const struct stat& wanted) {
+    struct stat status {};
+    return stat(bind.target.c_str(), &status) == 0 && status.st_dev == wanted.st_dev &&
+           status.st_ino == wanted.st_ino;
+}
+
+// The node's tree can be copied only in a mount namespace that shows the node and belongs to the
+// container's user namespace. So this process enters that user namespace first, copies the tree,
+// and takes the copy into the container's mount namespace.
+base::Result<void> show(const Connection& connection, const Bind& bind) {
+    struct stat wanted {};
+    if (stat(bind.source.c_str(), &wanted) != 0) return step_failed("cannot be examined");
+    if (setns(connection.outer.get(), CLONE_NEWUSER) != 0 || unshare(CLONE_NEWNS) != 0)
+        return step_failed("cannot be seen from the container's user namespace");
+    const auto tree = TRY(copy_host_tree(bind));
+    if (setns(connection.mounts.get(), CLONE_NEWNS) != 0)
+        return step_failed("the container's mounts cannot be entered");
+    if (is_shown(bind, wanted)) return {};
+    const Root root{base::FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), "/"};
+    return attach(tree, root);
+}
+
+[[noreturn]] void show_and_tell(const Connection& connection, const Bind& bind, int answer) {
+    std::string text;
+    try {
+        if (const auto shown = show(connection, bind); !shown) text = shown.error().what;
+    } catch (const std::exception& error) {
+        text = error.what();
+    }
+    const bool told = write(answer, text.data(), text.size()) >= 0;
+    _exit(told && text.empty() ? 0 : 1);
+}
+
 // Less than the plugin's usual patience with a sandbox, which would have no better words.
 constexpr std::chrono::seconds lock_deadline{25};
 
-// The step that makes the container has it shown with all else. Best effort: the task then says
-// that it cannot start there.
+// Shows a directory of the node in a container that exists already, to everybody who is in it,
+// until the container ends. The caller has one thread, holds the lock of the container's place, and
+// is in the node's mount namespace. Nothing happens where the container shows that very directory.
+base::Result<void> show_in_container(const Connection& connection, const Bind& bind) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return step_failed("cannot make a pipe");
+    const base::FileDescriptor read_end(ends[0]);
+    base::FileDescriptor write_end(ends[1]);
+    const pid_t child = fork();
+    if (child < 0) return step_failed("cannot fork");
+    if (child == 0) show_and_tell(connection, bind, write_end.get());
+    write_end.reset(-1);
+    std::string why(512, '\0');
+    const ssize_t count = read(read_end.get(), why.data(), why.size());
+    why.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+    return base::fail(why.empty() ? "cannot be shown in the container" : why, bind.source);
+}
+
+// Shows the directory to a container that another step has made. If that fails, the task itself
+// says that it cannot start there.
 void show_submit_directory(const ContainerRequest& request, const Connection& connection,
                            const Trace& trace) {
     const auto bind = further_bind(request.plan, request.places);
@@ -36,8 +107,8 @@ void show_submit_directory(const ContainerRequest& request, const Connection& co
                    shown.error().text());
 }
 
-// An imported image is known by the name of its file alone: nobody else may be able to put another
-// file there. What is missing is said where it is mounted.
+// An imported image is known by the name of its file alone, so nobody else may be able to put
+// another file there. A file that is missing is an error where it is mounted.
 base::Result<void> check_imported(const plan::Container& container) {
     if (container.digest.empty()) return {};
     const std::string directory = container.root.substr(0, container.root.rfind('/'));
@@ -60,6 +131,23 @@ base::Result<void> check_imported(const plan::Container& container) {
 
 }  // namespace
 
+TaskEnvironment container_environment(const plan::Container& container,
+                                      const std::vector<plan::Variable>& devices,
+                                      const std::vector<plan::Variable>& job) {
+    TaskEnvironment made;
+    // The container shows neither the memory that PMIx's server would share nor munge's socket.
+    made.set.push_back({"PMIX_MCA_gds", "hash"});
+    made.set.push_back({"PMIX_MCA_psec", "native"});
+    const auto of_image = plan::image_environment(container);
+    made.set.insert(made.set.end(), of_image.begin(), of_image.end());
+    made.set.insert(made.set.end(), devices.begin(), devices.end());
+    made.set.insert(made.set.end(), job.begin(), job.end());
+    for (const std::string_view name : plan::variables_of_host_software()) {
+        if (!has(made.set, name)) made.unset.emplace_back(name);
+    }
+    return made;
+}
+
 std::string container_place(const std::string& job_id, const plan::Directories& directories) {
     const std::string& temporary = directories.job_temp;
     return fmt::format("container-{}-{}", job_id, temporary.substr(temporary.rfind('/') + 1));
@@ -67,31 +155,30 @@ std::string container_place(const std::string& job_id, const plan::Directories& 
 
 base::Result<Joined> join_container(const ContainerRequest& request, const Trace& trace) {
     const auto begin = std::chrono::steady_clock::now();
-    const auto node_root = open_private_directory(request.plan.directories.node_root);
-    if (!node_root) return tl::unexpected<base::Error>(node_root.error());
+    const auto node_root = TRY(open_private_directory(request.plan.directories.node_root));
     const std::string name = container_place(request.job_id, request.plan.directories);
     for (const std::string& path :
-         {request.plan.directories.job_temp, fmt::format("{}/{}", node_root->path, name)}) {
-        const auto made = make_job_directory(*node_root, path, request.job_id);
-        if (!made) return tl::unexpected<base::Error>(made.error());
+         {request.plan.directories.job_temp, fmt::format("{}/{}", node_root.path, name)}) {
+        static_cast<void>(TRY(make_job_directory(node_root, path, request.job_id)));
     }
-    auto directory = make_beneath(*node_root, name);
-    if (!directory) return tl::unexpected<base::Error>(directory.error());
-    const Root place{std::move(*directory), fmt::format("{}/{}", node_root->path, name)};
+    auto directory = TRY(make_beneath(node_root, name));
+    const Root place{std::move(directory), fmt::format("{}/{}", node_root.path, name)};
     DeviceEdits devices = devices_of_job(request.device_files, place, request.job_id, trace);
-    const auto lock = lock_place(place, lock_deadline);
-    if (!lock) return tl::unexpected<base::Error>(lock.error());
+    const auto lock = TRY(lock_place(place, lock_deadline));
     forget_end(place);
 
     auto connection = connect_to_keeper(place);
     if (!connection) return tl::unexpected<base::Error>(connection.error());
     const bool joined = connection->has_value();
     if (!joined) {
-        if (auto trusted = check_imported(*request.plan.container); !trusted)
-            return tl::unexpected<base::Error>(trusted.error());
-        const auto started = start_keeper({request.plan, request.job_id, request.places,
-                                           read_node_files(), devices, find_identities(), name});
-        if (!started) return tl::unexpected<base::Error>(started.error());
+        TRY(check_imported(*request.plan.container));
+        TRY(start_keeper({.plan = request.plan,
+                          .job_id = request.job_id,
+                          .places = request.places,
+                          .files = read_node_files(),
+                          .devices = devices,
+                          .identities = find_identities(),
+                          .place = name}));
         connection = connect_to_keeper(place);
         if (!connection) return tl::unexpected<base::Error>(connection.error());
         if (!connection->has_value())

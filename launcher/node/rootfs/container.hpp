@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
@@ -13,6 +14,19 @@
 
 namespace batchai::node {
 
+struct TaskEnvironment {
+    std::vector<plan::Variable> set;  // in order: the last one of a name wins
+    std::vector<std::string> unset;
+};
+
+// Changes the environment that Slurm brings from the submitting host for a task in a container. The
+// image's variables win over the host's, those of the devices over the image's, and the job's (of
+// site.lua, then job.json, then secrets) over all. Variables that lead programs to files of the
+// host are removed, unless the image or the job sets them.
+[[nodiscard]] TaskEnvironment container_environment(const plan::Container& container,
+                                                    const std::vector<plan::Variable>& devices,
+                                                    const std::vector<plan::Variable>& job);
+
 struct ContainerRequest {
     const plan::Plan& plan;  // has a container
     std::string job_id;      // Slurm's
@@ -22,7 +36,7 @@ struct ContainerRequest {
 
 struct Joined {
     Connection connection;
-    DeviceEdits devices;  // that the container has
+    DeviceEdits devices;  // those in the container
 };
 
 // The container of the job on this node: the living one, or a new one over the writable layer that
@@ -30,8 +44,8 @@ struct Joined {
 [[nodiscard]] base::Result<Joined> join_container(const ContainerRequest& request,
                                                   const Trace& trace);
 
-// The name of the container's private directory below the node root. Of a Slurm job each plan has
-// its own: with another job file or image come other mounts and another root.
+// The name of the container's private directory below the node root. Each plan of a Slurm job has
+// one of its own, since another job file or image means other mounts and another root.
 [[nodiscard]] std::string container_place(const std::string& job_id,
                                           const plan::Directories& directories);
 

@@ -7,13 +7,23 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
+#include "node/namespace/accounts.hpp"
 #include "node/rootfs/binds.hpp"
-#include "node/rootfs/container_files.hpp"
-#include "node/rootfs/fuse_server.hpp"
+#include "node/rootfs/image_layers.hpp"
 #include "node/trace.hpp"
 #include "plan/plan.hpp"
 
 namespace batchai::node {
+
+// Facts from the node's /etc for the container's, read before the process changes its root and
+// user.
+struct NodeFiles {
+    Account account;
+    std::string hosts;
+    std::string name_servers;  // resolv.conf
+};
+
+[[nodiscard]] NodeFiles read_node_files();
 
 struct RootRequest {
     const plan::Plan& plan;  // has a container

@@ -67,10 +67,9 @@ base::Result<base::FileDescriptor> make_file_in_root(const Root& root, std::stri
     base::FileDescriptor file = open_in_root(root, path, O_PATH);
     if (file.valid()) return file;
     const auto [parent, name] = split_last(path);
-    const auto directory = make_directory_in_root(root, parent);
-    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    const auto directory = TRY(make_directory_in_root(root, parent));
     const base::FileDescriptor made(
-        openat(directory->get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+        openat(directory.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (!made.valid()) return image_error(path, "cannot be made", errno);
     file = open_in_root(root, path, O_PATH);
     if (!file.valid()) return image_error(path, "cannot be opened", errno);
@@ -80,39 +79,37 @@ base::Result<base::FileDescriptor> make_file_in_root(const Root& root, std::stri
 base::Result<void> write_in_root(const Root& root, std::string_view path, std::string_view text,
                                  mode_t mode) {
     const auto [parent, name] = split_last(path);
-    const auto directory = make_directory_in_root(root, parent);
-    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    const auto directory = TRY(make_directory_in_root(root, parent));
     // Renamed into place: what is there now is neither opened nor followed.
     const std::string fresh = fmt::format(".{}.batchai-{}", name, getpid());
-    const base::FileDescriptor file(openat(directory->get(), fresh.c_str(),
+    const base::FileDescriptor file(openat(directory.get(), fresh.c_str(),
                                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                            mode));
     if (!file.valid()) return image_error(path, "cannot be written", errno);
     const bool written =
         write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
         fchmod(file.get(), mode) == 0 &&
-        renameat(directory->get(), fresh.c_str(), directory->get(), name.c_str()) == 0;
+        renameat(directory.get(), fresh.c_str(), directory.get(), name.c_str()) == 0;
     if (written) return {};
     const int code = errno;
-    unlinkat(directory->get(), fresh.c_str(), 0);
+    unlinkat(directory.get(), fresh.c_str(), 0);
     return image_error(path, "cannot be replaced", code);
 }
 
 base::Result<void> link_in_root(const Root& root, std::string_view path,
                                 const std::string& target) {
     const auto [parent, name] = split_last(path);
-    const auto directory = make_directory_in_root(root, parent);
-    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    const auto directory = TRY(make_directory_in_root(root, parent));
     std::string now(target.size() + 1, '\0');
-    const ssize_t length = readlinkat(directory->get(), name.c_str(), now.data(), now.size());
+    const ssize_t length = readlinkat(directory.get(), name.c_str(), now.data(), now.size());
     if (length >= 0 && std::string_view(now).substr(0, static_cast<std::size_t>(length)) == target)
         return {};
     const std::string fresh = fmt::format(".{}.batchai-{}", name, getpid());
-    if (symlinkat(target.c_str(), directory->get(), fresh.c_str()) == 0 &&
-        renameat(directory->get(), fresh.c_str(), directory->get(), name.c_str()) == 0)
+    if (symlinkat(target.c_str(), directory.get(), fresh.c_str()) == 0 &&
+        renameat(directory.get(), fresh.c_str(), directory.get(), name.c_str()) == 0)
         return {};
     const int code = errno;
-    unlinkat(directory->get(), fresh.c_str(), 0);
+    unlinkat(directory.get(), fresh.c_str(), 0);
     return image_error(path, "cannot be replaced by a link", code);
 }
 

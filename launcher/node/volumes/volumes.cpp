@@ -15,7 +15,7 @@
 #include "base/file.hpp"
 #include "node/fuse_mount.hpp"
 #include "node/job_directory.hpp"
-#include "node/rootfs/bind_mount.hpp"
+#include "node/rootfs/mounts.hpp"
 #include "node/volumes/apart.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"

@@ -12,9 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "node/devices/cdi_choice.hpp"
+#include "node/devices/cdi_hooks.hpp"
 #include "node/devices/job_devices.hpp"
-#include "node/devices/vendor_hooks.hpp"
 #include "scratch.hpp"
 
 namespace batchai::node {

@@ -8,7 +8,7 @@
 #include "node/namespace/accounts.hpp"
 #include "node/namespace/identity_map.hpp"
 #include "node/rootfs/binds.hpp"
-#include "node/rootfs/container_environment.hpp"
+#include "node/rootfs/container.hpp"
 #include "node/slurm_conf.hpp"
 
 namespace batchai::node {

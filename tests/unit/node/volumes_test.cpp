@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "node/rootfs/bind_mount.hpp"
+#include "node/rootfs/mounts.hpp"
 #include "node/trace.hpp"
 #include "node/volumes/apart.hpp"
 #include "node/volumes/cache.hpp"
