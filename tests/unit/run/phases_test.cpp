@@ -84,7 +84,7 @@ class PhasesTest : public ScratchTest {
     }
 
     int attempt() {
-        LogDirectory logs(path("logs"));
+        LogDirectory logs(output_directory(plan_));
         ExecutionLog log(logs, path("job/node"), granted_.nodes);
         Context context{.plan = plan_,
                         .options = options_,
@@ -296,6 +296,23 @@ TEST_F(PhasesTest, TheWireUpCheckIsMadeAgainOnlyWhenPmixDidNotAnswer) {
     EXPECT_EQ(steps_.requests.size(), 1U);
     EXPECT_EQ(record_.failure->code, "WireUpFailed");
     EXPECT_THAT(phases(), Not(Contains("ranks 0")));
+}
+
+TEST_F(PhasesTest, LogsOnTheNodeItselfGoWithAJobThatNeverCameToASandbox) {
+    auto& directories = plan_.directories;
+    directories.node_root = path("node-root");
+    directories.job_temp = path("node-root/job");
+    directories.stdouterr = directories.stdouterr_host = path("node-root/job/logs");
+    append("in-the-way", "");
+    plan_.outputs = {{.id = "MODEL", .path = "/m", .path_host = path("in-the-way/model")}};
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_THAT(phases(), ElementsAre("outputs 1", "clean-up 0"));
+    EXPECT_FALSE(std::filesystem::exists(directories.job_temp));
+
+    plan_.outputs.clear();
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "wire-up 0", "ranks 0"));
+    EXPECT_TRUE(std::filesystem::exists(directories.stdouterr_host));
 }
 
 TEST_F(PhasesTest, OneProcessHasNoWireUpCheck) {
