@@ -16,8 +16,8 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "node/rootfs/mounts.hpp"
 #include "node/rootfs/in_root.hpp"
+#include "node/rootfs/mounts.hpp"
 
 namespace batchai::node {
 
