@@ -34,7 +34,7 @@ write_job() {
 
 create() { batchai job create --name "$1" --config-file "${2:-job.json}" --output none; }
 state() { batchai job show --name "$1" --query executionState --output tsv; }
-no_records() { lines_are 0 "$(as_user find "$HOME_DIR" -name records)"; }
+no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 
 # Breaks when a parent's existence is not checked, a record is not written, or delete leaves children.
 @test "groups, workspaces and experiments are made, shown, listed and deleted" {

@@ -160,7 +160,7 @@ no_node_is_drained() {
 # lines_are COUNT TEXT: TEXT has COUNT lines; shows it if not.
 lines_are() {
     local count
-    count=$(printf '%s\n' "$2" | grep -c .)
+    count=$(grep -c . <<< "$2" || true)
     if [[ $count -ne $1 ]]; then
         printf 'expected %s lines, got %s:\n%s\n' "$1" "$count" "$2" >&2
         return 1
