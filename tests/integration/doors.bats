@@ -35,7 +35,7 @@ teardown_file() {
 # with_site SITE CMD…: as a user of that site, with records of the suite's own.
 with_site() {
     as_user env "BATCHAI_SITE=$share/site-$1.lua" "BATCHAI_HOME=$share/records" \
-        "PATH=$share/bin:$PREFIX/bin:/usr/bin:/bin" "${@:2}"
+        "PATH=$PREFIX/bin:/usr/bin:/bin" "${@:2}"
 }
 
 write_sites() {
@@ -47,7 +47,7 @@ return {
   default_partition = "debug",
   vm_sizes = {
     BIG = { partition = "main", constraint = "fast", gres = "widget:1", cpus = 4, gpus = 1,
-            extra_options = { "--mem=100M", "--contiguous", "--wckey=doors" } },
+            extra_options = { "--mem=100M", "--contiguous" } },
     ODD = { partition = "main", extra_options = { "--nice=7", "--time=9" } },
   },
 }
@@ -76,7 +76,8 @@ id_through() {
     local file=$share/$3.json
     case $1 in
         create)
-            with_site "$2" batchai job create --config-file "$file" --query slurmJobId -o tsv
+            with_site "$2" env "PATH=$share/bin:/usr/bin:/bin" "$PREFIX/bin/batchai" job create \
+                --config-file "$file" --query slurmJobId -o tsv
             as_user cp "$share/create.said" "$share/said"
             ;;
         sbatch) with_site "$2" sh -c "sbatch -v --parsable -o /dev/null --job-json='$file' --wrap=true 2> $share/said" ;;
@@ -85,14 +86,15 @@ id_through() {
     esac
 }
 
-fields='NumNodes NumTasks CPUs/Task NtasksPerN:B:S:C Partition Features TresPerNode Nice TimeLimit Account QOS OverSubscribe MinMemoryNode MinMemoryCPU Contiguous WCKey'
+fields='NumNodes NumTasks CPUs/Task NtasksPerN:B:S:C Partition Features TresPerNode Nice TimeLimit Account QOS OverSubscribe MinMemoryNode MinMemoryCPU Contiguous'
 
 # allocation ID: one "field=value" a line, of those that say what was asked for.
 allocation() {
     local line
     line=$(as_user scontrol show job -o "$1") || return 1
     for field in $fields; do
-        grep -oE "(^| )$field=[^ ]*" <<< "$line" | tr -d ' '
+        # While a job waits, its number of nodes is a range.
+        grep -oE "(^| )$field=[^ ]*" <<< "$line" | tr -d ' ' | sed 's/^\(NumNodes=[0-9]*\)-.*/\1/'
     done
     # scontrol does not show it, but the command does, once the filter has been at it.
     printf 'no-kill=%s\n' "$(as_user grep -ciE '(no-kill +: set)' "$share/said")"
@@ -125,7 +127,7 @@ allocation() {
             elastic*) [[ $want == *no-kill=1* ]] ;;
             'big-sized '*)
                 [[ $want == *Features=fast* && $want == *gres:widget:1* && $want == *CPUs/Task=2* ]]
-                [[ $want == *MinMemoryNode=100M* && $want == *Contiguous=1* && $want == *WCKey=doors* ]]
+                [[ $want == *MinMemoryNode=100M* && $want == *Contiguous=1* ]]
                 ;;
             'odd-sized '*) [[ $want == *Nice=7* && $want == *TimeLimit=00:09:00* ]] ;;
         esac
