@@ -81,7 +81,7 @@ slurm_has_nothing() {
     wait_until 30 as_root_on login sh -c "ls /var/lib/slurm/slurmctld/hash.*/job.$id/environment"
     slurm_has_nothing "$id"
     as_user sh -c "umask 077; echo '$key' > $share/key"
-    run as_user env "BATCHAI_HOME=$share/records" "$PREFIX/bin/batchai" job create --name from-file \
+    run --separate-stderr as_user env "BATCHAI_HOME=$share/records" "$PREFIX/bin/batchai" job create --name from-file \
         -f "$share/job.json" --storage-account-name site --storage-account-key "@$share/key" \
         --query slurmJobId -o tsv
     echo "$output"
