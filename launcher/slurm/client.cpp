@@ -30,8 +30,8 @@ base::Environment reading_environment() {
     return environment;
 }
 
-// Together with RunOptions::patience less than three seconds.
-constexpr std::chrono::milliseconds ping_deadline{1500};
+// Together with RunOptions::patience, and the start of the programs, less than three seconds.
+constexpr std::chrono::milliseconds ping_deadline{1200};
 
 // With more, the user's whole queue is read: squeue compares each of its jobs with each id.
 constexpr std::size_t most_ids_for_squeue = 1000;
