@@ -25,6 +25,9 @@ setup_file() {
                 "customToolkitSettings": {"commandLine": "sleep 600"}}}
 JSON
     as_user sed 's/sleep 600/true/' $home/job.json | as_user tee $home/short.json > /dev/null
+    batchai group create --name group --location local
+    batchai workspace create --name space --resource-group group
+    batchai experiment create --name trial "${parents[@]}"
     batchai cluster create --name nc6 "${parents[@]}" --vm-size standard_nc6 --target 2
     batchai job create --name long "${experiment[@]}" --config-file $home/job.json
     batchai job create --name short "${experiment[@]}" --config-file $home/short.json
