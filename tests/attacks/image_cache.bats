@@ -16,6 +16,7 @@ setup_file() {
     as_root_on login install -d -m 755 -o alice $home
     as_root_on login install -d -m 1777 $shared
     image $home/layout v1 one 16
+    as_user chmod -R a+rX $home/layout
     as_root_on login install -d -m 755 -o bob $shared/of_bob
     as_root_on login install -d -m 755 -o bob $shared/configured
 }
@@ -103,9 +104,10 @@ JSON
     as_user rm -rf $home/records
     pull
     file=$(the_image $home/records/images)
-    as_with_site alice job create --name victim --resource-group g --workspace w --experiment e \
-        --config-file $home/job.json
+    as_with_site alice job create --name victim --config-file $home/job.json
     as_root_on login chown bob "$file"
-    run as_with_site alice job wait --name victim --resource-group g --workspace w --experiment e
+    run as_with_site alice job wait --name victim
     [[ $status -ne 0 ]]
+    run -0 as_with_site alice job show --name victim --query 'executionInfo.errors[0]'
+    [[ $output == *"not trusted"* ]]
 }
