@@ -134,35 +134,36 @@ int clean_below(const batchai::node::Root& root, const std::string& job_id) {
     return removed ? 0 : report(removed.error());
 }
 
+// Each of the user's directories in a process of its own, since the user namespace cannot be left
+// again. Before anything else it is noted there what is of the run of the job that has ended: the
+// job may be queued again, and a new run of it may use its directories meanwhile.
+[[noreturn]] void clean_all(const std::vector<batchai::node::Root>& roots,
+                            const std::string& job_id) {
+    setsid();
+    int code = 0;
+    for (const batchai::node::Root& root : roots) {
+        if (!batchai::node::note_end_of_job(root, job_id)) continue;
+        const pid_t child = fork();
+        if (child == 0) _exit(clean_below(root, job_id));
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) code = 1;
+    }
+    _exit(code);
+}
+
 // The epilog waits for this process, but never long. So the work is done by another, in a session
-// of its own, which goes on alone when remote storage takes its time. Before that it is noted which
-// directories are of the run of the job that has ended: the job may be queued again, and a new run
-// of it may use them meanwhile.
+// of its own, which goes on alone when remote storage or a lock of the user's takes its time.
 int clean(const std::string& job_id, std::string node_directory) {
     if (node_directory.empty()) {
         const auto site = batchai::site::load_default();
         if (!site) return report(site.error());
         node_directory = site->node_directory;
     }
-    auto roots = batchai::node::find_node_roots(node_directory);
-    std::erase_if(roots, [&](const batchai::node::Root& root) {
-        return !batchai::node::note_end_of_job(root, job_id);
-    });
+    const auto roots = batchai::node::find_node_roots(node_directory);
     if (roots.empty()) return 0;
     const pid_t worker = fork();
     if (worker < 0) return static_cast<int>(ExitCode::failed);
-    if (worker == 0) {
-        setsid();
-        int code = 0;
-        // Each in a process of its own, since the user namespace cannot be left again.
-        for (const batchai::node::Root& root : roots) {
-            const pid_t child = fork();
-            if (child == 0) _exit(clean_below(root, job_id));
-            int status = 0;
-            if (child < 0 || waitpid(child, &status, 0) != child || status != 0) code = 1;
-        }
-        _exit(code);
-    }
+    if (worker == 0) clean_all(roots, job_id);
     int status = 0;
     const bool ended =
         batchai::node::ends_by(worker, batchai::node::Clock::now() + farewell, status);

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Attacks on a compute node: what one user's job can do to the node, to root's processes there, and to
 # another user's job. Each must fail. docs/security.md says what is promised.
-#
+
 bats_require_minimum_version 1.5.0
 load ../integration/lib
 
 share=/shared/attacks-node
 alice_root=/tmp/batchai-20001
+bob_root=/tmp/batchai-20002
 
 as_bob_on() { "$MINICLUSTER" exec --user bob --host "$1" -- "${@:2}"; }
 as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user bob -- "$@"; }
@@ -30,7 +31,7 @@ setup() {
 teardown() {
     as_root_on login bash -c 'squeue -h -o %i | xargs -r scancel'
     as_root_on h1 bash -c 'pkill -KILL -u alice; pkill -KILL -u bob; rm -rf /etc/cdi'
-    as_root_on h1 bash -c "rm -rf $alice_root $alice_root.*"
+    as_root_on h1 bash -c "rm -rf $alice_root $alice_root.* $bob_root"
     wait_until 60 nodes_idle 4
     no_node_is_drained
 }
@@ -116,15 +117,20 @@ JSON
         true
     wait_until 15 nodes_idle 4
     no_node_is_drained
+    # The clean-up waits for the lock in a process of bob's, and then does its work.
+    as_root_on h1 pkill -u bob -x sleep
+    wait_until 15 prints_nothing as_root_on h1 find "$bob_root" -mindepth 1 -maxdepth 1 -not -name by-job
 }
 
 # Breaks when a job that has nothing to do with batchai pays for it, or root trusts a user's files.
 @test "the epilog of a plain job starts nothing, whatever its user plants" {
-    as_root_on h1 bash -c 'ls /run/batchai 2> /dev/null | wc -l' > "$BATS_TEST_TMPDIR/before"
-    as_bob srun -w h1 bash -c 'mkdir -p /tmp/batchai-$(id -u)/by-job; chmod 700 /tmp/batchai-$(id -u)
-        echo .. > /tmp/batchai-$(id -u)/by-job/$SLURM_JOB_ID; touch /tmp/batchai-$(id -u)/kept'
+    # With this entry batchai-node would remove the directory.
+    as_bob srun -w h1 bash -c 'root=/tmp/batchai-$(id -u); mkdir -p $root/by-job $root/kept; chmod 700 $root
+        echo kept > $root/by-job/$SLURM_JOB_ID'
     wait_until 20 nodes_idle 4
-    as_root_on h1 bash -c 'test -e /tmp/batchai-20002/kept && test -e /tmp/batchai-20002/by-job'
+    as_root_on h1 test -d "$bob_root/kept"
     run as_bob_on h1 touch /run/batchai/1
+    [[ $status -ne 0 ]]
+    run as_bob_on h1 rm -rf /run/batchai
     [[ $status -ne 0 ]]
 }

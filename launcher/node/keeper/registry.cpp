@@ -128,6 +128,11 @@ Names names_of(int directory, const std::string& entry) {
     return names;
 }
 
+// The name of a directory that nobody uses any more while it is being removed, which may take long.
+std::string set_aside(const std::string& job_id, const std::string& name) {
+    return fmt::format(".{}.{}", job_id, name);
+}
+
 Names unshared(const Root& root, int directory, const std::string& entry) {
     const Lock lock(root);
     return names_of(directory, entry);
@@ -198,12 +203,28 @@ base::Result<void> release(const Root& root, const std::string& job_id,
         if (!save_leftovers(path, end))
             return base::fail("is still being stored by processes of the job", path);
     }
-    const Lock lock(root);
     base::Result<void> outcome;
-    for (const std::string& name : names_of(entries.get(), entry)) {
-        auto removed = remove_tree(root.directory.get(), name);
-        if (!removed && outcome) outcome = removed;
+    const auto remove = [&](const Names& names) {
+        for (const std::string& name : names) {
+            auto removed = remove_tree(root.directory.get(), set_aside(job_id, name));
+            if (!removed && outcome) outcome = removed;
+        }
+    };
+    // What an earlier clean-up has left, first: its names are needed again.
+    remove(read_names(entries.get(), entry));
+    Names names;
+    {
+        const Lock lock(root);
+        names = names_of(entries.get(), entry);
+        for (const std::string& name : names) {
+            if (renameat(root.directory.get(), name.c_str(), root.directory.get(),
+                         set_aside(job_id, name).c_str()) != 0 &&
+                errno != ENOENT && outcome)
+                outcome = base::fail(fmt::format("cannot be renamed: {}", std::strerror(errno)),
+                                     fmt::format("{}/{}", root.path, name));
+        }
     }
+    remove(names);
     // After a failure the entry stays, so that a later clean-up can try again.
     if (outcome && unlinkat(entries.get(), entry.c_str(), 0) != 0 && errno != ENOENT)
         return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),

@@ -97,6 +97,15 @@ TEST_F(Registry, RemovesNothingThatIsStillBeingStored) {
     EXPECT_FALSE(exists("abc"));
 }
 
+TEST_F(Registry, RemovesWhatAnInterruptedCleanUpHasSetAside) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    write(".7.abc/file", "set aside before");
+    write("abc/file", "made anew since");
+    ASSERT_TRUE(release(root, "7"));
+    EXPECT_FALSE(exists("abc"));
+    EXPECT_FALSE(exists(".7.abc"));
+}
+
 TEST_F(Registry, TellsWhatIsLeftOfJobsThatCannotLive) {
     ASSERT_TRUE(claim(root, "7", "abc"));
     ASSERT_TRUE(claim(root, "8", "def"));
