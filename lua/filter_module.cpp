@@ -76,8 +76,12 @@ bool take_answer(lua_State* state, const std::string& lines) {
 // The options that are set, without the script of --wrap and the arguments of the user's program,
 // which can be very long and are nobody's business.
 Result<std::string> given_options(lua_State* state) {
-    const auto all =
-        TRY(batchai::base::parse_json(field(state, "given"), "the options of the command"));
+    // Slurm copies what the user typed byte by byte.
+    const auto parsed = batchai::base::parse_json(field(state, "given"), {});
+    if (!parsed)
+        return batchai::base::fail("an option of this command is not UTF-8 text: " +
+                                   parsed.error().what);
+    const batchai::base::Value& all = *parsed;
     batchai::base::Value::Object kept;
     if (all.is_object()) {
         for (const auto& [name, value] : *all.object()) {

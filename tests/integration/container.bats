@@ -221,13 +221,13 @@ SCRIPT
             mkdir -p /tmp/batchai-20001/container-$id/upper/kept
             echo container-$id > /tmp/batchai-20001/by-job/$id
         done
-        echo before-the-crash > /tmp/batchai-20001/container-900001/boot
-        cat /proc/sys/kernel/random/boot_id > /tmp/batchai-20001/container-900002/boot'
+        echo before-the-crash > /tmp/batchai-20001/by-job/900001.boot
+        cat /proc/sys/kernel/random/boot_id > /tmp/batchai-20001/by-job/900002.boot'
     step true
     run as_root_on h1 ls /tmp/batchai-20001
     echo "$output"
     [[ $output != *900001* && $output == *900002* ]]
-    as_root_on h1 rm -r /tmp/batchai-20001/container-900002 /tmp/batchai-20001/by-job/900002
+    as_root_on h1 bash -c "rm -r /tmp/batchai-20001/container-900002 /tmp/batchai-20001/by-job/900002*"
 }
 
 # Breaks when a device comes without its file, or a file that is wrong goes unnoticed.

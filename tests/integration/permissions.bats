@@ -140,7 +140,7 @@ forged() {
         [[ $status -ne 0 && $output == *"Permission denied"* && $output != *$'\nran'* ]]
     done
     refused "../../../../etc" forged '.mounts[0].target = "../../../../etc"'
-    refused "belongs to another user" forged '.directories.nodeRoot = "/etc" | .directories.jobTemp = "/etc/x"
+    refused "cannot be made: Permission denied" forged '.directories.nodeRoot = "/etc" | .directories.jobTemp = "/etc/x"
         | .directories.jobMountRoot = "/etc/x/mounts" | .directories.mountRoot = "/etc/x/cluster"'
     refused "is not below" forged '.directories.jobTemp = "/home/bob/x"
         | .directories.jobMountRoot = "/home/bob/x/mounts"'
@@ -208,7 +208,7 @@ forged() {
     as_user bash -c "printf '{\"properties\": {\"nodeCount\": 1, \"x\xff\xfe\": 2}}' > $share/bytes.json"
     refused "bytes.json:1:" as_alice srun --job-json="$share/bytes.json" echo ran
     [[ $output == *UTF-8* && $output != *$'\xff'* ]]
-    refused "No such file" as_alice srun --job-json="$share/"$'\xff\xfe.json' echo ran
+    refused "not UTF-8" as_alice srun --job-json="$share/"$'\xff\xfe.json' echo ran
     refused "image" step --job-image=$'\xff\xfe' echo ran
     job true '.properties.mountVolumes.azureFileShares = [{azureFileUrl:
         "https://<AZURE_BATCHAI_STORAGE_ACCOUNT>.file.core.windows.net/s", relativeMountPath: "x"}]'
@@ -224,20 +224,21 @@ forged() {
 
 # Breaks when a directory that somebody else has made on the node is used, or its clean-up drains
 # the node.
-@test "a node directory that somebody else has planted ends the step with its path" {
+@test "a node directory that somebody else has planted is passed over" {
     local plant
     for plant in 'mkdir -m 777 /tmp/batchai-20001' 'ln -s /home/bob/private /tmp/batchai-20001' \
         'ln -s /etc /tmp/batchai-20001' 'touch /tmp/batchai-20001' 'mkfifo /tmp/batchai-20001'; do
         as_bob_on h1 bash -c "$plant"
-        refused "/tmp/batchai-20001" step echo ran
-        [[ $output == *"hint: "* ]]
+        run -0 step echo ran
+        [[ $output == *ran* ]]
         prints_nothing as_root_on h1 find /tmp/batchai-20001 /home/bob/private /etc -user alice
-        as_root_on h1 rm -rf /tmp/batchai-20001
+        as_root_on h1 bash -c 'rm -rf /tmp/batchai-20001*'
     done
     as_user_on h1 mkdir -m 700 /tmp/batchai-20001
     as_user_on h1 chmod 777 /tmp/batchai-20001
-    refused "other users may write to it" step echo ran
-    as_root_on h1 rm -rf /tmp/batchai-20001
+    run -0 step echo ran
+    [[ $output == *ran* ]]
+    as_root_on h1 bash -c 'rm -rf /tmp/batchai-20001*'
 }
 
 # Breaks when the epilog's failure is Slurm's.
