@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "plan/paths.hpp"
 #include "plan/planning.hpp"
 #include "plan/quote.hpp"
 
@@ -37,6 +39,21 @@ Step ranks(std::string command, const Allocation& allocation) {
             "stderr.txt"};
 }
 
+// A path as one word for the shell. One below a directory of the node starts with that directory's
+// variable, since a node may have it in another place than planned.
+std::string quoted_path(const Planning& planning, const std::string& path) {
+    const Directories& directories = planning.plan.directories;
+    const std::array<std::pair<const std::string&, std::string_view>, 3> places{
+        {{directories.job_mount_root, "AZ_BATCHAI_JOB_MOUNT_ROOT"},
+         {directories.mount_root, "AZ_BATCHAI_MOUNT_ROOT"},
+         {directories.job_temp, "AZ_BATCHAI_JOB_TEMP"}}};
+    for (const auto& [place, variable] : places) {
+        if (!place.empty() && path.size() > place.size() && is_within(path, place))
+            return fmt::format("\"${}\"{}", variable, single_quoted(path.substr(place.size())));
+    }
+    return single_quoted(path);
+}
+
 std::string python_command(Planning& planning, const job::HorovodSettings& settings) {
     const std::string interpreter =
         settings.python_interpreter_path
@@ -45,8 +62,8 @@ std::string python_command(Planning& planning, const job::HorovodSettings& setti
             : planning.site.python_interpreter;
     const std::string script = planning.expand(settings.python_script_file_path,
                                                "/properties/horovodSettings/pythonScriptFilePath");
-    std::string command =
-        fmt::format("exec {} {}", single_quoted(interpreter), single_quoted(script));
+    std::string command = fmt::format("exec {} {}", quoted_path(planning, interpreter),
+                                      quoted_path(planning, script));
     const std::string all_arguments = settings.command_line_args.value_or("");
     const std::string_view arguments = base::trim(all_arguments);
     return arguments.empty() ? command : fmt::format("{} {}", command, arguments);

@@ -222,7 +222,7 @@ SCRIPT
             echo container-$id > /tmp/batchai-20001/by-job/$id
         done
         echo before-the-crash > /tmp/batchai-20001/by-job/900001.boot
-        cat /proc/sys/kernel/random/boot_id > /tmp/batchai-20001/by-job/900002.boot'
+        tr -d "\n" < /proc/sys/kernel/random/boot_id > /tmp/batchai-20001/by-job/900002.boot'
     step true
     run as_root_on h1 ls /tmp/batchai-20001
     echo "$output"

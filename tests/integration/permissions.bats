@@ -144,7 +144,9 @@ forged() {
         | .directories.jobMountRoot = "/etc/x/mounts" | .directories.mountRoot = "/etc/x/cluster"'
     refused "is not below" forged '.directories.jobTemp = "/home/bob/x"
         | .directories.jobMountRoot = "/home/bob/x/mounts"'
-    refused "belongs to user 20002" forged '.directories.jobDirectory = "/home/bob"'
+    refused "names another job directory than its own" forged '.directories.jobDirectory = "/home/bob"'
+    refused "belongs to user 20002" forged '.directories.jobDirectory = "/home/bob"
+        | .directories.planDirectory = "/home/bob"'
     run as_root_on login bash -c 'ls -A /home/bob/private /shared/permissions-root; ls -d /etc/x /home/bob/x /home/bob/node'
     echo "$output"
     [[ $(grep -cx secret <<< "$output") -eq 2 && $output != *new* ]]
@@ -209,7 +211,7 @@ forged() {
     refused "bytes.json:1:" as_alice srun --job-json="$share/bytes.json" echo ran
     [[ $output == *UTF-8* && $output != *$'\xff'* ]]
     refused "not UTF-8" as_alice srun --job-json="$share/"$'\xff\xfe.json' echo ran
-    refused "image" step --job-image=$'\xff\xfe' echo ran
+    refused "not UTF-8" step --job-image=$'\xff\xfe' echo ran
     job true '.properties.mountVolumes.azureFileShares = [{azureFileUrl:
         "https://<AZURE_BATCHAI_STORAGE_ACCOUNT>.file.core.windows.net/s", relativeMountPath: "x"}]'
     refused "account" as_alice env AZURE_BATCHAI_STORAGE_ACCOUNT=$'\xff\xfe' \
