@@ -116,4 +116,23 @@ Result<void> make_directories(const std::filesystem::path& path, mode_t mode) {
     return system_error("create the directory", path);
 }
 
+Result<void> check_own_directory(const std::string& path) {
+    struct stat status {};
+    if (lstat(path.c_str(), &status) != 0)
+        return fail(fmt::format("cannot be examined: {}", std::strerror(errno)), path);
+    if (S_ISLNK(status.st_mode))
+        return fail("is a symbolic link, which is not followed here", path,
+                    "submit the job again; if you did not make the link, ask who did");
+    if (!S_ISDIR(status.st_mode)) return fail("is no directory", path, "submit the job again");
+    if (status.st_uid != geteuid())
+        return fail(
+            fmt::format("belongs to user {}, not to you (user {})", status.st_uid, geteuid()), path,
+            "a job is run by the user who has submitted it");
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return fail(
+            fmt::format("can be written to by others (mode {:04o})", status.st_mode & 07777U), path,
+            fmt::format("chmod go-w {}", path));
+    return {};
+}
+
 }  // namespace batchai::base

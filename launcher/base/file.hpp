@@ -54,4 +54,9 @@ class FileDescriptor {
 // mkdir -p; every directory that it makes gets `mode`.
 [[nodiscard]] Result<void> make_directories(const std::filesystem::path& path, mode_t mode = 0755);
 
+// Refuses a directory that somebody else could have put where ours was: one that is a symbolic link
+// itself (links on the way to it are the admin's business), belongs to another user, or can be
+// written to by others. `where` of the error is the path.
+[[nodiscard]] Result<void> check_own_directory(const std::string& path);
+
 }  // namespace batchai::base

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "cli/output/query.hpp"
-#include "cli/report/storage_key.hpp"
-#include "cli/tree/arguments.hpp"
+#include "cli/report/volume_flags.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/tree/walk.hpp"
 
 namespace {
 

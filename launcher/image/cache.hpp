@@ -9,7 +9,21 @@
 
 #include "base/error.hpp"
 #include "base/timestamp.hpp"
-#include "image/places.hpp"
+#include "site/site.hpp"
+
+namespace batchai::image {
+
+// Where imported images are.
+struct Places {
+    std::string own;         // absolute; the user's
+    std::string shared;      // may be empty
+    int shared_owner = 0;    // user id of who fills it, besides root
+    std::int64_t limit = 0;  // bytes in `own`; 0: none
+};
+
+// `batchai_home` is the directory of the user's records.
+[[nodiscard]] Places places_of(const site::Site& site, const std::string& batchai_home,
+                               const std::string& user_name);
 
 // Imported images as files of one directory:
 //
@@ -21,7 +35,6 @@
 // Readers take no lock. A directory or file is believed only when it belongs to the user, to root
 // or, in the shared directory, to who fills that by site.lua, and when nobody else can write to it.
 // The user's own images are of mode 0400: what is in them may be nobody else's business.
-namespace batchai::image {
 
 struct Entry {
     std::string digest;  // "sha256:…"

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "base/error.hpp"
-#include "image/access.hpp"
 #include "image/cache.hpp"
 #include "image/command.hpp"
+#include "image/credentials.hpp"
 #include "image/progress.hpp"
 #include "plan/plan.hpp"
 

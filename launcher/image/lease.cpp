@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/text.hpp"
-#include "base/uuid.hpp"
 
 namespace batchai::image {
 

@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/digest.hpp"
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/json.hpp"
 #include "base/record.hpp"
 #include "image/cache.hpp"
-#include "image/registry_fault.hpp"
+#include "image/command.hpp"
 
 namespace batchai::image {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "image/access.hpp"
+#include "image/cache.hpp"
 #include "image/command.hpp"
-#include "image/places.hpp"
+#include "image/credentials.hpp"
 #include "image/reference.hpp"
 #include "plan/plan.hpp"
 

@@ -5,11 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "job/mount_volumes.hpp"
 #include "job/schema/binder.hpp"
 #include "job/schema/faults.hpp"
+#include "job/schema/field.hpp"
 #include "job/schema/field_table.hpp"
-#include "job/schema/schema_version.hpp"
 #include "job/syntax/tree.hpp"
 
 namespace batchai::job {

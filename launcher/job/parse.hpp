@@ -49,4 +49,9 @@ struct Parsed {
 // base::read_file and a limit above maximum_file_size, so that too long ones are reported here.
 [[nodiscard]] Parsed parse(std::string_view text);
 
+// Reads "mountVolumes" that stand alone, as a cluster's record and the options of a command line
+// have them, in the way of a job file. The spec has nothing but them. The pointers of the positions
+// are those of a job file, "/properties/mountVolumes/…"; the places are those in `text`.
+[[nodiscard]] Parsed parse_mount_volumes(std::string_view text);
+
 }  // namespace batchai::job

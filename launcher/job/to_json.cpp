@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "job/schema/duration.hpp"
+#include "job/schema/checks.hpp"
 #include "job/schema/field_table.hpp"
 
 namespace batchai::job {

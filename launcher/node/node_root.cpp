@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/json.hpp"
+#include "node/keeper/registry.hpp"
 #include "record/plan_file.hpp"
 
 namespace batchai::node {
@@ -130,6 +131,17 @@ base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
     base::Value record = TRY(base::parse_json(record::to_json(plan), "plan"));
     replace_in(record, planned, root.path);
     return record::plan_from_json(base::format_json(record));
+}
+
+base::Result<Root> make_job_directory(const Root& node_root, const std::string& path,
+                                      const std::string& job_id) {
+    const auto relative = relative_to(node_root.path, path);
+    if (!relative) return tl::unexpected<base::Error>(relative.error());
+    const auto claimed = claim(node_root, job_id, relative->substr(0, relative->find('/')));
+    if (!claimed) return tl::unexpected<base::Error>(claimed.error());
+    auto directory = make_beneath(node_root, *relative);
+    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    return Root{std::move(*directory), path};
 }
 
 }  // namespace batchai::node

@@ -6,13 +6,14 @@
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
-#include "node/trace.hpp"
+#include "node/reply.hpp"
 #include "plan/plan.hpp"
 
 // The user's private directory on this node, such as /tmp/batchai-1001. The plan names it, but
 // below a directory like /tmp anybody can make that name first. Then the user's directory is
 // /tmp/batchai-1001.x7Gq2c, with letters that nobody could guess. Whoever looks for it later (other
 // steps, the clean-up) finds it by its owner.
+
 namespace batchai::node {
 
 // Opens the user's directory, and makes it if there is none. `planned` is its first choice.
@@ -29,5 +30,10 @@ namespace batchai::node {
 // `text` with another directory in the place of each path that is `from` or below it.
 [[nodiscard]] std::string with_other_root(const std::string& text, const std::string& from,
                                           const std::string& to);
+
+// Makes `path`, which must be below the node root, and notes its first component there as used by
+// the Slurm job, so that the clean-up after the job finds it.
+[[nodiscard]] base::Result<Root> make_job_directory(const Root& node_root, const std::string& path,
+                                                    const std::string& job_id);
 
 }  // namespace batchai::node

@@ -7,21 +7,18 @@
 
 #include <fmt/format.h>
 
-#include "base/digest.hpp"
 #include "base/file.hpp"
-#include "base/own_directory.hpp"
+#include "base/ids.hpp"
 #include "node/beneath.hpp"
 #include "node/bundle/bundle.hpp"
-#include "node/job_directory.hpp"
 #include "node/keeper/leftovers.hpp"
-#include "node/namespace/accounts.hpp"
+#include "node/namespace/identity.hpp"
 #include "node/namespace/user_namespace.hpp"
 #include "node/node_root.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container.hpp"
 #include "node/secrets.hpp"
 #include "node/slurm_conf.hpp"
-#include "node/trace.hpp"
 #include "node/volumes/volumes.hpp"
 #include "plan/array_task.hpp"
 #include "record/job_files.hpp"

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "plan/container.hpp"
 #include "plan/elastic.hpp"
-#include "plan/image_environment.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
 #include "record/job_files.hpp"

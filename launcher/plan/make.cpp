@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plan/make.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include <fmt/format.h>
+
+#include "base/text.hpp"
 #include "plan/planning.hpp"
 
 namespace batchai::plan {
@@ -25,6 +33,127 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     made.plan = std::move(planning.plan);
     made.mount_secrets = std::move(planning.mount_secrets);
     return made;
+}
+
+namespace {
+
+constexpr std::string_view node_count = "/properties/nodeCount";
+
+// Ordinary users can only lower their jobs' priority, so that "high" is Slurm's own and the others
+// stand below it: "normal" a little, since plain sbatch jobs of the same cluster do not.
+int nice_of(job::SchedulingPriority priority) {
+    switch (priority) {
+        case job::SchedulingPriority::low:
+            return 1000;
+        case job::SchedulingPriority::normal:
+            return 100;
+        case job::SchedulingPriority::high:
+            return 0;
+    }
+    return 0;
+}
+
+struct ProcessCount {
+    std::optional<int> wanted;
+    std::string_view pointer;
+};
+
+ProcessCount process_count(const job::Toolkit& toolkit) {
+    if (const auto* horovod = std::get_if<job::HorovodSettings>(&toolkit))
+        return {horovod->process_count, "/properties/horovodSettings/processCount"};
+    if (const auto* mpi = std::get_if<job::CustomMpiSettings>(&toolkit))
+        return {mpi->process_count, "/properties/customMpiSettings/processCount"};
+    return {std::nullopt, {}};
+}
+
+const site::VmSize* vm_size_of(Planning& planning) {
+    const auto& cluster = planning.submission.cluster;
+    if (!cluster || cluster->vm_size.empty()) return nullptr;
+    const auto& sizes = planning.site.vm_sizes;
+    const std::string wanted = base::upper(cluster->vm_size);
+    if (const auto found = sizes.find(wanted); found != sizes.end()) return &found->second;
+    if (planning.site.any_vm_size) return nullptr;
+    std::vector<std::string_view> names;
+    names.reserve(sizes.size());
+    for (const auto& [name, size] : sizes)
+        names.emplace_back(name);
+    const auto guess = base::nearest(wanted, names);
+    planning.findings.add(
+        Finding::unknown_vm_size, {},
+        fmt::format("cluster \"{}\" has the VM size \"{}\", which this site does not have{}",
+                    cluster->name, cluster->vm_size,
+                    guess ? fmt::format("; did you mean \"{}\"?", *guess) : std::string()),
+        names.empty() ? "ask the admin to add it to vm_sizes in site.lua"
+                      : fmt::format("this site has {}", fmt::join(names, ", ")));
+    return nullptr;
+}
+
+void apply(const site::VmSize& size, Allocation& allocation) {
+    if (!size.partition.empty()) allocation.partition = size.partition;
+    allocation.constraint = size.constraint;
+    allocation.gres = size.gres;
+    if (allocation.gres.empty() && size.gpus > 0)
+        allocation.gres = fmt::format("gpu:{}", size.gpus);
+    for (const site::ExtraOption& option : size.extra_options)
+        allocation.extra_options.push_back({.name = option.name, .value = option.value});
+    if (size.cpus > 0)
+        allocation.cpus_per_process = std::max(1, size.cpus / allocation.processes_per_node);
+}
+
+void check_node_limit(Planning& planning) {
+    const auto& cluster = planning.submission.cluster;
+    const int nodes = planning.spec.node_count;
+    if (!cluster || !cluster->node_limit || nodes <= *cluster->node_limit) return;
+    const Identity& identity = planning.submission.identity;
+    planning.findings.add(
+        Finding::too_many_nodes, node_count,
+        fmt::format("the job asks for {} nodes, cluster \"{}\" has {}", nodes, cluster->name,
+                    *cluster->node_limit),
+        fmt::format("batchai cluster resize --name {} --resource-group {} --workspace {} "
+                    "--target {}",
+                    cluster->name, identity.resource_group, identity.workspace, nodes));
+}
+
+void plan_processes(Planning& planning, const site::VmSize* size) {
+    Allocation& allocation = planning.plan.allocation;
+    const ProcessCount count = process_count(planning.spec.toolkit);
+    allocation.nodes = planning.spec.node_count;
+    allocation.processes = count.wanted.value_or(allocation.nodes);
+    const bool custom = std::holds_alternative<job::CustomToolkitSettings>(planning.spec.toolkit);
+    // The user's own launcher starts what it likes; slots of the host file are the GPUs.
+    if (custom && size != nullptr) allocation.processes *= std::max(1, size->gpus);
+    if (allocation.processes < allocation.nodes) {
+        planning.findings.add(
+            Finding::too_few_processes, count.pointer,
+            fmt::format("\"processCount\" is {}, less than the {} nodes of the job",
+                        allocation.processes, allocation.nodes),
+            fmt::format("each node runs at least one process: lower \"nodeCount\" to {} or raise "
+                        "\"processCount\"",
+                        allocation.processes));
+        return;
+    }
+    // Not (processes + nodes - 1) / nodes, which overflows.
+    allocation.processes_per_node = allocation.processes / allocation.nodes +
+                                    (allocation.processes % allocation.nodes == 0 ? 0 : 1);
+}
+
+}  // namespace
+
+void plan_allocation(Planning& planning) {
+    Allocation& allocation = planning.plan.allocation;
+    const site::VmSize* size = vm_size_of(planning);
+    plan_processes(planning, size);
+    check_node_limit(planning);
+    allocation.exclusive = planning.site.exclusive;
+    allocation.partition = planning.site.default_partition;
+    allocation.account = planning.site.account;
+    allocation.qos = planning.site.qos;
+    allocation.nice = nice_of(planning.spec.scheduling_priority);
+    if (size != nullptr) apply(*size, allocation);
+    // Batch AI's default of seven days would keep a job out of partitions with a shorter limit.
+    if (planning.positions.contains("/properties/constraints/maxWallClockTime"))
+        allocation.time_limit =
+            std::chrono::ceil<std::chrono::minutes>(planning.spec.max_wall_clock_time);
 }
 
 }  // namespace batchai::plan

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "job/model.hpp"
-#include "plan/expansion.hpp"
 #include "plan/findings.hpp"
 #include "plan/make.hpp"
+#include "plan/paths.hpp"
 #include "plan/plan.hpp"
 #include "site/site.hpp"
 

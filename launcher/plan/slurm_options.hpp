@@ -11,6 +11,7 @@
 
 // The options that give a job its allocation. This is the only list of them: sbatch's argument
 // vector is made from it, and so is what the command-line filter sets in sbatch, srun and salloc.
+
 namespace batchai::plan {
 
 struct SlurmOption {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/record.hpp"
-#include "base/uuid.hpp"
 
 namespace batchai::base {
 

@@ -6,9 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "base/digest.hpp"
 #include "base/file.hpp"
-#include "base/own_directory.hpp"
+#include "base/ids.hpp"
 #include "base/record.hpp"
 #include "plan/array_task.hpp"
 

@@ -3,7 +3,6 @@
 
 #include "run/again/elastic.hpp"
 #include "run/context.hpp"
-#include "run/journal.hpp"
 
 namespace batchai::run {
 

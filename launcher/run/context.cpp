@@ -2,6 +2,9 @@
 #include "run/context.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,9 +13,70 @@
 #include "base/file.hpp"
 #include "record/step_variables.hpp"
 #include "run/again/elastic.hpp"
+#include "slurm/hostlist.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::run {
+
+std::optional<std::string> from_environment(const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr) return std::nullopt;
+    return std::string(value);
+}
+
+base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan) {
+    const auto job_id = environment("SLURM_JOB_ID");
+    const auto node_list = environment("SLURM_JOB_NODELIST");
+    if (!job_id || !node_list)
+        return base::fail("this is not inside a Slurm allocation", "batchai run",
+                          "use it in a script submitted with sbatch, or inside salloc",
+                          base::ExitCode::usage);
+    auto nodes = slurm::expand_hostlist(*node_list);
+    if (!nodes) return tl::unexpected<base::Error>(nodes.error());
+    if (static_cast<int>(nodes->size()) != plan.allocation.nodes)
+        return base::fail(fmt::format("the allocation has {} nodes, the job file asks for {}",
+                                      nodes->size(), plan.allocation.nodes),
+                          "batchai run", "leave --nodes out, or make nodeCount the same",
+                          base::ExitCode::usage);
+    Granted out{*job_id, 0, std::move(*nodes)};
+    const auto restarts = environment("SLURM_RESTART_COUNT");
+    if (restarts) out.restart = std::atoi(restarts->c_str());
+    return out;
+}
+
+Journal::Journal(record::JobFiles files, record::Attempt attempt)
+    : files_(std::move(files)), attempt_(std::move(attempt)) {}
+
+void Journal::begin_phase(std::string_view name) {
+    attempt_.phases.push_back(
+        {.name = std::string(name), .start = base::now(), .end = {}, .exit_code = 0});
+    save();
+}
+
+void Journal::end_phase(int exit_code) {
+    attempt_.phases.back().end = base::now();
+    attempt_.phases.back().exit_code = exit_code;
+}
+
+void Journal::restarted(record::Restart restart) {
+    attempt_.restarts.push_back(std::move(restart));
+    save();
+}
+
+void Journal::finish(int exit_code, record::EndedBy by, const record::Failure* failure) {
+    if (failure != nullptr) attempt_.failure = *failure;
+    attempt_.end = base::now();
+    attempt_.exit_code = exit_code;
+    attempt_.ended_by = by;
+    save();
+}
+
+void Journal::save() const {
+    auto saved = base::make_directories(files_.attempts()).and_then([&] {
+        return base::write_atomically(files_.attempt(attempt_.number), to_json(attempt_));
+    });
+    if (!saved) std::fprintf(stderr, "batchai: warning: %s\n", saved.error().text().c_str());
+}
 
 Place place_on(std::vector<std::string> nodes, int restarts) {
     Place place{.nodes = std::move(nodes), .addresses = {}, .restarts = restarts};

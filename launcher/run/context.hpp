@@ -1,23 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/network.hpp"
 #include "base/process.hpp"
 #include "plan/elastic.hpp"
 #include "plan/plan.hpp"
+#include "record/attempt.hpp"
 #include "record/ended_by.hpp"
 #include "record/job_files.hpp"
-#include "run/allocation.hpp"
-#include "run/execution_log.hpp"
-#include "run/log_directory.hpp"
+#include "run/logs.hpp"
 #include "run/run.hpp"
 #include "run/srun/step.hpp"
 
 namespace batchai::run {
+
+// What Slurm gave us, as its environment variables say it.
+struct Granted {
+    std::string job_id;
+    int restart = 0;                 // SLURM_RESTART_COUNT: 0 on the first run
+    std::vector<std::string> nodes;  // expanded, in Slurm's order; the first is the master
+};
+
+using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+// Refuses with one clear message when we are not inside an allocation, or when it has another
+// number of nodes than the plan: two sources of truth for a size are an error, with both values.
+[[nodiscard]] base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan);
+
+// getenv as a Lookup.
+[[nodiscard]] std::optional<std::string> from_environment(const std::string& name);
+
+// Keeps the attempt's record on disk as the attempt goes on. A record that cannot be written is a
+// warning: a full disk must not fail the job.
+class Journal {
+  public:
+    Journal(record::JobFiles files, record::Attempt attempt);
+
+    [[nodiscard]] const record::Attempt& attempt() const { return attempt_; }
+
+    void begin_phase(std::string_view name);
+    // Comes to disk with what follows at once, the next phase's begin or the attempt's end: a write
+    // that waits for the disk before the ranks start is time that every job waits.
+    void end_phase(int exit_code);
+    void restarted(record::Restart restart);
+    // The attempt's end; `failure` is null unless it failed.
+    void finish(int exit_code, record::EndedBy by, const record::Failure* failure);
+
+  private:
+    void save() const;
+
+    record::JobFiles files_;
+    record::Attempt attempt_;
+};
 
 // Where the ranks start: on all nodes of the allocation or, once an elastic job has started its
 // ranks again, on those that are left.

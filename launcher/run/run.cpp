@@ -4,15 +4,13 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/digest.hpp"
 #include "base/file.hpp"
-#include "base/own_directory.hpp"
+#include "base/ids.hpp"
 #include "plan/array_task.hpp"
 #include "record/plan_file.hpp"
-#include "run/allocation.hpp"
 #include "run/attempt.hpp"
-#include "run/blame/failed_start.hpp"
 #include "run/blame/outside.hpp"
+#include "run/context.hpp"
 
 namespace batchai::run {
 

@@ -7,16 +7,167 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <lua.h>
 #include <pwd.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "site/sandboxed_lua.hpp"
 #include "site/table_reader.hpp"
 
-extern "C" {
-#include <lua.h>
+namespace batchai::site {
+
+namespace {
+
+bool is_at_or_below(std::string_view path, std::string_view place) {
+    return path.starts_with(place) && (path.size() == place.size() || path[place.size()] == '/');
 }
+
+// The path without what does not change it ("//", a last "/"); the fault if it cannot be used.
+base::Result<std::string> clean_path(std::string_view text) {
+    if (!text.starts_with('/')) return base::fail(fmt::format("\"{}\" is not absolute", text));
+    std::string path;
+    for (const std::string_view part : base::split(text, '/')) {
+        if (part.empty()) continue;
+        if (part == "." || part == "..")
+            return base::fail(fmt::format("\"{}\" has a . or .. component", text));
+        path += fmt::format("/{}", part);
+    }
+    for (auto at = path.find('%'); at != std::string::npos; at = path.find('%', at + 2)) {
+        if (path.compare(at, 2, "%u") != 0)
+            return base::fail(fmt::format("\"{}\" has a % that is not %u", text), {},
+                              "%u stands for the user's name");
+    }
+    return path.empty() ? "/" : path;
+}
+
+// Where the container's own file systems are.
+bool is_taken(std::string_view target) {
+    constexpr std::array<std::string_view, 2> whole{"/", "/dev"};
+    return std::find(whole.begin(), whole.end(), target) != whole.end() ||
+           is_at_or_below(target, "/proc") || is_at_or_below(target, "/sys");
+}
+
+}  // namespace
+
+base::Result<ContainerBind> parse_container_bind(std::string_view text) {
+    auto parts = base::split(text, ':');
+    auto source = clean_path(parts.front());
+    if (!source) return tl::unexpected<base::Error>(source.error());
+    ContainerBind bind{*source, *source, false, false};
+    auto part = parts.begin() + 1;
+    if (part != parts.end() && part->starts_with('/')) {
+        auto target = clean_path(*part++);
+        if (!target) return tl::unexpected<base::Error>(target.error());
+        bind.target = std::move(*target);
+    }
+    for (; part != parts.end(); ++part) {
+        if (*part == "ro")
+            bind.read_only = true;
+        else if (*part == "optional")
+            bind.optional = true;
+        else
+            return base::fail(fmt::format("\"{}\" is no path and no option", *part), {},
+                              "write SOURCE, SOURCE:TARGET, and after it :ro or :optional");
+    }
+    if (is_taken(bind.target))
+        return base::fail(
+            fmt::format("{} cannot be replaced in a container; give another target", bind.target));
+    return bind;
+}
+
+void read_container_binds(TableReader& table, std::vector<ContainerBind>& binds) {
+    constexpr const char* key = "container_binds";
+    std::vector<std::string> texts;
+    table.words(key, texts);
+    for (const std::string& text : texts) {
+        auto bind = parse_container_bind(text);
+        if (!bind) {
+            table.refuse(key, fmt::format("entry \"{}\": {}", text, bind.error().what),
+                         bind.error().hint);
+            return;
+        }
+        const bool twice = std::any_of(binds.begin(), binds.end(), [&](const ContainerBind& other) {
+            return other.target == bind->target;
+        });
+        if (twice) {
+            table.refuse(key, fmt::format("entry \"{}\": {} is the target of another entry", text,
+                                          bind->target));
+            return;
+        }
+        binds.push_back(std::move(*bind));
+    }
+}
+
+namespace {
+
+// Of all backends; rclone calls them passwords or marks them as sensitive.
+constexpr std::array<std::string_view, 13> secret_names = {
+    "pass",          "password",      "key",          "secret_access_key", "session_token",
+    "token",         "client_secret", "bearer_token", "sas_url",           "key_pem",
+    "key_file_pass", "access_token",  "api_key"};
+
+bool is_option_name(std::string_view name) {
+    return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    });
+}
+
+}  // namespace
+
+std::string_view usual_secret_option(std::string_view backend) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 7> known = {{
+        {"azureblob", "key"},
+        {"ftp", "pass"},
+        {"s3", "secret_access_key"},
+        {"sftp", "pass"},
+        {"smb", "pass"},
+        {"swift", "key"},
+        {"webdav", "pass"},
+    }};
+    for (const auto& [name, option] : known) {
+        if (name == backend) return option;
+    }
+    return {};
+}
+
+void read_remote_storage(TableReader& table, std::string_view key,
+                         std::optional<RemoteStorage>& storage) {
+    std::vector<std::pair<std::string, std::string>> entries;
+    table.pairs(key, entries);
+    if (entries.empty()) return;
+    RemoteStorage read;
+    bool secret_given = false;
+    for (auto& [name, value] : entries) {
+        if (name == "type") {
+            read.backend = value;
+        } else if (name == "path") {
+            read.path = value;
+        } else if (name == "secret") {
+            secret_given = true;
+            read.secret_option = value;
+        } else if (std::find(secret_names.begin(), secret_names.end(), name) !=
+                   secret_names.end()) {
+            return table.refuse(key,
+                                fmt::format("{} is a secret, and everybody reads this file", name),
+                                "put it in the account's credentials_file");
+        } else if (!is_option_name(name)) {
+            return table.refuse(key, fmt::format("\"{}\" cannot be an option of rclone", name),
+                                "they have lower-case letters, digits and \"_\"");
+        } else {
+            read.options.emplace_back(name, std::move(value));
+        }
+    }
+    if (!is_option_name(read.backend))
+        return table.refuse(key, "has no type", "write type = \"smb\" or another of rclone's");
+    if (!secret_given) read.secret_option = usual_secret_option(read.backend);
+    if (!read.secret_option.empty() && !is_option_name(read.secret_option))
+        return table.refuse(key, "secret must be the name of an option, or empty");
+    storage = std::move(read);
+}
+
+}  // namespace batchai::site
+
+extern "C" {}
 
 namespace batchai::site {
 

@@ -7,16 +7,59 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
-#include "site/container_bind.hpp"
-#include "site/remote_storage.hpp"
+#include "site/table_reader.hpp"
+
+namespace batchai::site {
+
+class TableReader;
+
+// A directory or file of the nodes that every container shows besides what it must have. "%u"
+// stands for the user's name in both paths.
+struct ContainerBind {
+    std::string source;  // absolute
+    std::string target;  // absolute, inside
+    bool read_only = false;
+    bool optional = false;  // passed over on a node that has no such source
+
+    bool operator==(const ContainerBind&) const = default;
+};
+
+// "SOURCE[:TARGET][:ro][:optional]"; without a target it is shown where it is on the node.
+[[nodiscard]] base::Result<ContainerBind> parse_container_bind(std::string_view text);
+
+// The key container_binds: a list of such texts, no two of them with one target.
+void read_container_binds(TableReader& table, std::vector<ContainerBind>& binds);
+
+// Storage that rclone opens: one of its backends with options, as the admin wrote them. What Batch
+// AI's own kinds of storage need beyond that (host, user, account) is added for each mount.
+struct RemoteStorage {
+    std::string backend;  // rclone's name of it: "smb", "azureblob", "webdav", "sftp", "s3", …
+    // Where the share or container is in it; "%s" stands for its name.
+    std::string path = "%s";
+    // By name; "%s" stands for the share or container, "%u" for the name of the job's user.
+    std::vector<std::pair<std::string, std::string>> options;
+    // The option that takes the credential; empty: none is needed.
+    std::string secret_option;
+
+    bool operator==(const RemoteStorage&) const = default;
+};
+
+// Reads the table of strings at `key`: "type", "path" and "secret" are ours, all other entries are
+// the backend's options. A secret among them is refused, since everybody can read site.lua.
+void read_remote_storage(TableReader& table, std::string_view key,
+                         std::optional<RemoteStorage>& storage);
+
+// The option of a backend that takes the credential, unless the site says another; empty for
+// backends that this program does not know.
+[[nodiscard]] std::string_view usual_secret_option(std::string_view backend);
 
 // What the admin says about this site, in site.lua. Everything has a default: without a file, any
 // vmSize is accepted and means "the default partition", storage accounts are directories below
 // $BATCHAI_HOME/storage.
-namespace batchai::site {
 
 // An option of sbatch, by its long name; the value may be empty.
 struct ExtraOption {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/file.hpp"
-#include "base/uuid.hpp"
+#include "base/ids.hpp"
 
 namespace batchai::store {
 

@@ -1,14 +1,120 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "store/reservation.hpp"
 
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
+#include "base/text.hpp"
 #include "store/directory.hpp"
-#include "store/marker.hpp"
 #include "store/records.hpp"
 
 namespace batchai::store {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view reserved_prefix = ".reserved.";
+// What claim() makes of a marker. It stays only when the claimant died right after.
+constexpr std::string_view claimed_prefix = ".claimed.";
+
+std::string boot_id() {
+    const auto text = base::read_file("/proc/sys/kernel/random/boot_id", 4096);
+    return text ? std::string(base::trim(*text)) : std::string();
+}
+
+// Hosts that share a kernel (containers) have process numbers of their own.
+std::string process_namespace() {
+    std::error_code code;
+    const fs::path link = fs::read_symlink("/proc/self/ns/pid", code);
+    return code ? std::string() : link.string();
+}
+
+// Field 22 of /proc/<pid>/stat, counted after the program's name, which may hold anything.
+std::string start_time(long process) {
+    const auto text = base::read_file(fmt::format("/proc/{}/stat", process), 65536);
+    if (!text) return {};
+    const std::size_t name_end = text->rfind(')');
+    if (name_end == std::string::npos) return {};
+    const auto fields = base::split(std::string_view(*text).substr(name_end + 1), ' ');
+    return fields.size() > 20 ? std::string(fields[20]) : std::string();
+}
+
+bool reservation_is_abandoned(const fs::path& marker) {
+    std::error_code code;
+    const fs::file_time_type written = fs::last_write_time(marker, code);
+    const auto text = base::read_file(marker, 4096);
+    return !code && text && is_abandoned(*text, written);
+}
+
+// A claim holds the text of the marker that it was, so only its age counts: the claimant needs
+// moments, and the rename that made the claim set the time of its last change.
+bool claim_is_abandoned(const fs::path& claimed) {
+    struct stat status {};
+    if (lstat(claimed.c_str(), &status) != 0) return false;
+    const auto changed = std::chrono::system_clock::from_time_t(status.st_ctime);
+    return std::chrono::system_clock::now() - changed > std::chrono::minutes(5);
+}
+
+}  // namespace
+
+std::string marker_name(std::string_view token) {
+    return fmt::format("{}{}", reserved_prefix, token);
+}
+
+std::string marker_text() {
+    const long process = getpid();
+    return fmt::format("{} {} {} {}\n", boot_id(), process_namespace(), process,
+                       start_time(process));
+}
+
+bool is_abandoned(std::string_view text, fs::file_time_type written) {
+    const auto fields = base::split(base::trim(text), ' ');
+    if (fields.size() == 4 && !fields[0].empty() && fields[0] == boot_id() &&
+        fields[1] == process_namespace()) {
+        long process = 0;
+        const auto parsed =
+            std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), process);
+        if (parsed.ec == std::errc() && process > 0) return start_time(process) != fields[3];
+    }
+    return fs::file_time_type::clock::now() - written > std::chrono::hours(1);
+}
+
+bool claim(const fs::path& directory, std::string_view token) {
+    const fs::path claimed = directory / fmt::format("{}{}", claimed_prefix, base::random_uuid());
+    return std::rename((directory / marker_name(token)).c_str(), claimed.c_str()) == 0;
+}
+
+base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
+    std::error_code code;
+    if (fs::exists(directory / "job.json", code)) return false;
+    auto names = names_in(directory);
+    if (!names) return tl::unexpected<base::Error>(names.error());
+    for (const std::string& name : *names) {
+        const bool reserved = name.starts_with(reserved_prefix);
+        if (!reserved && !name.starts_with(claimed_prefix)) continue;
+        if (!(reserved ? reservation_is_abandoned(directory / name)
+                       : claim_is_abandoned(directory / name)))
+            return false;
+        const fs::path claimed =
+            directory / fmt::format("{}{}", claimed_prefix, base::random_uuid());
+        if (std::rename((directory / name).c_str(), claimed.c_str()) != 0) return false;
+        // From here on the directory is ours alone; a leftover record of a late commit() stays.
+        if (fs::exists(directory / "job.json", code)) return false;
+        if (auto gone = discard(home, directory); !gone)
+            return tl::unexpected<base::Error>(gone.error());
+        return true;
+    }
+    return false;
+}
 
 JobReservation::~JobReservation() {
     if (token_.empty()) return;

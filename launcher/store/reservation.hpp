@@ -3,13 +3,34 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
 #include "record/job_files.hpp"
 #include "store/records.hpp"
 
+// The file ".reserved.<token>" in a job's directory: who is about to create the job.
+
 namespace batchai::store {
+
+[[nodiscard]] std::string marker_name(std::string_view token);
+
+// Boot, host, process and its start time as text.
+[[nodiscard]] std::string marker_text();
+
+// Whether the process that wrote this marker is certainly gone, or the marker is from another host
+// or boot and older than an hour. Text that is no marker counts as from elsewhere.
+[[nodiscard]] bool is_abandoned(std::string_view text, std::filesystem::file_time_type written);
+
+// Takes the directory from the reservation `token` by renaming its marker: true for exactly one
+// caller, who may then move the directory.
+[[nodiscard]] bool claim(const std::filesystem::path& directory, std::string_view token);
+
+// Moves an abandoned reservation out of the way; false when the directory holds a job or a
+// reservation that may still be alive.
+[[nodiscard]] base::Result<bool> reclaim(const std::filesystem::path& home,
+                                         const std::filesystem::path& directory);
 
 // A job's name and directory, taken before submission, because the plan and the batch script name
 // the directory. The job does not exist for list and show until commit(); a reservation that ends

@@ -11,13 +11,12 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
-#include "base/uuid.hpp"
 #include "store/directory.hpp"
-#include "store/marker.hpp"
-#include "store/names.hpp"
 #include "store/records.hpp"
+#include "store/reservation.hpp"
 
 namespace batchai::store {
 

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/digest.hpp"
+#include "base/ids.hpp"
 #include "plan/plan.hpp"
 #include "record/plan_file.hpp"
 #include "tests/spank/hooks.hpp"

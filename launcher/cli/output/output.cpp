@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "cli/output/query.hpp"
-#include "cli/output/tsv.hpp"
+#include "cli/output/table.hpp"
 
 namespace batchai::cli {
 

@@ -6,10 +6,12 @@
 #include <cctype>
 #include <charconv>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 namespace batchai::cli {
+
 namespace {
 
 // Characters, not bytes: continuation bytes of UTF-8 take no column.
@@ -160,6 +162,77 @@ Table generic_table(const Value& value, bool from_query) {
             cells[column] = std::move(text);
     }
     return table;
+}
+
+namespace {
+
+// A tab or newline in a value would look like the end of the field or of the item.
+std::string escaped(const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+        switch (c) {
+            case '\t':
+                out += "\\t";
+                break;
+            case '\n':
+                out += "\\n";
+                break;
+            case '\r':
+                out += "\\r";
+                break;
+            default:
+                out += c;
+        }
+    }
+    return out;
+}
+
+std::string field(const Value& value, bool nested) {
+    if (const auto* text = value.string()) return escaped(*text);
+    if (const auto* integer = value.integer()) return std::to_string(*integer);
+    if (const auto* real = value.real()) return number_text(*real);
+    if (const auto* flag = value.boolean()) {
+        if (nested) return *flag ? "True" : "False";
+        return *flag ? "true" : "false";
+    }
+    if (const auto* array = value.array()) return std::to_string(array->size());
+    return value.is_object() ? "" : "None";
+}
+
+std::string row(const Value& item, bool from_query) {
+    std::vector<const Value*> values;
+    if (const auto* object = item.object()) {
+        if (from_query) {
+            for (const auto& member : *object)
+                values.push_back(&member.second);
+        } else {
+            for (const auto* member : sorted_members(*object))
+                values.push_back(&member->second);
+        }
+    } else if (const auto* array = item.array()) {
+        for (const auto& value : *array)
+            values.push_back(&value);
+    } else {
+        return field(item, false) + "\n";
+    }
+    std::string out;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (i > 0) out += '\t';
+        out += field(*values[i], true);
+    }
+    return out + "\n";
+}
+
+}  // namespace
+
+std::string format_tsv(const Value& value, bool from_query) {
+    if (value.is_null()) return "";
+    const auto* items = value.array();
+    if (items == nullptr) return row(value, from_query);
+    std::string out;
+    for (const auto& item : *items)
+        out += row(item, from_query);
+    return out;
 }
 
 }  // namespace batchai::cli

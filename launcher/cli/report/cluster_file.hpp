@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "cli/output/value.hpp"
-#include "cli/report/cluster_scale.hpp"
 #include "store/records.hpp"
 
 namespace batchai::cli {
@@ -27,5 +26,15 @@ struct ClusterFile {
 // Errors name the file and the key (ExitCode::bad_job_file); all in one message.
 [[nodiscard]] base::Result<ClusterFile> parse_cluster_file(std::string_view text,
                                                            const std::string& file_name);
+
+struct ScaleFlags {
+    std::optional<int> target;
+    std::optional<int> minimum;
+    std::optional<int> maximum;
+};
+
+// --target, --min and --max by Batch AI's rules; nothing when none of the three is given.
+[[nodiscard]] base::Result<std::optional<store::ScaleSettings>> scale_from_flags(
+    const ScaleFlags& flags);
 
 }  // namespace batchai::cli

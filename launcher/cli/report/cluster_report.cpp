@@ -4,14 +4,18 @@
 #include <map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/text.hpp"
 #include "cli/outcome.hpp"
-#include "cli/report/cluster_volumes.hpp"
+#include "cli/output/query.hpp"
 #include "cli/report/job_report.hpp"
-#include "cli/report/resource_json.hpp"
+#include "cli/report/resource_report.hpp"
+#include "cli/report/volume_flags.hpp"
 #include "slurm/node_view.hpp"
 
 namespace batchai::cli {
+
 namespace {
 
 slurm::NodeFilter node_filter(const site::Site& site, const std::string& vm_size) {
@@ -144,6 +148,52 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
         values.push_back(to_value(cluster, site.subscription, view, nullptr));
     }
     return values;
+}
+
+namespace {
+
+tl::unexpected<base::Error> fault(std::string what, std::string hint = {}) {
+    return base::fail(std::move(what), "nodeSetup.mountVolumes", std::move(hint),
+                      base::ExitCode::bad_job_file);
+}
+
+// The volumes of a record or file; faults are at their place in it.
+base::Result<job::Parsed> parsed_volumes(const Value& volumes) {
+    auto parsed = parse_volumes(volumes);
+    if (!parsed) return fault(parsed.error().what, parsed.error().hint);
+    return parsed;
+}
+
+}  // namespace
+
+base::Result<void> check_cluster_volumes(const Value& volumes) {
+    const job::Parsed parsed = TRY(parsed_volumes(volumes));
+    const auto has_key = [](const std::optional<job::StorageCredentials>& credentials) {
+        return credentials && credentials->account_key &&
+               *credentials->account_key != job::key_placeholder;
+    };
+    bool keys = false;
+    for (const auto& share : parsed.spec->mount_volumes.azure_file_shares)
+        keys = keys || has_key(share.credentials);
+    for (const auto& blob : parsed.spec->mount_volumes.azure_blob_file_systems)
+        keys = keys || has_key(blob.credentials);
+    if (!keys) return {};
+    return fault("an account's key is not kept with a cluster",
+                 fmt::format("write {}: each job brings it (AZURE_BATCHAI_STORAGE_KEY), or the "
+                             "site has it",
+                             job::key_placeholder));
+}
+
+base::Result<job::MountVolumes> cluster_volumes(const store::Cluster& cluster,
+                                                const std::optional<job::StorageAccount>& account) {
+    const Value& volumes = cluster.properties["nodeSetup"]["mountVolumes"];
+    if (volumes.is_null()) return job::MountVolumes{};
+    job::Parsed parsed = TRY(parsed_volumes(volumes));
+    for (const auto& diagnostic :
+         job::apply_storage_account(*parsed.spec, account, parsed.positions))
+        return base::fail(diagnostic.message, "cluster " + cluster.key.cluster, diagnostic.hint,
+                          base::ExitCode::bad_job_file);
+    return std::move(parsed.spec->mount_volumes);
 }
 
 }  // namespace batchai::cli

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/job_report.hpp"
 
+#include <string>
+
 #include <unistd.h>
 
 #include "base/parallel.hpp"
+#include "cli/output/query.hpp"
+#include "cli/report/resource_report.hpp"
+#include "plan/plan.hpp"
+#include "record/attempt.hpp"
+#include "slurm/pending_reason.hpp"
 
 namespace batchai::cli {
+
 namespace {
 
 bool ended_by_record(const std::optional<record::Attempt>& attempt) {
@@ -102,6 +110,160 @@ base::Result<JobReport> report_job(const store::Store& store, const slurm::Clien
         });
     }
     return report;
+}
+
+namespace {
+
+using slurm::ExecutionState;
+
+Value time_value(const std::optional<base::Time>& time) {
+    return time ? Value(base::to_iso8601(*time)) : Value();
+}
+
+Value detail(const char* name, std::string value) {
+    return Value::Object{{"name", name}, {"value", std::move(value)}};
+}
+
+Value::Array failure_details(const record::Failure& failure) {
+    Value::Array details;
+    if (!failure.phase.empty()) details.push_back(detail("Phase", failure.phase));
+    if (!failure.node.empty()) details.push_back(detail("Node", failure.node));
+    if (failure.rank) details.push_back(detail("Rank", std::to_string(*failure.rank)));
+    if (failure.signal) details.push_back(detail("Signal", std::to_string(*failure.signal)));
+    if (failure.exit_code)
+        details.push_back(detail("ExitCode", std::to_string(*failure.exit_code)));
+    if (!failure.first_error_line.empty()) {
+        details.push_back(detail("FirstErrorLine", failure.first_error_line));
+    }
+    return details;
+}
+
+Value error_value(const std::string& code, const std::string& message, Value details) {
+    return Value::Array{
+        Value::Object{{"code", code}, {"details", std::move(details)}, {"message", message}}};
+}
+
+Value execution_info(const JobReport& report) {
+    if (report.state == ExecutionState::queued) return nullptr;
+    const auto code = report.exit_code();
+    return Value::Object{{"endTime", time_value(report.end())},
+                         {"errors", job_errors(report)},
+                         {"exitCode", code ? Value(*code) : Value()},
+                         {"startTime", time_value(report.start())}};
+}
+
+Value pending_reason(const slurm::JobStatus& status) {
+    const auto words = slurm::pending_reason_in_words(status.reason);
+    return Value::Object{{"expectedStart", time_value(status.start)},
+                         {"hint", words.advice.empty() ? Value() : Value(words.advice)},
+                         {"message", words.sentence},
+                         {"reason", status.reason}};
+}
+
+base::Time transition_time(const JobReport& report) {
+    if (const auto end = report.end()) return *end;
+    if (const auto start = report.start()) return *start;
+    return report.job.creation_time;
+}
+
+std::string path_segment(const store::Job& job) {
+    return plan::Identity{job.subscription, job.key.group, job.key.workspace, job.key.experiment,
+                          job.key.job,      job.cluster,   job.uuid}
+        .path_segment();
+}
+
+Value errors_of_run(const JobReport& report) {
+    const auto words = slurm::failure_code(report.evidence);
+    if (!words) return nullptr;
+    const auto by = slurm::ended_by(report.evidence);
+    const auto& attempt = report.attempt;
+    // A job that the user stopped leaves failures of its ranks behind that are no news.
+    const auto* const failure =
+        attempt && attempt->failure && by != record::EndedBy::user ? &*attempt->failure : nullptr;
+    Value::Array details{detail("EndedBy", std::string(base::word_of(by)))};
+    if (failure != nullptr) {
+        for (auto& more : failure_details(*failure))
+            details.push_back(std::move(more));
+    }
+    const bool by_the_record = failure != nullptr && by == attempt->ended_by.value_or(by);
+    if (by_the_record) return error_value(failure->code, failure->message, std::move(details));
+    if (report.evidence.slurm && !report.evidence.slurm->state_text.empty())
+        details.push_back(detail("SlurmState", report.evidence.slurm->state_text));
+    return error_value(words->code, words->message, std::move(details));
+}
+
+}  // namespace
+
+Value job_errors(const JobReport& report) {
+    Value errors = errors_of_run(report);
+    const bool said = report.attempt && report.attempt->failure &&
+                      report.attempt->failure->code == record::data_not_written;
+    if (said || report.not_written.empty()) return errors;
+    Value::Array all = errors.array() == nullptr ? Value::Array() : *errors.array();
+    for (const record::FailureNote& note : report.not_written)
+        all.push_back(Value::Object{{"code", note.code},
+                                    {"details", Value::Array{detail("Node", note.node),
+                                                             detail("FirstErrorLine", note.text)}},
+                                    {"message", "Not all data of the job reached its storage"}});
+    return all;
+}
+
+base::Result<Value> attempts_value(const store::Store& store, const JobReport& report) {
+    const auto attempts = TRY(record::all_attempts(store.job_files(report.job.key)));
+    Value::Array out;
+    for (const record::Attempt& attempt : attempts) {
+        const bool newest = &attempt == &attempts.back();
+        Value by;
+        Value message;
+        if (newest && report.ended()) {
+            // The job's own end, in the words of executionInfo.
+            by = base::word_of(slurm::ended_by(report.evidence));
+            const Value errors = job_errors(report);
+            if (errors.array() != nullptr) message = errors.array()->front()["message"];
+        } else if (!newest || attempt.ended_by) {
+            const auto ended_by = attempt.ended_by.value_or(record::EndedBy::unknown);
+            by = base::word_of(ended_by);
+            message = attempt.failure ? attempt.failure->message
+                                      : std::string(record::words_of(ended_by).message);
+        }
+        out.push_back(
+            Value::Object{{"attempt", attempt.number},
+                          {"endTime", time_value(attempt.end)},
+                          {"endedBy", std::move(by)},
+                          {"exitCode", attempt.exit_code ? Value(*attempt.exit_code) : Value()},
+                          {"message", std::move(message)},
+                          {"startTime", time_value(attempt.start)}});
+    }
+    return Value(std::move(out));
+}
+
+base::Result<Value> to_value(const JobReport& report) {
+    const auto& job = report.job;
+    Value value = job.properties;
+    Value cluster;
+    if (!job.cluster.empty()) {
+        cluster = Value::Object{
+            {"id", cluster_id(job.subscription, {job.key.group, job.key.workspace, job.cluster})},
+            {"resourceGroup", job.key.group}};
+    }
+    const auto created = base::to_iso8601(job.creation_time);
+    value.set("cluster", cluster);
+    value.set("creationTime", created);
+    value.set("executionInfo", execution_info(report));
+    value.set("executionState", slurm::to_string(report.state));
+    value.set("executionStateTransitionTime", base::to_iso8601(transition_time(report)));
+    value.set("id", job_id(job.subscription, job.key));
+    value.set("jobOutputDirectoryPathSegment", path_segment(job));
+    value.set("name", job.key.job);
+    value.set("provisioningState", "succeeded");
+    value.set("provisioningStateTransitionTime", created);
+    value.set("resourceGroup", job.key.group);
+    value.set("slurmJobId", job.slurm_job_id);
+    value.set("type", "Microsoft.BatchAI/workspaces/experiments/jobs");
+    if (report.state == ExecutionState::queued && report.evidence.slurm) {
+        value.set("pendingReason", pending_reason(*report.evidence.slurm));
+    }
+    return value;
 }
 
 }  // namespace batchai::cli

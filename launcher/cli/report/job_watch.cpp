@@ -2,10 +2,18 @@
 #include "cli/report/job_watch.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
 
 #include "cli/outcome.hpp"
+#include "cli/report/job_report.hpp"
+#include "job/schema/checks.hpp"
 
 namespace batchai::cli {
+
 namespace {
 
 constexpr auto patience = std::chrono::minutes(5);
@@ -46,6 +54,106 @@ base::Result<JobReport> JobWatch::look() {
     pause_ = std::min(pause_, std::max(longest_pause_, std::chrono::milliseconds(1000)));
     next_question_ = now + pause_;
     return *report_;
+}
+
+namespace {
+
+std::string text(const Value& value) {
+    const auto* string = value.string();
+    return string == nullptr ? "" : *string;
+}
+
+}  // namespace
+
+std::string python_time(base::Time time) {
+    auto out = base::to_iso8601(time);
+    out[out.find('T')] = ' ';
+    return out;
+}
+
+std::string python_duration(base::Time::duration duration) {
+    if (duration.count() < 0) duration = {};
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
+    const auto fraction = (duration - seconds).count();
+    auto out = job::format_duration(seconds);
+    if (fraction != 0) out += fmt::format(".{:06}", fraction);
+    return out;
+}
+
+std::string error_lines(const Value& errors) {
+    std::string out;
+    if (errors.array() == nullptr) return out;
+    for (const auto& error : *errors.array()) {
+        out += fmt::format("Error message: {}\n", text(error["message"]));
+        const auto* details = error["details"].array();
+        if (details == nullptr || details->empty()) continue;
+        out += "Details:\n";
+        for (const auto& detail : *details)
+            out += fmt::format("  {}: {}\n", text(detail["name"]), text(detail["value"]));
+    }
+    return out;
+}
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// KillWait is 30 s by default; a batch script may take that long to end.
+constexpr auto longest_wait = std::chrono::minutes(2);
+
+// Slurm's own word counts here: a record that says "ended" comes before the last process is gone.
+bool gone(const slurm::JobStatus& status) {
+    return slurm::is_final(status.state);
+}
+
+base::Result<void> wait_until_gone(const slurm::Client& client,
+                                   const std::vector<std::string>& ids) {
+    const auto deadline = steady_clock::now() + longest_wait;
+    milliseconds pause(250);
+    while (true) {
+        const auto statuses = client.jobs(ids);
+        if (!statuses) return tl::unexpected(statuses.error());
+        const auto waiting = std::find_if(statuses->begin(), statuses->end(),
+                                          [](const auto& entry) { return !gone(entry.second); });
+        if (waiting == statuses->end()) return {};
+        if (steady_clock::now() > deadline) {
+            return base::fail(
+                fmt::format("Slurm has not ended job {} after two minutes", waiting->first), "",
+                "try again later; `squeue` shows what it waits for", base::ExitCode::timed_out);
+        }
+        std::this_thread::sleep_for(pause);
+        pause = std::min(pause * 2, milliseconds(4000));
+    }
+}
+
+}  // namespace
+
+base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& client,
+                             const std::vector<store::Job>& jobs, bool wait) {
+    if (jobs.empty()) return {};
+    // A record alone is not enough here: without Slurm nothing is stopped, and nothing deleted.
+    TRY(client.ping());
+    const auto reports = report_jobs(store, client, jobs);
+    if (!reports) return tl::unexpected(reports.error());
+    std::vector<std::string> ids;
+    for (const auto& report : *reports) {
+        const auto& status = report.evidence.slurm;
+        const bool live = status ? !gone(*status) : !report.ended();
+        if (!live) continue;
+        if (!report.ended()) {
+            // Before the cancellation, so that nobody sees the end without its reason.
+            const auto marked = store.update(report.job.key, [](store::Job& job) {
+                if (!job.termination_requested) job.termination_requested = base::now();
+            });
+            if (!marked) return tl::unexpected(marked.error());
+            const auto cancelled = client.cancel(report.job.slurm_job_id);
+            if (!cancelled) return tl::unexpected(cancelled.error());
+        }
+        ids.push_back(report.job.slurm_job_id);
+    }
+    if (!wait || ids.empty()) return {};
+    return wait_until_gone(client, ids);
 }
 
 }  // namespace batchai::cli

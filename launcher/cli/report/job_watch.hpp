@@ -3,10 +3,16 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/timestamp.hpp"
+#include "cli/output/value.hpp"
 #include "cli/report/job_report.hpp"
 #include "record/attempt.hpp"
+#include "slurm/client.hpp"
+#include "store/store.hpp"
 
 namespace batchai::cli {
 
@@ -38,5 +44,21 @@ class JobWatch {
     std::optional<record::Attempt> record_;
     std::optional<JobReport> report_;
 };
+
+// The words of `job wait`, as the Azure CLI has them.
+
+// "2018-06-15 21:43:12.424000+00:00", as Python prints a time.
+[[nodiscard]] std::string python_time(base::Time time);
+
+// "0:03:25", "1 day, 2:00:00", with fractions of a second only if there are any.
+[[nodiscard]] std::string python_duration(base::Time::duration duration);
+
+// The lines about the errors of executionInfo, each with its newline; empty for null.
+[[nodiscard]] std::string error_lines(const Value& errors);
+
+// Cancels those of the jobs that have not ended, and marks them as stopped by the user. With
+// `wait`, returns when Slurm has ended them, at most after two minutes (ExitCode::timed_out).
+[[nodiscard]] base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& client,
+                                           const std::vector<store::Job>& jobs, bool wait);
 
 }  // namespace batchai::cli

@@ -2,32 +2,35 @@
 #include "cli/report/planning.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
 
-#include "base/digest.hpp"
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "cli/output/value.hpp"
-#include "cli/report/cluster_volumes.hpp"
+#include "cli/report/cluster_report.hpp"
 #include "cli/report/job_image.hpp"
-#include "cli/report/login_environment.hpp"
-#include "cli/report/storage_key.hpp"
+#include "cli/report/volume_flags.hpp"
 #include "job/parse.hpp"
 #include "job/schema/storage_account.hpp"
+#include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
 #include "record/plan_file.hpp"
 
 namespace batchai::cli {
+
 namespace {
 
 // More than the parser takes, so that it is the parser that complains, with its own words.
@@ -276,6 +279,42 @@ std::string launcher_path() {
     std::error_code code;
     auto path = std::filesystem::read_symlink("/proc/self/exe", code);
     return code ? "batchai" : path.string();
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 11> of_another_job{
+    "SLURM_", "SLURMD_", "SBATCH_",  "SALLOC_",  "SRUN_",         "SPANK_",
+    "PMIX_",  "PMI_",    "BATCHAI_", "AZ_BATCH", "AZURE_BATCHAI_"};
+
+bool is_utf8(std::string_view text) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+        const std::size_t length = job::utf8_sequence(text, at);
+        if (length == 0) return false;
+        at += length;
+    }
+    return true;
+}
+
+bool is_handed_on(std::string_view name) {
+    return std::none_of(of_another_job.begin(), of_another_job.end(),
+                        [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+}  // namespace
+
+std::map<std::string, std::string> login_environment() {
+    std::map<std::string, std::string> out;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        const std::size_t sign = text.find('=');
+        if (sign == 0 || sign == std::string_view::npos) continue;
+        const std::string_view name = text.substr(0, sign);
+        const std::string_view value = text.substr(sign + 1);
+        if (is_handed_on(name) && is_utf8(name) && is_utf8(value)) out.emplace(name, value);
+    }
+    return out;
 }
 
 }  // namespace batchai::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,7 @@
 
 // From the words of a command line to a plan: reading the file, the storage account, the cluster,
 // the planner. Changes nothing.
+
 namespace batchai::cli {
 
 struct JobFileOptions {
@@ -78,5 +80,11 @@ struct Planning {
 
 // The absolute path of this program.
 [[nodiscard]] std::string launcher_path();
+
+// The variables of this process that sbatch hands on to the job, for plan::Submission. Not among
+// them: what Slurm or a job of ours has set for the very job in which this process runs, which
+// means something else in the new one; credentials of a storage account; and values that are not
+// UTF-8, which no plan can hold.
+[[nodiscard]] std::map<std::string, std::string> login_environment();
 
 }  // namespace batchai::cli

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/tree/walk.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.hpp"
+
 namespace batchai::cli {
+
 namespace {
 
 void collect(const CLI::App& app, const std::vector<std::string>& path,
@@ -53,6 +59,101 @@ std::vector<std::string> option_words(const CLI::Option& option) {
         words.push_back("--" + name);
     for (const auto& name : option.get_snames())
         words.push_back("-" + name);
+    return words;
+}
+
+namespace {
+
+constexpr auto usage = base::ExitCode::usage;
+
+// Commands of the Azure CLI that tutorials use and this program does not have.
+constexpr std::array<std::string_view, 8> azure_commands{
+    "storage", "login", "account", "provider", "keyvault", "configure", "vm", "network"};
+
+const CLI::App* command_named(const CLI::App& app, const std::string& name) {
+    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+        if (command->get_name() == name) return command;
+    }
+    return nullptr;
+}
+
+std::string guess_text(std::string_view word, const std::vector<std::string>& known) {
+    const std::vector<std::string_view> views(known.begin(), known.end());
+    const auto guess = base::nearest(word, views);
+    return guess ? fmt::format("; did you mean \"{}\"?", *guess) : "";
+}
+
+base::Error unknown_command(const Command& at, const std::string& word) {
+    std::vector<std::string> known;
+    for (const auto* command : visible_commands(*at.app))
+        known.push_back(command->get_name());
+    const auto full = at.path.empty() ? "batchai" : "batchai " + at.text();
+    const bool azure = at.path.empty() && std::find(azure_commands.begin(), azure_commands.end(),
+                                                    word) != azure_commands.end();
+    if (azure) {
+        return {
+            fmt::format("the command \"{}\" of the Azure CLI is not supported yet", word), "",
+            word == "storage" ? "storage accounts are directories here; copy files with cp" : "",
+            usage};
+    }
+    return {fmt::format("unknown command \"{}\"{}", word, guess_text(word, known)), full,
+            fmt::format("`{} --help` lists the commands", full), usage};
+}
+
+base::Result<std::string> complete_option(const Command& at, const std::string& word) {
+    const auto equals = word.find('=');
+    const auto name = word.substr(0, equals);
+    const auto value = equals == std::string::npos ? "" : word.substr(equals);
+    std::vector<std::string> known;
+    for (const auto* option : at.app->get_options()) {
+        for (const auto& long_name : option->get_lnames())
+            known.push_back("--" + long_name);
+    }
+    if (std::find(known.begin(), known.end(), name) != known.end()) return word;
+    std::vector<std::string> matches;
+    std::copy_if(known.begin(), known.end(), std::back_inserter(matches),
+                 [&](const std::string& candidate) { return candidate.starts_with(name); });
+    if (matches.size() == 1) return matches.front() + value;
+    const auto full = at.path.empty() ? "batchai" : "batchai " + at.text();
+    return base::fail(fmt::format("unknown option \"{}\"{}", name, guess_text(name, known)), full,
+                      fmt::format("`{} --help` lists the options", full), usage);
+}
+
+bool takes_next_word(const CLI::App& app, const std::string& word) {
+    if (word.find('=') != std::string::npos) return false;
+    for (const auto* option : app.get_options()) {
+        const auto words = option_words(*option);
+        if (std::find(words.begin(), words.end(), word) != words.end()) {
+            return option->get_items_expected_max() > 0;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
+                                                         std::vector<std::string> words) {
+    if (!words.empty() && words.front() == "batchai") words.erase(words.begin());
+    Command at{&app, {}};
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        auto& word = words[i];
+        if (word == "--") break;
+        if (word.starts_with("--")) {
+            auto completed = complete_option(at, word);
+            if (!completed) return tl::unexpected(completed.error());
+            word = std::move(*completed);
+        }
+        if (word.starts_with('-')) {
+            if (takes_next_word(*at.app, word)) ++i;
+            continue;
+        }
+        if (visible_commands(*at.app).empty()) continue;
+        const auto* next = command_named(*at.app, word);
+        if (next == nullptr) return tl::unexpected(unknown_command(at, word));
+        at.app = next;
+        at.path.push_back(word);
+    }
     return words;
 }
 

@@ -6,6 +6,8 @@
 
 #include <CLI/App.hpp>
 
+#include "base/error.hpp"
+
 namespace batchai::cli {
 
 // The subcommands that users see, in the order in which they were added.
@@ -28,5 +30,11 @@ struct Command {
 
 // "--name" and "-n" of an option.
 [[nodiscard]] std::vector<std::string> option_words(const CLI::Option& option);
+
+// The words after the program's name, made ready for parsing: "batchai" as the first word is
+// dropped (az batchai …), unique beginnings of long options are completed. An unknown command or
+// long option is an error (ExitCode::usage) with a guess.
+[[nodiscard]] base::Result<std::vector<std::string>> prepare_arguments(
+    const CLI::App& app, std::vector<std::string> words);
 
 }  // namespace batchai::cli

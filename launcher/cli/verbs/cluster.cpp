@@ -7,13 +7,11 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "cli/confirm.hpp"
 #include "cli/report/cluster_file.hpp"
 #include "cli/report/cluster_report.hpp"
-#include "cli/report/cluster_scale.hpp"
-#include "cli/report/cluster_volumes.hpp"
-#include "cli/report/resource_json.hpp"
-#include "cli/report/stopping.hpp"
+#include "cli/report/job_watch.hpp"
+#include "cli/report/resource_report.hpp"
+#include "cli/terminal.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

@@ -10,9 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/uuid.hpp"
+#include "base/ids.hpp"
 #include "cli/output/value.hpp"
-#include "cli/report/handed_over.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"

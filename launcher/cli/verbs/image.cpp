@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/confirm.hpp"
 #include "cli/report/job_image.hpp"
-#include "cli/report/resource_json.hpp"
+#include "cli/report/resource_report.hpp"
+#include "cli/terminal.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "image/resolve.hpp"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/verbs/job.hpp"
 
-#include "cli/confirm.hpp"
 #include "cli/report/job_report.hpp"
-#include "cli/report/resource_json.hpp"
-#include "cli/report/stopping.hpp"
+#include "cli/report/job_watch.hpp"
+#include "cli/report/resource_report.hpp"
+#include "cli/terminal.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

@@ -5,15 +5,15 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/text.hpp"
-#include "base/uuid.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/to_json.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
-#include "store/names.hpp"
+#include "store/records.hpp"
 
 namespace batchai::cli {
 namespace {

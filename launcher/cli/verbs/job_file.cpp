@@ -10,11 +10,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/report/file_follower.hpp"
-#include "cli/report/interruption.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/output_directory.hpp"
-#include "cli/report/resource_json.hpp"
+#include "cli/report/resource_report.hpp"
+#include "cli/terminal.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

@@ -15,7 +15,7 @@
 
 #include "base/network.hpp"
 #include "cli/report/job_report.hpp"
-#include "cli/report/resource_json.hpp"
+#include "cli/report/resource_report.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/job_files.hpp"
 #include "record/step_variables.hpp"

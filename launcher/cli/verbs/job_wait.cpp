@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/interruption.hpp"
 #include "cli/report/job_watch.hpp"
-#include "cli/report/wait_messages.hpp"
+#include "cli/terminal.hpp"
 #include "cli/verbs/job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "slurm/pending_reason.hpp"

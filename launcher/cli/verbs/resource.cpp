@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/confirm.hpp"
-#include "cli/report/resource_json.hpp"
-#include "cli/report/stopping.hpp"
+#include "cli/report/job_watch.hpp"
+#include "cli/report/resource_report.hpp"
+#include "cli/terminal.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

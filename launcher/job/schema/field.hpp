@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,7 @@
 
 // One entry of the field table: everything that is known about a key of a job file. Parser,
 // diagnostics, `job show`, the JSON Schema and the reference page all read it.
+
 namespace batchai::job {
 
 enum class Kind : std::uint8_t { text, integer, boolean, choice, duration, object, list };
@@ -170,5 +172,22 @@ struct Object {
         return nullptr;
     }
 };
+
+// In the order of SchemaVersion.
+inline constexpr std::array<std::string_view, 3> schema_names = {"2017-09-01-preview", "2018-03-01",
+                                                                 "2018-05-01"};
+
+[[nodiscard]] constexpr std::string_view name_of(SchemaVersion version) {
+    return schema_names[static_cast<std::size_t>(version)];
+}
+
+// By the version that the URL in "$schema" contains; the newest if it contains none.
+[[nodiscard]] constexpr SchemaVersion schema_of_url(std::string_view url) {
+    for (const SchemaVersion version :
+         {SchemaVersion::v2017_09_01_preview, SchemaVersion::v2018_03_01}) {
+        if (url.find(name_of(version)) != std::string_view::npos) return version;
+    }
+    return SchemaVersion::v2018_05_01;
+}
 
 }  // namespace batchai::job

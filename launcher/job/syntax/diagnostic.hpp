@@ -9,6 +9,11 @@
 
 namespace batchai::job {
 
+// A job file's text with each character of a secret's value replaced by "*", so that it may be
+// shown: what stands behind a key that the field table calls secret, unless it is a placeholder in
+// < >. Works on broken files too; when in doubt it masks. Lines and columns stay as they are.
+[[nodiscard]] std::string mask_secrets(std::string_view source);
+
 // A place in a job file. Lines and columns count from 1; columns and length count characters
 // (UTF-8 sequences; a byte that is no valid UTF-8 counts as one), a tab is one. Line 0: no place.
 // A place may stand just behind the end of its line.

@@ -7,10 +7,10 @@
 
 #include "base/text.hpp"
 #include "job/parse.hpp"
-#include "job/schema/duration.hpp"
+#include "job/schema/checks.hpp"
 #include "job/schema/faults.hpp"
+#include "job/schema/field.hpp"
 #include "job/schema/field_table.hpp"
-#include "job/schema/schema_version.hpp"
 #include "job/tools/documents.hpp"
 #include "plan/findings.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "base/record.hpp"
 #include "node/beneath.hpp"
-#include "node/trace.hpp"
+#include "node/reply.hpp"
 #include "plan/plan.hpp"
 
 // The bundle: libmpi_bridge with all that it needs beyond the C library, its Python packages and

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
-#include "node/trace.hpp"
+#include "node/reply.hpp"
 
 namespace batchai::node {
 

@@ -6,7 +6,7 @@
 
 #include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
-#include "node/trace.hpp"
+#include "node/reply.hpp"
 #include "slurm/job_devices.hpp"
 
 namespace batchai::node {

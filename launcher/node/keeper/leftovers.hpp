@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
-#include "node/trace.hpp"
+#include "node/reply.hpp"
 
 namespace batchai::node {
 

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "node/namespace/identity_map.hpp"
+#include "node/namespace/identity.hpp"
 
 namespace batchai::node {
 

@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "node/devices/job_devices.hpp"
-#include "node/job_directory.hpp"
 #include "node/keeper/keeper.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/namespace/user_namespace.hpp"
+#include "node/node_root.hpp"
 #include "node/rootfs/in_root.hpp"
-#include "plan/image_environment.hpp"
+#include "plan/container.hpp"
 
 namespace batchai::node {
 

@@ -8,8 +8,8 @@
 #include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
 #include "node/keeper/joining.hpp"
-#include "node/rootfs/binds.hpp"
-#include "node/trace.hpp"
+#include "node/reply.hpp"
+#include "node/rootfs/mounts.hpp"
 #include "plan/plan.hpp"
 
 namespace batchai::node {

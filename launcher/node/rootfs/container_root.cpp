@@ -4,24 +4,234 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "node/bundle/bundle.hpp"
 #include "node/devices/cdi_hooks.hpp"
-#include "node/rootfs/image_layers.hpp"
 #include "node/rootfs/in_root.hpp"
+#include "node/rootfs/mounts.hpp"
 
 namespace batchai::node {
+
+namespace {
+
+constexpr int first_closed_descriptor = 3;
+
+std::string read_from_start(int file) {
+    std::string text(4096, '\0');
+    const ssize_t count = pread(file, text.data(), text.size(), 0);
+    text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    return std::string(base::trim(text));
+}
+
+[[noreturn]] void become(const FuseRequest& request, int device, int errors, pid_t parent) {
+    // Without a parent there is nobody left to serve.
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != parent) _exit(1);
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(errors, STDERR_FILENO);
+    const int kept = dup2(device, first_closed_descriptor);
+    // Among the others are the sockets and pipes whose end tells somebody something.
+    if (kept < 0 || close_range(first_closed_descriptor + 1, ~0U, 0) != 0) _exit(1);
+    std::vector<std::string> words{request.program};
+    words.insert(words.end(), request.arguments.begin(), request.arguments.end());
+    words.push_back(fmt::format("/dev/fd/{}", kept));
+    std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
+    for (std::string& word : words)
+        pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    execvp(pointers[0], pointers.data());
+    const std::string text = fmt::format("cannot be started: {}", std::strerror(errno));
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(126);
+    _exit(127);
+}
+
+// The first question: the kernel lets it wait for the program's first word.
+bool answers(const std::string& directory) {
+    DIR* const stream = opendir(directory.c_str());
+    if (stream == nullptr) return false;
+    errno = 0;
+    const bool readable = readdir(stream) != nullptr || errno == 0;
+    closedir(stream);
+    return readable;
+}
+
+// All below `place`, which is the working directory: so no comma or colon of its path can be taken
+// for one of overlay's.
+constexpr const char* image_name = "image";
+constexpr const char* upper_name = "upper";
+constexpr const char* work_name = "work";
+constexpr const char* root_name = "root";
+
+base::Error image_error(const plan::Container& container, std::string what, std::string hint) {
+    return {fmt::format("cannot use the image {}: {}", container.image, what), container.root,
+            std::move(hint), base::ExitCode::failed};
+}
+
+base::Result<void> check_there(const plan::Container& container) {
+    struct stat status {};
+    if (stat(container.root.c_str(), &status) != 0) {
+        const std::string hint =
+            container.digest.empty()
+                ? "it must be on a file system that every node sees"
+                : fmt::format(
+                      "batchai image pull {} puts it there; the cache must be on a file "
+                      "system that every node sees",
+                      container.image);
+        return tl::unexpected<base::Error>(image_error(container, std::strerror(errno), hint));
+    }
+    if (S_ISDIR(status.st_mode) == container.root_is_directory) return {};
+    return tl::unexpected<base::Error>(image_error(
+        container, container.root_is_directory ? "is not a directory" : "is a directory",
+        "submit the job again"));
+}
+
+base::Result<FuseServer> mount_squashfs(const plan::Container& container) {
+    auto server = FuseServer::start({"squashfuse_ll",
+                                     {"-f", "-o", "ro", container.root},
+                                     image_name,
+                                     "squashfuse",
+                                     "the image " + container.image});
+    if (server) return server;
+    base::Error error = server.error();
+    if (error.where.empty()) error.where = container.root;
+    return tl::unexpected<base::Error>(std::move(error));
+}
+
+base::Result<void> mount_directory(const plan::Container& container) {
+    const base::FileDescriptor tree(open_tree(AT_FDCWD, container.root.c_str(),
+                                              AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    if (tree.valid() &&
+        move_mount(tree.get(), "", AT_FDCWD, image_name, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+        return {};
+    return tl::unexpected<base::Error>(image_error(container, std::strerror(errno), {}));
+}
+
+// Whether files of the image could be changed through the kernel's overlay: it copies them up with
+// their owner, who must be somebody in this user namespace.
+bool owner_is_known() {
+    struct stat status {};
+    return stat(image_name, &status) == 0 && status.st_uid == 0;
+}
+
+base::Result<void> mount_kernel_overlay() {
+    if (mount("overlay", root_name, "overlay", MS_NOSUID | MS_NODEV,
+              "lowerdir=image,upperdir=upper,workdir=work,userxattr") == 0)
+        return {};
+    return base::fail(std::strerror(errno));
+}
+
+base::Result<FuseServer> mount_fuse_overlay() {
+    return FuseServer::start(
+        {"fuse-overlayfs",
+         {"-f", "-o", "lowerdir=image,upperdir=upper,workdir=work,squash_to_root"},
+         root_name,
+         "fuse-overlayfs",
+         "the writable layer over the image",
+         false});
+}
+
+}  // namespace
+
+base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
+    auto device = open_fuse_device();
+    if (!device) return tl::unexpected<base::Error>(device.error());
+    // Everybody inside may use it, by the modes of its files: that is root, the user and, where the
+    // site has subordinate ids, the accounts of the image.
+    auto mounted = mount_fuse(*device, {.program = request.program,
+                                        .source = request.program,
+                                        .target = request.target,
+                                        .read_only = request.read_only,
+                                        .kernel_checks_modes = true});
+    if (!mounted) {
+        mounted.error().what =
+            fmt::format("cannot mount {}: {}", request.what, mounted.error().what);
+        return tl::unexpected<base::Error>(std::move(mounted).error());
+    }
+    const base::FileDescriptor errors(memfd_create("fuse-errors", MFD_CLOEXEC));
+    if (!errors.valid()) return base::fail(fmt::format("memfd_create: {}", std::strerror(errno)));
+    FuseServer server;
+    const pid_t parent = getpid();
+    server.process_ = fork();
+    if (server.process_ < 0)
+        return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (server.process_ == 0) become(request, device->get(), errors.get(), parent);
+    // Only the program holds it now: when it ends, waiting for an answer ends as well.
+    device->reset(-1);
+    if (answers(request.target)) return server;
+    const int code = errno;
+    kill(server.process_, SIGKILL);
+    int status = 0;
+    waitpid(server.process_, &status, 0);
+    const bool missing = WIFEXITED(status) && WEXITSTATUS(status) == 127;
+    const std::string said = read_from_start(errors.get());
+    return base::fail(
+        fmt::format("cannot mount {}: {} {}", request.what, request.program,
+                    said.empty() ? std::string(std::strerror(code)) : said),
+        {},
+        missing ? fmt::format("the admin must install the package {} on this node", request.package)
+                : "");
+}
+
+base::Result<ImageLayers> mount_image_layers(const plan::Container& container, const Root& place,
+                                             const Trace& trace) {
+    TRY(check_there(container));
+    if (fchdir(place.directory.get()) != 0)
+        return base::fail(fmt::format("cannot be entered: {}", std::strerror(errno)), place.path);
+    for (const char* name : {image_name, upper_name, work_name, root_name}) {
+        if (mkdir(name, 0755) != 0 && errno != EEXIST)
+            return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)),
+                              fmt::format("{}/{}", place.path, name));
+    }
+    ImageLayers layers;
+    if (container.root_is_directory) {
+        TRY(mount_directory(container));
+    } else {
+        auto server = TRY(mount_squashfs(container));
+        layers.servers.push_back(server);
+    }
+    const auto by_kernel = owner_is_known()
+                               ? mount_kernel_overlay()
+                               : base::fail("the image's files belong to somebody else");
+    if (!by_kernel) {
+        auto server = mount_fuse_overlay();
+        if (!server) {
+            base::Error error = server.error();
+            error.what =
+                fmt::format("{} (the kernel's overlay: {})", error.what, by_kernel.error().what);
+            return tl::unexpected<base::Error>(std::move(error));
+        }
+        layers.servers.push_back(*server);
+        trace.line("the container's writable layer is made by fuse-overlayfs: " +
+                   by_kernel.error().what);
+    }
+    layers.root.directory = base::FileDescriptor(open(root_name, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    layers.root.path = place.path + '/' + root_name;
+    if (!layers.root.directory.valid())
+        return base::fail(fmt::format("cannot be opened: {}", std::strerror(errno)),
+                          layers.root.path);
+    return layers;
+}
 
 namespace {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/rootfs/mounts.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -14,6 +15,7 @@
 
 #include "base/file.hpp"
 #include "node/rootfs/in_root.hpp"
+#include "plan/paths.hpp"
 
 namespace batchai::node {
 
@@ -153,6 +155,135 @@ base::Result<void> bind_mount(const plan::Mount& mount, const Root& root) {
                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
         return mount_error(mount, "move_mount", errno);
     return {};
+}
+
+namespace {
+
+// These belong to the image: a job directory mounted there would hide the image's programs.
+constexpr std::string_view kept_from_image[] = {"/usr",   "/bin", "/sbin", "/lib", "/lib32",
+                                                "/lib64", "/etc", "/opt",  "/dev", "/proc",
+                                                "/sys",   "/var", "/boot", "/run"};
+
+bool is_image_place(std::string_view path) {
+    if (path.empty() || path == "/") return true;
+    return std::any_of(std::begin(kept_from_image), std::end(kept_from_image),
+                       [&](std::string_view place) { return plan::is_within(path, place); });
+}
+
+constexpr const char* site_hint =
+    "container_binds of site.lua names it; an entry for nodes that need not have it ends with "
+    ":optional";
+
+// Whether `inner` can be seen in `outer` already.
+bool shows(const Bind& outer, const Bind& inner) {
+    return outer.source == outer.target && inner.source == inner.target &&
+           outer.read_only == inner.read_only;
+}
+
+class Collected {
+  public:
+    void add(const plan::HostBind& bind) {
+        binds_.push_back({bind.source, bind.target, bind.read_only, bind.optional, site_hint});
+    }
+    void add(const std::string& path, bool optional = true) {
+        if (!path.starts_with('/')) return;
+        const std::string clean = plan::normalized(path);
+        if (clean == "/" || plan::has_parent_component(clean)) return;
+        binds_.push_back({clean, clean, false, optional, {}});
+    }
+    void add_of_user(const std::string& path) {
+        if (!is_image_place(path)) add(path);
+    }
+    std::vector<Bind> outer_first() && {
+        std::stable_sort(binds_.begin(), binds_.end(), [](const Bind& left, const Bind& right) {
+            return left.target.size() < right.target.size();
+        });
+        std::vector<Bind> kept;
+        for (Bind& bind : binds_) {
+            // The nearest is what is seen there; the longer names come later.
+            const auto outer = std::find_if(kept.rbegin(), kept.rend(), [&](const Bind& candidate) {
+                return plan::is_within(bind.target, candidate.target);
+            });
+            if (outer == kept.rend() || !shows(*outer, bind)) kept.push_back(std::move(bind));
+        }
+        return kept;
+    }
+
+  private:
+    std::vector<Bind> binds_;
+};
+
+}  // namespace
+
+std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places) {
+    const plan::Directories& directories = plan.directories;
+    Collected collected;
+    // Slurm, MPI libraries and users need it; PMIx has its directory for a step's clients there.
+    collected.add("/tmp");
+    collected.add(directories.node_root, false);
+    collected.add(places.spool);
+    collected.add_of_user(places.home);
+    collected.add(directories.job_directory, false);
+    collected.add(directories.shared_job_temp);
+    collected.add(directories.stdouterr_host);
+    for (const plan::OutputDirectory& output : plan.outputs)
+        collected.add(output.path_host);
+    collected.add_of_user(places.submit_directory);
+    if (plan.container) {
+        for (const plan::HostBind& bind : plan.container->binds)
+            collected.add(bind);
+    }
+    return std::move(collected).outer_first();
+}
+
+std::optional<Bind> further_bind(const plan::Plan& plan, const NodePlaces& places) {
+    if (is_image_place(places.submit_directory)) return std::nullopt;
+    const std::string directory = plan::normalized(places.submit_directory);
+    std::vector<Bind> binds = plan_binds(plan, places);
+    const auto found = std::find_if(binds.begin(), binds.end(), [&](const Bind& bind) {
+        return bind.target == directory && bind.source == directory;
+    });
+    const bool of_every_step = plan_binds(plan, {places.home, places.spool, {}}) == binds;
+    if (found == binds.end() || of_every_step) return std::nullopt;
+    return std::move(*found);
+}
+
+namespace {
+
+constexpr const char* device_path = "/dev/fuse";
+
+std::string device_hint(int code) {
+    if (code == EACCES || code == EPERM)
+        return "users must be allowed to open it on every node; the admin can give it mode 0666 "
+               "(udev does so where the package fuse3 is installed)";
+    if (code == ENOENT || code == ENODEV || code == ENXIO)
+        return "the kernel module fuse is not loaded on this node; the admin can load it";
+    return {};
+}
+
+}  // namespace
+
+base::Result<base::FileDescriptor> open_fuse_device() {
+    base::FileDescriptor device(open(device_path, O_RDWR | O_CLOEXEC));
+    if (device.valid()) return device;
+    const int code = errno;
+    return base::fail(fmt::format("cannot be opened: {}", std::strerror(code)), device_path,
+                      device_hint(code));
+}
+
+base::Result<void> mount_fuse(const base::FileDescriptor& device, const FuseMount& request) {
+    std::string options = fmt::format("fd={},rootmode=40000,user_id={},group_id={},allow_other",
+                                      device.get(), geteuid(), getegid());
+    if (request.kernel_checks_modes) options += ",default_permissions";
+    unsigned long flags = MS_NOSUID | MS_NODEV;
+    if (request.read_only) flags |= MS_RDONLY;
+    if (request.no_execute) flags |= MS_NOEXEC;
+    const std::string type = "fuse." + request.program;
+    if (mount(request.source.c_str(), request.target.c_str(), type.c_str(), flags,
+              options.c_str()) == 0)
+        return {};
+    return base::fail(fmt::format("cannot be mounted: {}", std::strerror(errno)), "FUSE",
+                      "FUSE mounts in user namespaces need Linux 4.18 or newer");
 }
 
 }  // namespace batchai::node

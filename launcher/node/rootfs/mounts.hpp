@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -11,6 +13,7 @@
 #include "plan/plan.hpp"
 
 // Parts of the node's own file system, and fresh ones, mounted below a root.
+
 namespace batchai::node {
 
 struct Bind {
@@ -55,5 +58,40 @@ struct FreshTmpfs {
 // Shows mount.source, with what is mounted below it, at mount.target below `root`, in this process'
 // own mount namespace. Read-only and no-execute hold before the mount is visible. Needs Linux 5.12.
 [[nodiscard]] base::Result<void> bind_mount(const plan::Mount& mount, const Root& root);
+
+// Which parts of the node's file system a container shows. Pure.
+
+struct NodePlaces {
+    std::string home;              // the user's; empty: none
+    std::string spool;             // slurmd's, where PMIx's server has its sockets
+    std::string submit_directory;  // from where srun was called; empty: not known
+};
+
+// Sorted so that outer directories come before those inside them. A directory that its outer one
+// shows anyway is left out.
+[[nodiscard]] std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places);
+
+// What a step adds to a container that another step has made: the directory in which it was
+// started, unless every container of the plan shows that, or no container may.
+[[nodiscard]] std::optional<Bind> further_bind(const plan::Plan& plan, const NodePlaces& places);
+
+// FUSE without fusermount, which needs to be setuid and has no rights inside a user namespace: who
+// made the namespaces may mount there. The program that serves the mount is given the descriptor.
+
+struct FuseMount {
+    std::string program;  // for the type that mount tables show
+    std::string source;   // what they show as mounted
+    std::string target;   // an existing directory
+    bool read_only = false;
+    bool no_execute = false;
+    bool kernel_checks_modes = false;  // else the program decides who may do what
+};
+
+[[nodiscard]] base::Result<base::FileDescriptor> open_fuse_device();
+
+// All processes of this user namespace and those below it may enter, and none outside. The device
+// must have been opened in this user namespace.
+[[nodiscard]] base::Result<void> mount_fuse(const base::FileDescriptor& device,
+                                            const FuseMount& request);
 
 }  // namespace batchai::node

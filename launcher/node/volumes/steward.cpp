@@ -20,8 +20,7 @@
 #include <unistd.h>
 
 #include "base/timestamp.hpp"
-#include "node/trace.hpp"
-#include "node/volumes/apart.hpp"
+#include "node/reply.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"
 #include "record/node_notes.hpp"

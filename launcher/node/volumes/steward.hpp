@@ -10,8 +10,8 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
-#include "node/trace.hpp"
-#include "node/volumes/cache.hpp"
+#include "node/reply.hpp"
+#include "node/volumes/rclone.hpp"
 #include "plan/plan.hpp"
 
 namespace batchai::node {

@@ -13,10 +13,8 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "node/fuse_mount.hpp"
-#include "node/job_directory.hpp"
+#include "node/node_root.hpp"
 #include "node/rootfs/mounts.hpp"
-#include "node/volumes/apart.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"
 #include "record/job_files.hpp"

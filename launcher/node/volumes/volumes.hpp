@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "node/beneath.hpp"
-#include "node/trace.hpp"
+#include "node/reply.hpp"
 #include "node/volumes/steward.hpp"
 #include "plan/plan.hpp"
 

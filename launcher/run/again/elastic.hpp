@@ -8,8 +8,7 @@
 #include "base/error.hpp"
 #include "plan/plan.hpp"
 #include "run/context.hpp"
-#include "run/journal.hpp"
-#include "run/srun/background_step.hpp"
+#include "run/srun/step.hpp"
 #include "slurm/client.hpp"
 #include "slurm/status.hpp"
 

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -14,13 +16,94 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/timestamp.hpp"
+#include "node/volumes/volumes.hpp"
+#include "plan/array_task.hpp"
+#include "record/attempt.hpp"
+#include "record/job_files.hpp"
 #include "record/node_notes.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/slurm_words.hpp"
-#include "run/blame/stored.hpp"
+#include "run/context.hpp"
 #include "slurm/client.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace batchai::run {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// For the nodes to say how long they will go on storing: they do before the step is over, unless
+// their part of the step was killed.
+constexpr seconds to_say_until{2};
+// Beyond that time, for clocks that differ and file systems that cache.
+constexpr seconds grace{20};
+
+}  // namespace
+
+std::optional<int> wait_until_stored(const Context& context) {
+    if (!node::has_remote_mounts(context.plan)) return std::nullopt;
+    const record::JobFiles files = context.files();
+    const auto begin = base::now();
+    milliseconds pause{20};
+    while (true) {
+        if (const auto signal = context.steps.stopped_by()) return signal;
+        bool storing = false;
+        for (const record::StorageNote& note :
+             record::storage_notes(files, context.granted.job_id)) {
+            const auto now = base::now();
+            if (!note.until) {
+                // Also a step that somebody has started beside ours.
+                storing = storing || now < begin + to_say_until;
+            } else if (now < *note.until + grace) {
+                storing = true;
+            } else {
+                record::write_failure_note(
+                    files, {.code = record::data_not_written,
+                            .text = "the process that stores what the job wrote does not answer; "
+                                    "the clean-up after the job saves what its storage has not",
+                            .node = note.node});
+                record::remove_storage_note(note);
+            }
+        }
+        if (!storing) return std::nullopt;
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, milliseconds(500));
+    }
+}
+
+void record_failed_start(const std::string& plan_path, const base::Error& error) {
+    record::JobFiles files(std::filesystem::path(plan_path).parent_path());
+    const auto variable = from_environment("SLURM_ARRAY_TASK_ID").value_or("");
+    if (const auto task = plan::array_task_number(variable)) files = files.array_task(*task);
+    const auto job_id = from_environment("SLURM_JOB_ID");
+    if (!job_id || files.directory().empty() ||
+        !base::check_own_directory(std::filesystem::path(plan_path).parent_path().string()))
+        return;
+    record::Attempt attempt;
+    if (const auto restarts = from_environment("SLURM_RESTART_COUNT"))
+        attempt.number = std::atoi(restarts->c_str()) + 1;
+    attempt.slurm_job_id = *job_id;
+    if (auto nodes = slurm::expand_hostlist(from_environment("SLURM_JOB_NODELIST").value_or("")))
+        attempt.nodes = std::move(*nodes);
+    attempt.start = base::now();
+    attempt.end = attempt.start;
+    attempt.exit_code = static_cast<int>(error.exit_code);
+    attempt.ended_by = record::EndedBy::start;
+    base::Error one_line = error;
+    one_line.hint.clear();
+    attempt.failure = record::Failure{.code = "JobFailed",
+                                      .message = "The job could not be started",
+                                      .phase = "start",
+                                      .node = attempt.nodes.empty() ? "" : attempt.nodes.front(),
+                                      .first_error_line = one_line.text()};
+    const auto written = base::make_directories(files.attempts(), 0700).and_then([&] {
+        return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
+    });
+    if (!written) std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
+}
 
 namespace {
 

@@ -5,10 +5,22 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.hpp"
+#include "run/context.hpp"
 #include "run/phases/phase.hpp"
 
-// Why a step failed, when it was not its own program's doing.
 namespace batchai::run {
+
+// After a step: waits until its nodes have stored what it wrote, or the job is told to end. The
+// step itself does not wait for that, because Slurm drains nodes whose steps do not end. A node
+// that has not come to an end with it in the time that it said gets a failure note.
+[[nodiscard]] std::optional<int> wait_until_stored(const Context& context);
+
+// The record of an attempt that could not begin, for `batchai job show`: beside the plan, whatever
+// the plan itself says. Outside of an allocation, or where that directory is not ours, nothing.
+void record_failed_start(const std::string& plan_path, const base::Error& error);
+
+// Why a step failed, when it was not its own program's doing.
 
 // Asks Slurm who ends the job, as long as Slurm still lets us run. slurmstepd writes it to the
 // batch script's standard error, before it signals anybody; where that is no file, or says nothing,

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "image/access.hpp"
+#include "image/credentials.hpp"
 #include "image/ensure.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "node/job_directory.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/node_root.hpp"
+#include "node/volumes/volumes.hpp"
 #include "plan/paths.hpp"
 #include "run/phases/phase.hpp"
 
@@ -72,6 +72,23 @@ PhaseEnd CleanUp::run(Context& context) {
     if (released) return {};
     std::fprintf(stderr, "batchai: warning: %s\n", released.error().text().c_str());
     return {.exit_code = 1};
+}
+
+bool StoreLogs::wanted(const Context& context) {
+    const auto place = context.plan.place_of(context.plan.directories.stdouterr);
+    return place.mount != nullptr && place.mount->remote.has_value();
+}
+
+PhaseEnd StoreLogs::run(Context& context) {
+    const std::string& logs = context.logs.path();
+    context.log.collect_traces();
+    const auto stored =
+        node::store_on_volume(context.plan, logs, context.plan.directories.stdouterr);
+    if (stored) return {};
+    const std::string text = fmt::format("the logs stay in {}: {}", logs, stored.error().text());
+    context.log.master(text);
+    std::fprintf(stderr, "batchai: warning: %s\n", text.c_str());
+    return {.exit_code = 1, .ending = {}};
 }
 
 }  // namespace batchai::run

@@ -8,7 +8,7 @@
 
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
-#include "run/line_merger.hpp"
+#include "run/logs.hpp"
 #include "run/phases/phase.hpp"
 #include "run/srun/srun_arguments.hpp"
 

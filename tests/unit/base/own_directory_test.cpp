@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "base/own_directory.hpp"
-
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -9,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.hpp"
 
 namespace batchai::base {
 namespace {

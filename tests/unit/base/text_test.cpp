@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/digest.hpp"
-#include "base/uuid.hpp"
+#include "base/ids.hpp"
 
 namespace batchai::base {
 

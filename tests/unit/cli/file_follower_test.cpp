@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/report/file_follower.hpp"
-
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -8,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/uuid.hpp"
+#include "base/ids.hpp"
 #include "cli/report/output_directory.hpp"
 
 namespace batchai::cli {

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "cli/output/query.hpp"
+#include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/output_directory.hpp"
 #include "cli/report/planning.hpp"
-#include "cli/report/resource_json.hpp"
-#include "cli/report/wait_messages.hpp"
+#include "cli/report/resource_report.hpp"
 
 namespace batchai::cli {
 namespace {

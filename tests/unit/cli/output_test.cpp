@@ -5,7 +5,6 @@
 
 #include "cli/output/query.hpp"
 #include "cli/output/table.hpp"
-#include "cli/output/tsv.hpp"
 #include "cli/output/value.hpp"
 
 namespace batchai::cli {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/report/cluster_file.hpp"
-#include "cli/report/cluster_scale.hpp"
 
 namespace batchai::cli {
 namespace {

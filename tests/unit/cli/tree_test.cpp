@@ -7,7 +7,6 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "cli/tree/arguments.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/completion.hpp"
 #include "cli/tree/manual.hpp"

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "base/json.hpp"
-#include "image/access.hpp"
 #include "scratch.hpp"
 
 namespace batchai::image {

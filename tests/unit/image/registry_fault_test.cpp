@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "image/registry_fault.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "image/command.hpp"
 
 namespace batchai::image {
 namespace {

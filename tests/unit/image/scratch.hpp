@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "image/tree.hpp"
+#include "image/import.hpp"
 
 namespace batchai::image {
 

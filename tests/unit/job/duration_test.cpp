@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/schema/duration.hpp"
-
 #include <chrono>
 #include <optional>
 
 #include <gtest/gtest.h>
+
+#include "job/schema/checks.hpp"
 
 namespace batchai::job {
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/mount_volumes.hpp"
-
 #include <gtest/gtest.h>
 
+#include "job/parse.hpp"
 #include "job/schema/storage_account.hpp"
 
 namespace batchai::job {

@@ -6,7 +6,6 @@
 #include "job/parse.hpp"
 #include "job/syntax/diagnostic.hpp"
 #include "job/syntax/json.hpp"
-#include "job/syntax/secret_mask.hpp"
 #include "job_text.hpp"
 
 namespace batchai::job::test {

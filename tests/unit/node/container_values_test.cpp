@@ -5,10 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "node/namespace/accounts.hpp"
-#include "node/namespace/identity_map.hpp"
-#include "node/rootfs/binds.hpp"
+#include "node/namespace/identity.hpp"
 #include "node/rootfs/container.hpp"
+#include "node/rootfs/mounts.hpp"
 #include "node/slurm_conf.hpp"
 
 namespace batchai::node {

@@ -15,10 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "node/reply.hpp"
 #include "node/rootfs/mounts.hpp"
-#include "node/trace.hpp"
-#include "node/volumes/apart.hpp"
-#include "node/volumes/cache.hpp"
+#include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"
 #include "node/volumes/steward.hpp"
 #include "record/node_notes.hpp"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "plan/expansion.hpp"
-
 #include <gtest/gtest.h>
 
+#include "plan/paths.hpp"
 #include "planned.hpp"
 #include "record/plan_file.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/allocation.hpp"
-
 #include <map>
 
 #include <gtest/gtest.h>
+
+#include "run/context.hpp"
 
 namespace batchai::run {
 

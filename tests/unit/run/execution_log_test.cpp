@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/execution_log.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "run/logs.hpp"
 #include "scratch.hpp"
 
 namespace batchai::run {

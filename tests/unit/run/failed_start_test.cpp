@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/blame/failed_start.hpp"
-
 #include <cstdlib>
 
 #include <gtest/gtest.h>
 
 #include "record/attempt.hpp"
+#include "run/blame/outside.hpp"
 #include "scratch.hpp"
 
 namespace batchai::run {

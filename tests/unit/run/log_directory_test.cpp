@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/log_directory.hpp"
-
 #include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "run/logs.hpp"
 #include "scratch.hpp"
 
 namespace batchai::run {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What the check's step says, and what people are told of it.
-#include "run/phases/wire_up_check.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "run/phases/wire_up.hpp"
 
 namespace batchai::run {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "store/names.hpp"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "store/records.hpp"
 
 namespace batchai::store {
 namespace {

@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/marker.hpp"
 #include "temporary_store.hpp"
 
 namespace batchai::store {

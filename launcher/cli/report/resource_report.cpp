@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/resource_report.hpp"
+
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "image/progress.hpp"
+
+namespace batchai::cli {
+
+namespace {
+
+constexpr std::string_view provider = "Microsoft.BatchAI";
+
+Value tags_value(const std::optional<store::Tags>& tags) {
+    if (!tags) return nullptr;
+    Value::Object out;
+    for (const auto& [key, value] : *tags)
+        out.emplace_back(key, value);
+    return out;
+}
+
+}  // namespace
+
+std::string group_id(const std::string& subscription, const std::string& group) {
+    return fmt::format("/subscriptions/{}/resourceGroups/{}", subscription, group);
+}
+
+std::string workspace_id(const std::string& subscription, const store::WorkspaceKey& key) {
+    return fmt::format("{}/providers/{}/workspaces/{}", group_id(subscription, key.group), provider,
+                       key.workspace);
+}
+
+std::string experiment_id(const std::string& subscription, const store::ExperimentKey& key) {
+    return fmt::format("{}/experiments/{}", workspace_id(subscription, key.parent()),
+                       key.experiment);
+}
+
+std::string cluster_id(const std::string& subscription, const store::ClusterKey& key) {
+    return fmt::format("{}/clusters/{}", workspace_id(subscription, key.parent()), key.cluster);
+}
+
+std::string job_id(const std::string& subscription, const store::JobKey& key) {
+    return fmt::format("{}/jobs/{}", experiment_id(subscription, key.parent()), key.job);
+}
+
+Value to_value(const store::Group& group, const std::string& subscription) {
+    return Value::Object{{"id", group_id(subscription, group.name)},
+                         {"location", group.location},
+                         {"managedBy", nullptr},
+                         {"name", group.name},
+                         {"properties", Value::Object{{"provisioningState", "Succeeded"}}},
+                         {"tags", tags_value(group.tags)}};
+}
+
+Value to_value(const store::Workspace& workspace, const std::string& subscription) {
+    const auto time = base::to_iso8601(workspace.creation_time);
+    return Value::Object{{"creationTime", time},
+                         {"id", workspace_id(subscription, workspace.key)},
+                         {"location", workspace.location},
+                         {"name", workspace.key.workspace},
+                         {"provisioningState", "succeeded"},
+                         {"provisioningStateTransitionTime", time},
+                         {"resourceGroup", workspace.key.group},
+                         {"tags", tags_value(workspace.tags)},
+                         {"type", "Microsoft.BatchAI/workspaces"}};
+}
+
+Value to_value(const store::Experiment& experiment, const std::string& subscription) {
+    const auto time = base::to_iso8601(experiment.creation_time);
+    return Value::Object{{"creationTime", time},
+                         {"id", experiment_id(subscription, experiment.key)},
+                         {"name", experiment.key.experiment},
+                         {"provisioningState", "succeeded"},
+                         {"provisioningStateTransitionTime", time},
+                         {"resourceGroup", experiment.key.group},
+                         {"type", "Microsoft.BatchAI/workspaces/experiments"}};
+}
+
+std::string id_part(std::string_view id, std::string_view kind) {
+    const auto marker = fmt::format("/{}/", kind);
+    const auto start = id.find(marker);
+    if (start == std::string_view::npos) return "";
+    const auto rest = id.substr(start + marker.size());
+    return std::string(rest.substr(0, rest.find('/')));
+}
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string text(const Value& value) {
+    if (const auto* string = value.string()) return *string;
+    if (const auto* integer = value.integer()) return std::to_string(*integer);
+    return "";
+}
+
+Table rows_of(const Value& value, std::vector<std::string> headers,
+              const std::function<Row(const Value&)>& row) {
+    Table table{std::move(headers), {}};
+    if (const auto* items = value.array()) {
+        // The Azure CLI prints nothing at all for an empty list.
+        if (items->empty()) return {};
+        for (const auto& item : *items)
+            table.rows.push_back(row(item));
+    } else {
+        table.rows.push_back(row(value));
+    }
+    return table;
+}
+
+std::string state_of(const Value& item, std::string_view key) {
+    const auto provisioning = text(item["provisioningState"]);
+    return provisioning == "deleting" ? provisioning : text(item[key]);
+}
+
+}  // namespace
+
+Table workspace_columns(const Value& value) {
+    return rows_of(value, {"Name", "Resource Group", "Location", "State"}, [](const Value& item) {
+        return Row{text(item["name"]), text(item["resourceGroup"]), text(item["location"]),
+                   text(item["provisioningState"])};
+    });
+}
+
+Table experiment_columns(const Value& value) {
+    return rows_of(value, {"Name", "Resource Group", "Workspace", "State"}, [](const Value& item) {
+        return Row{text(item["name"]), text(item["resourceGroup"]),
+                   id_part(text(item["id"]), "workspaces"), text(item["provisioningState"])};
+    });
+}
+
+Table cluster_columns(const Value& value) {
+    return rows_of(value,
+                   {"Name", "Resource Group", "Workspace", "VM Size", "State", "Idle", "Running",
+                    "Preparing", "Leaving", "Unusable"},
+                   [](const Value& item) {
+                       const auto& counts = item["nodeStateCounts"];
+                       return Row{text(item["name"]),
+                                  text(item["resourceGroup"]),
+                                  id_part(text(item["id"]), "workspaces"),
+                                  text(item["vmSize"]),
+                                  state_of(item, "allocationState"),
+                                  text(counts["idleNodeCount"]),
+                                  text(counts["runningNodeCount"]),
+                                  text(counts["preparingNodeCount"]),
+                                  text(counts["leavingNodeCount"]),
+                                  text(counts["unusableNodeCount"])};
+                   });
+}
+
+Table job_columns(const Value& value) {
+    return rows_of(value,
+                   {"Name", "Cluster", "Cluster RG", "Cluster Workspace", "Tool", "Nodes", "State",
+                    "Exit code"},
+                   [](const Value& item) {
+                       const auto cluster = text(item["cluster"]["id"]);
+                       return Row{text(item["name"]),
+                                  id_part(cluster, "clusters"),
+                                  text(item["cluster"]["resourceGroup"]),
+                                  id_part(cluster, "workspaces"),
+                                  text(item["toolType"]),
+                                  text(item["nodeCount"]),
+                                  state_of(item, "executionState"),
+                                  text(item["executionInfo"]["exitCode"])};
+                   });
+}
+
+Table image_columns(const Value& value) {
+    return rows_of(value, {"Image", "Digest", "Size", "Last Used", "Shared", "In Use"},
+                   [](const Value& item) {
+                       const auto yes = [&](std::string_view key) {
+                           const auto* flag = item[key].boolean();
+                           return std::string(flag != nullptr && *flag ? "yes" : "no");
+                       };
+                       const auto* bytes = item["size"].integer();
+                       // As much of the digest as `image rm` wants, and people can compare.
+                       return Row{text(item["image"]),
+                                  text(item["digest"]).substr(0, 19),
+                                  image::size_text(bytes == nullptr ? 0 : *bytes),
+                                  text(item["lastUsed"]).substr(0, 19),
+                                  yes("shared"),
+                                  yes("inUse")};
+                   });
+}
+
+Table node_columns(const Value& value) {
+    return rows_of(value, {"ID", "IP", "SSH Port"}, [](const Value& item) {
+        return Row{text(item["nodeId"]), text(item["ipAddress"]), text(item["port"])};
+    });
+}
+
+Table file_columns(const Value& value) {
+    return rows_of(value, {"Name", "Type", "Size", "Modified"}, [](const Value& item) {
+        return Row{text(item["name"]), text(item["fileType"]), text(item["contentLength"]),
+                   text(item["lastModified"])};
+    });
+}
+
+}  // namespace batchai::cli

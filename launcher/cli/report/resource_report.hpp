@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/timestamp.hpp"
+#include "cli/output/table.hpp"
+#include "cli/output/value.hpp"
+#include "store/records.hpp"
+
+// The shapes in which the Azure CLI shows groups, workspaces and experiments, their ids, and the
+// columns of their tables.
+
+namespace batchai::cli {
+
+[[nodiscard]] std::string group_id(const std::string& subscription, const std::string& group);
+[[nodiscard]] std::string workspace_id(const std::string& subscription,
+                                       const store::WorkspaceKey& key);
+[[nodiscard]] std::string experiment_id(const std::string& subscription,
+                                        const store::ExperimentKey& key);
+[[nodiscard]] std::string cluster_id(const std::string& subscription, const store::ClusterKey& key);
+[[nodiscard]] std::string job_id(const std::string& subscription, const store::JobKey& key);
+
+[[nodiscard]] Value to_value(const store::Group& group, const std::string& subscription);
+[[nodiscard]] Value to_value(const store::Workspace& workspace, const std::string& subscription);
+[[nodiscard]] Value to_value(const store::Experiment& experiment, const std::string& subscription);
+
+// A value of one resource or a list of them -> rows.
+[[nodiscard]] Table workspace_columns(const Value& value);
+[[nodiscard]] Table experiment_columns(const Value& value);
+[[nodiscard]] Table cluster_columns(const Value& value);
+[[nodiscard]] Table job_columns(const Value& value);
+[[nodiscard]] Table file_columns(const Value& value);
+[[nodiscard]] Table node_columns(const Value& value);
+[[nodiscard]] Table image_columns(const Value& value);
+
+// The component after `kind` in an ARM id: ("…/workspaces/dev/…", "workspaces") is "dev"; empty
+// when there is none.
+[[nodiscard]] std::string id_part(std::string_view id, std::string_view kind);
+
+}  // namespace batchai::cli

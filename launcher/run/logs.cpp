@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/logs.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/timestamp.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+constexpr mode_t others_may_write = S_IWGRP | S_IWOTH;
+
+base::Result<struct stat> status_of(int descriptor, const std::string& path) {
+    struct stat status {};
+    if (fstat(descriptor, &status) != 0) return base::fail(std::strerror(errno), path);
+    return status;
+}
+
+// Whether somebody besides root and us could have made or exchanged what is in the directory.
+bool is_shared(const struct stat& directory) {
+    const bool ours = directory.st_uid == 0 || directory.st_uid == geteuid();
+    return !ours || (directory.st_mode & others_may_write) != 0;
+}
+
+base::FileDescriptor open_directory(int parent, const std::string& name, int more) {
+    // With O_DIRECTORY an automounter is roused, which O_PATH alone would not do.
+    return base::FileDescriptor(
+        openat(parent, name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | more));
+}
+
+// The directory `name` in `parent`, which is made if it is missing. `path` is for messages.
+base::Result<base::FileDescriptor> enter(int parent, const std::string& name,
+                                         const std::string& path) {
+    base::FileDescriptor found = open_directory(parent, name, O_NOFOLLOW);
+    if (!found.valid() && errno == ENOENT) {
+        if (mkdirat(parent, name.c_str(), 0755) != 0 && errno != EEXIST)
+            return base::fail(std::strerror(errno), path);
+        found = open_directory(parent, name, O_NOFOLLOW);
+    }
+    if (found.valid()) return found;
+    const int error = errno;
+    struct stat itself {};
+    if (error != ENOTDIR || fstatat(parent, name.c_str(), &itself, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISLNK(itself.st_mode))
+        return base::fail(std::strerror(error), path);
+    if (is_shared(TRY(status_of(parent, path))))
+        return base::fail(
+            "is a symbolic link in a directory to which others can write, and is not followed",
+            path, "if you did not make the link, ask who did; else name its target instead");
+    found = open_directory(parent, name, 0);
+    if (!found.valid()) return base::fail(std::strerror(errno), path);
+    return found;
+}
+
+}  // namespace
+
+base::Result<void> LogDirectory::make() {
+    base::FileDescriptor here = open_directory(AT_FDCWD, "/", 0);
+    std::string path;
+    for (const std::string_view name : base::split(path_, '/')) {
+        if (name.empty() || name == ".") continue;
+        if (name == "..") return base::fail("leads upwards", path_);
+        path += "/" + std::string(name);
+        here = TRY(enter(here.get(), std::string(name), path));
+    }
+    const struct stat status = TRY(status_of(here.get(), path_));
+    if (status.st_uid != geteuid())
+        return base::fail(
+            fmt::format("belongs to user {}, not to you (user {})", status.st_uid, geteuid()),
+            path_, "submit the job again; its logs then have another directory");
+    if ((status.st_mode & others_may_write) != 0)
+        return base::fail(
+            fmt::format("can be written to by others (mode {:04o})", status.st_mode & 07777U),
+            path_, fmt::format("chmod go-w {}", path_));
+    directory_ = std::move(here);
+    return {};
+}
+
+base::Result<base::FileDescriptor> LogDirectory::append(const std::string& name) const {
+    const std::string path = path_ + "/" + name;
+    if (!directory_.valid()) return base::fail("its directory has not been made", path);
+    // Not blocking, should somebody have made it a FIFO while the directory was open to others.
+    base::FileDescriptor file(
+        openat(directory_.get(), name.c_str(),
+               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
+    if (!file.valid()) return base::fail(std::strerror(errno), path);
+    if (!S_ISREG(TRY(status_of(file.get(), path)).st_mode))
+        return base::fail("is no regular file", path);
+    return file;
+}
+
+void LogDirectory::append_text(const std::string& name, std::string_view text) const {
+    const auto file = append(name);
+    while (file && !text.empty()) {
+        const ssize_t written = write(file->get(), text.data(), text.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return;
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+}
+
+std::string LogDirectory::for_child(const std::string& name) const {
+    return fmt::format("/proc/{}/fd/{}/{}", getpid(), directory_.get(), name);
+}
+
+namespace {
+
+std::string stamped(std::string_view text) {
+    return fmt::format("{} {}\n", base::to_iso8601(base::now()), text);
+}
+
+}  // namespace
+
+ExecutionLog::ExecutionLog(const LogDirectory& logs, std::string traces,
+                           std::vector<std::string> nodes)
+    : logs_(logs),
+      traces_(std::move(traces)),
+      nodes_(std::move(nodes)),
+      collected_(nodes_.size(), 0) {
+    // An earlier attempt's lines are in the logs already.
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        const auto trace = base::read_file(fmt::format("{}/{}.log", traces_, nodes_[i]));
+        if (trace) collected_[i] = trace->size();
+    }
+}
+
+void ExecutionLog::append(std::size_t node_index, std::string_view lines) const {
+    logs_.append_text(nodes_.size() == 1 ? std::string("execution.log")
+                                         : fmt::format("execution-{}.log", nodes_[node_index]),
+                      lines);
+}
+
+void ExecutionLog::all_nodes(std::string_view text) {
+    const std::string line = stamped(text);
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        append(i, line);
+}
+
+void ExecutionLog::master(std::string_view text) {
+    append(0, stamped(text));
+}
+
+void ExecutionLog::collect_traces() {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        const auto trace = base::read_file(fmt::format("{}/{}.log", traces_, nodes_[i]));
+        if (!trace || trace->size() <= collected_[i]) continue;
+        append(i, std::string_view(*trace).substr(collected_[i]));
+        collected_[i] = trace->size();
+    }
+}
+
+namespace {
+
+base::Result<void> append(int descriptor, std::string_view bytes, const std::string& path) {
+    while (!bytes.empty()) {
+        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return base::fail(std::strerror(errno), path);
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return {};
+}
+
+}  // namespace
+
+LineMerger::LineMerger(std::vector<std::string> sources, base::FileDescriptor target,
+                       std::string target_name)
+    : target_(std::move(target)), target_name_(std::move(target_name)) {
+    for (std::string& path : sources)
+        sources_.push_back({std::move(path), 0});
+}
+
+base::Result<void> LineMerger::poll() {
+    for (Source& source : sources_) {
+        if (auto copied = copy(source, false); !copied) return copied;
+    }
+    return {};
+}
+
+base::Result<void> LineMerger::finish() {
+    for (Source& source : sources_) {
+        if (auto copied = copy(source, true); !copied) return copied;
+    }
+    return {};
+}
+
+base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
+    struct stat status {};
+    const bool exists = stat(source.path.c_str(), &status) == 0;
+    if (!exists || static_cast<std::size_t>(status.st_size) <= source.copied) return {};
+    const base::FileDescriptor file(::open(source.path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) return {};
+    // Blocks that hold no newline at all are copied as they are, so that memory stays bounded.
+    std::string block(1UL << 20U, '\0');
+    while (true) {
+        const ssize_t count =
+            pread(file.get(), block.data(), block.size(), static_cast<off_t>(source.copied));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return base::fail(std::strerror(errno), source.path);
+        std::string_view bytes(block.data(), static_cast<std::size_t>(count));
+        const std::size_t last_newline = bytes.rfind('\n');
+        const bool full_block = bytes.size() == block.size();
+        if (last_newline != std::string_view::npos) {
+            bytes = bytes.substr(0, last_newline + 1);
+        } else if (!with_unfinished_line && !full_block) {
+            return {};
+        }
+        if (bytes.empty()) return {};
+        if (auto done = append(target_.get(), bytes, target_name_); !done) return done;
+        source.copied += bytes.size();
+    }
+}
+
+}  // namespace batchai::run
