@@ -110,17 +110,16 @@ base::Result<pid_t> start(const Command& command, const Streams& streams) {
     for (std::string& word : words)
         argv.push_back(word.data());
     argv.push_back(nullptr);
-    auto failure = make_pipe();
-    if (!failure) return tl::unexpected<base::Error>(failure.error());
+    auto failure = TRY(make_pipe());
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child < 0) return base::fail(std::strerror(errno), "fork");
     if (child == 0)
         become(argv.data(), streams.output.write_end.get(), streams.error.write_end.get(),
-               failure->write_end.get(), parent);
-    failure->write_end.reset(-1);
+               failure.write_end.get(), parent);
+    failure.write_end.reset(-1);
     int code = 0;
-    if (read(failure->read_end.get(), &code, sizeof code) != sizeof code) return child;
+    if (read(failure.read_end.get(), &code, sizeof code) != sizeof code) return child;
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
     const std::string& program = words.front();
@@ -141,9 +140,8 @@ base::Result<base::Completed> run(const Command& command, const Watch& watch) {
     auto error = make_pipe();
     if (!output || !error) return base::fail(std::strerror(errno), "pipe");
     Streams streams{std::move(*output), std::move(*error)};
-    const auto pid = start(command, streams);
-    if (!pid) return tl::unexpected<base::Error>(pid.error());
-    Child child(*pid);
+    const auto pid = TRY(start(command, streams));
+    Child child(pid);
     streams.output.write_end.reset(-1);
     streams.error.write_end.reset(-1);
 
@@ -166,8 +164,7 @@ base::Result<base::Completed> run(const Command& command, const Watch& watch) {
             completed.exit_code = base::shell_exit_code(*status);
             return completed;
         }
-        if (auto go_on = check_interrupted(watch); !go_on)
-            return tl::unexpected<base::Error>(go_on.error());
+        TRY(check_interrupted(watch));
         const Clock::time_point now = Clock::now();
         if (now > end)
             return base::fail(

@@ -140,13 +140,12 @@ base::Result<Login> ask_store(const std::string& store, const std::string& regis
     options.standard_input = registry == "docker.io" ? std::string(docker_hub_key) : registry;
     options.deadline = std::chrono::seconds(30);
     const std::string program = "docker-credential-" + store;
-    const auto done = base::run({program, "get"}, options);
-    if (!done) return tl::unexpected<base::Error>(done.error());
-    if (done->exit_code != 0)
+    const auto done = TRY(base::run({program, "get"}, options));
+    if (done.exit_code != 0)
         return base::fail("has no credentials for " + registry, program, {},
                           base::ExitCode::not_found);
     // The parser's own message could quote the password.
-    const auto answer = base::parse_json(done->standard_output, program);
+    const auto answer = base::parse_json(done.standard_output, program);
     const std::string* const username = answer ? (*answer)["Username"].string() : nullptr;
     const std::string* const secret = answer ? (*answer)["Secret"].string() : nullptr;
     if (username == nullptr || secret == nullptr)
@@ -157,9 +156,8 @@ base::Result<Login> ask_store(const std::string& store, const std::string& regis
 namespace {
 
 base::Result<void> use_temporary(Access& access, const Login& login) {
-    auto file = TemporaryAuthFile::create(auth_file_text(access.registry, login));
-    if (!file) return tl::unexpected<base::Error>(file.error());
-    access.temporary.emplace(std::move(*file));
+    auto file = TRY(TemporaryAuthFile::create(auth_file_text(access.registry, login)));
+    access.temporary.emplace(std::move(file));
     access.auth_file = access.temporary->path();
     return {};
 }
@@ -175,8 +173,7 @@ base::Result<Access> with_own_credentials(Access access) {
         return access;
     }
     if (!login) return tl::unexpected<base::Error>(login.error());
-    if (auto used = use_temporary(access, *login); !used)
-        return tl::unexpected<base::Error>(used.error());
+    TRY(use_temporary(access, *login));
     return access;
 }
 
@@ -204,8 +201,7 @@ base::Result<Access> access_for(const Reference& reference, const site::Site& si
     if (!login) return with_own_credentials(std::move(access));
     access.credential_source =
         fmt::format("containerSettings.imageSourceRegistry.credentials (user {})", login->username);
-    if (auto used = use_temporary(access, *login); !used)
-        return tl::unexpected<base::Error>(used.error());
+    TRY(use_temporary(access, *login));
     return access;
 }
 

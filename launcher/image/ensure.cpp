@@ -51,12 +51,10 @@ base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
     LeaseSeeker seeker(lock);
     const Clock::time_point end = Clock::now() + options.deadline;
     while (true) {
-        auto lease = seeker.attempt();
-        if (!lease) return tl::unexpected<base::Error>(lease.error());
+        auto lease = TRY(seeker.attempt());
         if (TRY(is_there(container.root, container.root_owner))) return std::nullopt;
-        if (*lease) return lease;
-        if (auto go_on = check_interrupted(options.watch); !go_on)
-            return tl::unexpected<base::Error>(go_on.error());
+        if (lease) return lease;
+        TRY(check_interrupted(options.watch));
         const Lease::Holder& holder = seeker.holder();
         const std::string importer =
             holder.host.empty() ? "another process"
@@ -86,28 +84,26 @@ base::Result<Ensured> ensure(const plan::Container& container, const Access& acc
     TRY(make_import_directory(directory, container.root_owner));
     const std::string digits = container.digest.substr(container.digest.find(':') + 1);
     const std::string imports = directory + "/.import";
-    auto lease = get_lease(container, fmt::format("{}/{}.lock", imports, digits), options);
-    if (!lease) return tl::unexpected<base::Error>(lease.error());
-    if (!*lease) {
+    auto lease = TRY(get_lease(container, fmt::format("{}/{}.lock", imports, digits), options));
+    if (!lease) {
         note_use(container.root);
         return Ensured::imported_by_another;
     }
-    Lease& held = **lease;
+    Lease& held = *lease;
     collect_leftovers(imports, digits, held.token());
     const Watch watch{[&] {
                           held.renew();
                           if (options.watch.tick) options.watch.tick();
                       },
                       options.watch.interrupted};
-    const auto imported = import_image({.image = container.image,
-                                        .digest = container.digest,
-                                        .source = container.source,
-                                        .root = container.root,
-                                        .for_all = container.root_owner != nobody_else,
-                                        .token = held.token(),
-                                        .access = access},
-                                       watch, options.show);
-    if (!imported) return tl::unexpected<base::Error>(imported.error());
+    TRY(import_image({.image = container.image,
+                      .digest = container.digest,
+                      .source = container.source,
+                      .root = container.root,
+                      .for_all = container.root_owner != nobody_else,
+                      .token = held.token(),
+                      .access = access},
+                     watch, options.show));
     shrink(directory, options.limit, container.digest, options.in_use);
     return Ensured::imported;
 }

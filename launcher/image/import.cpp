@@ -227,10 +227,9 @@ base::Error tool_failed(const ImportRequest& request, const std::string& program
 base::Result<void> run_tool(const ImportRequest& request, base::Arguments arguments,
                             const Watch& watch) {
     const std::string program = arguments.front();
-    const auto done = run({std::move(arguments), longest_step}, watch);
-    if (!done) return tl::unexpected<base::Error>(done.error());
-    if (done->exit_code == 0) return {};
-    return tl::unexpected<base::Error>(tool_failed(request, program, *done));
+    const auto done = TRY(run({std::move(arguments), longest_step}, watch));
+    if (done.exit_code == 0) return {};
+    return tl::unexpected<base::Error>(tool_failed(request, program, done));
 }
 
 // How many bytes are to come. Also makes sure that the source still is what was submitted.
@@ -252,14 +251,13 @@ base::Result<std::int64_t> ask_size(const ImportRequest& request, const Watch& w
 
 base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, const Watch& watch,
                         const ShowProgress& show) {
-    const auto total = ask_size(request, watch);
-    if (!total) return tl::unexpected<base::Error>(total.error());
-    if (auto room = check_space(workshop.path(), *total, request.image); !room) return room;
+    const auto total = TRY(ask_size(request, watch));
+    if (auto room = check_space(workshop.path(), total, request.image); !room) return room;
     const Watch pulling{
         [&] {
             if (watch.tick) watch.tick();
             if (show)
-                show({request.image, Stage::pulling, size_of_tree(workshop.layout()), *total, {}});
+                show({request.image, Stage::pulling, size_of_tree(workshop.layout()), total, {}});
         },
         watch.interrupted};
     base::Arguments arguments{"skopeo", "copy", "--quiet"};
@@ -267,13 +265,12 @@ base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, 
         arguments.push_back(option == "--tls-verify=false" ? "--src-tls-verify=false" : option);
     arguments.push_back(request.source);
     arguments.push_back(fmt::format("oci:{}:image", workshop.layout()));
-    const auto done = run({std::move(arguments), longest_step}, pulling);
-    if (!done) return tl::unexpected<base::Error>(done.error());
-    if (done->exit_code == 0) return {};
-    if (done->standard_error.find("no space left") != std::string::npos)
-        return tl::unexpected<base::Error>(tool_failed(request, "skopeo", *done));
+    const auto done = TRY(run({std::move(arguments), longest_step}, pulling));
+    if (done.exit_code == 0) return {};
+    if (done.standard_error.find("no space left") != std::string::npos)
+        return tl::unexpected<base::Error>(tool_failed(request, "skopeo", done));
     return tl::unexpected<base::Error>(
-        explain(done->standard_error,
+        explain(done.standard_error,
                 {request.image, request.access.registry, request.access.credential_source}));
 }
 
@@ -406,13 +403,12 @@ void collect_leftovers(const std::string& import_directory, const std::string& o
 
 base::Result<void> import_image(const ImportRequest& request, const Watch& watch,
                                 const ShowProgress& show) {
-    const auto workshop = Workshop::open(request);
-    if (!workshop) return tl::unexpected<base::Error>(workshop.error());
-    return pull(request, *workshop, watch, show)
-        .and_then([&] { return unpack(request, *workshop, watch, show); })
-        .and_then([&] { return pack(request, *workshop, watch, show); })
+    const auto workshop = TRY(Workshop::open(request));
+    return pull(request, workshop, watch, show)
+        .and_then([&] { return unpack(request, workshop, watch, show); })
+        .and_then([&] { return pack(request, workshop, watch, show); })
         .and_then([&] { return check_interrupted(watch); })
-        .and_then([&] { return publish(request, *workshop); });
+        .and_then([&] { return publish(request, workshop); });
 }
 
 }  // namespace batchai::image

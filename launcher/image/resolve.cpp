@@ -171,19 +171,15 @@ base::Result<plan::Container> resolve(const Reference& reference, const std::str
     if (!reference.is_imported()) {
         container.root = absolute(reference.path);
         container.root_is_directory = reference.kind == Kind::directory;
-        const auto checked = container.root_is_directory ? check_directory(container.root)
-                                                         : check_squashfs(container.root);
-        if (!checked) return tl::unexpected<base::Error>(checked.error());
+        TRY(container.root_is_directory ? check_directory(container.root)
+                                        : check_squashfs(container.root));
         return container;
     }
-    const auto manifest = raw_manifest(source_of(reference), written, access, watch);
-    if (!manifest) return tl::unexpected<base::Error>(manifest.error());
-    container.digest = digest_of(*manifest);
+    const auto manifest = TRY(raw_manifest(source_of(reference), written, access, watch));
+    container.digest = digest_of(manifest);
     container.source = pinned_source(reference, container.digest);
-    const auto config = ask("--config", container.source, written, access, watch);
-    if (!config) return tl::unexpected<base::Error>(config.error());
-    if (auto read = read_config(*config, container); !read)
-        return tl::unexpected<base::Error>(read.error());
+    const auto config = TRY(ask("--config", container.source, written, access, watch));
+    TRY(read_config(config, container));
     Root root = TRY(choose_root(places, container.digest));
     container.root = std::move(root.path);
     container.root_owner = root.owner;

@@ -38,13 +38,11 @@ base::Result<std::optional<Elastic>> elastic_of(const std::vector<Variable>& env
     const std::string* const least = value_of(environment, elastic_nodes_variable);
     if (least == nullptr) return std::optional<Elastic>();
     Elastic out;
-    const auto least_nodes = number(elastic_nodes_variable, *least, 1, nodes);
-    if (!least_nodes) return tl::unexpected<base::Error>(least_nodes.error());
-    out.least_nodes = *least_nodes;
+    const auto least_nodes = TRY(number(elastic_nodes_variable, *least, 1, nodes));
+    out.least_nodes = least_nodes;
     if (const std::string* const text = value_of(environment, elastic_restarts_variable)) {
-        const auto restarts = number(elastic_restarts_variable, *text, 0, most_restarts);
-        if (!restarts) return tl::unexpected<base::Error>(restarts.error());
-        out.restarts = *restarts;
+        const auto restarts = TRY(number(elastic_restarts_variable, *text, 0, most_restarts));
+        out.restarts = restarts;
     }
     return std::optional<Elastic>(out);
 }

@@ -51,14 +51,12 @@ bool is_taken(std::string_view target) {
 
 base::Result<ContainerBind> parse_container_bind(std::string_view text) {
     auto parts = base::split(text, ':');
-    auto source = clean_path(parts.front());
-    if (!source) return tl::unexpected<base::Error>(source.error());
-    ContainerBind bind{*source, *source, false, false};
+    auto source = TRY(clean_path(parts.front()));
+    ContainerBind bind{source, source, false, false};
     auto part = parts.begin() + 1;
     if (part != parts.end() && part->starts_with('/')) {
-        auto target = clean_path(*part++);
-        if (!target) return tl::unexpected<base::Error>(target.error());
-        bind.target = std::move(*target);
+        auto target = TRY(clean_path(*part++));
+        bind.target = std::move(target);
     }
     for (; part != parts.end(); ++part) {
         if (*part == "ro")
@@ -290,11 +288,9 @@ void read_site(TableReader& table, Site& site) {
 }  // namespace
 
 base::Result<Site> load(const std::filesystem::path& path) {
-    const auto text = base::read_file(path, 1UL << 20U);
-    if (!text) return tl::unexpected<base::Error>(text.error());
+    const auto text = TRY(base::read_file(path, 1UL << 20U));
     SandboxedLua lua;
-    if (auto done = lua.run(*text, path.string()); !done)
-        return tl::unexpected<base::Error>(done.error());
+    TRY(lua.run(text, path.string()));
     if (lua_type(lua.state(), -1) != LUA_TTABLE)
         return base::fail("the file must return one table", path.string(),
                           "it begins with \"return {\" and ends with \"}\"",

@@ -61,13 +61,12 @@ Result<void> expand_element(std::string_view element, std::size_t limit,
         if (open == std::string_view::npos) break;
         const std::size_t close = rest.find(']', open);
         if (close == std::string_view::npos) return malformed(element);
-        auto values = expand_ranges(rest.substr(open + 1, close - open - 1), limit);
-        if (!values) return tl::unexpected<base::Error>(values.error());
-        if (values->size() > limit / names.size()) return too_many(limit);
+        auto values = TRY(expand_ranges(rest.substr(open + 1, close - open - 1), limit));
+        if (values.size() > limit / names.size()) return too_many(limit);
         std::vector<std::string> longer;
-        longer.reserve(names.size() * values->size());
+        longer.reserve(names.size() * values.size());
         for (const std::string& name : names)
-            for (const std::string& value : *values)
+            for (const std::string& value : values)
                 longer.push_back(name + value);
         names = std::move(longer);
         rest.remove_prefix(close + 1);
@@ -93,8 +92,7 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view expression, st
         if (static_cast<unsigned char>(c) <= ' ') return malformed(expression);
         if (c != ',' || (depth > 0 && i < expression.size())) continue;
         if (depth != 0 || i == start) return malformed(expression);
-        auto done = expand_element(expression.substr(start, i - start), limit, names);
-        if (!done) return tl::unexpected<base::Error>(done.error());
+        TRY(expand_element(expression.substr(start, i - start), limit, names));
         start = i + 1;
     }
     return names;

@@ -92,9 +92,8 @@ base::Result<JobDevices> parse_job_devices(std::string_view text) {
         if (!line.starts_with(nodes_key)) continue;
         const std::string_view gres = value_of(line, gres_key);
         if (gres.empty()) continue;
-        const auto nodes = expand_hostlist(value_of(line, nodes_key));
-        if (!nodes) return tl::unexpected<base::Error>(nodes.error());
-        for (const std::string& node : *nodes) {
+        const auto nodes = TRY(expand_hostlist(value_of(line, nodes_key)));
+        for (const std::string& node : nodes) {
             if (!add_resources(gres, devices[node]))
                 return base::fail(fmt::format("\"{}\" does not say which devices", line),
                                   "scontrol");

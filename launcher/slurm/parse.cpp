@@ -194,11 +194,10 @@ Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
         const auto fields = fields_of(line, 13, 2);
         if (!fields) return unreadable("squeue", line);
         const Fields& f = fields->first;
-        auto job = job_of(
+        auto job = TRY(job_of(
             "squeue", line,
-            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11]});
-        if (!job) return tl::unexpected<base::Error>(job.error());
-        jobs.insert_or_assign(job->id, *job);
+            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11]}));
+        jobs.insert_or_assign(job.id, job);
         return {};
     });
     if (!read) return tl::unexpected<base::Error>(read.error());

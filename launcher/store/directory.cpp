@@ -46,8 +46,7 @@ void sweep(const fs::path& directory) {
 
 base::Result<fs::path> new_directory(const fs::path& home) {
     fs::path path = home / ".new" / base::random_uuid();
-    if (auto made = base::make_directories(path, 0700); !made)
-        return tl::unexpected<base::Error>(made.error());
+    TRY(base::make_directories(path, 0700));
     return path;
 }
 

@@ -96,9 +96,8 @@ bool claim(const fs::path& directory, std::string_view token) {
 base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
     std::error_code code;
     if (fs::exists(directory / "job.json", code)) return false;
-    auto names = names_in(directory);
-    if (!names) return tl::unexpected<base::Error>(names.error());
-    for (const std::string& name : *names) {
+    auto names = TRY(names_in(directory));
+    for (const std::string& name : names) {
         const bool reserved = name.starts_with(reserved_prefix);
         if (!reserved && !name.starts_with(claimed_prefix)) continue;
         if (!(reserved ? reservation_is_abandoned(directory / name)
@@ -109,8 +108,7 @@ base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
         if (std::rename((directory / name).c_str(), claimed.c_str()) != 0) return false;
         // From here on the directory is ours alone; a leftover record of a late commit() stays.
         if (fs::exists(directory / "job.json", code)) return false;
-        if (auto gone = discard(home, directory); !gone)
-            return tl::unexpected<base::Error>(gone.error());
+        TRY(discard(home, directory));
         return true;
     }
     return false;
