@@ -40,16 +40,14 @@ int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
 
 base::Result<OutputOptions> output_options(const GlobalOptions& global) {
     OutputOptions options;
-    const auto format = output_format(global.output);
-    if (!format) return tl::unexpected(format.error());
-    options.format = *format;
+    const auto format = TRY(output_format(global.output));
+    options.format = format;
     options.query = global.query;
     const auto* no_colour = std::getenv("NO_COLOR");
     options.terminal = isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
     // A fault in the query shows before the command acts, not after.
     if (global.query) {
-        const auto checked = check_query(*global.query);
-        if (!checked) return tl::unexpected(checked.error());
+        TRY(check_query(*global.query));
     }
     return options;
 }

@@ -29,9 +29,8 @@ base::Result<std::string> render_output(const Value& value, const Columns& colum
     const bool queried = options.query.has_value();
     Value result = value;
     if (queried) {
-        auto answer = query(value, *options.query);
-        if (!answer) return tl::unexpected(answer.error());
-        result = std::move(*answer);
+        auto answer = TRY(query(value, *options.query));
+        result = std::move(answer);
     }
     switch (options.format) {
         case OutputFormat::json:

@@ -86,12 +86,11 @@ base::Result<Expression> compile(std::string_view expression) {
 }  // namespace
 
 base::Result<Value> query(const Value& value, std::string_view expression) {
-    auto compiled = compile(expression);
-    if (!compiled) return tl::unexpected(compiled.error());
+    auto compiled = TRY(compile(expression));
     try {
         std::error_code code;
         const auto document = to_jsoncons(value);
-        const auto result = compiled->evaluate(document, code);
+        const auto result = compiled.evaluate(document, code);
         if (code) return fault(expression, code, 0);
         return from_jsoncons(result);
     } catch (const std::exception& error) {
@@ -100,8 +99,7 @@ base::Result<Value> query(const Value& value, std::string_view expression) {
 }
 
 base::Result<void> check_query(std::string_view expression) {
-    auto compiled = compile(expression);
-    if (!compiled) return tl::unexpected(compiled.error());
+    TRY(compile(expression));
     return {};
 }
 

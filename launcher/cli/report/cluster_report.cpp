@@ -124,11 +124,10 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
                                           const std::vector<store::Cluster>& clusters) {
     Value::Array values;
     if (clusters.empty()) return values;
-    auto jobs = store.jobs_of_workspace(clusters.front().key.parent());
-    if (!jobs) return tl::unexpected(jobs.error());
+    auto jobs = TRY(store.jobs_of_workspace(clusters.front().key.parent()));
     // One question that fails is enough: each would wait for its deadline.
     const auto reports =
-        client.ping().and_then([&] { return report_jobs(store, client, std::move(*jobs)); });
+        client.ping().and_then([&] { return report_jobs(store, client, std::move(jobs)); });
     const Value no_reports = reports ? Value() : slurm_error(reports.error());
     Nodes nodes(client);
     for (const auto& cluster : clusters) {

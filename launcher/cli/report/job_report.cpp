@@ -98,11 +98,9 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
 
 base::Result<JobReport> report_job(const store::Store& store, const slurm::Client& client,
                                    const store::JobKey& key) {
-    auto job = store.job(key);
-    if (!job) return tl::unexpected(job.error());
-    auto reports = report_jobs(store, client, {std::move(*job)});
-    if (!reports) return tl::unexpected(reports.error());
-    JobReport report = std::move(reports->front());
+    auto job = TRY(store.job(key));
+    auto reports = TRY(report_jobs(store, client, {std::move(job)}));
+    JobReport report = std::move(reports.front());
     if (report.ended()) {
         report.not_written = record::failure_notes(store.job_files(key));
         std::erase_if(report.not_written, [](const record::FailureNote& note) {

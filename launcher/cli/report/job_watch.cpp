@@ -21,10 +21,9 @@ constexpr auto patience = std::chrono::minutes(5);
 }  // namespace
 
 base::Result<bool> JobWatch::record_changed() {
-    auto attempt = latest_attempt(store_, key_);
-    if (!attempt) return tl::unexpected(attempt.error());
-    if (*attempt == record_) return false;
-    record_ = std::move(*attempt);
+    auto attempt = TRY(latest_attempt(store_, key_));
+    if (attempt == record_) return false;
+    record_ = std::move(attempt);
     return true;
 }
 
@@ -112,11 +111,10 @@ base::Result<void> wait_until_gone(const slurm::Client& client,
     const auto deadline = steady_clock::now() + longest_wait;
     milliseconds pause(250);
     while (true) {
-        const auto statuses = client.jobs(ids);
-        if (!statuses) return tl::unexpected(statuses.error());
-        const auto waiting = std::find_if(statuses->begin(), statuses->end(),
+        const auto statuses = TRY(client.jobs(ids));
+        const auto waiting = std::find_if(statuses.begin(), statuses.end(),
                                           [](const auto& entry) { return !gone(entry.second); });
-        if (waiting == statuses->end()) return {};
+        if (waiting == statuses.end()) return {};
         if (steady_clock::now() > deadline) {
             return base::fail(
                 fmt::format("Slurm has not ended job {} after two minutes", waiting->first), "",
@@ -134,10 +132,9 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
     if (jobs.empty()) return {};
     // A record alone is not enough here: without Slurm nothing is stopped, and nothing deleted.
     TRY(client.ping());
-    const auto reports = report_jobs(store, client, jobs);
-    if (!reports) return tl::unexpected(reports.error());
+    const auto reports = TRY(report_jobs(store, client, jobs));
     std::vector<std::string> ids;
-    for (const auto& report : *reports) {
+    for (const auto& report : reports) {
         const auto& status = report.evidence.slurm;
         const bool live = status ? !gone(*status) : !report.ended();
         if (!live) continue;
@@ -147,8 +144,7 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
                 if (!job.termination_requested) job.termination_requested = base::now();
             });
             if (!marked) return tl::unexpected(marked.error());
-            const auto cancelled = client.cancel(report.job.slurm_job_id);
-            if (!cancelled) return tl::unexpected(cancelled.error());
+            TRY(client.cancel(report.job.slurm_job_id));
         }
         ids.push_back(report.job.slurm_job_id);
     }

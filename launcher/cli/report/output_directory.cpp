@@ -60,17 +60,15 @@ base::Result<fs::path> output_directory(const store::Store& store, const store::
                                         const std::string& id) {
     const auto job = store.job(key);
     if (!job) return tl::unexpected(job.error());
-    const auto text = base::read_file(store.job_files(key).plan());
-    if (!text) return tl::unexpected(text.error());
-    const auto plan = record::plan_from_json(*text);
-    if (!plan) return tl::unexpected(plan.error());
+    const auto text = TRY(base::read_file(store.job_files(key).plan()));
+    const auto plan = TRY(record::plan_from_json(text));
     if (id == "stdouterr") {
-        const auto& directories = plan->directories;
+        const auto& directories = plan.directories;
         if (directories.stdouterr_host.empty()) return not_listable(id, directories.stdouterr);
         return fs::path(directories.stdouterr_host);
     }
     std::string known = "stdouterr";
-    for (const auto& output : plan->outputs) {
+    for (const auto& output : plan.outputs) {
         known += ", " + output.id;
         if (output.id != id) continue;
         if (output.path_host.empty()) return not_listable(id, output.path);
@@ -100,11 +98,10 @@ base::Result<base::FileDescriptor> open_below(const fs::path& root, const std::s
 }
 
 base::Result<Value> list_directory(const fs::path& root, const std::string& relative) {
-    auto opened = open_below(root, relative, O_RDONLY | O_DIRECTORY);
-    if (!opened) return tl::unexpected(opened.error());
-    const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(opened->get()), closedir);
+    auto opened = TRY(open_below(root, relative, O_RDONLY | O_DIRECTORY));
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(opened.get()), closedir);
     if (!stream) return base::fail(std::strerror(errno), (root / relative).string());
-    const int descriptor = opened->release();  // the stream owns it now
+    const int descriptor = opened.release();  // the stream owns it now
     std::vector<std::string> names;
     while (const auto* entry = readdir(stream.get())) {
         const std::string name = entry->d_name;
@@ -166,9 +163,8 @@ base::Result<FileFollower::Look> FileFollower::look(const Sink& sink) {
     const bool same = status.st_dev == device_ && status.st_ino == inode_;
     if (file_.valid() && !same) {
         // What the old file got before its name was taken belongs to the reader, too.
-        const auto rest = drain(file_.get(), sink);
-        if (!rest) return tl::unexpected(rest.error());
-        if (!*rest) return Look::stopped;
+        const auto rest = TRY(drain(file_.get(), sink));
+        if (!rest) return Look::stopped;
     }
     if (file_.valid() && (!same || status.st_size < offset_)) {
         restarted = true;
@@ -178,9 +174,8 @@ base::Result<FileFollower::Look> FileFollower::look(const Sink& sink) {
     device_ = status.st_dev;
     inode_ = status.st_ino;
     const auto before = offset_;
-    const auto given = drain(file_.get(), sink);
-    if (!given) return tl::unexpected(given.error());
-    if (!*given) return Look::stopped;
+    const auto given = TRY(drain(file_.get(), sink));
+    if (!given) return Look::stopped;
     if (restarted) return Look::restarted;
     return offset_ > before ? Look::read : Look::nothing_new;
 }

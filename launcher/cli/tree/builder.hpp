@@ -82,11 +82,18 @@ void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string&
 void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
                      bool flag = false);
 
+// A file of cli/verbs has each of these: the options of its verbs beside what the verbs do.
 void add_resource_verbs(CommandTree& tree);  // group, workspace, experiment
 void add_cluster_verbs(CommandTree& tree);
 void add_job_verbs(CommandTree& tree);
+void add_job_create_verb(CommandTree& tree, CLI::App& job);
+void add_job_file_verbs(CommandTree& tree, CLI::App& job);
+void add_job_node_verbs(CommandTree& tree, CLI::App& job);
 void add_image_verbs(CommandTree& tree);
-void add_other_verbs(CommandTree& tree);  // validate, run, hand-over, completion, man, version
+void add_plan_verbs(CommandTree& tree);  // validate, hand-over
+void add_run_verbs(CommandTree& tree);   // run, watch-first-node, version
+void add_completion_verb(CommandTree& tree);
+void add_manual_verb(CommandTree& tree);
 
 [[nodiscard]] std::unique_ptr<CommandTree> make_tree();
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
 
 namespace batchai::cli {
@@ -173,6 +174,29 @@ std::string completion_script(const CLI::App& app, const std::string& shell) {
     if (shell == "zsh") return zsh_script(app);
     if (shell == "fish") return fish_script(app);
     return bash_script(app);
+}
+
+namespace {
+
+struct CompletionOptions {
+    std::string shell;
+};
+
+}  // namespace
+
+void add_completion_verb(CommandTree& tree) {
+    auto options = std::make_shared<CompletionOptions>();
+    auto* leaf = add_leaf(tree, tree.app, "completion", "Print a shell's completion script",
+                          "source <(batchai completion bash)", Printing::by_itself);
+    leaf->add_option("shell", options->shell, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    leaf->callback([&tree, options] {
+        tree.action = [&tree, options]() -> Answer {
+            fmt::print("{}", completion_script(tree.app, options->shell));
+            return Outcome{};
+        };
+    });
 }
 
 }  // namespace batchai::cli

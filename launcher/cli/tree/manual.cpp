@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
 
 namespace batchai::cli {
@@ -196,6 +197,29 @@ base::Result<std::string> manual_page(const CLI::App& app, const std::string& pa
     return base::fail(fmt::format("there is no manual page \"{}\"", page), "",
                       fmt::format("there are {}", fmt::join(manual_pages(app), ", ")),
                       base::ExitCode::not_found);
+}
+
+namespace {
+
+struct ManualOptions {
+    std::string page;
+};
+
+}  // namespace
+
+void add_manual_verb(CommandTree& tree) {
+    auto options = std::make_shared<ManualOptions>();
+    auto* leaf = add_leaf(tree, tree.app, "man", "Print a manual page in roff",
+                          "batchai man batchai-job | man -l -", Printing::by_itself);
+    leaf->add_option("page", options->page, "batchai, batchai-job, …")->required();
+    leaf->group("");
+    leaf->callback([&tree, options] {
+        tree.action = [&tree, options]() -> Answer {
+            const auto page = TRY(manual_page(tree.app, options->page, BATCHAI_VERSION));
+            fmt::print("{}", page);
+            return Outcome{};
+        };
+    });
 }
 
 }  // namespace batchai::cli

@@ -140,9 +140,8 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
         auto& word = words[i];
         if (word == "--") break;
         if (word.starts_with("--")) {
-            auto completed = complete_option(at, word);
-            if (!completed) return tl::unexpected(completed.error());
-            word = std::move(*completed);
+            auto completed = TRY(complete_option(at, word));
+            word = std::move(completed);
         }
         if (word.starts_with('-')) {
             if (takes_next_word(*at.app, word)) ++i;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/cluster.hpp"
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 #include <pwd.h>
@@ -7,15 +8,39 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "cli/outcome.hpp"
 #include "cli/report/cluster_file.hpp"
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/job_watch.hpp"
+#include "cli/report/names.hpp"
 #include "cli/report/resource_report.hpp"
+#include "cli/report/volume_flags.hpp"
 #include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {
 namespace {
+
+struct ClusterOptions {
+    std::string name;
+    ParentOptions parents;
+    std::optional<std::string> config_file;
+    std::optional<std::string> vm_size;
+    std::optional<std::string> vm_priority;
+    std::optional<int> target;
+    std::optional<int> minimum;
+    std::optional<int> maximum;
+    std::optional<std::string> user_name;
+    // Accepted because tutorials give them: nodes of a Slurm site have the site's accounts.
+    bool generate_ssh_keys = false;
+    std::optional<std::string> ssh_key;
+    std::optional<std::string> password;
+    VolumeFlags volumes;
+    std::optional<std::string> storage_account;  // of the volumes
+    bool yes = false;
+    bool no_wait = false;
+};
 
 constexpr auto usage = base::ExitCode::usage;
 
@@ -41,9 +66,8 @@ void say_what_has_no_effect(const ClusterOptions& options, const ClusterFile& fi
 
 base::Result<ClusterFile> read_config(const ClusterOptions& options) {
     if (!options.config_file) return ClusterFile{};
-    const auto text = base::read_file(*options.config_file, 1U << 20U);
-    if (!text) return tl::unexpected(text.error());
-    return parse_cluster_file(*text, *options.config_file);
+    const auto text = TRY(base::read_file(*options.config_file, 1U << 20U));
+    return parse_cluster_file(text, *options.config_file);
 }
 
 base::Result<void> check_vm_size(const site::Site& site, const std::string& vm_size) {
@@ -63,13 +87,11 @@ base::Result<void> check_vm_size(const site::Site& site, const std::string& vm_s
 // Flags come before the file.
 base::Result<store::Cluster> describe(const ClusterOptions& options, const ClusterFile& file,
                                       const site::Site& site) {
-    const auto flags = scale_from_flags({options.target, options.minimum, options.maximum});
-    if (!flags) return tl::unexpected(flags.error());
+    const auto flags = TRY(scale_from_flags({options.target, options.minimum, options.maximum}));
     const auto vm_size = options.vm_size ? options.vm_size : file.vm_size;
     if (!vm_size) return base::fail("Please provide VM size", "", "give --vm-size (-s)", usage);
-    const auto known = check_vm_size(site, *vm_size);
-    if (!known) return tl::unexpected(known.error());
-    const auto scale = *flags ? *flags : file.scale;
+    TRY(check_vm_size(site, *vm_size));
+    const auto scale = flags ? flags : file.scale;
     if (!scale) {
         return base::fail(
             "Please provide scale setting for the cluster via command line or configuration file",
@@ -96,17 +118,15 @@ base::Result<store::Cluster> describe(const ClusterOptions& options, const Clust
 }
 
 Answer answer_with(const Surroundings& here, const store::Cluster& cluster, Columns columns) {
-    auto values = cluster_values(here.store, here.site, here.slurm, {cluster});
-    if (!values) return tl::unexpected(values.error());
-    return Outcome{std::move(values->front()), std::move(columns)};
+    auto values = TRY(cluster_values(here.store, here.site, here.slurm, {cluster}));
+    return Outcome{std::move(values.front()), std::move(columns)};
 }
 
 Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    TRY(here->store.cluster(own_key(options)));
-    TRY(here->slurm.ping());
-    const auto cluster = here->store.update(own_key(options), [&](store::Cluster& record) {
+    const auto here = TRY(open_surroundings());
+    TRY(here.store.cluster(own_key(options)));
+    TRY(here.slurm.ping());
+    const auto cluster = here.store.update(own_key(options), [&](store::Cluster& record) {
         record.scale = scale;
         record.allocation_state_transition_time = base::now();
     });
@@ -114,58 +134,47 @@ Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale)
     say("the cluster's record is changed: jobs created from now on keep to it; no node is powered "
         "up, "
         "powered down or drained, and running jobs keep theirs");
-    return answer_with(*here, *cluster, {});
+    return answer_with(here, *cluster, {});
 }
 
-}  // namespace
-
 Answer cluster_create(const ClusterOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
+    const auto here = TRY(open_surroundings());
     const auto key = own_key(options);
-    if (here->store.cluster(key)) {
+    if (here.store.cluster(key)) {
         return base::fail(
             fmt::format("\"{}\" already exists in \"{}\" resource group under {} resource group.",
                         key.cluster, key.group, key.workspace));
     }
-    const auto file = read_config(options);
-    if (!file) return tl::unexpected(file.error());
-    auto cluster = describe(options, *file, here->site);
-    if (!cluster) return tl::unexpected(cluster.error());
-    auto volumes = with_flags(file->mount_volumes, options.volumes, options.storage_account);
+    const auto file = TRY(read_config(options));
+    auto cluster = TRY(describe(options, file, here.site));
+    auto volumes = with_flags(file.mount_volumes, options.volumes, options.storage_account);
     if (!volumes.is_null()) {
-        const auto checked = check_cluster_volumes(volumes);
-        if (!checked) return tl::unexpected(checked.error());
-        cluster->properties.set("nodeSetup", Value::Object{{"mountVolumes", std::move(volumes)}});
+        TRY(check_cluster_volumes(volumes));
+        cluster.properties.set("nodeSetup", Value::Object{{"mountVolumes", std::move(volumes)}});
     }
     // The answer tells the nodes' states: nothing is made when Slurm cannot be asked for them.
-    TRY(here->slurm.ping());
-    TRY(ensure_workspace(here->store, here->site, options.parents));
-    const auto made = here->store.create(*cluster);
-    if (!made) return tl::unexpected(made.error());
-    say_what_has_no_effect(options, *file);
-    return answer_with(*here, *cluster, {});
+    TRY(here.slurm.ping());
+    TRY(ensure_workspace(here.store, here.site, options.parents));
+    TRY(here.store.create(cluster));
+    say_what_has_no_effect(options, file);
+    return answer_with(here, cluster, {});
 }
 
 Answer cluster_show(const ClusterOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto cluster = here->store.cluster(own_key(options));
-    if (!cluster) return tl::unexpected(cluster.error());
-    return answer_with(*here, *cluster, cluster_columns);
+    const auto here = TRY(open_surroundings());
+    const auto cluster = TRY(here.store.cluster(own_key(options)));
+    return answer_with(here, cluster, cluster_columns);
 }
 
 Answer cluster_list(const ClusterOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto clusters = here->store.clusters(workspace_key(options.parents));
+    const auto here = TRY(open_surroundings());
+    const auto clusters = here.store.clusters(workspace_key(options.parents));
     if (!clusters && nothing_yet(clusters.error(), options.parents)) {
         return Outcome{Value::Array{}, cluster_columns};
     }
     if (!clusters) return tl::unexpected(clusters.error());
-    auto values = cluster_values(here->store, here->site, here->slurm, *clusters);
-    if (!values) return tl::unexpected(values.error());
-    return Outcome{std::move(*values), cluster_columns};
+    auto values = TRY(cluster_values(here.store, here.site, here.slurm, *clusters));
+    return Outcome{std::move(values), cluster_columns};
 }
 
 Answer cluster_resize(const ClusterOptions& options) {
@@ -184,21 +193,134 @@ Answer cluster_auto_scale(const ClusterOptions& options) {
 }
 
 Answer cluster_delete(const ClusterOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
+    const auto here = TRY(open_surroundings());
     const auto key = own_key(options);
-    if (const auto found = here->store.cluster(key); !found) return tl::unexpected(found.error());
-    const auto agreed = confirm(options.yes);
-    if (!agreed) return tl::unexpected(agreed.error());
-    if (!*agreed) return base::fail("operation cancelled");
-    auto jobs = here->store.jobs_of_workspace(key.parent());
-    if (!jobs) return tl::unexpected(jobs.error());
-    std::erase_if(*jobs, [&](const store::Job& job) { return job.cluster != key.cluster; });
-    const auto stopped = stop_jobs(here->store, here->slurm, *jobs, !options.no_wait);
-    if (!stopped) return tl::unexpected(stopped.error());
-    const auto removed = here->store.remove(key);
-    if (!removed) return tl::unexpected(removed.error());
+    TRY(here.store.cluster(key));
+    const auto agreed = TRY(confirm(options.yes));
+    if (!agreed) return base::fail("operation cancelled");
+    auto jobs = TRY(here.store.jobs_of_workspace(key.parent()));
+    std::erase_if(jobs, [&](const store::Job& job) { return job.cluster != key.cluster; });
+    TRY(stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
+    TRY(here.store.remove(key));
     return Outcome{};
+}
+
+const char* const parents_example = " --workspace dev --resource-group team";
+
+void add_name(CLI::App& leaf, ClusterOptions& options) {
+    leaf.add_option("--name,-n", options.name, "Name of the cluster")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_workspace_option(leaf, options.parents);
+}
+
+void add_bounds(CLI::App& leaf, ClusterOptions& options, bool required) {
+    add_optional(leaf, "--min", options.minimum, "Least number of nodes")
+        ->type_name("NODES")
+        ->required(required);
+    add_optional(leaf, "--max", options.maximum, "Greatest number of nodes")
+        ->type_name("NODES")
+        ->required(required);
+}
+
+void add_account_options(CLI::App& leaf, ClusterOptions& options) {
+    const std::string note = " (accepted; the nodes have the site's accounts)";
+    add_optional(leaf, "--user-name,-u", options.user_name, "Name of the admin user" + note)
+        ->type_name("NAME")
+        ->group("Admin Account Arguments");
+    add_optional(leaf, "--ssh-key,-k", options.ssh_key, "SSH public key or its file" + note)
+        ->type_name("KEY")
+        ->group("Admin Account Arguments");
+    add_optional(leaf, "--password,-p", options.password, "Password of the admin user" + note)
+        ->type_name("TEXT")
+        ->group("Admin Account Arguments");
+    leaf.add_flag("--generate-ssh-keys", options.generate_ssh_keys, "Make SSH keys" + note)
+        ->group("Admin Account Arguments");
+}
+
+void add_unsupported_options(CLI::App& leaf) {
+    add_unsupported(leaf, "--image,-i", "Operating system image");
+    add_unsupported(leaf, "--custom-image", "Id of a custom image");
+    add_unsupported(leaf, "--setup-task", "Command that each node runs once");
+    add_unsupported(leaf, "--setup-task-output", "Directory of the setup task's logs");
+    add_unsupported(leaf, "--storage-account-key", "Key of the storage account");
+    add_unsupported(leaf, "--subnet", "Subnet of the nodes");
+    add_unsupported(leaf, "--use-auto-storage", "Make and mount a share and a container", true);
+}
+
+void add_create(CommandTree& tree, CLI::App& group) {
+    auto [leaf, options] =
+        add_verb(tree, group, "create", "Make a cluster: a named view of some of Slurm's nodes",
+                 "batchai cluster create --name nc6 --vm-size STANDARD_NC6 --target 4" +
+                     std::string(parents_example),
+                 cluster_create);
+    add_name(*leaf, *options);
+    add_optional(*leaf, "--config-file,-f", options->config_file,
+                 "cluster.json; options on the command line come before it")
+        ->type_name("FILE");
+    add_optional(*leaf, "--vm-size,-s", options->vm_size, "Kind of node; the site maps it to Slurm")
+        ->type_name("SIZE");
+    add_optional(*leaf, "--target,-t", options->target, "Number of nodes")->type_name("NODES");
+    add_bounds(*leaf, *options, false);
+    add_optional(*leaf, "--vm-priority", options->vm_priority, "dedicated or lowpriority")
+        ->type_name("PRIORITY");
+    add_account_options(*leaf, *options);
+    add_optional(*leaf, "--storage-account-name", options->storage_account,
+                 "Storage account of share and container [each job's own]")
+        ->type_name("NAME")
+        ->group(volume_arguments);
+    add_volume_options(*leaf, options->volumes, "all jobs of the cluster have",
+                       "$AZ_BATCHAI_MOUNT_ROOT");
+    add_unsupported_options(*leaf);
+}
+
+}  // namespace
+
+void add_cluster_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "cluster", "Manage clusters");
+    const std::string example = "batchai cluster ";
+    add_create(tree, group);
+    {
+        auto [leaf, options] = add_verb(
+            tree, group, "show", "Show a cluster and the states of its nodes",
+            example + "show --name nc6" + parents_example + " --output table", cluster_show);
+        add_name(*leaf, *options);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List the clusters of a workspace",
+                     example + "list" + parents_example + " --output table", cluster_list);
+        add_workspace_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "resize",
+                     "Set the number of nodes that the cluster's jobs may have; Slurm's own nodes "
+                     "stay as they are",
+                     example + "resize --name nc6 --target 0" + parents_example, cluster_resize);
+        add_name(*leaf, *options);
+        add_optional(*leaf, "--target,-t", options->target, "Number of nodes")
+            ->type_name("NODES")
+            ->required();
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "auto-scale",
+                     "Set the bounds within which the cluster's size follows its jobs; Slurm's own "
+                     "nodes stay as they are",
+                     example + "auto-scale --name nc6 --min 0 --max 4" + parents_example,
+                     cluster_auto_scale);
+        add_name(*leaf, *options);
+        add_bounds(*leaf, *options, true);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "delete", "Delete a cluster and cancel its jobs",
+                     example + "delete --name nc6" + parents_example + " --yes", cluster_delete);
+        add_name(*leaf, *options);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
 }
 
 }  // namespace batchai::cli

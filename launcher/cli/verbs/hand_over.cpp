@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/verbs/hand_over.hpp"
+
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -13,12 +15,13 @@
 #include "base/ids.hpp"
 #include "cli/output/value.hpp"
 #include "cli/report/job_image.hpp"
-#include "cli/verbs/job.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 
 namespace batchai::cli {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,6 +152,42 @@ Answer validate(const ValidateOptions& options) {
         if (code == 0) fmt::print("{}: valid\n", text.name);
     }
     return Outcome{{}, {}, code};
+}
+
+namespace {
+
+void add_file_options(CLI::App& leaf, JobFileOptions& file) {
+    add_optional(leaf, "--storage-account-name", file.storage_account_name,
+                 "Storage account for the file's placeholders [$AZURE_BATCHAI_STORAGE_ACCOUNT]")
+        ->type_name("NAME");
+    add_image_options(leaf, file);
+}
+
+}  // namespace
+
+void add_plan_verbs(CommandTree& tree) {
+    {
+        auto [leaf, options] =
+            add_verb(tree, tree.app, "validate", "Check a job file; change nothing",
+                     "batchai validate job.json\n  batchai validate --format json job.json",
+                     validate, Printing::by_itself);
+        leaf->add_option("file", options->file.path, "job.json; - is standard input")->required();
+        leaf->add_option("--format", options->format, "text or json [text]")
+            ->type_name("FORMAT")
+            ->check(CLI::IsMember({"text", "json"}));
+        add_file_options(*leaf, options->file);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, tree.app, "hand-over", "Freeze the plan of a job file for batchai.so",
+                     "batchai hand-over --job-json job.json", hand_over, Printing::by_itself);
+        leaf->add_option("--job-json", options->file.path, "job.json")
+            ->type_name("FILE")
+            ->required();
+        add_optional(*leaf, "--door", options->door, "sbatch, srun or salloc")->type_name("NAME");
+        add_file_options(*leaf, options->file);
+        leaf->group("");
+    }
 }
 
 }  // namespace batchai::cli

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/image.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "cli/outcome.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/report/resource_report.hpp"
 #include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "image/resolve.hpp"
 
 namespace batchai::cli {
 namespace {
+
+struct ImageOptions {
+    std::vector<std::string> images;  // names, or digests, also their beginnings
+    std::optional<std::string> server_url;
+    bool shared = false;  // in the site's shared directory instead of the user's
+    int unused_for = 0;   // days
+    bool yes = false;
+};
 
 using image::Entry;
 using Entries = std::vector<Entry>;
@@ -86,12 +97,10 @@ Answer remove_all(const Entries& entries, bool yes) {
     for (const Entry& entry : entries)
         say(fmt::format("to be removed: {} {} ({})", entry.digest.substr(0, 19), entry.image,
                         image::size_text(entry.bytes)));
-    const auto agreed = confirm(yes);
-    if (!agreed) return tl::unexpected(agreed.error());
-    if (!*agreed) return base::fail("operation cancelled");
+    const auto agreed = TRY(confirm(yes));
+    if (!agreed) return base::fail("operation cancelled");
     for (const Entry& entry : entries) {
-        const auto removed = image::remove_entry(entry);
-        if (!removed) return tl::unexpected(removed.error());
+        TRY(image::remove_entry(entry));
     }
     say(fmt::format(
         "{} removed, {} are free again",
@@ -125,87 +134,132 @@ Answer pull_one(const ImageOptions& options, const Surroundings& here, const ima
         return base::fail("would be asked without encryption", reference->registry,
                           "write https://, or ask the admin to add it to insecure_registries in "
                           "site.lua");
-    const auto access = image::access_for(*reference, here.site, std::nullopt);
-    if (!access) return tl::unexpected(access.error());
-    auto container = image::resolve(*reference, name, places, *access, {});
-    if (!container) return tl::unexpected(container.error());
+    const auto access = TRY(image::access_for(*reference, here.site, std::nullopt));
+    auto container = TRY(image::resolve(*reference, name, places, access, {}));
     if (options.shared) {
-        container->root = image::entry_path(places.shared, container->digest);
-        container->root_owner = places.shared_owner;
-        container->cache_limit = 0;
+        container.root = image::entry_path(places.shared, container.digest);
+        container.root_owner = places.shared_owner;
+        container.cache_limit = 0;
     }
-    const auto ensured = ensure_image(here.store, here.slurm, *container, *access);
-    if (!ensured) return tl::unexpected(ensured.error());
-    say(fmt::format("{} {}", name, words_for(*ensured)));
-    const auto all = image::all_entries(places);
-    if (!all) return tl::unexpected(all.error());
-    for (const Entry& entry : *all) {
-        if (entry.path == container->root) values.emplace_back(value_of(entry, false));
+    const auto ensured = TRY(ensure_image(here.store, here.slurm, container, access));
+    say(fmt::format("{} {}", name, words_for(ensured)));
+    const auto all = TRY(image::all_entries(places));
+    for (const Entry& entry : all) {
+        if (entry.path == container.root) values.emplace_back(value_of(entry, false));
     }
     return Outcome{};
 }
 
-}  // namespace
-
 Answer image_list(const ImageOptions& /*options*/) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto all = image::all_entries(image_places(here->store, here->site));
-    if (!all) return tl::unexpected(all.error());
+    const auto here = TRY(open_surroundings());
+    const auto all = TRY(image::all_entries(image_places(here.store, here.site)));
     const auto in_use =
-        all->empty() ? std::set<std::string>() : images_in_use(here->store, here->slurm);
-    return Outcome{list_value(*all, in_use), image_columns};
+        all.empty() ? std::set<std::string>() : images_in_use(here.store, here.slurm);
+    return Outcome{list_value(all, in_use), image_columns};
 }
 
 Answer image_pull(const ImageOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto places = image_places(here->store, here->site);
+    const auto here = TRY(open_surroundings());
+    const auto places = image_places(here.store, here.site);
     if (options.shared) {
-        const auto directory = shared_directory(places);
-        if (!directory) return tl::unexpected(directory.error());
+        TRY(shared_directory(places));
     }
     Value::Array values;
     for (const std::string& name : options.images) {
-        auto pulled = pull_one(options, *here, places, name, values);
+        auto pulled = pull_one(options, here, places, name, values);
         if (!pulled) return pulled;
     }
     return Outcome{Value(std::move(values)), image_columns};
 }
 
 Answer image_remove(const ImageOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto all = own_entries(options, image_places(here->store, here->site));
-    if (!all) return tl::unexpected(all.error());
-    const auto meant = find_entries(options, *all);
-    if (!meant) return tl::unexpected(meant.error());
-    const auto in_use = images_in_use(here->store, here->slurm);
-    for (const Entry& entry : *meant) {
+    const auto here = TRY(open_surroundings());
+    const auto all = TRY(own_entries(options, image_places(here.store, here.site)));
+    const auto meant = TRY(find_entries(options, all));
+    const auto in_use = images_in_use(here.store, here.slurm);
+    for (const Entry& entry : meant) {
         if (in_use.contains(entry.digest))
             return base::fail("is used by a job of yours that has not ended",
                               entry.image.empty() ? entry.digest : entry.image,
                               "`batchai job list` shows the jobs", base::ExitCode::refused);
     }
-    return remove_all(*meant, options.yes);
+    return remove_all(meant, options.yes);
 }
 
 Answer image_prune(const ImageOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    auto all = own_entries(options, image_places(here->store, here->site));
-    if (!all) return tl::unexpected(all.error());
+    const auto here = TRY(open_surroundings());
+    auto all = TRY(own_entries(options, image_places(here.store, here.site)));
     const auto in_use =
-        all->empty() ? std::set<std::string>() : images_in_use(here->store, here->slurm);
+        all.empty() ? std::set<std::string>() : images_in_use(here.store, here.slurm);
     const auto latest = base::now() - std::chrono::hours(24) * options.unused_for;
-    std::erase_if(*all, [&](const Entry& entry) {
+    std::erase_if(all, [&](const Entry& entry) {
         return in_use.contains(entry.digest) || entry.last_used > latest;
     });
-    if (all->empty()) {
+    if (all.empty()) {
         say("no image is to be removed");
         return Outcome{Value::Array{}, image_columns};
     }
-    return remove_all(*all, options.yes);
+    return remove_all(all, options.yes);
+}
+
+void add_images(CLI::App& leaf, ImageOptions& options, const std::string& description) {
+    leaf.add_option("image", options.images, description)->required();
+}
+
+void add_shared(CLI::App& leaf, ImageOptions& options) {
+    leaf.add_flag("--shared", options.shared,
+                  "In the site's shared directory, which the admin fills, instead of your own");
+}
+
+void add_yes(CLI::App& leaf, ImageOptions& options) {
+    leaf.add_flag("--yes,-y", options.yes, "Do not ask for confirmation");
+}
+
+}  // namespace
+
+void add_image_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "image", "Manage imported container images");
+    const std::string example = "batchai image ";
+    add_verb(tree, group, "list", "List the images that are imported",
+             example + "list --output table\n  batchai image list --query '[?inUse].image'",
+             image_list);
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "pull", "Import images, so that jobs need not wait for them",
+                     example +
+                         "pull tensorflow/tensorflow:1.8.0-gpu\n"
+                         "  batchai image pull nvcr.io/nvidia/pytorch:24.01-py3\n"
+                         "  batchai image pull docker-archive:image.tar",
+                     image_pull);
+        add_images(*leaf, *options,
+                   "[registry/]repository[:tag|@digest], oci:DIRECTORY, docker-archive:FILE");
+        add_optional(*leaf, "--server-url", options->server_url,
+                     "Registry of images that do not name one [Docker Hub]")
+            ->type_name("URL");
+        add_shared(*leaf, *options);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "rm", "Remove imported images that no job uses",
+                     example +
+                         "rm tensorflow/tensorflow:1.8.0-gpu --yes\n"
+                         "  batchai image rm sha256:29e5f63c2f3f",
+                     image_remove);
+        add_images(*leaf, *options, "An image's name, or the beginning of its digest");
+        add_shared(*leaf, *options);
+        add_yes(*leaf, *options);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "prune", "Remove all imported images that no job uses",
+                     example + "prune --unused-for 30 --yes", image_prune);
+        leaf->add_option("--unused-for", options->unused_for,
+                         "Only those that were not used for so many days [0]")
+            ->type_name("DAYS")
+            ->check(CLI::Range(0, 36500));
+        add_shared(*leaf, *options);
+        add_yes(*leaf, *options);
+    }
 }
 
 }  // namespace batchai::cli

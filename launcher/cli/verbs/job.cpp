@@ -1,75 +1,214 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/job.hpp"
+#include <cstdio>
+#include <optional>
+#include <string>
 
+#include <fmt/format.h>
+
+#include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/job_watch.hpp"
+#include "cli/report/names.hpp"
+#include "cli/report/planning.hpp"
 #include "cli/report/resource_report.hpp"
 #include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "slurm/pending_reason.hpp"
 
 namespace batchai::cli {
 namespace {
+
+struct JobOptions {
+    std::string name;
+    ParentOptions parents;
+    bool yes = false;
+    bool no_wait = false;
+    int interval = 15;  // seconds between two questions to Slurm, at most
+
+    [[nodiscard]] store::JobKey key() const {
+        const auto parent = experiment_key(parents);
+        return {parent.group, parent.workspace, parent.experiment, name};
+    }
+};
 
 // The question, then the cancellation; the job itself, or the reason why not.
 base::Result<store::Job> stop(const Surroundings& here, const JobOptions& options) {
     auto job = here.store.job(options.key());
     if (!job) return job;
-    const auto agreed = confirm(options.yes);
-    if (!agreed) return tl::unexpected(agreed.error());
-    if (!*agreed) return base::fail("operation cancelled");
-    const auto stopped = stop_jobs(here.store, here.slurm, {*job}, !options.no_wait);
-    if (!stopped) return tl::unexpected(stopped.error());
+    const auto agreed = TRY(confirm(options.yes));
+    if (!agreed) return base::fail("operation cancelled");
+    TRY(stop_jobs(here.store, here.slurm, {*job}, !options.no_wait));
     return job;
 }
 
-}  // namespace
-
 Answer job_show(const JobOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto report = report_job(here->store, here->slurm, options.key());
-    if (!report) return tl::unexpected(report.error());
-    auto value = to_value(*report);
-    if (!value) return tl::unexpected(value.error());
-    value->set("attempts", TRY(attempts_value(here->store, *report)));
-    return Outcome{std::move(*value), job_columns};
+    const auto here = TRY(open_surroundings());
+    const auto report = TRY(report_job(here.store, here.slurm, options.key()));
+    auto value = TRY(to_value(report));
+    value.set("attempts", TRY(attempts_value(here.store, report)));
+    return Outcome{std::move(value), job_columns};
 }
 
 Answer job_list(const JobOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    auto jobs = here->store.jobs(experiment_key(options.parents));
+    const auto here = TRY(open_surroundings());
+    auto jobs = here.store.jobs(experiment_key(options.parents));
     if (!jobs && nothing_yet(jobs.error(), options.parents)) {
         return Outcome{Value::Array{}, job_columns};
     }
     if (!jobs) return tl::unexpected(jobs.error());
-    const auto reports = report_jobs(here->store, here->slurm, std::move(*jobs));
-    if (!reports) return tl::unexpected(reports.error());
+    const auto reports = TRY(report_jobs(here.store, here.slurm, std::move(*jobs)));
     Value::Array values;
-    for (const auto& report : *reports) {
-        auto value = to_value(report);
-        if (!value) return tl::unexpected(value.error());
-        values.push_back(std::move(*value));
+    for (const auto& report : reports) {
+        auto value = TRY(to_value(report));
+        values.push_back(std::move(value));
     }
     return Outcome{std::move(values), job_columns};
 }
 
 Answer job_terminate(const JobOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto stopped = stop(*here, options);
-    if (!stopped) return tl::unexpected(stopped.error());
+    const auto here = TRY(open_surroundings());
+    TRY(stop(here, options));
     return Outcome{};
 }
 
 Answer job_delete(const JobOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto stopped = stop(*here, options);
-    if (!stopped) return tl::unexpected(stopped.error());
-    const auto removed = here->store.remove(options.key());
-    if (!removed) return tl::unexpected(removed.error());
+    const auto here = TRY(open_surroundings());
+    TRY(stop(here, options));
+    TRY(here.store.remove(options.key()));
     return Outcome{};
+}
+
+using slurm::ExecutionState;
+
+constexpr int unknown_exit_code = 255;
+constexpr int interrupted_exit_code = 130;
+
+// What has been said, so that each thing is said once.
+class Reporter {
+  public:
+    void look(const JobReport& report) {
+        if (!said_submission_) {
+            said_submission_ = true;
+            fmt::print(stderr, "Job submitted at {}\n", python_time(report.job.creation_time));
+        }
+        if (!said_start_ && report.state != ExecutionState::queued && report.start()) {
+            said_start_ = true;
+            fmt::print(stderr, "Job started execution at {}\n", python_time(*report.start()));
+        }
+        if (!state_ || *state_ != report.state) {
+            state_ = report.state;
+            fmt::print(stderr, "Job state: {}\n", slurm::to_string(report.state));
+        }
+        say_reason(report);
+    }
+
+  private:
+    void say_reason(const JobReport& report) {
+        if (report.state != ExecutionState::queued || !report.evidence.slurm) return;
+        const auto words = slurm::pending_reason_in_words(report.evidence.slurm->reason);
+        if (words.sentence == reason_) return;
+        reason_ = words.sentence;
+        fmt::print(stderr, "The job waits: {}\n", words.sentence);
+        if (!words.advice.empty()) fmt::print(stderr, "  {}\n", words.advice);
+    }
+
+    bool said_submission_ = false;
+    bool said_start_ = false;
+    std::optional<ExecutionState> state_;
+    std::string reason_;
+};
+
+int say_end(const JobReport& report) {
+    const auto start = report.start();
+    const auto end = report.end();
+    const auto at = end ? python_time(*end) : "an unknown time";
+    const auto took = start && end ? python_duration(*end - *start) : "an unknown time";
+    if (report.state == ExecutionState::succeeded) {
+        fmt::print(stderr, "Job completed at {}; execution took {}\n", at, took);
+        return report.exit_code().value_or(0);
+    }
+    fmt::print(stderr, "The job \"{}\" in resource group \"{}\" failed.\n", report.job.key.job,
+               report.job.key.group);
+    const auto code = report.exit_code();
+    if (code) {
+        fmt::print(stderr, "Job failed with exit code {} at {}; execution took {}\n", *code, at,
+                   took);
+    }
+    fmt::print(stderr, "{}", error_lines(job_errors(report)));
+    // 0 would tell a script that all is well.
+    return code && *code != 0 ? *code : unknown_exit_code;
+}
+
+// Its exit code is the job's.
+Answer job_wait(const JobOptions& options) {
+    const auto here = TRY(open_surroundings());
+    const Interruption interruption;
+    JobWatch watch(here.store, here.slurm, options.key(), std::chrono::seconds(options.interval));
+    Reporter reporter;
+    while (true) {
+        const auto report = TRY(watch.look());
+        reporter.look(report);
+        if (report.ended()) return Outcome{{}, {}, say_end(report)};
+        Interruption::sleep(std::chrono::milliseconds(500));
+        if (Interruption::requested()) {
+            say(fmt::format("interrupted; the job goes on ({})", slurm::to_string(report.state)));
+            return Outcome{{}, {}, interrupted_exit_code};
+        }
+    }
+}
+
+void add_name(CLI::App& leaf, JobOptions& options) {
+    leaf.add_option("--name,-n", options.name, "Name of the job")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_experiment_option(leaf, options.parents);
+}
+
+}  // namespace
+
+void add_job_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "job", "Submit and follow jobs");
+    const std::string example = "batchai job ";
+    add_job_create_verb(tree, group);
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "show", "Show a job",
+                     example + "show --name train --query executionState", job_show);
+        add_name(*leaf, *options);
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "list", "List the jobs of an experiment",
+                                        example + "list --output table", job_list);
+        add_experiment_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "wait", "Wait until a job has ended; exit with its exit code",
+                     example + "wait --name train", job_wait, Printing::by_itself);
+        add_name(*leaf, *options);
+        leaf->add_option("--interval", options->interval,
+                         "Longest pause between two questions to Slurm [15]")
+            ->type_name("SECONDS")
+            ->check(CLI::Range(1, 3600));
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "terminate", "Stop a job; its record stays",
+                                        example + "terminate --name train --yes", job_terminate);
+        add_name(*leaf, *options);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "delete",
+                     "Delete a job, after stopping it if it runs; its output files stay",
+                     example + "delete --name train --yes", job_delete);
+        add_name(*leaf, *options);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+    add_job_file_verbs(tree, group);
+    add_job_node_verbs(tree, group);
 }
 
 }  // namespace batchai::cli

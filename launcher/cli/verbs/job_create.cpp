@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <csignal>
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/text.hpp"
+#include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
-#include "cli/verbs/job.hpp"
+#include "cli/report/names.hpp"
+#include "cli/report/planning.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/to_json.hpp"
 #include "plan/make.hpp"
@@ -17,6 +22,14 @@
 
 namespace batchai::cli {
 namespace {
+
+struct JobCreateOptions {
+    std::optional<std::string> name;  // none: from the file's name
+    ParentOptions parents;
+    std::optional<std::string> cluster;
+    JobFileOptions file;
+    bool dry_run = false;
+};
 
 // Between a submission and its record an interrupt would leave a job that nobody knows: it waits.
 class HeldSignals {
@@ -52,8 +65,7 @@ base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const st
                                      std::pair(store::Kind::workspace, key.workspace),
                                      std::pair(store::Kind::experiment, key.experiment),
                                      std::pair(store::Kind::job, key.job)}) {
-        const auto checked = store::check_name(kind, name);
-        if (!checked) return tl::unexpected(checked.error());
+        TRY(store::check_name(kind, name));
     }
     return key;
 }
@@ -121,12 +133,9 @@ Answer created(const Surroundings& here, const store::Job& job) {
         say(fmt::format("submitted as Slurm job {}", job.slurm_job_id));
         return tl::unexpected(report.error());
     }
-    auto value = to_value(*report);
-    if (!value) return tl::unexpected(value.error());
-    return Outcome{std::move(*value), {}};
+    auto value = TRY(to_value(*report));
+    return Outcome{std::move(value), {}};
 }
-
-}  // namespace
 
 Answer job_create(const JobCreateOptions& options) {
     const Surroundings here = TRY(open_surroundings());
@@ -160,6 +169,38 @@ Answer job_create(const JobCreateOptions& options) {
     }
     TRY(ensure_experiment(here.store, here.site, options.parents));
     return created(here, TRY(submit(here, key, *planning.planned)));
+}
+
+}  // namespace
+
+void add_job_create_verb(CommandTree& tree, CLI::App& group) {
+    auto [leaf, options] =
+        add_verb(tree, group, "create", "Submit a job",
+                 "batchai job create --name train --cluster nc6 --config-file job.json\n"
+                 "  batchai job create --config-file job.json --dry-run",
+                 job_create);
+    add_optional(*leaf, "--name,-n", options->name, "Name of the job [the file's name]")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+    add_experiment_option(*leaf, options->parents);
+    add_optional(*leaf, "--cluster,-c", options->cluster,
+                 "Name or id of the cluster [the file's, else the site's default nodes]")
+        ->type_name("NAME");
+    leaf->add_option("--config-file,-f", options->file.path, "job.json; - is standard input")
+        ->type_name("FILE")
+        ->required();
+    add_optional(*leaf, "--storage-account-name", options->file.storage_account_name,
+                 "Storage account of the file's placeholders and of --afs-name and --bfs-name "
+                 "[$AZURE_BATCHAI_STORAGE_ACCOUNT]")
+        ->type_name("NAME");
+    add_optional(*leaf, "--storage-account-key", options->file.storage_account_key,
+                 "Its key, or @FILE; better given as $AZURE_BATCHAI_STORAGE_KEY")
+        ->type_name("KEY");
+    leaf->add_flag("--dry-run", options->dry_run,
+                   "Print the plan and the batch script; submit and change nothing");
+    add_image_options(*leaf, options->file);
+    add_volume_options(*leaf, options->file.volumes, "the job has besides the file's",
+                       "$AZ_BATCHAI_JOB_MOUNT_ROOT");
 }
 
 }  // namespace batchai::cli

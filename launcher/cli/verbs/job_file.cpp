@@ -1,23 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/job_file.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/outcome.hpp"
 #include "cli/report/job_watch.hpp"
+#include "cli/report/names.hpp"
 #include "cli/report/output_directory.hpp"
 #include "cli/report/resource_report.hpp"
 #include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "store/records.hpp"
 
 namespace batchai::cli {
 namespace {
+
+struct JobFileListOptions {
+    std::string job;
+    ParentOptions parents;
+    std::string directory_id = "stdouterr";  // or the id of an output directory
+    std::string path = ".";                  // below it
+    int expiry = 60;                         // of a URL, in minutes; a file:// URL has no end
+    std::string file_name;                   // of stream
+
+    [[nodiscard]] store::JobKey key() const {
+        const auto parent = experiment_key(parents);
+        return {parent.group, parent.workspace, parent.experiment, job};
+    }
+};
 
 using std::chrono::milliseconds;
 
@@ -90,33 +107,27 @@ Answer stream(JobWatch& watch, FileFollower& follower, Messages& messages) {
     };
     while (!Interruption::requested()) {
         // The state first: a file read after the job's end is complete.
-        const auto report = watch.look();
-        if (!report) return tl::unexpected(report.error());
-        const auto look = follower.look(sink);
-        if (!look) return tl::unexpected(look.error());
+        const auto report = TRY(watch.look());
+        const auto look = TRY(follower.look(sink));
         using Look = FileFollower::Look;
-        if (*look == Look::stopped) break;
-        if (*look == Look::absent) {
-            messages.absent(report->ended());
+        if (look == Look::stopped) break;
+        if (look == Look::absent) {
+            messages.absent(report.ended());
         } else {
             messages.before(true);
         }
-        if (*look == Look::restarted) messages.restarted();
-        if (report->ended()) break;
-        pause = *look == Look::read ? shortest_pause : std::min(pause * 2, longest_pause);
+        if (look == Look::restarted) messages.restarted();
+        if (report.ended()) break;
+        pause = look == Look::read ? shortest_pause : std::min(pause * 2, longest_pause);
         Interruption::sleep(pause);
     }
     return Outcome{};
 }
 
-}  // namespace
-
 Answer job_file_list(const JobFileListOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto root = output_directory(here->store, options.key(), options.directory_id);
-    if (!root) return tl::unexpected(root.error());
-    auto entries = list_directory(*root, options.path);
+    const auto here = TRY(open_surroundings());
+    const auto root = TRY(output_directory(here.store, options.key(), options.directory_id));
+    auto entries = list_directory(root, options.path);
     if (!entries) {
         // A job that has not started has no directory yet, and so no files.
         const bool missing = entries.error().exit_code == base::ExitCode::not_found;
@@ -126,16 +137,52 @@ Answer job_file_list(const JobFileListOptions& options) {
     return Outcome{std::move(*entries), file_columns};
 }
 
+// Copies the file to standard output as it grows, until the job has ended.
 Answer job_file_stream(const JobFileListOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto root = output_directory(here->store, options.key(), options.directory_id);
-    if (!root) return tl::unexpected(root.error());
+    const auto here = TRY(open_surroundings());
+    const auto root = TRY(output_directory(here.store, options.key(), options.directory_id));
     const auto relative = relative_path(options);
-    JobWatch watch(here->store, here->slurm, options.key(), slurm_pause);
-    FileFollower follower(*root, relative);
-    Messages messages(options, file_url((*root / relative).string()));
+    JobWatch watch(here.store, here.slurm, options.key(), slurm_pause);
+    FileFollower follower(root, relative);
+    Messages messages(options, file_url((root / relative).string()));
     return stream(watch, follower, messages);
+}
+
+void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
+    leaf.add_option("--job,-j", options.job, "Name of the job")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_experiment_option(leaf, options.parents);
+    leaf.add_option("--output-directory-id,-d", options.directory_id,
+                    "stdouterr, or the id of an output directory [stdouterr]")
+        ->type_name("ID");
+    leaf.add_option("--path,-p", options.path, "Path below the directory [.]")->type_name("PATH");
+}
+
+}  // namespace
+
+void add_job_file_verbs(CommandTree& tree, CLI::App& job) {
+    auto& group = *add_group(job, "file", "List and follow the files that a job writes");
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List a job's files",
+                     "batchai job file list --job train --output table", job_file_list);
+        add_file_options(*leaf, *options);
+        leaf->add_option("--expiry", options->expiry,
+                         "Accepted for the Azure CLI's sake: a file:// URL does not expire")
+            ->type_name("MINUTES");
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "stream", "Show a job's file as it grows, until the job ends",
+                     "batchai job file stream --job train --file-name stdout.txt", job_file_stream,
+                     Printing::by_itself);
+        add_file_options(*leaf, *options);
+        leaf->add_option("--file-name,-f", options->file_name, "Name of the file")
+            ->type_name("NAME")
+            ->required();
+    }
 }
 
 }  // namespace batchai::cli

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/job_node.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,17 +14,37 @@
 #include <unistd.h>
 
 #include "base/network.hpp"
+#include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
+#include "cli/report/names.hpp"
 #include "cli/report/resource_report.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/job_files.hpp"
 #include "record/step_variables.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "slurm/client.hpp"
 #include "spank/protocol.h"
+#include "store/records.hpp"
 
 namespace batchai::cli {
 namespace {
+
+struct JobNodeOptions {
+    std::string job;
+    ParentOptions parents;
+    std::optional<std::string> node;     // none: the first
+    std::optional<std::string> command;  // none: a shell
+    bool terminal = false;
+    // Accepted for the Azure CLI's sake: nothing is reached by SSH.
+    std::optional<std::string> password;
+    std::optional<std::string> ssh_private_key;
+
+    [[nodiscard]] store::JobKey key() const {
+        const auto parent = experiment_key(parents);
+        return {parent.group, parent.workspace, parent.experiment, job};
+    }
+};
 
 using Names = std::vector<std::string>;
 
@@ -105,38 +125,78 @@ Answer become(base::Arguments arguments, base::Environment environment) {
                       "is Slurm's client package installed on this host?");
 }
 
-}  // namespace
-
+// The nodes of a job that runs; none of another.
 Answer job_node_list(const JobNodeOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto report = report_job(here->store, here->slurm, options.key());
-    if (!report) return tl::unexpected(report.error());
+    const auto here = TRY(open_surroundings());
+    const auto report = TRY(report_job(here.store, here.slurm, options.key()));
     Value::Array nodes;
-    if (is_running(*report)) {
-        for (const std::string& name : report->evidence.slurm->nodes)
+    if (is_running(report)) {
+        for (const std::string& name : report.evidence.slurm->nodes)
             nodes.emplace_back(Value::Object{
                 {"ipAddress", base::address_of(name)}, {"nodeId", name}, {"port", nullptr}});
     }
     return Outcome{std::move(nodes), node_columns};
 }
 
+// Runs a command, or a shell, in the sandbox of a job that runs, on one of its nodes. This process
+// becomes Slurm's srun, so that terminal, signals and exit code are the command's: it only returns
+// when it could not.
 Answer job_node_exec(const JobNodeOptions& options) {
     const bool has_terminal = isatty(STDIN_FILENO) != 0;
     if (options.terminal && !has_terminal)
         return base::fail("standard input is not a terminal", "--pty", {}, base::ExitCode::usage);
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto report = report_job(here->store, here->slurm, options.key());
-    if (!report) return tl::unexpected(report.error());
-    if (!is_running(*report)) return tl::unexpected(not_running(*report));
-    const auto node = choose_node(report->evidence.slurm->nodes, options.node);
-    if (!node) return tl::unexpected(node.error());
-    const auto directory = here->store.job_files(options.key()).directory().string();
+    const auto here = TRY(open_surroundings());
+    const auto report = TRY(report_job(here.store, here.slurm, options.key()));
+    if (!is_running(report)) return tl::unexpected(not_running(report));
+    const auto node = TRY(choose_node(report.evidence.slurm->nodes, options.node));
+    const auto directory = here.store.job_files(options.key()).directory().string();
     const bool terminal = options.terminal || (!options.command && has_terminal);
-    return become(
-        run::visit_arguments({report->job.slurm_job_id, *node, options.command, terminal}),
-        visit_environment(report->job, record::JobFiles(directory)));
+    return become(run::visit_arguments({report.job.slurm_job_id, node, options.command, terminal}),
+                  visit_environment(report.job, record::JobFiles(directory)));
+}
+
+void add_node_options(CLI::App& leaf, JobNodeOptions& options) {
+    leaf.add_option("--job,-j", options.job, "Name of the job")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_experiment_option(leaf, options.parents);
+}
+
+}  // namespace
+
+void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
+    auto& group = *add_group(job, "node", "List and enter the nodes of a job that runs");
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List the nodes of a job that runs",
+                     "batchai job node list --job train --output table", job_node_list);
+        add_node_options(*leaf, *options);
+    }
+    {
+        auto [leaf, options] = add_verb(
+            tree, group, "exec",
+            "Run a command, or a shell, where a running job runs: with its container, volumes and "
+            "variables",
+            "batchai job node exec --job train\n"
+            "  batchai job node exec --job train --node-id n2 --exec 'nvidia-smi; df -h'",
+            job_node_exec, Printing::by_itself);
+        add_node_options(*leaf, *options);
+        add_optional(*leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
+            ->type_name("NODE");
+        add_optional(*leaf, "--exec", options->command,
+                     "Command for the shell; the exit code is its own [an interactive shell]")
+            ->type_name("COMMAND");
+        leaf->add_flag("--pty,-t", options->terminal,
+                       "Give the command a terminal, as a shell has that is started from one");
+        const std::string note = " (accepted; the node is reached through Slurm, not by SSH)";
+        add_optional(*leaf, "--password,-p", options->password, "Password" + note)
+            ->type_name("TEXT");
+        add_optional(*leaf, "--ssh-private-key,-k", options->ssh_private_key,
+                     "File of the SSH key" + note)
+            ->type_name("FILE");
+        add_unsupported(*leaf, "--address,-L", "Port to forward");
+    }
 }
 
 }  // namespace batchai::cli

@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/resource.hpp"
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "cli/outcome.hpp"
 #include "cli/report/job_watch.hpp"
+#include "cli/report/names.hpp"
 #include "cli/report/resource_report.hpp"
 #include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {
 namespace {
+
+// Options of group, workspace and experiment; `name` is the resource itself, `parents` what it is
+// in.
+struct ResourceOptions {
+    std::string name;
+    ParentOptions parents;
+    std::optional<std::string> location;
+    std::vector<std::string> tags;  // "key=value" or "key"
+    bool yes = false;
+    bool no_wait = false;
+};
 
 using Jobs = base::Result<std::vector<store::Job>>;
 
@@ -43,26 +59,21 @@ Value list_value(const Items& items, const std::string& subscription) {
 template <typename JobsOf, typename Remove>
 Answer remove_with_jobs(const ResourceOptions& options, const JobsOf& jobs_of,
                         const Remove& remove) {
-    auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const Jobs jobs = jobs_of(here->store);
+    auto here = TRY(open_surroundings());
+    const Jobs jobs = jobs_of(here.store);
     if (!jobs) return tl::unexpected(jobs.error());
-    const auto agreed = confirm(options.yes);
-    if (!agreed) return tl::unexpected(agreed.error());
-    if (!*agreed) return base::fail("operation cancelled");
-    const auto stopped = stop_jobs(here->store, here->slurm, *jobs, !options.no_wait);
-    if (!stopped) return tl::unexpected(stopped.error());
-    const auto removed = remove(here->store);
-    if (!removed) return tl::unexpected(removed.error());
+    const auto agreed = TRY(confirm(options.yes));
+    if (!agreed) return base::fail("operation cancelled");
+    TRY(stop_jobs(here.store, here.slurm, *jobs, !options.no_wait));
+    TRY(remove(here.store));
     return Outcome{};
 }
 
 Jobs jobs_of_group(const store::Store& store, const std::string& group) {
-    if (const auto found = store.group(group); !found) return tl::unexpected(found.error());
-    const auto workspaces = store.workspaces(group);
-    if (!workspaces) return tl::unexpected(workspaces.error());
+    TRY(store.group(group));
+    const auto workspaces = TRY(store.workspaces(group));
     std::vector<store::Job> all;
-    for (const auto& workspace : *workspaces) {
+    for (const auto& workspace : workspaces) {
         auto jobs = store.jobs_of_workspace(workspace.key);
         if (!jobs) return jobs;
         all.insert(all.end(), jobs->begin(), jobs->end());
@@ -71,12 +82,12 @@ Jobs jobs_of_group(const store::Store& store, const std::string& group) {
 }
 
 Jobs jobs_of_workspace(const store::Store& store, const store::WorkspaceKey& key) {
-    if (const auto found = store.workspace(key); !found) return tl::unexpected(found.error());
+    TRY(store.workspace(key));
     return store.jobs_of_workspace(key);
 }
 
 Jobs jobs_of_experiment(const store::Store& store, const store::ExperimentKey& key) {
-    if (const auto found = store.experiment(key); !found) return tl::unexpected(found.error());
+    TRY(store.experiment(key));
     return store.jobs(key);
 }
 
@@ -92,31 +103,26 @@ Answer listed(const Found& found, const Surroundings& here, Columns columns) {
     return Outcome{list_value(*found, here.site.subscription), std::move(columns)};
 }
 
-}  // namespace
-
 Answer group_create(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const store::Group group{options.name, options.location.value_or(here->site.location),
+    const auto here = TRY(open_surroundings());
+    const store::Group group{options.name, options.location.value_or(here.site.location),
                              tags_of(options.tags), base::now()};
     // `az group create` of a group that is there already answers with the group.
-    const auto made = here->store.create(group);
+    const auto made = here.store.create(group);
     if (!made && made.error().exit_code != base::ExitCode::refused) {
         return tl::unexpected(made.error());
     }
-    return shown(here->store.group(options.name), *here, {});
+    return shown(here.store.group(options.name), here, {});
 }
 
 Answer group_show(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    return shown(here->store.group(options.name), *here, {});
+    const auto here = TRY(open_surroundings());
+    return shown(here.store.group(options.name), here, {});
 }
 
 Answer group_list(const ResourceOptions& /*options*/) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    return listed(here->store.groups(), *here, {});
+    const auto here = TRY(open_surroundings());
+    return listed(here.store.groups(), here, {});
 }
 
 Answer group_delete(const ResourceOptions& options) {
@@ -126,39 +132,32 @@ Answer group_delete(const ResourceOptions& options) {
 }
 
 Answer workspace_create(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    auto location = here->site.location;
-    if (const auto group = here->store.group(group_name(options.parents).value)) {
+    const auto here = TRY(open_surroundings());
+    auto location = here.site.location;
+    if (const auto group = here.store.group(group_name(options.parents).value)) {
         location = group->location;
     }
     const store::Workspace workspace{own_workspace(options), options.location.value_or(location),
                                      tags_of(options.tags), base::now()};
-    const auto made = here->store.create(workspace);
-    if (!made) return tl::unexpected(made.error());
-    return Outcome{to_value(workspace, here->site.subscription), {}};
+    TRY(here.store.create(workspace));
+    return Outcome{to_value(workspace, here.site.subscription), {}};
 }
 
 Answer workspace_show(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    return shown(here->store.workspace(own_workspace(options)), *here, workspace_columns);
+    const auto here = TRY(open_surroundings());
+    return shown(here.store.workspace(own_workspace(options)), here, workspace_columns);
 }
 
 Answer workspace_list(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
+    const auto here = TRY(open_surroundings());
     const auto group = group_name(options.parents);
-    if (!group.fallback)
-        return listed(here->store.workspaces(group.value), *here, workspace_columns);
-    const auto groups = here->store.groups();
-    if (!groups) return tl::unexpected(groups.error());
+    if (!group.fallback) return listed(here.store.workspaces(group.value), here, workspace_columns);
+    const auto groups = TRY(here.store.groups());
     Value::Array all;
-    for (const auto& each : *groups) {
-        const auto workspaces = here->store.workspaces(each.name);
-        if (!workspaces) return tl::unexpected(workspaces.error());
-        for (const auto& workspace : *workspaces)
-            all.push_back(to_value(workspace, here->site.subscription));
+    for (const auto& each : groups) {
+        const auto workspaces = TRY(here.store.workspaces(each.name));
+        for (const auto& workspace : workspaces)
+            all.push_back(to_value(workspace, here.site.subscription));
     }
     return Outcome{std::move(all), workspace_columns};
 }
@@ -171,28 +170,24 @@ Answer workspace_delete(const ResourceOptions& options) {
 }
 
 Answer experiment_create(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
+    const auto here = TRY(open_surroundings());
     const store::Experiment experiment{own_experiment(options), base::now()};
-    const auto made = here->store.create(experiment);
-    if (!made) return tl::unexpected(made.error());
-    return Outcome{to_value(experiment, here->site.subscription), {}};
+    TRY(here.store.create(experiment));
+    return Outcome{to_value(experiment, here.site.subscription), {}};
 }
 
 Answer experiment_show(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    return shown(here->store.experiment(own_experiment(options)), *here, experiment_columns);
+    const auto here = TRY(open_surroundings());
+    return shown(here.store.experiment(own_experiment(options)), here, experiment_columns);
 }
 
 Answer experiment_list(const ResourceOptions& options) {
-    const auto here = open_surroundings();
-    if (!here) return tl::unexpected(here.error());
-    const auto experiments = here->store.experiments(workspace_key(options.parents));
+    const auto here = TRY(open_surroundings());
+    const auto experiments = here.store.experiments(workspace_key(options.parents));
     if (!experiments && nothing_yet(experiments.error(), options.parents)) {
         return Outcome{Value::Array{}, experiment_columns};
     }
-    return listed(experiments, *here, experiment_columns);
+    return listed(experiments, here, experiment_columns);
 }
 
 Answer experiment_delete(const ResourceOptions& options) {
@@ -200,6 +195,121 @@ Answer experiment_delete(const ResourceOptions& options) {
     return remove_with_jobs(
         options, [&](const store::Store& store) { return jobs_of_experiment(store, key); },
         [&](const store::Store& store) { return store.remove(key); });
+}
+
+void add_own_name(CLI::App& leaf, const std::string& names, ResourceOptions& options) {
+    leaf.add_option(names, options.name, "Name of the resource")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+}
+
+void add_location(CLI::App& leaf, ResourceOptions& options) {
+    add_optional(leaf, "--location,-l", options.location, "Location [the site's]")
+        ->type_name("TEXT");
+    leaf.add_option("--tags", options.tags, "Tags, as key=value")->type_name("TAG");
+}
+
+void add_group_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "group", "Manage resource groups");
+    const std::string example = "batchai group ";
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "create", "Make a resource group",
+                     example + "create --name team --location here", group_create);
+        add_own_name(*leaf, "--name,-n,--resource-group,-g", *options);
+        add_location(*leaf, *options);
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "show", "Show a resource group",
+                                        example + "show --name team", group_show);
+        add_own_name(*leaf, "--name,-n,--resource-group,-g", *options);
+    }
+    add_verb(tree, group, "list", "List the resource groups", example + "list --output table",
+             group_list);
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "delete", "Delete a resource group and all that is in it",
+                     example + "delete --name team --yes", group_delete);
+        add_own_name(*leaf, "--name,-n,--resource-group,-g", *options);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+}
+
+void add_workspace_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "workspace", "Manage workspaces");
+    const std::string example = "batchai workspace ";
+    // The long form is --workspace, the short one -n: so it is in the Azure CLI.
+    const std::string names = "--workspace,-n,--name,-w";
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "create", "Make a workspace",
+                     example + "create --workspace dev --resource-group team", workspace_create);
+        add_own_name(*leaf, names, *options);
+        add_group_option(*leaf, options->parents);
+        add_location(*leaf, *options);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "show", "Show a workspace",
+                     example + "show --workspace dev --resource-group team", workspace_show);
+        add_own_name(*leaf, names, *options);
+        add_group_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "list", "List workspaces",
+                                        example + "list --output table", workspace_list);
+        add_group_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] = add_verb(
+            tree, group, "delete", "Delete a workspace and all that is in it",
+            example + "delete --workspace dev --resource-group team --yes", workspace_delete);
+        add_own_name(*leaf, names, *options);
+        add_group_option(*leaf, options->parents);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+}
+
+void add_experiment_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "experiment", "Manage experiments");
+    const std::string example = "batchai experiment ";
+    const std::string parents = " --workspace dev --resource-group team";
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "create", "Make an experiment",
+                     example + "create --name cifar" + parents, experiment_create);
+        add_own_name(*leaf, "--name,-n", *options);
+        add_workspace_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "show", "Show an experiment",
+                                        example + "show --name cifar" + parents, experiment_show);
+        add_own_name(*leaf, "--name,-n", *options);
+        add_workspace_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "list", "List the experiments of a workspace",
+                     example + "list" + parents + " --output table", experiment_list);
+        add_workspace_option(*leaf, options->parents);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "delete", "Delete an experiment and its jobs",
+                     example + "delete --name cifar" + parents + " --yes", experiment_delete);
+        add_own_name(*leaf, "--name,-n", *options);
+        add_workspace_option(*leaf, options->parents);
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+}
+
+}  // namespace
+
+void add_resource_verbs(CommandTree& tree) {
+    add_group_verbs(tree);
+    add_workspace_verbs(tree);
+    add_experiment_verbs(tree);
 }
 
 }  // namespace batchai::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/run.hpp"
+#include "run/run.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -10,14 +10,30 @@
 
 #include <fmt/format.h>
 
+#include "cli/outcome.hpp"
 #include "cli/report/job_image.hpp"
-#include "cli/verbs/job.hpp"
-#include "run/run.hpp"
+#include "cli/report/planning.hpp"
+#include "cli/tree/builder.hpp"
+#include "cli/verbs/hand_over.hpp"
+#include "run/again/watch_first_node.hpp"
 #include "slurm/client.hpp"
 #include "store/store.hpp"
 
 namespace batchai::cli {
 namespace {
+
+struct RunVerbOptions {
+    std::optional<std::string> plan;    // none: $BATCHAI_PLAN
+    std::optional<std::string> digest;  // none: $BATCHAI_PLAN_DIGEST
+    // A new plan in place of the frozen one: of this file, else of $BATCHAI_JOB_JSON.
+    JobFileOptions file;
+
+    [[nodiscard]] bool wants_new_plan() const {
+        return !file.path.empty() || file.job_image || file.ignore_container;
+    }
+};
+
+struct VersionOptions {};
 
 std::string given_or_variable(const std::optional<std::string>& given, const char* name) {
     if (given) return *given;
@@ -43,18 +59,16 @@ base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) 
     return freeze_plan(file);
 }
 
-}  // namespace
-
+// `batchai run` inside an allocation; its exit code is the job's.
 Answer run_plan(const RunVerbOptions& options) {
     run::RunOptions run{given_or_variable(options.plan, "BATCHAI_PLAN"),
                         given_or_variable(options.digest, "BATCHAI_PLAN_DIGEST"),
                         images_of_the_user};
     if (options.wants_new_plan()) {
-        const auto frozen = new_plan(options);
-        if (!frozen) return tl::unexpected(frozen.error());
-        if (!*frozen) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
-        run.plan_path = (*frozen)->path;
-        run.digest = (*frozen)->digest;
+        const auto frozen = TRY(new_plan(options));
+        if (!frozen) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+        run.plan_path = (frozen)->path;
+        run.digest = (frozen)->digest;
     }
     if (run.plan_path.empty() || run.digest.empty()) {
         return base::fail("no plan is given", "batchai run",
@@ -64,10 +78,12 @@ Answer run_plan(const RunVerbOptions& options) {
     return Outcome{{}, {}, run::run_job(run)};
 }
 
+// `batchai watch-first-node`, which `batchai run` starts on another node of an elastic job.
 Answer watch_first_node(const run::FirstNodeWatch& watch) {
     return Outcome{{}, {}, run::watch_first_node(watch)};
 }
 
+// The version of this program and, if it answers, of Slurm.
 Answer version(const VersionOptions& /*options*/) {
     fmt::print("batchai {}\n", BATCHAI_VERSION);
     const auto slurm = slurm::Client(std::chrono::seconds(5)).version();
@@ -77,6 +93,39 @@ Answer version(const VersionOptions& /*options*/) {
         say("Slurm does not answer: " + slurm.error().text());
     }
     return Outcome{};
+}
+
+}  // namespace
+
+void add_run_verbs(CommandTree& tree) {
+    {
+        auto [leaf, options] = add_verb(
+            tree, tree.app, "run", "Carry out a job's plan inside its Slurm allocation",
+            "sbatch --job-json=job.json --wrap='batchai run'", run_plan, Printing::by_itself);
+        add_optional(*leaf, "--plan", options->plan, "The frozen plan [$BATCHAI_PLAN]")
+            ->type_name("FILE");
+        add_optional(*leaf, "--digest", options->digest,
+                     "SHA-256 of the plan [$BATCHAI_PLAN_DIGEST]")
+            ->type_name("HEX");
+        leaf->add_option("--job-json", options->file.path,
+                         "Plan this file anew instead [with the two below: $BATCHAI_JOB_JSON]")
+            ->type_name("FILE");
+        add_image_options(*leaf, options->file);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, tree.app, "watch-first-node",
+                     "Queue an elastic job again if its first node is lost",
+                     "batchai watch-first-node --slurm-job 7 --node n1 --record attempts/1.json",
+                     watch_first_node, Printing::by_itself);
+        leaf->add_option("--slurm-job", options->job_id, "Slurm's id of the job")->required();
+        leaf->add_option("--node", options->node, "the job's first node")->required();
+        leaf->add_option("--record", options->record_path, "the attempt's record")->required();
+        leaf->add_option("--log", options->log_path, "gets a line when the job is queued again");
+        leaf->group("");
+    }
+    add_verb(tree, tree.app, "version", "Show the versions of this program and of Slurm",
+             "batchai version", version, Printing::by_itself);
 }
 
 }  // namespace batchai::cli

@@ -4,11 +4,9 @@
 namespace batchai::cli {
 
 base::Result<Surroundings> open_surroundings() {
-    auto store = store::Store::open_default();
-    if (!store) return tl::unexpected(store.error());
-    auto site = site::load_default();
-    if (!site) return tl::unexpected(site.error());
-    return Surroundings{std::move(*store), std::move(*site), slurm::Client::interactive()};
+    auto store = TRY(store::Store::open_default());
+    auto site = TRY(site::load_default());
+    return Surroundings{std::move(store), std::move(site), slurm::Client::interactive()};
 }
 
 }  // namespace batchai::cli

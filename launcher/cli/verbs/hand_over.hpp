@@ -10,35 +10,6 @@
 
 namespace batchai::cli {
 
-struct JobOptions {
-    std::string name;
-    ParentOptions parents;
-    bool yes = false;
-    bool no_wait = false;
-    int interval = 15;  // seconds between two questions to Slurm, at most
-
-    [[nodiscard]] store::JobKey key() const {
-        const auto parent = experiment_key(parents);
-        return {parent.group, parent.workspace, parent.experiment, name};
-    }
-};
-
-struct JobCreateOptions {
-    std::optional<std::string> name;  // none: from the file's name
-    ParentOptions parents;
-    std::optional<std::string> cluster;
-    JobFileOptions file;
-    bool dry_run = false;
-};
-
-[[nodiscard]] Answer job_create(const JobCreateOptions& options);
-[[nodiscard]] Answer job_show(const JobOptions& options);
-[[nodiscard]] Answer job_list(const JobOptions& options);
-// Its exit code is the job's.
-[[nodiscard]] Answer job_wait(const JobOptions& options);
-[[nodiscard]] Answer job_terminate(const JobOptions& options);
-[[nodiscard]] Answer job_delete(const JobOptions& options);
-
 struct ValidateOptions {
     JobFileOptions file;
     std::string format = "text";  // or "json"
