@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <ctime>
+#include <future>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -230,10 +234,12 @@ Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
     return {};
 }
 
-Result<void> Client::read_accounting(const std::vector<std::string>& ids, Jobs& into) const {
-    const auto accounts = TRY(ask({"sacct", "--noheader", "--parsable2", "--allocations",
-                                   "--duplicates", fmt::format("--jobs={}", fmt::join(ids, ",")),
-                                   fmt::format("--format={}", kAccountingFormat)}));
+Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) const {
+    base::Arguments arguments{"sacct",        "--noheader",
+                              "--parsable2",  "--allocations",
+                              "--duplicates", fmt::format("--format={}", kAccountingFormat)};
+    arguments.insert(arguments.end(), filter.begin(), filter.end());
+    const auto accounts = TRY(ask(arguments));
     if (accounts.exit_code != 0) {
         // A site without accounting: nobody knows these jobs any more.
         if (says(accounts, "accounting storage is disabled")) return {};
@@ -244,22 +250,41 @@ Result<void> Client::read_accounting(const std::vector<std::string>& ids, Jobs& 
     return {};
 }
 
-Result<std::map<std::string, JobStatus>> Client::jobs(const std::vector<std::string>& ids) const {
+Result<Client::Jobs> Client::jobs_of_caller(base::Time since) const {
+    const std::string user = fmt::format("--user={}", getuid());
+    // sacct takes local time. A day is for clocks and time zones that differ between hosts.
+    const std::time_t start = std::chrono::system_clock::to_time_t(since - std::chrono::hours(24));
+    std::tm local{};
+    localtime_r(&start, &local);
+    Jobs accounts;
+    auto accounting = std::async(std::launch::async, [&] {
+        return read_accounting({user, fmt::format("--starttime={:%Y-%m-%dT%H:%M:%S}", local)},
+                               accounts);
+    });
     Jobs found;
+    const auto queue = read_queue(user, found);
+    TRY(accounting.get());
+    if (!queue) return tl::unexpected<base::Error>(queue.error());
+    found.merge(accounts);
+    return found;
+}
+
+Result<std::map<std::string, JobStatus>> Client::jobs(const std::vector<std::string>& ids,
+                                                      std::optional<base::Time> since) const {
     for (const std::string& id : ids)
         if (!is_job_id(id)) return bad_id(id);
+    Jobs found;
+    if (since && ids.size() > most_ids_for_squeue) found = TRY(jobs_of_caller(*since));
     const auto missing = [&] {
         std::vector<std::string> out;
         std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),
                      [&](const std::string& id) { return !found.contains(id); });
         return out;
     };
-    if (ids.size() > most_ids_for_squeue)
-        TRY(read_queue(fmt::format("--user={}", getuid()), found));
     for (const auto& some : in_portions(missing()))
         TRY(read_queue(fmt::format("--jobs={}", fmt::join(some, ",")), found));
     for (const auto& some : in_portions(missing()))
-        TRY(read_accounting(some, found));
+        TRY(read_accounting({fmt::format("--jobs={}", fmt::join(some, ","))}, found));
     return found;
 }
 

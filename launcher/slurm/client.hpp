@@ -3,11 +3,13 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "base/timestamp.hpp"
 #include "slurm/job_devices.hpp"
 #include "slurm/status.hpp"
 
@@ -57,10 +59,11 @@ class Client {
     [[nodiscard]] base::Result<void> requeue(const std::string& job_id) const;
 
     // The jobs that Slurm knows of these, by id: squeue first, and sacct for those that the queue
-    // has forgotten, if the site keeps accounts. Of many jobs, the caller's own queue is read at
-    // once. A missing entry: nobody knows it.
+    // has forgotten, if the site keeps accounts. A missing entry: nobody knows it. `since` is a
+    // time before which none of them was submitted. With it, and with many ids, squeue and sacct
+    // are asked once for all jobs of the caller, both at the same time.
     [[nodiscard]] base::Result<std::map<std::string, JobStatus>> jobs(
-        const std::vector<std::string>& ids) const;
+        const std::vector<std::string>& ids, std::optional<base::Time> since = {}) const;
 
     // Which devices of its generic resources a job has, on each node that has any.
     [[nodiscard]] base::Result<JobDevices> devices(const std::string& job_id) const;
@@ -77,8 +80,9 @@ class Client {
     [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;
     // Adds what squeue says of the jobs that `filter` names.
     [[nodiscard]] base::Result<void> read_queue(const std::string& filter, Jobs& into) const;
-    [[nodiscard]] base::Result<void> read_accounting(const std::vector<std::string>& ids,
+    [[nodiscard]] base::Result<void> read_accounting(const base::Arguments& filter,
                                                      Jobs& into) const;
+    [[nodiscard]] base::Result<Jobs> jobs_of_caller(base::Time since) const;
 
     std::chrono::milliseconds deadline_;
     bool give_up_early_ = false;

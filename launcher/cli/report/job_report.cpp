@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/job_report.hpp"
 
+#include <algorithm>
+#include <future>
 #include <string>
 
 #include <unistd.h>
@@ -66,32 +68,48 @@ base::Result<std::optional<record::Attempt>> latest_attempt(const store::Store& 
     return record::latest_attempt(store.job_files(key));
 }
 
+namespace {
+
+using Attempts = std::vector<base::Result<std::optional<record::Attempt>>>;
+
+// A record that was read before Slurm answered may be older than the answer, unless both say that
+// the job has ended, or Slurm has forgotten it.
+bool may_be_old(const std::optional<slurm::JobStatus>& status,
+                const std::optional<record::Attempt>& attempt) {
+    return !ended_by_record(attempt) || (status && !slurm::is_final(status->state));
+}
+
+}  // namespace
+
 base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
                                                  const slurm::Client& client,
                                                  std::vector<store::Job> jobs) {
     if (jobs.empty()) return std::vector<JobReport>();
     std::vector<std::string> ids;
     ids.reserve(jobs.size());
-    for (const auto& job : jobs)
+    base::Time first = jobs.front().creation_time;
+    for (const auto& job : jobs) {
         ids.push_back(job.slurm_job_id);
-    // Slurm first: a record that is read after it is never older than Slurm's word.
-    auto statuses = client.jobs(ids);
-    std::vector<base::Result<std::optional<record::Attempt>>> attempts(jobs.size());
-    base::in_parallel(jobs.size(),
-                      [&](std::size_t i) { attempts[i] = latest_attempt(store, jobs[i].key); });
+        first = std::min(first, job.creation_time);
+    }
+    // Slurm answers while the records are read.
+    auto asked = std::async(std::launch::async, [&] { return client.jobs(ids, first); });
+    Attempts attempts(jobs.size());
+    const auto read = [&](std::size_t i) { attempts[i] = latest_attempt(store, jobs[i].key); };
+    base::in_parallel(jobs.size(), read);
+    auto statuses = asked.get();
     std::vector<JobReport> reports;
     reports.reserve(jobs.size());
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-        auto& job = jobs[i];
-        auto& attempt = attempts[i];
-        if (!attempt) return tl::unexpected(attempt.error());
-        if (!statuses && !ended_by_record(*attempt)) return tl::unexpected(statuses.error());
         std::optional<slurm::JobStatus> status;
         if (statuses) {
-            const auto found = statuses->find(job.slurm_job_id);
-            if (found != statuses->end()) status = found->second;
+            const auto found = statuses->find(jobs[i].slurm_job_id);
+            if (found != statuses->end()) status = std::move(found->second);
         }
-        reports.push_back(make_report(std::move(job), std::move(status), std::move(*attempt)));
+        if (attempts[i] && may_be_old(status, *attempts[i])) read(i);
+        auto attempt = TRY(std::move(attempts[i]));
+        if (!statuses && !ended_by_record(attempt)) return tl::unexpected(statuses.error());
+        reports.push_back(make_report(std::move(jobs[i]), std::move(status), std::move(attempt)));
     }
     return reports;
 }
