@@ -17,7 +17,11 @@ namespace batchai::plan {
 
 Made make(const job::JobSpec& spec, const job::PositionTable& positions, const site::Site& site,
           const Submission& submission) {
-    Planning planning{spec, positions, site, submission, Findings(positions), {}, {}, {}};
+    Planning planning{.spec = spec,
+                      .positions = positions,
+                      .site = site,
+                      .submission = submission,
+                      .findings = Findings(positions)};
     planning.plan.identity = submission.identity;
     planning.plan.tool_type = job::tool_type(spec.toolkit);
     planning.plan.mpi = site.mpi;

@@ -268,9 +268,15 @@ void add_file_share(const VolumeList& list, const job::AzureFileShare& share, st
         return;
     }
     add(list,
-        {file_shares, index, share.account_name.value_or(location->account), location->share,
-         location->directory, host_of(share.azure_file_url), share.credentials,
-         mode_of(share.file_mode), mode_of(share.directory_mode)},
+        {.kind = file_shares,
+         .index = index,
+         .account = share.account_name.value_or(location->account),
+         .store = location->share,
+         .directory = location->directory,
+         .host = host_of(share.azure_file_url),
+         .credentials = share.credentials,
+         .file_mode = mode_of(share.file_mode),
+         .directory_mode = mode_of(share.directory_mode)},
         empty_mount(list, file_shares.key, share.azure_file_url, share.relative_mount_path));
 }
 
@@ -281,7 +287,12 @@ void add_container(const VolumeList& list, const job::AzureBlobFileSystem& blob,
                               fmt::format("{}/{}", blob.account_name, blob.container_name),
                               blob.relative_mount_path);
     if (!apply_mount_options(list, index, blob.mount_options, mount)) return;
-    add(list, {containers, index, blob.account_name, blob.container_name, {}, {}, blob.credentials},
+    add(list,
+        {.kind = containers,
+         .index = index,
+         .account = blob.account_name,
+         .store = blob.container_name,
+         .credentials = blob.credentials},
         std::move(mount));
 }
 

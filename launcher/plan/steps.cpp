@@ -20,23 +20,21 @@ namespace {
 Step preparation(const std::string& command, int nodes) {
     // One file per node as soon as there are several.
     const std::string_view suffix = nodes > 1 ? "-%N" : "";
-    return {StepKind::preparation,
-            command,
-            nodes,
-            1,
-            false,
-            fmt::format("stdout-job_prep{}.txt", suffix),
-            fmt::format("stderr-job_prep{}.txt", suffix)};
+    return {.kind = StepKind::preparation,
+            .command = command,
+            .processes = nodes,
+            .stdout_name = fmt::format("stdout-job_prep{}.txt", suffix),
+            .stderr_name = fmt::format("stderr-job_prep{}.txt", suffix)};
 }
 
 Step ranks(std::string command, const Allocation& allocation) {
-    return {StepKind::ranks,
-            std::move(command),
-            allocation.processes,
-            allocation.processes_per_node,
-            true,
-            "stdout.txt",
-            "stderr.txt"};
+    return {.kind = StepKind::ranks,
+            .command = std::move(command),
+            .processes = allocation.processes,
+            .processes_per_node = allocation.processes_per_node,
+            .pmix = true,
+            .stdout_name = "stdout.txt",
+            .stderr_name = "stderr.txt"};
 }
 
 // A path as one word for the shell. One below a directory of the node starts with that directory's
@@ -103,8 +101,10 @@ struct StepMaker {
         }
         planning.refuse_too_long(settings.command_line->size(),
                                  "/properties/customToolkitSettings/commandLine");
-        return Step{StepKind::master, *settings.command_line, 1, 1, false, "stdout.txt",
-                    "stderr.txt"};
+        return Step{.kind = StepKind::master,
+                    .command = *settings.command_line,
+                    .stdout_name = "stdout.txt",
+                    .stderr_name = "stderr.txt"};
     }
 
     template <typename Settings>

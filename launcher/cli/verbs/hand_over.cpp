@@ -110,7 +110,7 @@ base::Result<std::vector<plan::SlurmOption>> options_for_filter(const HandOverOp
 Answer hand_over(const HandOverOptions& options) {
     const Surroundings here = TRY(open_surroundings());
     const auto made = TRY(plan_file(here, options));
-    if (!made) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+    if (!made) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     const auto to_set = TRY(options_for_filter(options, made->planned.plan));
     TRY(freeze(here, *made));
     if (const auto image = have_image(here, made->planned.plan); !image) {
@@ -151,7 +151,7 @@ Answer validate(const ValidateOptions& options) {
         fmt::print(stderr, "{}", planning.report);
         if (code == 0) fmt::print("{}: valid\n", text.name);
     }
-    return Outcome{{}, {}, code};
+    return Outcome{.exit_code = code};
 }
 
 namespace {

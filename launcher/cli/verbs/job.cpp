@@ -149,11 +149,11 @@ Answer job_wait(const JobOptions& options) {
     while (true) {
         const auto report = TRY(watch.look());
         reporter.look(report);
-        if (report.ended()) return Outcome{{}, {}, say_end(report)};
+        if (report.ended()) return Outcome{.exit_code = say_end(report)};
         Interruption::sleep(std::chrono::milliseconds(500));
         if (Interruption::requested()) {
             say(fmt::format("interrupted; the job goes on ({})", slurm::to_string(report.state)));
-            return Outcome{{}, {}, interrupted_exit_code};
+            return Outcome{.exit_code = interrupted_exit_code};
         }
     }
 }

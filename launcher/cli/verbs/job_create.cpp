@@ -162,7 +162,8 @@ Answer job_create(const JobCreateOptions& options) {
     const auto planning = TRY(plan_job(here.store, here.site, text, options.file, choices, identity,
                                        files.directory().string()));
     fmt::print(stderr, "{}", planning.report);
-    if (!planning.planned) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+    if (!planning.planned)
+        return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     if (options.dry_run) {
         print_dry_run(*planning.planned, files);
         return Outcome{};

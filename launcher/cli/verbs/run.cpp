@@ -66,7 +66,7 @@ Answer run_plan(const RunVerbOptions& options) {
                         images_of_the_user};
     if (options.wants_new_plan()) {
         const auto frozen = TRY(new_plan(options));
-        if (!frozen) return Outcome{{}, {}, static_cast<int>(base::ExitCode::bad_job_file)};
+        if (!frozen) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
         run.plan_path = (frozen)->path;
         run.digest = (frozen)->digest;
     }
@@ -75,12 +75,12 @@ Answer run_plan(const RunVerbOptions& options) {
                           "submit with `sbatch --job-json=job.json`, or add --job-json=job.json",
                           base::ExitCode::usage);
     }
-    return Outcome{{}, {}, run::run_job(run)};
+    return Outcome{.exit_code = run::run_job(run)};
 }
 
 // `batchai watch-first-node`, which `batchai run` starts on another node of an elastic job.
 Answer watch_first_node(const run::FirstNodeWatch& watch) {
-    return Outcome{{}, {}, run::watch_first_node(watch)};
+    return Outcome{.exit_code = run::watch_first_node(watch)};
 }
 
 // The version of this program and, if it answers, of Slurm.

@@ -12,7 +12,11 @@ namespace batchai::job {
 Diagnostic make_diagnostic(Fault fault, Position position, std::string message, std::string hint) {
     const std::string_view code = kind_of(fault).code;
     const Severity severity = code.front() == 'W' ? Severity::warning : Severity::error;
-    return {severity, std::string(code), position, std::move(message), std::move(hint)};
+    return {.severity = severity,
+            .code = std::string(code),
+            .position = position,
+            .message = std::move(message),
+            .hint = std::move(hint)};
 }
 
 void Faults::add(Fault fault, Position position, std::string message, std::string hint) {
