@@ -10,8 +10,6 @@ load ../integration/registry
 home=/shared/alice_image_attack
 shared=/shared/image_attack
 
-as_bob() { "$MINICLUSTER" exec --user bob -- "$@"; }
-
 setup_file() {
     as_root_on login install -d -m 755 -o alice $home
     as_root_on login install -d -m 1777 $shared

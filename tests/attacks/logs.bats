@@ -9,8 +9,6 @@ load ../integration/lib
 share=/shared/attacks-logs
 home=/home/alice/attacks-logs
 
-as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user bob -- "$@"; }
-
 setup() {
     wait_until 60 nodes_idle 4
     as_root_on login install -d -m 1777 "$share"

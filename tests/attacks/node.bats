@@ -11,7 +11,6 @@ alice_root=/tmp/batchai-20001
 bob_root=/tmp/batchai-20002
 
 as_bob_on() { "$MINICLUSTER" exec --user bob --host "$1" -- "${@:2}"; }
-as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user bob -- "$@"; }
 
 setup_file() {
     as_root_on login install -d -m 1777 "$share"

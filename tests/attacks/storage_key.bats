@@ -9,8 +9,6 @@ load ../integration/lib
 share=/shared/storage-key
 key=c2VjcmV0LW9mLWFsaWNlLWluLWJhc2U2NA==
 
-as_bob() { timeout --foreground 60 "$MINICLUSTER" exec --user bob --host login -- "$@"; }
-
 setup_file() {
     as_root_on login install -d -m 1777 "$share" "$share/logs"
     as_user bash -c "cat > $share/job.json" << 'JSON'

@@ -6,6 +6,8 @@
 # as_user CMD…: as alice on the login host; standard input and the exit code pass through. What
 # hangs is ended, so that a suite always gets to its own clean-up and the next finds idle nodes.
 as_user() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec -- "$@"; }
+# as_bob CMD…: the same as bob, who plays the attacks.
+as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user bob -- "$@"; }
 
 # as_root_on HOST CMD…, as_user_on HOST CMD…: login, or h1 … h4.
 as_root_on() { "$MINICLUSTER" exec --user root --host "$1" -- "${@:2}"; }

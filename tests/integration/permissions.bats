@@ -11,7 +11,6 @@ load registry
 share=/shared/permissions-test
 records=$share/records # of alice, below a directory that everybody can enter
 
-as_bob() { timeout --foreground --kill-after=10 120 "$MINICLUSTER" exec --user bob -- "$@"; }
 as_bob_on() { "$MINICLUSTER" exec --user bob --host "$1" -- "${@:2}"; }
 as_alice() { as_user env "BATCHAI_HOME=$records" "$@"; }
 batchai() { as_alice "$PREFIX/bin/batchai" "$@"; }

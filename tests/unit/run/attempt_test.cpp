@@ -66,10 +66,26 @@ TEST(AttemptRecord, RefusesDamageAndNamesTheKey) {
     EXPECT_FALSE(record::attempt_from_json("[]"));
 }
 
-TEST(LatestAttempt, IsNothingBeforeTheFirst) {
-    const auto latest = record::latest_attempt(record::JobFiles("/nonexistent"));
-    ASSERT_TRUE(latest);
-    EXPECT_FALSE(latest->has_value());
+class LatestAttempt : public ScratchTest {};
+
+TEST_F(LatestAttempt, IsTheHighestNumberAmongOtherFiles) {
+    const record::JobFiles files(directory_);
+    ASSERT_TRUE(base::make_directories(files.attempts()));
+    for (const char* other : {"1.json.partial", "notes.txt", "x2.json", "-3.json"})
+        ASSERT_TRUE(base::write_atomically(files.attempts() / other, "{}"));
+    const auto none = record::latest_attempt(files);
+    ASSERT_TRUE(none) << none.error().text();
+    EXPECT_FALSE(none->has_value());
+
+    for (const int number : {2, 10, 9}) {
+        record::Attempt attempt = example();
+        attempt.number = number;
+        ASSERT_TRUE(base::write_atomically(files.attempt(number), to_json(attempt)));
+    }
+    const auto latest = record::latest_attempt(files);
+    ASSERT_TRUE(latest) << latest.error().text();
+    ASSERT_TRUE(latest->has_value());
+    EXPECT_EQ(latest->value().number, 10);
 }
 
 class SettledAttempt : public ScratchTest {
