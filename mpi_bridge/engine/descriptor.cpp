@@ -191,6 +191,17 @@ bool can_share_bucket(const Descriptor& first, const Descriptor& second) {
            same(first.postscale, second.postscale);
 }
 
+namespace {
+
+std::size_t lowest_rank(std::span<const std::uint64_t> ranks) {
+    const auto word = std::find_if(ranks.begin(), ranks.end(), [](auto bits) { return bits != 0; });
+    if (word == ranks.end()) return ranks.size() * 64;
+    return static_cast<std::size_t>(word - ranks.begin()) * 64 +
+           static_cast<std::size_t>(std::countr_zero(*word));
+}
+
+}  // namespace
+
 std::string mismatch_text(std::string_view name, std::span<const Claim> claims) {
     for (const Aspect& aspect : aspects) {
         // Every value once, with all who hold it, in the order of their lowest ranks.
@@ -206,6 +217,10 @@ std::string mismatch_text(std::string_view name, std::span<const Claim> claims) 
                 ranks[word] |= claim.ranks[word];
         }
         if (values.size() < 2) continue;
+        // The claims come in the order in which they arrived.
+        std::sort(values.begin(), values.end(), [](const auto& one, const auto& other) {
+            return lowest_rank(one.second) < lowest_rank(other.second);
+        });
         std::string text = fmt::format("\"{}\": ranks disagree in the {}: ", name, aspect.name);
         bool first = true;
         for (const auto& [value, ranks] : values) {
