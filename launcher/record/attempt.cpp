@@ -68,9 +68,10 @@ std::vector<int> numbers(const JobFiles& files) {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), error)) {
         const std::string name = entry.path().filename().string();
-        int number = -1;
+        int number = 0;
         const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
-        if (code == std::errc() && std::string_view(end) == ".json") found.push_back(number);
+        if (code == std::errc() && number > 0 && std::string_view(end) == ".json")
+            found.push_back(number);
     }
     std::sort(found.begin(), found.end());
     return found;

@@ -274,7 +274,10 @@ Result<std::map<std::string, JobStatus>> Client::jobs(const std::vector<std::str
     for (const std::string& id : ids)
         if (!is_job_id(id)) return bad_id(id);
     Jobs found;
-    if (since && ids.size() > most_ids_for_squeue) found = TRY(jobs_of_caller(*since));
+    if (ids.size() > most_ids_for_squeue && since)
+        found = TRY(jobs_of_caller(*since));
+    else if (ids.size() > most_ids_for_squeue)
+        TRY(read_queue(fmt::format("--user={}", getuid()), found));
     const auto missing = [&] {
         std::vector<std::string> out;
         std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),

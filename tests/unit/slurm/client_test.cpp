@@ -130,5 +130,27 @@ TEST_F(FakeSlurm, OfManyJobsTheUsersQueueIsReadAtOnceAndTheRestInPortions) {
     EXPECT_EQ(std::count(asked.begin(), asked.end(), '\n'), 1 + 2 + 2) << asked;
 }
 
+TEST_F(FakeSlurm, OfManyJobsSinceATimeTheAccountsAreReadAtOnceToo) {
+    const std::string log = root_.string() + "/asked";
+    command("squeue",
+            "echo squeue \"$3\" | cut -c-14 >> " + log +
+                "\ncase \"$*\" in *--user=*) ;; *) exit 0;; esac\n"
+                "echo '1|RUNNING|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|'");
+    // The accounts know an older state of the first job, too; the queue's word is newer.
+    command("sacct",
+            "echo sacct $6 $7 >> " + log +
+                "\nfor id in 1 2000; do echo "
+                "\"$id|COMPLETED|None|main|alice|0:0|Unknown|Unknown|Unknown|Unknown|h1\"; done");
+    std::vector<std::string> ids;
+    for (int id = 1; id <= 2000; ++id)
+        ids.push_back(std::to_string(id));
+    const auto jobs = Client().jobs(ids, *base::from_iso8601("2026-11-21T12:00:00+00:00"));
+    ASSERT_TRUE(jobs) << jobs.error().text();
+    ASSERT_EQ(jobs->size(), 2U);
+    EXPECT_EQ(jobs->at("1").state, JobState::running);
+    EXPECT_EQ(jobs->at("2000").state, JobState::completed);
+    EXPECT_THAT(content("asked"), ::testing::HasSubstr("--starttime=2026-11-20T"));
+}
+
 }  // namespace
 }  // namespace batchai::slurm
