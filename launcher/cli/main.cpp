@@ -24,7 +24,7 @@ int complain(const base::Error& error) {
     return static_cast<int>(error.exit_code);
 }
 
-// Help and version are "errors" of CLI11 with exit code 0.
+// CLI11 reports --help and --version as parse errors with exit code 0.
 int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     fmt::print(stderr, "batchai: error: {}\n", error.what());
@@ -45,7 +45,7 @@ base::Result<OutputOptions> output_options(const GlobalOptions& global) {
     options.query = global.query;
     const auto* no_colour = std::getenv("NO_COLOR");
     options.terminal = isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
-    // A fault in the query shows before the command acts, not after.
+    // An error in the query is reported before the command acts, not after.
     if (global.query) {
         TRY(check_query(*global.query));
     }
@@ -84,7 +84,7 @@ int main(int count, char** words) {
         std::vector<std::string> copied(words + 1, words + count);
         hide_storage_key(count, words);
         const int code = command_main(std::move(copied));
-        // A full disk shows here, not in the calls before.
+        // Standard output is buffered, so a full disk may be noticed only when it is flushed.
         if (std::fflush(stdout) != 0) {
             return complain({"cannot write to standard output", "", "", base::ExitCode::failed});
         }

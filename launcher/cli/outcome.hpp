@@ -10,18 +10,18 @@
 
 namespace batchai::cli {
 
-// What a verb hands back for printing.
+// The result of a verb, for printing.
 struct Outcome {
-    std::optional<Value> value;  // none: nothing is printed
-    Columns columns;             // of the table; none: the generic rules
+    std::optional<Value> value;  // absent: nothing is printed
+    Columns columns;             // of the table; empty: the generic table
     int exit_code = 0;
 };
 
 using Answer = base::Result<Outcome>;
 
-// A line on standard error for the user, prefixed "batchai: ".
+// Prints a line for the user on standard error, prefixed "batchai: ".
 void say(std::string_view line);
-// The same, prefixed "batchai: warning: ".
+// Prints a warning on standard error, prefixed "batchai: warning: ".
 void warn(std::string_view line);
 
 }  // namespace batchai::cli

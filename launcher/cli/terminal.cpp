@@ -33,7 +33,7 @@ base::Result<bool> confirm(bool yes) {
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
-struct sigaction before;  // NOLINT: read back by the destructor of the only instance
+struct sigaction before;  // NOLINT: restored by the destructor of the only instance
 
 void note(int /*number*/) {
     interrupted = 1;

@@ -7,12 +7,13 @@
 
 namespace batchai::cli {
 
-// Asks on the terminal before something is lost; `yes` skips the question. True: go on. Without a
-// terminal nobody can answer, which is an error (ExitCode::usage).
+// Asks for confirmation before a destructive operation and returns whether to go on. `yes` skips
+// the question. If standard input is not a terminal, nobody can answer, which is an error
+// (ExitCode::usage).
 [[nodiscard]] base::Result<bool> confirm(bool yes);
 
-// While it lives, Ctrl-C does not end the program but is noted, so that a command that follows a
-// job can leave with a word. One at a time.
+// While an instance exists, Ctrl-C sets a flag instead of ending the program, so that a command
+// that follows a job can print a message before it exits. At most one instance may exist at a time.
 class Interruption {
   public:
     Interruption();
@@ -21,7 +22,7 @@ class Interruption {
     Interruption& operator=(const Interruption&) = delete;
 
     [[nodiscard]] static bool requested();
-    // Sleeps, at most until Ctrl-C.
+    // Sleeps for this time, or until Ctrl-C.
     static void sleep(std::chrono::milliseconds time);
 };
 

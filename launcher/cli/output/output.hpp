@@ -14,10 +14,11 @@ namespace batchai::cli {
 
 enum class OutputFormat { json, jsonc, table, tsv, none };
 
-// Without regard to case; an unknown or not yet supported name is an error (ExitCode::usage).
+// Returns the format of this name, ignoring case. An unknown or unsupported name is an error
+// (ExitCode::usage).
 [[nodiscard]] base::Result<OutputFormat> output_format(std::string_view name);
 
-// Turns a command's value into its own columns; used for tables without a query only.
+// Turns a command's value into a table with columns chosen for it. Used only without a query.
 using Columns = std::function<Table(const Value&)>;
 
 struct OutputOptions {
@@ -26,7 +27,7 @@ struct OutputOptions {
     bool terminal = false;  // standard output is a terminal that may be coloured
 };
 
-// What standard output gets for the value.
+// Returns the text that is printed on standard output for the value.
 [[nodiscard]] base::Result<std::string> render_output(const Value& value, const Columns& columns,
                                                       const OutputOptions& options);
 

@@ -63,7 +63,7 @@ tl::unexpected<base::Error> fault(std::string_view expression, const std::error_
         reason[0] = static_cast<char>(reason[0] - 'A' + 'a');
     }
     auto what = fmt::format("not a JMESPath expression: {}", reason);
-    // A caret makes no sense below an expression of several lines.
+    // A caret below an expression of several lines would not point at the right place.
     if (column > 0 && expression.find('\n') == std::string_view::npos) {
         what += fmt::format("\n  {}\n  {:>{}}", expression, '^',
                             std::min(column, expression.size() + 1));

@@ -8,11 +8,12 @@
 
 namespace batchai::cli {
 
-// Evaluates a JMESPath expression. A fault in the expression is one message with the expression
-// and a caret under the place (ExitCode::usage).
+// Evaluates a JMESPath expression. An error in the expression is reported in one message that shows
+// the expression with a caret under the place (ExitCode::usage).
 [[nodiscard]] base::Result<Value> query(const Value& value, std::string_view expression);
 
-// Only the check of the expression, so that a bad --query stops a command before it acts.
+// Checks the expression without evaluating it, so that a bad --query stops a command before it
+// acts.
 [[nodiscard]] base::Result<void> check_query(std::string_view expression);
 
 }  // namespace batchai::cli

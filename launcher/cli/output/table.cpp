@@ -14,7 +14,7 @@ namespace batchai::cli {
 
 namespace {
 
-// Characters, not bytes: continuation bytes of UTF-8 take no column.
+// Counts characters, not bytes: continuation bytes of UTF-8 take no column.
 std::size_t display_width(std::string_view text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
         return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
@@ -29,7 +29,8 @@ bool is_number(std::string_view text) {
            std::isalpha(static_cast<unsigned char>(text.back())) == 0;
 }
 
-// A newline or other control character in a cell would break the row or act on the terminal.
+// Replaces control characters by blanks. A newline in a cell would break the row, and other control
+// characters would act on the terminal.
 std::string printable(std::string_view text) {
     std::string out;
     for (const char c : text)
@@ -166,7 +167,7 @@ Table generic_table(const Value& value, bool from_query) {
 
 namespace {
 
-// A tab or newline in a value would look like the end of the field or of the item.
+// Escapes tabs and line ends, which would otherwise end the field or the item.
 std::string escaped(const std::string& text) {
     std::string out;
     for (const char c : text) {

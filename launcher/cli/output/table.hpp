@@ -8,26 +8,28 @@
 
 namespace batchai::cli {
 
-// Rows of cells under headers; a cell is text, or a number that was formatted.
+// Rows of cells under headers. A cell is text or a formatted number.
 struct Table {
     std::vector<std::string> headers;
     std::vector<std::vector<std::string>> rows;
 };
 
-// The layout that users of the Azure CLI know: a header, a line of dashes, the rows; two blanks
-// between columns; a column is as wide as its widest cell, and at least two wider than its header;
-// columns of numbers (blank cells aside) are aligned to the right; no trailing blanks.
+// Formats the table in the layout that users of the Azure CLI know: a header, a line of dashes, and
+// the rows. Columns are separated by two blanks. A column is as wide as its widest cell and at
+// least two wider than its header. Columns of numbers, ignoring blank cells, are right-aligned.
+// Lines have no trailing blanks.
 [[nodiscard]] std::string format_table(const Table& table);
 
-// The table of a value without columns of its own. A query shows members in the order of the
-// query, else they are sorted; headers get a capital first letter; id, type, etag, and null, list
-// and object members are left out. Scalars give a column "Result", lists of lists Column1, ….
+// Makes the table of a value that has no columns of its own. After a query, members are in the
+// query's order; otherwise they are sorted. Headers start with a capital letter. The members id,
+// type and etag are left out, and so are null, list and object members. A scalar becomes a column
+// "Result", and a list of lists becomes the columns Column1, Column2, ….
 [[nodiscard]] Table generic_table(const Value& value, bool from_query);
 
-// One line per item of a list, values separated by tabs, no header; objects give their values by
-// sorted key, or as the query ordered them; a nested list gives its length, a nested object
-// nothing, null "None". Tabs and newlines inside of a text become \t and \n. A null value gives no
-// line at all.
+// Prints one line per item of a list, with values separated by tabs and without a header. An
+// object's values are in the order of its sorted keys, or in the query's order. A nested list is
+// printed as its length, a nested object as nothing, and null as "None". Tabs and newlines inside a
+// string become \t and \n. If the whole value is null, nothing is printed.
 [[nodiscard]] std::string format_tsv(const Value& value, bool from_query);
 
 }  // namespace batchai::cli

@@ -3,7 +3,7 @@
 
 #include "base/json.hpp"
 
-// What a command answers is a JSON value.
+// The result of a command is a JSON value.
 namespace batchai::cli {
 
 using base::Colour;

@@ -18,7 +18,7 @@ namespace {
 
 using Keys = std::span<const std::string_view>;
 
-// Reads one file; collects every fault before it gives up.
+// Reads one file and collects all of its faults, so that they are reported together.
 class Reader {
   public:
     ClusterFile read(const Value& root) {

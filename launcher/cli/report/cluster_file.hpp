@@ -12,18 +12,20 @@
 
 namespace batchai::cli {
 
-// What a cluster.json says, as far as it means something on Slurm.
+// The settings of a cluster.json that have a meaning on Slurm.
 struct ClusterFile {
     std::optional<std::string> vm_size;
     std::optional<store::VmPriority> vm_priority;
     std::optional<store::ScaleSettings> scale;
     std::optional<std::string> admin_user_name;
-    Value mount_volumes;  // of nodeSetup, unchecked; null: none
-    // Settings that are accepted and have no effect, for a warning: "virtualMachineConfiguration".
+    Value mount_volumes;  // nodeSetup.mountVolumes, unchecked; null if absent
+    // Settings that are accepted without effect, such as "virtualMachineConfiguration"; the user is
+    // warned about them.
     std::vector<std::string> without_effect;
 };
 
-// Errors name the file and the key (ExitCode::bad_job_file); all in one message.
+// Parses a cluster.json. One error (ExitCode::bad_job_file) reports all faults, each with the file
+// and the key.
 [[nodiscard]] base::Result<ClusterFile> parse_cluster_file(std::string_view text,
                                                            const std::string& file_name);
 
@@ -33,7 +35,7 @@ struct ScaleFlags {
     std::optional<int> maximum;
 };
 
-// --target, --min and --max by Batch AI's rules; nothing when none of the three is given.
+// Combines --target, --min and --max by Batch AI's rules. Returns nothing if none of them is given.
 [[nodiscard]] base::Result<std::optional<store::ScaleSettings>> scale_from_flags(
     const ScaleFlags& flags);
 

@@ -31,8 +31,8 @@ bool ranks_run(const JobReport& report) {
 }
 
 struct Load {
-    std::vector<slurm::ClusterJob> jobs;  // that have nodes
-    int wanted_nodes = 0;                 // by running and queued jobs
+    std::vector<slurm::ClusterJob> jobs;  // those that have nodes
+    int wanted_nodes = 0;                 // of running and queued jobs
 };
 
 Load load_of(const std::string& cluster, const std::vector<JobReport>& reports) {
@@ -93,7 +93,7 @@ Value to_value(const store::Cluster& cluster, const std::string& subscription,
         {"vmSize", base::upper(cluster.vm_size)}};
 }
 
-// Node lists by partition and constraint, each asked for once.
+// Node lists by partition and constraint. Slurm is asked once for each.
 class Nodes {
   public:
     explicit Nodes(const slurm::Client& client) : client_(client) {}
@@ -125,7 +125,8 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
     Value::Array values;
     if (clusters.empty()) return values;
     auto jobs = TRY(store.jobs_of_workspace(clusters.front().key.parent()));
-    // One question that fails is enough: each would wait for its deadline.
+    // If Slurm does not answer the ping, it is not asked again: each query would wait for its
+    // deadline.
     const auto reports =
         client.ping().and_then([&] { return report_jobs(store, client, std::move(jobs)); });
     const Value no_reports = reports ? Value() : slurm_error(reports.error());
@@ -156,7 +157,7 @@ tl::unexpected<base::Error> fault(std::string what, std::string hint = {}) {
                       base::ExitCode::bad_job_file);
 }
 
-// The volumes of a record or file; faults are at their place in it.
+// Parses the volumes of a record or file. The error's `where` is nodeSetup.mountVolumes.
 base::Result<job::Parsed> parsed_volumes(const Value& volumes) {
     auto parsed = parse_volumes(volumes);
     if (!parsed) return fault(parsed.error().what, parsed.error().hint);

@@ -15,20 +15,22 @@
 
 namespace batchai::cli {
 
-// The objects that `cluster show` and `list` print; node states come from one query of Slurm's
-// nodes per partition and one of all jobs of the workspace. When Slurm does not answer, the counts
-// are zero and `errors` of the cluster says so.
+// Returns the objects that `cluster show` and `cluster list` print. All clusters must be in one
+// workspace. Node states come from one query of Slurm's nodes per partition and constraint, and one
+// query of all jobs of the workspace. If Slurm does not answer, the node counts are zero and the
+// cluster's `errors` says so.
 [[nodiscard]] base::Result<Value::Array> cluster_values(
     const store::Store& store, const site::Site& site, const slurm::Client& client,
     const std::vector<store::Cluster>& clusters);
 
-// The volumes that all jobs of a cluster have. Records keep them as cluster.json has them; no key
-// is kept: that of an account comes with the job, or from the site.
+// The volumes that all jobs of a cluster have. Records store them in the form of cluster.json, but
+// without account keys: a key comes with the job or from the site.
 
-// Fails when it is not what a job's mountVolumes could be, or holds a key; names the faults.
+// Checks that the value is valid as a job's mountVolumes and holds no account key. The error names
+// the first fault.
 [[nodiscard]] base::Result<void> check_cluster_volumes(const Value& volumes);
 
-// The record's volumes, with the placeholders of the account replaced.
+// Returns the volumes of the cluster's record, with the account's placeholders replaced.
 [[nodiscard]] base::Result<job::MountVolumes> cluster_volumes(
     const store::Cluster& cluster, const std::optional<job::StorageAccount>& account);
 

@@ -33,7 +33,8 @@ void note_stop(int /*number*/) {
     stop_asked = 1;
 }
 
-// While it lives, signals that end a program are noted, so that an import can clean up behind it.
+// While an instance exists, the signals that end a program set a flag instead, so that an
+// interrupted import can remove what it has written.
 class NotedSignals {
   public:
     NotedSignals() {
@@ -103,7 +104,7 @@ base::Result<image::Ensured> ensure_image(const store::Store& store, const slurm
     options.in_use = [&] { return images_in_use(store, slurm); };
     options.watch.interrupted = [] { return stop_asked != 0; };
     options.show = [&](const image::Progress& progress) { printer.show(progress); };
-    // The default directory is in the user's records, which may not be there yet.
+    // The default image directory is inside the user's record directory, which may not exist yet.
     TRY(base::make_directories(store.home(), 0700));
     return image::ensure(container, access, options);
 }
@@ -136,7 +137,7 @@ Life life_of(const fs::path& directory) {
     bool has_run = false;
     for (const record::JobFiles& of_task : files.with_array_tasks()) {
         const auto attempt = record::latest_attempt(of_task);
-        // A record that cannot be read is no proof of an end.
+        // A record that cannot be read does not prove that the job has ended.
         if (!attempt) return Life{.needed = true, .last_sign = base::now()};
         if (!*attempt) continue;
         has_run = true;
@@ -196,7 +197,7 @@ bool has_ended(const fs::path& job_directory) {
     return attempt && *attempt && (*attempt)->end;
 }
 
-// By Slurm's id: the directories of the jobs whose record says no end.
+// Returns the directories of the jobs that have no recorded end, by Slurm job id.
 std::map<std::string, fs::path> open_jobs(const store::Store& store) {
     std::map<std::string, fs::path> out;
     const auto groups = store.groups();

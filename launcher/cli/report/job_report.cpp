@@ -32,7 +32,8 @@ JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
             .exit_code = attempt->end ? attempt->exit_code : std::optional<int>(),
             .ended_by = attempt->ended_by};
     }
-    // The failure and the times of a run before the last requeue are not this one's.
+    // An attempt from before the last requeue is dropped: its failure and times do not belong to
+    // the current run.
     if (report.evidence.attempt && report.evidence.slurm &&
         slurm::requeued_since(*report.evidence.slurm, *report.evidence.attempt)) {
         report.evidence.attempt.reset();
@@ -52,7 +53,7 @@ std::optional<base::Time> JobReport::start() const {
     if (state == slurm::ExecutionState::queued) return {};
     if (attempt) return attempt->start;
     if (evidence.slurm && evidence.slurm->start) return evidence.slurm->start;
-    // Terminated while it waited: Batch AI sets both times even so.
+    // The job was terminated while it was queued. Batch AI sets both times even then.
     return ended() ? end() : std::nullopt;
 }
 
@@ -72,8 +73,8 @@ namespace {
 
 using Attempts = std::vector<base::Result<std::optional<record::Attempt>>>;
 
-// A record that was read before Slurm answered may be older than the answer, unless both say that
-// the job has ended, or Slurm has forgotten it.
+// Returns whether an attempt that was read before Slurm answered may be out of date. It is up to
+// date if it says that the job has ended, and Slurm says the same or no longer knows the job.
 bool may_be_old(const std::optional<slurm::JobStatus>& status,
                 const std::optional<record::Attempt>& attempt) {
     return !ended_by_record(attempt) || (status && !slurm::is_final(status->state));
@@ -92,7 +93,7 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
         ids.push_back(job.slurm_job_id);
         first = std::min(first, job.creation_time);
     }
-    // Slurm answers while the records are read.
+    // Slurm is asked in another thread while the records are read.
     auto asked = std::async(std::launch::async, [&] { return client.jobs(ids, first); });
     Attempts attempts(jobs.size());
     const auto read = [&](std::size_t i) { attempts[i] = latest_attempt(store, jobs[i].key); };
@@ -193,7 +194,7 @@ Value errors_of_run(const JobReport& report) {
     if (!words) return nullptr;
     const auto by = slurm::ended_by(report.evidence);
     const auto& attempt = report.attempt;
-    // A job that the user stopped leaves failures of its ranks behind that are no news.
+    // When the user stops a job, its ranks fail as a consequence. Those failures are not reported.
     const auto* const failure =
         attempt && attempt->failure && by != record::EndedBy::user ? &*attempt->failure : nullptr;
     Value::Array details{detail("EndedBy", std::string(base::word_of(by)))};
@@ -232,7 +233,8 @@ base::Result<Value> attempts_value(const store::Store& store, const JobReport& r
         Value by;
         Value message;
         if (newest && report.ended()) {
-            // The job's own end, in the words of executionInfo.
+            // The end of the newest attempt is the job's end. It is described in the words of
+            // executionInfo.
             by = base::word_of(slurm::ended_by(report.evidence));
             const Value errors = job_errors(report);
             if (errors.array() != nullptr) message = errors.array()->front()["message"];

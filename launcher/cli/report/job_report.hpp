@@ -15,13 +15,14 @@
 
 namespace batchai::cli {
 
-// A job with all that is known of how it fares.
+// A job and everything that is known about its state.
 struct JobReport {
     store::Job job;
     std::optional<record::Attempt> attempt;  // the newest
     slurm::JobEvidence evidence;
     slurm::ExecutionState state = slurm::ExecutionState::queued;
-    // Of report_job(): data that its nodes could not store; that may turn out only after the job.
+    // Data that the nodes could not write to its storage. Only report_job() sets it. Such a failure
+    // may be noticed only after the job has ended.
     std::vector<record::FailureNote> not_written;
 
     [[nodiscard]] bool ended() const {
@@ -32,8 +33,9 @@ struct JobReport {
     [[nodiscard]] std::optional<base::Time> end() const;
 };
 
-// Asks Slurm once for all jobs, then reads their records. When Slurm does not answer, jobs whose
-// record says that they ended are still reported; if any other is among them, that is an error.
+// Asks Slurm once for all jobs and reads their records meanwhile. If Slurm does not answer, the
+// jobs are still reported if all their records say that they have ended; otherwise that is an
+// error.
 [[nodiscard]] base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
                                                                const slurm::Client& client,
                                                                std::vector<store::Job> jobs);
@@ -41,20 +43,21 @@ struct JobReport {
                                                  const slurm::Client& client,
                                                  const store::JobKey& key);
 
-// The newest attempt only, without Slurm: cheap enough to look at every second.
+// Returns the newest attempt. It does not ask Slurm, so it is cheap enough to be called every
+// second.
 [[nodiscard]] base::Result<std::optional<record::Attempt>> latest_attempt(const store::Store& store,
                                                                           const store::JobKey& key);
 
-// Every attempt at the job with its end, the first one first: an array of {attempt, startTime,
-// endTime, exitCode, endedBy, message}.
+// Returns all attempts of the job, oldest first, as an array of {attempt, startTime, endTime,
+// exitCode, endedBy, message}.
 [[nodiscard]] base::Result<Value> attempts_value(const store::Store& store,
                                                  const JobReport& report);
 
-// errors of executionInfo: [{code, message, details: [{name, value}]}], or null.
+// Returns the `errors` of executionInfo: [{code, message, details: [{name, value}]}], or null.
 [[nodiscard]] Value job_errors(const JobReport& report);
 
-// The object that `job show` prints: all keys of Batch AI, slurmJobId, and pendingReason while the
-// job is queued.
+// Returns the object that `job show` prints: all of Batch AI's keys, slurmJobId, and pendingReason
+// while the job is queued.
 [[nodiscard]] base::Result<Value> to_value(const JobReport& report);
 
 }  // namespace batchai::cli

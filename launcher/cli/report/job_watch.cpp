@@ -30,7 +30,7 @@ base::Result<bool> JobWatch::record_changed() {
 base::Result<JobReport> JobWatch::look() {
     const auto changed = record_changed();
     if (!changed) {
-        // The record goes away with the job; the store says it better.
+        // The record is removed with the job. The store's error then describes the cause better.
         const auto job = store_.job(key_);
         return tl::unexpected(job ? changed.error() : job.error());
     }
@@ -98,10 +98,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// KillWait is 30 s by default; a batch script may take that long to end.
+// A batch script may take as long as KillWait to end, which is 30 s by default.
 constexpr auto longest_wait = std::chrono::minutes(2);
 
-// Slurm's own word counts here: a record that says "ended" comes before the last process is gone.
+// Only Slurm's state counts here: the job's record says "ended" before the last process has exited.
 bool gone(const slurm::JobStatus& status) {
     return slurm::is_final(status.state);
 }
@@ -130,7 +130,8 @@ base::Result<void> wait_until_gone(const slurm::Client& client,
 base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& client,
                              const std::vector<store::Job>& jobs, bool wait) {
     if (jobs.empty()) return {};
-    // A record alone is not enough here: without Slurm nothing is stopped, and nothing deleted.
+    // The records alone are not enough: if Slurm does not answer, nothing is stopped and nothing is
+    // deleted.
     TRY(client.ping());
     const auto reports = TRY(report_jobs(store, client, jobs));
     std::vector<std::string> ids;
@@ -139,7 +140,8 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
         const bool live = status ? !gone(*status) : !report.ended();
         if (!live) continue;
         if (!report.ended()) {
-            // Before the cancellation, so that nobody sees the end without its reason.
+            // The request is recorded before the job is cancelled, so that nobody sees the end
+            // without its reason.
             const auto marked = store.update(report.job.key, [](store::Job& job) {
                 if (!job.termination_requested) job.termination_requested = base::now();
             });

@@ -16,17 +16,17 @@
 
 namespace batchai::cli {
 
-// Follows one job politely: the record of the attempt, a small file, is looked at each time; Slurm
-// is asked when the record changed, and else ever more rarely, from one second up to the longest
-// pause. One thread.
+// Follows one job with few queries to Slurm. Each look reads the attempt's record, which is a small
+// file. Slurm is asked when the record has changed, and otherwise at intervals that grow from one
+// second to the longest pause. For use by one thread.
 class JobWatch {
   public:
     JobWatch(const store::Store& store, const slurm::Client& client, store::JobKey key,
              std::chrono::milliseconds longest_pause)
         : store_(store), client_(client), key_(std::move(key)), longest_pause_(longest_pause) {}
 
-    // The newest report. Slurm's silence is an error only at the first call or when it lasts for
-    // five minutes; until then the last report stands.
+    // Returns the newest report. If Slurm does not answer, that is an error only in the first call
+    // or after five minutes; until then the last report is returned again.
     [[nodiscard]] base::Result<JobReport> look();
 
   private:
@@ -45,19 +45,21 @@ class JobWatch {
     std::optional<JobReport> report_;
 };
 
-// The words of `job wait`, as the Azure CLI has them.
+// The messages of `job wait`, in the wording of the Azure CLI.
 
-// "2018-06-15 21:43:12.424000+00:00", as Python prints a time.
+// Formats a time as Python prints it: "2018-06-15 21:43:12.424000+00:00".
 [[nodiscard]] std::string python_time(base::Time time);
 
-// "0:03:25", "1 day, 2:00:00", with fractions of a second only if there are any.
+// Formats a duration as "0:03:25" or "1 day, 2:00:00", with a fraction of a second only if there is
+// one.
 [[nodiscard]] std::string python_duration(base::Time::duration duration);
 
-// The lines about the errors of executionInfo, each with its newline; empty for null.
+// Returns the lines that describe the errors of executionInfo, each with a newline; empty for null.
 [[nodiscard]] std::string error_lines(const Value& errors);
 
-// Cancels those of the jobs that have not ended, and marks them as stopped by the user. With
-// `wait`, returns when Slurm has ended them, at most after two minutes (ExitCode::timed_out).
+// Cancels the jobs that have not ended and marks them as stopped by the user. With `wait`, returns
+// when Slurm has ended them. If that takes longer than two minutes, it is an error
+// (ExitCode::timed_out).
 [[nodiscard]] base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& client,
                                            const std::vector<store::Job>& jobs, bool wait);
 

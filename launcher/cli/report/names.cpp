@@ -17,7 +17,8 @@ ParentName resolve(const std::optional<std::string>& option, const char* own, co
     return {"default", true};
 }
 
-// Of two commands that make the same default parent at once, one finds it there: no fault.
+// Two commands may create the same default parent at once. The one that finds it there has not
+// failed.
 base::Result<void> unless_there(const base::Result<void>& made) {
     if (made || made.error().exit_code == base::ExitCode::refused) return {};
     return tl::unexpected(made.error());

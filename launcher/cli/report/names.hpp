@@ -10,22 +10,22 @@
 
 namespace batchai::cli {
 
-// What -g, -w and -e said; none: not given.
+// The values of -g, -w and -e, if given.
 struct ParentOptions {
     std::optional<std::string> group;
     std::optional<std::string> workspace;
     std::optional<std::string> experiment;
 };
 
-// A parent's name. `fallback`: nobody named it, it is the name "default", which is made when the
-// first cluster or job needs it.
+// The name of a parent. `fallback` means that the user named none: the name is "default", and the
+// parent is created when the first cluster or job needs it.
 struct ParentName {
     std::string value;
     bool fallback = false;
 };
 
-// The option, else $BATCHAI_DEFAULTS_GROUP, else $AZURE_DEFAULTS_GROUP (WORKSPACE, EXPERIMENT
-// alike), else "default".
+// Returns the option's value, else $BATCHAI_DEFAULTS_GROUP, else $AZURE_DEFAULTS_GROUP, else
+// "default". The other two functions use WORKSPACE and EXPERIMENT in place of GROUP.
 [[nodiscard]] ParentName group_name(const ParentOptions& options);
 [[nodiscard]] ParentName workspace_name(const ParentOptions& options);
 [[nodiscard]] ParentName experiment_name(const ParentOptions& options);
@@ -33,17 +33,19 @@ struct ParentName {
 [[nodiscard]] store::WorkspaceKey workspace_key(const ParentOptions& options);
 [[nodiscard]] store::ExperimentKey experiment_key(const ParentOptions& options);
 
-// Makes the parents that nobody named; those with a name of their own must exist.
+// Create the parents that have the fallback name, if they do not exist. Parents that the user named
+// must exist.
 [[nodiscard]] base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
                                                   const ParentOptions& options);
 [[nodiscard]] base::Result<void> ensure_experiment(const store::Store& store,
                                                    const site::Site& site,
                                                    const ParentOptions& options);
 
-// Whether this "not found" only means that no default parent was made yet: then a list is empty.
+// Returns whether this "not found" error only means that the default parents have not been created
+// yet. In that case a list is empty.
 [[nodiscard]] bool nothing_yet(const base::Error& error, const ParentOptions& options);
 
-// The last component of an ARM id, or the name itself.
+// Returns the last component of an ARM id, or the name itself.
 [[nodiscard]] std::string name_of_id(const std::string& name_or_id);
 
 }  // namespace batchai::cli

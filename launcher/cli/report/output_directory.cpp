@@ -112,7 +112,8 @@ base::Result<Value> list_directory(const fs::path& root, const std::string& rela
     Value::Array entries;
     for (const auto& name : names) {
         struct stat status {};
-        // A file that went away in between is no entry; neither is a link that leads nowhere.
+        // Skips a file that has been removed in the meantime, and a link whose target does not
+        // exist.
         if (fstatat(descriptor, name.c_str(), &status, 0) != 0) continue;
         entries.push_back(entry_value(shown, name, status));
     }
@@ -133,7 +134,8 @@ std::string file_url(std::string_view path) {
     return out;
 }
 
-// True: all was given; false: the sink asked to stop.
+// Passes everything from the current offset on to the sink. Returns false if the sink asked to
+// stop.
 base::Result<bool> FileFollower::drain(int descriptor, const Sink& sink) {
     std::array<char, 65536> buffer{};
     while (true) {
@@ -162,7 +164,7 @@ base::Result<FileFollower::Look> FileFollower::look(const Sink& sink) {
     bool restarted = false;
     const bool same = status.st_dev == device_ && status.st_ino == inode_;
     if (file_.valid() && !same) {
-        // What the old file got before its name was taken belongs to the reader, too.
+        // The old file may have grown before it was replaced. The reader gets that part, too.
         const auto rest = TRY(drain(file_.get(), sink));
         if (!rest) return Look::stopped;
     }

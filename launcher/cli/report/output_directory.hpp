@@ -15,31 +15,35 @@
 
 namespace batchai::cli {
 
-// The host path of the job's directory `id`: "stdouterr", or an output directory's id. The
-// directory may not be there yet. An unknown id, and one on node-local storage, is an error.
+// Returns the host path of the job's directory `id`, which is "stdouterr" or the id of an output
+// directory. The directory may not exist yet. It is an error if the id is unknown or the directory
+// is on node-local storage.
 [[nodiscard]] base::Result<std::filesystem::path> output_directory(const store::Store& store,
                                                                    const store::JobKey& key,
                                                                    const std::string& id);
 
-// Opens `relative` below `root` (openat2: it never leaves it, not by ".." and not by a link).
-// `flags` as open(2). not_found when there is no such file yet.
+// Opens `relative` below `root` with the flags of open(2). openat2(2) ensures that the path does
+// not leave `root`, neither through ".." nor through a link. If there is no such file, the error is
+// ExitCode::not_found.
 [[nodiscard]] base::Result<base::FileDescriptor> open_below(const std::filesystem::path& root,
                                                             const std::string& relative, int flags);
 
-// One level: [{contentLength, downloadUrl, fileType, lastModified, name}], sorted by name.
+// Lists one level of a directory as [{contentLength, downloadUrl, fileType, lastModified, name}],
+// sorted by name.
 [[nodiscard]] base::Result<Value> list_directory(const std::filesystem::path& root,
                                                  const std::string& relative);
 
-// "file:///a/b%20c"
+// Returns the URL of a path: "file:///a/b%20c".
 [[nodiscard]] std::string file_url(std::string_view path);
 
-// Reads a file that another machine may be writing, without missing a byte. It is opened anew for
-// each look, because NFS promises fresh contents only to a new open. When the name has come to mean
-// another file, or the file has become shorter (a requeued job starts over), reading begins at the
-// start again. One thread.
+// Reads a file that another machine may be writing, without missing a byte. The file is opened
+// again for each look, because NFS guarantees fresh contents only after a new open. If the name
+// refers to another file than before, or the file has become shorter (a requeued job starts over),
+// reading starts again at the beginning. For use by one thread.
 class FileFollower {
   public:
-    // Gets the bytes in order; false: stop (the reader went away).
+    // Receives the bytes in order. It returns false to stop, for example because the reader has
+    // gone away.
     using Sink = std::function<bool(std::string_view)>;
 
     FileFollower(std::filesystem::path root, std::string relative)
@@ -47,7 +51,7 @@ class FileFollower {
 
     enum class Look { absent, nothing_new, read, restarted, stopped };
 
-    // Gives the sink all that is there now beyond what it got before.
+    // Passes to the sink everything that was written since the last look.
     [[nodiscard]] base::Result<Look> look(const Sink& sink);
 
   private:
@@ -55,7 +59,7 @@ class FileFollower {
 
     std::filesystem::path root_;
     std::string relative_;
-    base::FileDescriptor file_;  // of the last look
+    base::FileDescriptor file_;  // as opened by the last look
     dev_t device_ = 0;
     ino_t inode_ = 0;
     off_t offset_ = 0;

@@ -33,7 +33,7 @@ namespace batchai::cli {
 
 namespace {
 
-// More than the parser takes, so that it is the parser that complains, with its own words.
+// One byte more than the parser accepts, so that the parser reports a file that is too large.
 constexpr std::size_t read_limit = job::maximum_file_size + 1;
 
 std::optional<std::string> variable(const char* name) {
@@ -42,7 +42,7 @@ std::optional<std::string> variable(const char* name) {
     return value;
 }
 
-// Nothing: no account is named.
+// Returns nothing if no account is named.
 base::Result<std::optional<job::StorageAccount>> storage_account(const JobFileOptions& options) {
     std::optional<std::string> key;
     if (options.storage_account_key) key = TRY(storage_key_of_option(*options.storage_account_key));
@@ -55,7 +55,7 @@ base::Result<std::optional<job::StorageAccount>> storage_account(const JobFileOp
     return job::StorageAccount{.name = *name, .key = std::move(key)};
 }
 
-// Nothing: the job is not sent to a named cluster.
+// Returns nothing if the job is not sent to a named cluster.
 base::Result<std::optional<plan::ClusterView>> find_cluster(
     const store::Store& store, const plan::Identity& identity, const PlanningChoices& choices,
     const std::optional<std::string>& id_in_file,
@@ -92,8 +92,8 @@ plan::Submission submission_of(const store::Store& store, const JobFileOptions& 
         submission.user_name = entry->pw_name;
         submission.home = entry->pw_dir;
     }
-    // Slurm gives the batch script the home of the password file unless the user's shell says
-    // other.
+    // Slurm gives the batch script the home directory of the password file, unless the user's
+    // environment sets another.
     if (const auto home = variable("HOME"); home && home->starts_with('/')) submission.home = *home;
     submission.storage_root = store.storage_root().string();
     submission.ignore_container = options.ignore_container;
@@ -109,13 +109,13 @@ void sort_by_position(std::vector<job::Diagnostic>& diagnostics) {
     diagnostics.erase(std::unique(diagnostics.begin(), diagnostics.end()), diagnostics.end());
 }
 
-// Whether what the file says is to blame, not the registry or the network.
+// Returns whether the contents of the job file caused the error, not the registry or the network.
 bool is_fault_of_file(const base::Error& error) {
     return error.exit_code == base::ExitCode::not_found ||
            error.exit_code == base::ExitCode::refused;
 }
 
-// What the registry said of the image, at the place of the image or of its credentials.
+// Turns the registry's error into a diagnostic at the position of the image or of its credentials.
 std::vector<job::Diagnostic> image_fault(const base::Error& error, const job::JobSpec& spec,
                                          const job::PositionTable& positions) {
     const bool credentials = error.exit_code == base::ExitCode::refused &&
@@ -150,7 +150,7 @@ struct ImageSearch {
     const PlanningChoices& choices;
 };
 
-// Puts what the image says into the plan, or the reason why it cannot be had into the diagnostics.
+// Puts the image's data into the plan. If the image is not available, the diagnostics say why.
 base::Result<void> find_image(const ImageSearch& search, const job::JobSpec& spec,
                               plan::Submission& submission, plan::Made& made) {
     const auto& settings = *spec.container_settings;
@@ -230,7 +230,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     const bool no_account = job::has_error(faults);
     append(planning.diagnostics, std::move(faults));
     if (no_account) {
-        // Without its volumes the planner would only report what follows from that.
+        // The planner is not called: without the volumes it would only report consequences of this
+        // fault.
         finish(planning, text);
         return planning;
     }
@@ -239,7 +240,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         TRY(apply_job_image(spec, *options.job_image));
     auto submission = submission_of(store, options, identity, std::move(cluster), job_directory);
     auto made = plan::make(spec, parsed.positions, site, submission);
-    // Nobody is asked for the image while anything else is wrong.
+    // The registry is asked only if the plan has no other errors.
     if (made.plan && made.plan->container)
         TRY(find_image({store, site, parsed.positions, options, choices}, spec, submission, made));
     append(planning.diagnostics, std::move(made.diagnostics));

@@ -14,8 +14,8 @@
 #include "site/site.hpp"
 #include "store/store.hpp"
 
-// From the words of a command line to a plan: reading the file, the storage account, the cluster,
-// the planner. Changes nothing.
+// Makes a plan from the options of a command line: reads the file, finds the storage account and
+// the cluster, and calls the planner. Only write_plan() changes anything.
 
 namespace batchai::cli {
 
@@ -23,9 +23,9 @@ struct JobFileOptions {
     std::string path;  // "-": standard input
     std::optional<std::string> storage_account_name;
     std::optional<std::string> storage_account_key;  // secret, or "@FILE"
-    VolumeFlags volumes;                             // besides the file's
+    VolumeFlags volumes;                             // in addition to the file's
     bool ignore_container = false;
-    std::optional<std::string> job_image;  // in place of the file's
+    std::optional<std::string> job_image;  // instead of the file's
 };
 
 struct JobText {
@@ -35,17 +35,18 @@ struct JobText {
 
 [[nodiscard]] base::Result<JobText> read_job_file(const std::string& path);
 
-// A name for a job from its file's: "runs/My job.json" is "My-job"; "job" for standard input.
+// Derives a job's name from the file's: "runs/My job.json" becomes "My-job". The name is "job" for
+// standard input.
 [[nodiscard]] std::string job_name_from_file(const std::string& path);
 
-// Who is asked what the job's image is: the registry, if it is in one; else nobody whose answer
-// needs a network; else nobody. The last two make plans for looking at, not for running.
+// How the job's image is resolved: by asking its registry if necessary, only if that needs no
+// network, or not at all. The last two make plans for display, not for running.
 enum class ImageQuestion { registry, without_network, not_asked };
 
 struct PlanningChoices {
-    // The cluster that the job is sent to, if the command line names one; else the file's counts.
+    // The cluster that the command line names, if any. It takes precedence over the file's.
     std::optional<std::string> cluster = {};
-    bool cluster_must_exist = true;  // unless nothing is submitted
+    bool cluster_must_exist = true;  // false if nothing is submitted
     ImageQuestion image = ImageQuestion::registry;
 };
 
@@ -54,37 +55,37 @@ inline constexpr const char* no_uuid = "00000000-0000-0000-0000-000000000000";
 struct Planned {
     job::JobSpec spec;
     plan::Plan plan;
-    std::string json;                           // of the plan, as it goes to plan.json
-    std::string digest;                         // SHA-256 of it
+    std::string json;                           // the plan as it is written to plan.json
+    std::string digest;                         // SHA-256 of `json`
     std::vector<plan::Variable> mount_secrets;  // see plan::Made
 };
 
 struct Planning {
     std::optional<Planned> planned;  // present iff no diagnostic is an error
     std::vector<job::Diagnostic> diagnostics;
-    // All diagnostics and notices, for standard error; empty when there is nothing to say.
+    // All diagnostics and notices as text for standard error; empty if there are none.
     std::string report;
 };
 
-// `identity` without its cluster, which is found here.
+// Plans the job. `identity` is given without its cluster, which is found here.
 [[nodiscard]] base::Result<Planning> plan_job(const store::Store& store, const site::Site& site,
                                               const JobText& text, const JobFileOptions& options,
                                               const PlanningChoices& choices,
                                               const plan::Identity& identity,
                                               const std::string& job_directory);
 
-// Writes plan.json and, if the job has any, secrets.json and the credentials of its registry, all
-// 0600, into the job's directory.
+// Writes plan.json into the job's directory, and if the job has them, secrets.json and the
+// credentials of its registry. All files have mode 0600.
 [[nodiscard]] base::Result<void> write_plan(const std::string& job_directory,
                                             const Planned& planned);
 
-// The absolute path of this program.
+// Returns the absolute path of this program, or "batchai" if it cannot be determined.
 [[nodiscard]] std::string launcher_path();
 
-// The variables of this process that sbatch hands on to the job, for plan::Submission. Not among
-// them: what Slurm or a job of ours has set for the very job in which this process runs, which
-// means something else in the new one; credentials of a storage account; and values that are not
-// UTF-8, which no plan can hold.
+// Returns the variables of this process that sbatch passes on to the job, for plan::Submission.
+// Left out are: variables that Slurm or this program has set for the job in which this process
+// runs, since they mean something else in the new job; credentials of a storage account; and values
+// that are not UTF-8, which a plan cannot hold.
 [[nodiscard]] std::map<std::string, std::string> login_environment();
 
 }  // namespace batchai::cli

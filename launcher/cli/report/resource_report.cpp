@@ -175,7 +175,7 @@ Table image_columns(const Value& value) {
                            return std::string(flag != nullptr && *flag ? "yes" : "no");
                        };
                        const auto* bytes = item["size"].integer();
-                       // As much of the digest as `image rm` wants, and people can compare.
+                       // Shows as much of the digest as `image rm` needs and people can compare.
                        return Row{text(item["image"]),
                                   text(item["digest"]).substr(0, 19),
                                   image::size_text(bytes == nullptr ? 0 : *bytes),

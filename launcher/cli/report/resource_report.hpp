@@ -9,8 +9,7 @@
 #include "cli/output/value.hpp"
 #include "store/records.hpp"
 
-// The shapes in which the Azure CLI shows groups, workspaces and experiments, their ids, and the
-// columns of their tables.
+// The JSON objects, ids and table columns of resources, as the Azure CLI shows them.
 
 namespace batchai::cli {
 
@@ -26,7 +25,7 @@ namespace batchai::cli {
 [[nodiscard]] Value to_value(const store::Workspace& workspace, const std::string& subscription);
 [[nodiscard]] Value to_value(const store::Experiment& experiment, const std::string& subscription);
 
-// A value of one resource or a list of them -> rows.
+// These turn the value of one resource, or a list of such values, into table rows.
 [[nodiscard]] Table workspace_columns(const Value& value);
 [[nodiscard]] Table experiment_columns(const Value& value);
 [[nodiscard]] Table cluster_columns(const Value& value);
@@ -35,8 +34,8 @@ namespace batchai::cli {
 [[nodiscard]] Table node_columns(const Value& value);
 [[nodiscard]] Table image_columns(const Value& value);
 
-// The component after `kind` in an ARM id: ("…/workspaces/dev/…", "workspaces") is "dev"; empty
-// when there is none.
+// Returns the component after `kind` in an ARM id: "dev" for ("…/workspaces/dev/…", "workspaces");
+// empty if there is none.
 [[nodiscard]] std::string id_part(std::string_view id, std::string_view kind);
 
 }  // namespace batchai::cli

@@ -50,7 +50,7 @@ bool overlap(const std::string& a, const std::string& b) {
     return (a + "/").starts_with(b + "/") || (b + "/").starts_with(a + "/");
 }
 
-// The parser has seen each side by itself.
+// Checks the paths of both against each other. The parser has checked each only by itself.
 base::Result<void> check_apart(const job::MountVolumes& of_file, const job::MountVolumes& more) {
     const auto taken = paths_of(of_file);
     for (const auto& path : paths_of(more)) {
@@ -126,7 +126,7 @@ base::Result<void> add_volumes(job::JobSpec& spec, const VolumeFlags& flags,
 namespace {
 
 constexpr const char* key_variable = BATCHAI_STORAGE_KEY_VARIABLE;
-// Options may be abbreviated, but not so far that this one could be --storage-account-name.
+// The shortest abbreviation of --storage-account-key that cannot mean --storage-account-name.
 constexpr std::string_view shortest_option = "--storage-account-k";
 constexpr std::size_t file_limit = 4096;
 
@@ -144,7 +144,7 @@ void overwrite(char* text) {
 void hide_storage_key(int count, char** words) {
     if (char* const value = std::getenv(key_variable)) {
         if (*value != '\0') taken_key() = value;
-        // /proc shows the block of memory that the program began with, whatever is unset later.
+        // After unsetenv(), /proc still shows the memory of the initial environment.
         overwrite(value);
         unsetenv(key_variable);
     }

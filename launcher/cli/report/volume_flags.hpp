@@ -9,11 +9,11 @@
 #include "job/model.hpp"
 #include "job/parse.hpp"
 
-// Volumes that are named on the command line, of `cluster create` and of `job create`.
+// The volumes that the command lines of `cluster create` and `job create` name.
 
 namespace batchai::cli {
 
-// Names, and where to mount them: below the cluster's mount root, or the job's.
+// The names of the volumes and their mount paths below the mount root of the cluster or the job.
 struct VolumeFlags {
     std::optional<std::string> file_share;
     std::string file_share_path = "afs";
@@ -23,31 +23,34 @@ struct VolumeFlags {
     std::string file_server_path = "nfs";
 };
 
-// The mountVolumes of a file (null: none) with those of the flags after them. Share and container
-// are of `account`, or of the account that replaces its placeholder later. Checks nothing.
+// Appends the volumes of the flags to the mountVolumes of a file (null if the file has none). File
+// shares and containers belong to `account`, or if there is none, to the placeholder that an
+// account replaces later. Checks nothing.
 [[nodiscard]] Value with_flags(Value volumes, const VolumeFlags& flags,
                                const std::optional<std::string>& account);
 
-// Reads mountVolumes as a job's are read. The first fault is the error's text, without a place.
+// Parses mountVolumes by the rules of a job file. The error describes the first fault, without its
+// position.
 [[nodiscard]] base::Result<job::Parsed> parse_volumes(const Value& volumes);
 
-// Adds the flags' volumes to the job's. Fails when one is not what mountVolumes could have, or when
-// a share or container has no account.
+// Adds the flags' volumes to the job's. Fails if one is not valid as an entry of mountVolumes, if
+// its path overlaps one of the job's, or if a share or container has no account.
 [[nodiscard]] base::Result<void> add_volumes(job::JobSpec& spec, const VolumeFlags& flags,
                                              const std::optional<std::string>& account);
 
-// The key of a storage account on its way from the user to the job's secrets. No process that we
-// start, and no other user, is to see it.
+// The key of a storage account on its way from the user to the job's secrets. Neither other users
+// nor the processes that this program starts may see it.
 
-// Takes AZURE_BATCHAI_STORAGE_KEY out of this process's environment, which everything that we start
-// inherits, and overwrites the value of --storage-account-key in the argument vector, which every
-// user can read with ps. To be called first of all, after the words were copied.
+// Removes AZURE_BATCHAI_STORAGE_KEY from this process's environment, which child processes inherit,
+// and overwrites the value of --storage-account-key in the argument vector, which every user can
+// read with ps. Must be called before anything else, after the arguments have been copied.
 void hide_storage_key(int count, char** words);
 
-// What AZURE_BATCHAI_STORAGE_KEY said; nothing when it was empty or not set.
+// Returns the value that AZURE_BATCHAI_STORAGE_KEY had; nothing if it was empty or not set.
 [[nodiscard]] std::optional<std::string> storage_key_of_environment();
 
-// The value of --storage-account-key: the key itself, or "@FILE" for the first line of a file.
+// Returns the key that the value of --storage-account-key gives: the value itself, or the first
+// line of a file for "@FILE".
 [[nodiscard]] base::Result<std::string> storage_key_of_option(const std::string& value);
 
 }  // namespace batchai::cli

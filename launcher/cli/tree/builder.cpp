@@ -26,7 +26,8 @@ CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
             ->group(global_arguments);
     }
     leaf->footer("Example:\n  " + example);
-    // A group shows its first verb's, instead of the one that it has from the whole program.
+    // A group inherits the footer of the whole program, which is replaced by that of its first
+    // verb.
     if (parent.get_parent() != nullptr && parent.get_footer() == tree.app.get_footer())
         parent.footer(leaf->get_footer());
     return leaf;

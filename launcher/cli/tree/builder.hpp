@@ -15,7 +15,8 @@
 #include "cli/report/planning.hpp"
 #include "cli/report/volume_flags.hpp"
 
-// The command line as a tree of CLI11: the one source of parsing, --help, man pages and completion.
+// The command line as a CLI11 tree. Parsing, --help, the man pages and completion all use this
+// tree.
 namespace batchai::cli {
 
 struct GlobalOptions {
@@ -26,7 +27,7 @@ struct GlobalOptions {
 struct CommandTree {
     CLI::App app{"Runs Batch AI jobs on a Slurm cluster", "batchai"};
     GlobalOptions global;
-    // Of the verb that the command line named; set by parsing.
+    // The action of the verb on the command line. Parsing sets it.
     std::function<Answer()> action;
 };
 
@@ -34,16 +35,16 @@ inline constexpr const char* resource_arguments = "Resource Id Arguments";
 inline constexpr const char* volume_arguments = "Volumes Arguments";
 inline constexpr const char* global_arguments = "Global Arguments";
 
-// Verbs that print nothing through the output engine have no --output and no --query.
+// Verbs that print by themselves have no --output and no --query.
 enum class Printing { by_engine, by_itself };
 
-// A group of verbs: "job", "job file".
+// Adds a group of verbs such as "job" or "job file".
 CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& description);
 
 CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
                    const std::string& description, const std::string& example, Printing printing);
 
-// A verb with options of its own, which live as long as the tree.
+// Adds a verb with options of its own, which live as long as the tree.
 template <typename Options>
 std::pair<CLI::App*, std::shared_ptr<Options>> add_verb(CommandTree& tree, CLI::App& parent,
                                                         const std::string& name,
@@ -58,7 +59,7 @@ std::pair<CLI::App*, std::shared_ptr<Options>> add_verb(CommandTree& tree, CLI::
     return {leaf, options};
 }
 
-// An option whose absence is known.
+// Adds an option that leaves `value` empty if it is not given.
 template <typename T>
 CLI::Option* add_optional(CLI::App& leaf, const std::string& names, std::optional<T>& value,
                           const std::string& description) {
@@ -67,22 +68,23 @@ CLI::Option* add_optional(CLI::App& leaf, const std::string& names, std::optiona
 }
 
 void add_group_option(CLI::App& leaf, ParentOptions& parents);
-void add_workspace_option(CLI::App& leaf, ParentOptions& parents);   // with the group's
-void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // with both
+void add_workspace_option(CLI::App& leaf, ParentOptions& parents);   // and the group's option
+void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // and the options of both
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 
 void add_image_options(CLI::App& leaf, JobFileOptions& file);  // --job-image, --ignore-container
 
-// --afs-name, --bfs-name, --nfs and where to mount each: below `root`. `whose` goes behind "File
-// share that".
+// Adds --afs-name, --bfs-name and --nfs, and for each an option for its mount path below `root`.
+// `whose` completes the description "File share that …".
 void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string& whose,
                         const std::string& root);
 
-// An option of Batch AI that this program does not have yet: says so.
+// Adds an option of Batch AI that this program does not support yet. Using it is an error that says
+// so.
 void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
                      bool flag = false);
 
-// A file of cli/verbs has each of these: the options of its verbs beside what the verbs do.
+// Each of these is defined in the file that implements its verbs.
 void add_resource_verbs(CommandTree& tree);  // group, workspace, experiment
 void add_cluster_verbs(CommandTree& tree);
 void add_job_verbs(CommandTree& tree);

@@ -37,7 +37,8 @@ bool takes_positional_file(const CLI::App& app) {
     return false;
 }
 
-// A shell pattern of the options that take a file: "--config-file|-f"; empty if none does.
+// Returns a shell pattern of the options that take a file, such as "--config-file|-f"; empty if
+// there are none.
 std::string file_options(const CLI::App& app) {
     std::vector<std::string> words;
     for (const auto* option : visible_options(app, false)) {
@@ -48,7 +49,8 @@ std::string file_options(const CLI::App& app) {
     return fmt::format("{}", fmt::join(words, "|"));
 }
 
-// One arm for each command that has commands below it: the words so far decide where we are.
+// Returns a shell pattern of all command paths. The script uses it to find the command that the
+// words typed so far name.
 std::string path_arms(const CLI::App& app) {
     std::vector<std::string> arms;
     for (const auto& command : all_commands(app)) {
@@ -121,7 +123,7 @@ if [[ $funcstack[1] == _batchai ]]; then _batchai "$@"; else compdef _batchai ba
         path_arms(app), word_arms(app, "_files"));
 }
 
-// Inside of single quotes of fish only ' and \ are special.
+// Inside single quotes, only ' and \ are special in fish.
 std::string fish_quoted(const std::string& text) {
     std::string out = "'";
     for (const char c : text) {

@@ -7,8 +7,8 @@
 
 namespace batchai::cli {
 
-// The completion script of the tree for "bash", "zsh" or "fish": commands, options, and file names
-// where a file is asked for. The script calls no program.
+// Returns the completion script for "bash", "zsh" or "fish". It completes commands, options, and
+// file names where a file is expected. The script starts no program.
 [[nodiscard]] std::string completion_script(const CLI::App& app, const std::string& shell);
 
 }  // namespace batchai::cli

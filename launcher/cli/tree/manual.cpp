@@ -11,7 +11,8 @@
 namespace batchai::cli {
 namespace {
 
-// Text for roff: a hyphen that is meant as one, no accidental request at the start of a line.
+// Escapes text for roff. Hyphens stay plain hyphens, and a line that starts with "." or "'" does
+// not become a request.
 std::string roff(std::string_view text) {
     std::string out;
     bool line_start = true;

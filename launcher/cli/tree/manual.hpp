@@ -10,10 +10,12 @@
 
 namespace batchai::cli {
 
-// "batchai", and "batchai-<verb>" for each verb of the first level.
+// Returns the names of the manual pages: "batchai", and "batchai-<command>" for each top-level
+// command.
 [[nodiscard]] std::vector<std::string> manual_pages(const CLI::App& app);
 
-// One of them in roff (man macros). Without a date, so that builds can be reproduced.
+// Returns one of these pages in roff with the man macros. It has no date, so that builds are
+// reproducible.
 [[nodiscard]] base::Result<std::string> manual_page(const CLI::App& app, const std::string& page,
                                                     const std::string& version);
 

@@ -66,7 +66,7 @@ namespace {
 
 constexpr auto usage = base::ExitCode::usage;
 
-// Commands of the Azure CLI that tutorials use and this program does not have.
+// Commands of the Azure CLI that tutorials use and that this program does not have.
 constexpr std::array<std::string_view, 8> azure_commands{
     "storage", "login", "account", "provider", "keyvault", "configure", "vm", "network"};
 

@@ -10,14 +10,14 @@
 
 namespace batchai::cli {
 
-// The subcommands that users see, in the order in which they were added.
+// Returns the subcommands that users see, in the order in which they were added.
 [[nodiscard]] std::vector<const CLI::App*> visible_commands(const CLI::App& app);
 
-// The options that users see; `positionals` or the named ones.
+// Returns the options that users see: the positional ones if `positionals`, else the named ones.
 [[nodiscard]] std::vector<const CLI::Option*> visible_options(const CLI::App& app,
                                                               bool positionals);
 
-// A command and its path: {"job", "file", "list"}; the root has an empty path.
+// A command and its path, such as {"job", "file", "list"}. The root has an empty path.
 struct Command {
     const CLI::App* app = nullptr;
     std::vector<std::string> path;
@@ -25,15 +25,15 @@ struct Command {
     [[nodiscard]] std::string text() const;  // "job file list"
 };
 
-// The tree from `app` down, parents before children.
+// Returns `app` and all visible commands below it, parents before children.
 [[nodiscard]] std::vector<Command> all_commands(const CLI::App& app);
 
-// "--name" and "-n" of an option.
+// Returns the names of an option with their dashes: "--name", "-n".
 [[nodiscard]] std::vector<std::string> option_words(const CLI::Option& option);
 
-// The words after the program's name, made ready for parsing: "batchai" as the first word is
-// dropped (az batchai …), unique beginnings of long options are completed. An unknown command or
-// long option is an error (ExitCode::usage) with a guess.
+// Prepares the words after the program's name for parsing. Drops a leading "batchai" (as in "az
+// batchai …") and completes unique prefixes of long options. An unknown command or long option is
+// an error (ExitCode::usage), which suggests a similar name.
 [[nodiscard]] base::Result<std::vector<std::string>> prepare_arguments(
     const CLI::App& app, std::vector<std::string> words);
 

@@ -32,7 +32,7 @@ struct ClusterOptions {
     std::optional<int> minimum;
     std::optional<int> maximum;
     std::optional<std::string> user_name;
-    // Accepted because tutorials give them: nodes of a Slurm site have the site's accounts.
+    // Accepted because tutorials use them, but without effect: the nodes have the site's accounts.
     bool generate_ssh_keys = false;
     std::optional<std::string> ssh_key;
     std::optional<std::string> password;
@@ -84,7 +84,7 @@ base::Result<void> check_vm_size(const site::Site& site, const std::string& vm_s
                       "--vm-size", "it has " + all, usage);
 }
 
-// Flags come before the file.
+// Flags take precedence over the file.
 base::Result<store::Cluster> describe(const ClusterOptions& options, const ClusterFile& file,
                                       const site::Site& site) {
     const auto flags = TRY(scale_from_flags({options.target, options.minimum, options.maximum}));
@@ -152,7 +152,7 @@ Answer cluster_create(const ClusterOptions& options) {
         TRY(check_cluster_volumes(volumes));
         cluster.properties.set("nodeSetup", Value::Object{{"mountVolumes", std::move(volumes)}});
     }
-    // The answer tells the nodes' states: nothing is made when Slurm cannot be asked for them.
+    // The output includes the states of the nodes, so nothing is created if Slurm does not answer.
     TRY(here.slurm.ping());
     TRY(ensure_workspace(here.store, here.site, options.parents));
     TRY(here.store.create(cluster));

@@ -37,8 +37,9 @@ plan::Identity identity_of(const JobFileOptions& file, const site::Site& site, s
             .uuid = std::move(uuid)};
 }
 
-// Nobody may run `batchai run` in this job, and nodes pull nothing: the image has to be there
-// before the first task. While it is pulled, no node waits yet.
+// Imports the image at submission. The nodes do not import images, and the user's script may never
+// call `batchai run`, so the image must be in the cache before the first task starts. At this point
+// no allocated node waits for the import.
 base::Result<void> have_image(const Surroundings& here, const plan::Plan& plan) {
     if (!plan.container) return {};
     const auto access = TRY(image::access_of_job(*plan.container, plan.directories.plan_directory));
@@ -51,7 +52,7 @@ struct HandedOver {
     Planned planned;
 };
 
-// Nothing: the file has faults, which have been printed.
+// Returns nothing if the file has errors, which have been printed.
 base::Result<std::optional<HandedOver>> plan_file(const Surroundings& here,
                                                   const HandOverOptions& options) {
     const JobText text = TRY(read_job_file(options.file.path));
@@ -80,8 +81,8 @@ base::Result<plan::Door> door_of(const std::string& name) {
                       base::ExitCode::usage);
 }
 
-// The answer of Slurm's json_cli_options(): an object of the options that are set, and of other
-// things, which are no strings.
+// Reads the options that are set on the command line, from standard input, as the JSON object that
+// Slurm's json_cli_options() returns. Members that are not strings are not options.
 base::Result<plan::GivenOptions> read_given_options() {
     constexpr std::size_t limit = 1UL << 20U;
     constexpr const char* where = "the options of the command";
@@ -97,7 +98,7 @@ base::Result<plan::GivenOptions> read_given_options() {
     return given;
 }
 
-// What the filter has to set; nothing when no filter asks.
+// Returns the options that the filter must set; empty if no filter asks.
 base::Result<std::vector<plan::SlurmOption>> options_for_filter(const HandOverOptions& options,
                                                                 const plan::Plan& plan) {
     if (!options.door) return std::vector<plan::SlurmOption>();

@@ -15,19 +15,19 @@ struct ValidateOptions {
     std::string format = "text";  // or "json"
 };
 
-// Parses and plans; changes nothing.
+// Parses and plans a job file without changing anything.
 [[nodiscard]] Answer validate(const ValidateOptions& options);
 
 struct HandOverOptions {
     JobFileOptions file;
-    // "sbatch", "srun" or "salloc": its command-line filter asks, gives what the user has set as
-    // JSON on standard input, and wants to know what else it has to set.
+    // The command whose command-line filter asks: "sbatch", "srun" or "salloc". The filter passes
+    // the user's options as JSON on standard input and reads which others it must set.
     std::optional<std::string> door;
 };
 
-// For the plugin and the command-line filter: freezes the plan of a file that was given to sbatch,
-// srun or salloc, and prints where it is; for a filter, also the options that it has to set, one
-// "--name=value" a line. Diagnostics go to standard error.
+// Freezes the plan of a file that was given to sbatch, srun or salloc, and prints where the plan
+// is. The plugin and the command-line filter call this. For a filter, it also prints the options
+// that the filter must set, one "--name=value" per line. Diagnostics go to standard error.
 [[nodiscard]] Answer hand_over(const HandOverOptions& options);
 
 struct FrozenPlan {
@@ -35,8 +35,9 @@ struct FrozenPlan {
     std::string digest;
 };
 
-// The same for `batchai run` with a file or an image of its own: without the import, which is a
-// phase of the run. Nothing: the file has faults, which have been printed.
+// Freezes a plan for `batchai run` with a file or an image of its own. Unlike hand_over(), it does
+// not import the image, since that is a phase of the run. Returns nothing if the file has errors,
+// which have been printed.
 [[nodiscard]] base::Result<std::optional<FrozenPlan>> freeze_plan(const HandOverOptions& options);
 
 }  // namespace batchai::cli

@@ -21,9 +21,9 @@ namespace batchai::cli {
 namespace {
 
 struct ImageOptions {
-    std::vector<std::string> images;  // names, or digests, also their beginnings
+    std::vector<std::string> images;  // names, digests, or prefixes of digests
     std::optional<std::string> server_url;
-    bool shared = false;  // in the site's shared directory instead of the user's
+    bool shared = false;  // use the site's shared directory instead of the user's
     int unused_for = 0;   // days
     bool yes = false;
 };
@@ -55,14 +55,15 @@ base::Result<std::string> shared_directory(const image::Places& places) {
                       base::ExitCode::usage);
 }
 
-// Of the directory that the options name: the user's, or the shared one.
+// Returns the entries of the directory that the options select: the user's or the shared one.
 base::Result<Entries> own_entries(const ImageOptions& options, const image::Places& places) {
     if (!options.shared) return image::entries(places.own, false);
     TRY(shared_directory(places));
     return image::entries(places.shared, true, places.shared_owner);
 }
 
-// "sha256:abcdef…", or at least six digits of it, or a name in whatever form.
+// Returns whether `word` refers to the entry. It may be the digest or at least its first six
+// digits, with or without "sha256:", or any form of the image's name.
 bool is_meant(const Entry& entry, const std::string& word) {
     const std::string digits = entry.digest.substr(entry.digest.find(':') + 1);
     const std::string beginning = word.starts_with("sha256:") ? word.substr(7) : word;
@@ -89,7 +90,7 @@ base::Result<Entries> find_entries(const ImageOptions& options, const Entries& a
     return out;
 }
 
-// After the question; a list of what is gone.
+// Asks for confirmation and removes the entries. Returns them as a list.
 Answer remove_all(const Entries& entries, bool yes) {
     const std::int64_t bytes =
         std::accumulate(entries.begin(), entries.end(), std::int64_t{0},

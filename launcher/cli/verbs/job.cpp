@@ -24,7 +24,7 @@ struct JobOptions {
     ParentOptions parents;
     bool yes = false;
     bool no_wait = false;
-    int interval = 15;  // seconds between two questions to Slurm, at most
+    int interval = 15;  // longest time between two queries to Slurm, in seconds
 
     [[nodiscard]] store::JobKey key() const {
         const auto parent = experiment_key(parents);
@@ -32,7 +32,7 @@ struct JobOptions {
     }
 };
 
-// The question, then the cancellation; the job itself, or the reason why not.
+// Asks for confirmation and cancels the job. Returns the job.
 base::Result<store::Job> stop(const Surroundings& here, const JobOptions& options) {
     auto job = here.store.job(options.key());
     if (!job) return job;
@@ -84,7 +84,8 @@ using slurm::ExecutionState;
 constexpr int unknown_exit_code = 255;
 constexpr int interrupted_exit_code = 130;
 
-// What has been said, so that each thing is said once.
+// Prints the progress of a job. It remembers what it has printed, so that each change is printed
+// once.
 class Reporter {
   public:
     void look(const JobReport& report) {
@@ -136,11 +137,11 @@ int say_end(const JobReport& report) {
                    took);
     }
     fmt::print(stderr, "{}", error_lines(job_errors(report)));
-    // 0 would tell a script that all is well.
+    // Exit code 0 would tell a script that the job succeeded.
     return code && *code != 0 ? *code : unknown_exit_code;
 }
 
-// Its exit code is the job's.
+// Waits until the job has ended and exits with the job's exit code.
 Answer job_wait(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     const Interruption interruption;

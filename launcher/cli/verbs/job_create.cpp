@@ -24,14 +24,15 @@ namespace batchai::cli {
 namespace {
 
 struct JobCreateOptions {
-    std::optional<std::string> name;  // none: from the file's name
+    std::optional<std::string> name;  // absent: derived from the file's name
     ParentOptions parents;
     std::optional<std::string> cluster;
     JobFileOptions file;
     bool dry_run = false;
 };
 
-// Between a submission and its record an interrupt would leave a job that nobody knows: it waits.
+// Blocks the signals that end this program. An interrupt between a submission and its record would
+// leave a job in Slurm that has no record.
 class HeldSignals {
   public:
     HeldSignals() {
@@ -57,7 +58,7 @@ base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const st
     } else {
         const auto stem = job_name_from_file(options.file.path);
         key.job = stem;
-        // A name that nobody chose must not stand in the way of a second run.
+        // A derived name that is taken gets a number, so that a second run of the same file works.
         for (int number = 2; !options.dry_run && store.job(key); ++number)
             key.job = fmt::format("{}-{}", stem, number);
     }
@@ -126,7 +127,8 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
     return job;
 }
 
-// The job as it is right after submission. Slurm may be too busy to say more: then it is queued.
+// Returns the job as it is right after submission. If Slurm does not answer, the error is returned
+// and the Slurm job id is printed, because the submission itself has succeeded.
 Answer created(const Surroundings& here, const store::Job& job) {
     const auto report = report_job(here.store, here.slurm, job.key);
     if (!report) {
@@ -144,7 +146,7 @@ Answer job_create(const JobCreateOptions& options) {
         return base::fail(
             "A job with given name, experiment, workspace and resource group already exists.");
     }
-    // Nothing is made, and no image imported, while Slurm cannot take the job.
+    // Nothing is created and no image is resolved while Slurm cannot take the job.
     if (!options.dry_run) TRY(here.slurm.ping());
     const JobText text = TRY(read_job_file(options.file.path));
     const plan::Identity identity{.subscription = here.site.subscription,

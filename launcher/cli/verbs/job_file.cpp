@@ -26,9 +26,9 @@ struct JobFileListOptions {
     std::string job;
     ParentOptions parents;
     std::string directory_id = "stdouterr";  // or the id of an output directory
-    std::string path = ".";                  // below it
-    int expiry = 60;                         // of a URL, in minutes; a file:// URL has no end
-    std::string file_name;                   // of stream
+    std::string path = ".";                  // below that directory
+    int expiry = 60;                         // minutes; without effect: file:// URLs do not expire
+    std::string file_name;                   // for `stream`
 
     [[nodiscard]] store::JobKey key() const {
         const auto parent = experiment_key(parents);
@@ -42,7 +42,8 @@ constexpr milliseconds shortest_pause(200);
 constexpr milliseconds longest_pause(1000);
 constexpr auto slurm_pause = std::chrono::seconds(15);
 
-// Straight to the descriptor: bytes are with the reader before the next look at the file.
+// Writes to the descriptor without buffering, so that the reader has the bytes before the next look
+// at the file.
 bool write_out(std::string_view bytes) {
     while (!bytes.empty()) {
         const auto count = write(STDOUT_FILENO, bytes.data(), bytes.size());
@@ -64,7 +65,7 @@ std::string relative_path(const JobFileListOptions& options) {
                                                        : options.path + "/" + options.file_name;
 }
 
-// Says once what a look at the file brought about.
+// Prints the messages about the streamed file, and says only once that it was found or is awaited.
 class Messages {
   public:
     explicit Messages(const JobFileListOptions& options, std::string url)
@@ -106,7 +107,8 @@ Answer stream(JobWatch& watch, FileFollower& follower, Messages& messages) {
         return write_out(bytes);
     };
     while (!Interruption::requested()) {
-        // The state first: a file read after the job's end is complete.
+        // The job's state is asked for first: a file that is read after the job has ended is
+        // complete.
         const auto report = TRY(watch.look());
         const auto look = TRY(follower.look(sink));
         using Look = FileFollower::Look;
@@ -129,7 +131,7 @@ Answer job_file_list(const JobFileListOptions& options) {
     const auto root = TRY(output_directory(here.store, options.key(), options.directory_id));
     auto entries = list_directory(root, options.path);
     if (!entries) {
-        // A job that has not started has no directory yet, and so no files.
+        // A job that has not started has no directory yet and therefore no files.
         const bool missing = entries.error().exit_code == base::ExitCode::not_found;
         if (missing && options.path == ".") return Outcome{Value::Array{}, file_columns};
         return tl::unexpected(entries.error());

@@ -33,10 +33,11 @@ namespace {
 struct JobNodeOptions {
     std::string job;
     ParentOptions parents;
-    std::optional<std::string> node;     // none: the first
-    std::optional<std::string> command;  // none: a shell
+    std::optional<std::string> node;     // absent: the first
+    std::optional<std::string> command;  // absent: a shell
     bool terminal = false;
-    // Accepted for the Azure CLI's sake: nothing is reached by SSH.
+    // Accepted for compatibility with the Azure CLI, but without effect: nodes are not reached by
+    // SSH.
     std::optional<std::string> password;
     std::optional<std::string> ssh_private_key;
 
@@ -54,7 +55,8 @@ bool is_running(const JobReport& report) {
            slurm->state == slurm::JobState::running && !slurm->nodes.empty();
 }
 
-// Slurm's own word, too: a job that is suspended or being configured is "running" for Batch AI.
+// The message includes Slurm's state, because a job that is suspended or being configured is
+// "running" for Batch AI.
 base::Error not_running(const JobReport& report) {
     std::string state(slurm::to_string(report.state));
     if (const auto& slurm = report.evidence.slurm) {
@@ -75,8 +77,8 @@ base::Result<std::string> choose_node(const Names& nodes, const std::optional<st
                       base::ExitCode::not_found);
 }
 
-// Ours, but for what an enclosing step of Slurm or of this program set for itself, and over it what
-// the job's own steps have.
+// Returns this process's environment without the variables that an enclosing step of Slurm or of
+// this program has set, plus the variables of the job's own steps.
 base::Environment visit_environment(const store::Job& job, const record::JobFiles& files) {
     base::Environment additions{
         fmt::format("{}={}", BATCHAI_PLAN_VARIABLE, files.plan().string()),
@@ -116,7 +118,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
     return out;
 }
 
-// Returns only when it fails.
+// Replaces this process by the command. Returns only if that fails.
 Answer become(base::Arguments arguments, base::Environment environment) {
     std::fflush(stdout);
     std::fflush(stderr);
@@ -125,7 +127,7 @@ Answer become(base::Arguments arguments, base::Environment environment) {
                       "is Slurm's client package installed on this host?");
 }
 
-// The nodes of a job that runs; none of another.
+// Lists the nodes of a running job. The list is empty for any other job.
 Answer job_node_list(const JobNodeOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto report = TRY(report_job(here.store, here.slurm, options.key()));
@@ -138,9 +140,9 @@ Answer job_node_list(const JobNodeOptions& options) {
     return Outcome{std::move(nodes), node_columns};
 }
 
-// Runs a command, or a shell, in the sandbox of a job that runs, on one of its nodes. This process
-// becomes Slurm's srun, so that terminal, signals and exit code are the command's: it only returns
-// when it could not.
+// Runs a command or a shell on one node of a running job, with the job's container, mounts and
+// variables. srun replaces this process, so that the terminal, the signals and the exit code are
+// the command's. Returns only if that fails.
 Answer job_node_exec(const JobNodeOptions& options) {
     const bool has_terminal = isatty(STDIN_FILENO) != 0;
     if (options.terminal && !has_terminal)

@@ -16,8 +16,8 @@
 namespace batchai::cli {
 namespace {
 
-// Options of group, workspace and experiment; `name` is the resource itself, `parents` what it is
-// in.
+// The options of group, workspace and experiment. `name` is the name of the resource itself, and
+// `parents` names the resources that contain it.
 struct ResourceOptions {
     std::string name;
     ParentOptions parents;
@@ -55,7 +55,8 @@ Value list_value(const Items& items, const std::string& subscription) {
     return values;
 }
 
-// `jobs` and `remove` are asked only after the user said yes.
+// Stops the jobs and removes the resource after the user has agreed. `jobs_of` is called before the
+// question, so that a resource that does not exist is reported without asking.
 template <typename JobsOf, typename Remove>
 Answer remove_with_jobs(const ResourceOptions& options, const JobsOf& jobs_of,
                         const Remove& remove) {
@@ -107,7 +108,7 @@ Answer group_create(const ResourceOptions& options) {
     const auto here = TRY(open_surroundings());
     const store::Group group{options.name, options.location.value_or(here.site.location),
                              tags_of(options.tags), base::now()};
-    // `az group create` of a group that is there already answers with the group.
+    // `az group create` of an existing group returns that group.
     const auto made = here.store.create(group);
     if (!made && made.error().exit_code != base::ExitCode::refused) {
         return tl::unexpected(made.error());
@@ -239,7 +240,7 @@ void add_group_verbs(CommandTree& tree) {
 void add_workspace_verbs(CommandTree& tree) {
     auto& group = *add_group(tree.app, "workspace", "Manage workspaces");
     const std::string example = "batchai workspace ";
-    // The long form is --workspace, the short one -n: so it is in the Azure CLI.
+    // As in the Azure CLI, the long form is --workspace and the short form is -n.
     const std::string names = "--workspace,-n,--name,-w";
     {
         auto [leaf, options] =

@@ -23,9 +23,10 @@ namespace batchai::cli {
 namespace {
 
 struct RunVerbOptions {
-    std::optional<std::string> plan;    // none: $BATCHAI_PLAN
-    std::optional<std::string> digest;  // none: $BATCHAI_PLAN_DIGEST
-    // A new plan in place of the frozen one: of this file, else of $BATCHAI_JOB_JSON.
+    std::optional<std::string> plan;    // absent: $BATCHAI_PLAN
+    std::optional<std::string> digest;  // absent: $BATCHAI_PLAN_DIGEST
+    // The options of a new plan that replaces the frozen one. It is made from this file, or else
+    // from the file that $BATCHAI_JOB_JSON names.
     JobFileOptions file;
 
     [[nodiscard]] bool wants_new_plan() const {
@@ -59,7 +60,7 @@ base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) 
     return freeze_plan(file);
 }
 
-// `batchai run` inside an allocation; its exit code is the job's.
+// Implements `batchai run`, which runs inside an allocation and exits with the job's exit code.
 Answer run_plan(const RunVerbOptions& options) {
     run::RunOptions run{given_or_variable(options.plan, "BATCHAI_PLAN"),
                         given_or_variable(options.digest, "BATCHAI_PLAN_DIGEST"),
@@ -78,12 +79,13 @@ Answer run_plan(const RunVerbOptions& options) {
     return Outcome{.exit_code = run::run_job(run)};
 }
 
-// `batchai watch-first-node`, which `batchai run` starts on another node of an elastic job.
+// Implements `batchai watch-first-node`, which `batchai run` starts on another node of an elastic
+// job.
 Answer watch_first_node(const run::FirstNodeWatch& watch) {
     return Outcome{.exit_code = run::watch_first_node(watch)};
 }
 
-// The version of this program and, if it answers, of Slurm.
+// Prints the version of this program and, if Slurm answers, that of Slurm.
 Answer version(const VersionOptions& /*options*/) {
     fmt::print("batchai {}\n", BATCHAI_VERSION);
     const auto slurm = slurm::Client(std::chrono::seconds(5)).version();

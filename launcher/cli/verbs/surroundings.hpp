@@ -8,7 +8,7 @@
 
 namespace batchai::cli {
 
-// What nearly every verb works with.
+// The store, the site and the Slurm client, which nearly every verb uses.
 struct Surroundings {
     store::Store store;
     site::Site site;
