@@ -9,33 +9,33 @@
 #include <variant>
 #include <vector>
 
-// What a job.json says, as typed values: `properties` of Batch AI's schema 2018-05-01, and what
-// the two older schemas have besides. Strings are as written: no variable is expanded. A plain
-// member with a default always holds a value; std::optional means that the file may leave it out
-// and that no default is known before the job is planned.
+// The contents of a job.json as typed values: `properties` of Batch AI's schema 2018-05-01, and the
+// keys that only the two older schemas have. Strings are as written: no variable is expanded. A
+// plain member with a default always holds a value. std::optional means that the file may leave the
+// key out and that no default is known before the job is planned.
 namespace batchai::job {
 
 enum class SchemaVersion : std::uint8_t { v2017_09_01_preview, v2018_03_01, v2018_05_01 };
 
 enum class SchedulingPriority : std::uint8_t { low, normal, high };
 
-// A secret kept elsewhere: the id of a key vault and the URL of the secret in it.
+// A secret in a key vault, given by the vault's id and the secret's URL.
 struct KeyVaultSecretReference {
     std::string source_vault_id;
     std::string secret_url;
     bool operator==(const KeyVaultSecretReference&) const = default;
 };
 
-// Both absent: the credentials come from the site.
+// If both are absent, the credentials come from the site.
 struct StorageCredentials {
     std::optional<std::string> account_key;  // secret
     std::optional<KeyVaultSecretReference> account_key_secret_reference;
     bool operator==(const StorageCredentials&) const = default;
 };
 
-// relative_mount_path, in all four kinds of mount: relative, at least one component, none of them
-// "." or "..", no backslash or control character, no doubled or trailing slash; neither equal to
-// nor below another mount's in the same file.
+// In all four kinds of mount, relative_mount_path is a relative path of at least one component. No
+// component is "." or "..". The path has no backslash, no control character, and no doubled or
+// trailing slash. It is neither equal to nor below the path of another mount in the same file.
 struct AzureFileShare {
     std::optional<std::string> account_name;  // set from the URL by apply_storage_account
     std::string azure_file_url;  // https://<account>.file.core.windows.net/<share>[/…]
@@ -64,7 +64,7 @@ struct FileServerMount {
 };
 
 struct UnmanagedFileSystem {
-    std::string mount_command;  // names a mount that the site defines; never run
+    std::string mount_command;  // names a mount that the site defines; never run as a command
     std::string relative_mount_path;
     bool operator==(const UnmanagedFileSystem&) const = default;
 };
@@ -84,7 +84,7 @@ struct RegistryCredentials {
     bool operator==(const RegistryCredentials&) const = default;
 };
 
-// imageSourceRegistry's fields and shmSize in one.
+// Combines the fields of imageSourceRegistry with shmSize.
 struct ContainerSettings {
     std::string image;
     std::optional<std::string> server_url;  // absent: Docker Hub
@@ -93,9 +93,9 @@ struct ContainerSettings {
     bool operator==(const ContainerSettings&) const = default;
 };
 
-// In all toolkits: process_count counts processes over all nodes and defaults to the node count;
-// python_interpreter_path defaults to the site's; command_line_args is one string that a shell
-// will split.
+// In all toolkits, process_count is the number of processes over all nodes and defaults to the node
+// count. python_interpreter_path defaults to the site's interpreter. command_line_args is one
+// string that a shell will split.
 struct HorovodSettings {
     static constexpr std::string_view tool_type = "horovod";
     std::string python_script_file_path;
@@ -144,7 +144,7 @@ struct TensorFlowSettings {
 
 enum class CntkLanguage : std::uint8_t { brain_script, python };
 
-// config_file_path with BrainScript, python_script_file_path with Python.
+// config_file_path is for BrainScript, python_script_file_path for Python.
 struct CntkSettings {
     static constexpr std::string_view tool_type = "cntk";
     std::optional<CntkLanguage> language_type;
@@ -199,7 +199,7 @@ struct InputDirectory {
     bool operator==(const InputDirectory&) const = default;
 };
 
-// Of the older schemas only; informational.
+// Only in the older schemas, and for information only.
 enum class OutputType : std::uint8_t { model, logs, summary, custom };
 
 struct OutputDirectory {
@@ -207,7 +207,7 @@ struct OutputDirectory {
     std::string path_prefix;
     std::optional<std::string> path_suffix;
     OutputType type = OutputType::custom;
-    bool create_new = true;  // false (older schemas): nothing is made, path_prefix is used as given
+    bool create_new = true;  // if false (older schemas), path_prefix itself is used
     bool operator==(const OutputDirectory&) const = default;
 };
 

@@ -24,13 +24,14 @@ SchemaVersion declared_schema(const Node& root) {
     return SchemaVersion::v2018_05_01;
 }
 
-// Encodings that no byte of which would make sense as UTF-8.
+// Recognizes UTF-16 and UTF-32 by their byte order mark. The fault is then reported once, as a
+// wrong encoding, and not as many invalid bytes.
 bool is_utf16_or_utf32(std::string_view text) {
     return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
            text.starts_with(std::string_view("\0\0\xFE\xFF", 4));
 }
 
-// The older schemas' number becomes the class that it most resembles.
+// Maps the numeric priority of the older schemas to a class, by its sign.
 void derive_priority(JobSpec& spec) {
     if (!spec.priority) return;
     if (*spec.priority < 0) spec.scheduling_priority = SchedulingPriority::low;
@@ -64,8 +65,9 @@ void check_tensorflow(const TensorFlowSettings& tensorflow, int nodes,
                "a node runs at most one parameter server");
 }
 
-// What the field table cannot say: rules between values of different fields, and defaults that
-// follow from other values. The spec may lack what was faulty in the file.
+// Applies the rules that the field table cannot express: constraints between different fields, and
+// defaults that depend on other values. Values that are faulty in the file may be missing from the
+// spec.
 void apply_rules(JobSpec& spec, const PositionTable& positions, Faults& faults) {
     derive_priority(spec);
     if (auto* cntk = std::get_if<CntkSettings>(&spec.toolkit)) {

@@ -18,17 +18,17 @@ namespace batchai::job {
 inline constexpr std::size_t maximum_file_size = 1UL << 20U;  // bytes
 inline constexpr int maximum_nesting = 64;
 
-// Where each value of the file stands, by JSON pointer (RFC 6901):
-// "/properties/mountVolumes/azureFileShares/0/relativeMountPath". Objects and arrays are in it with
-// their opening bracket.
+// The position of each value of the file, by its JSON pointer (RFC 6901):
+// "/properties/mountVolumes/azureFileShares/0/relativeMountPath". The position of an object or
+// array is that of its opening bracket.
 class PositionTable {
   public:
     void add(std::string pointer, Position position) {
         positions_.insert_or_assign(std::move(pointer), position);
     }
 
-    // The value's place; of a value that is not in the file, the nearest enclosing object or array
-    // that is; an empty Position when there is none.
+    // Returns the position of the value. If the value is not in the file, returns that of the
+    // nearest enclosing object or array that is, or an empty Position if there is none.
     [[nodiscard]] Position find(std::string_view pointer) const;
     [[nodiscard]] bool contains(std::string_view pointer) const {
         return positions_.contains(pointer);
@@ -45,13 +45,15 @@ struct Parsed {
     PositionTable positions;
 };
 
-// Reads the text of a job file; finds all faults in one pass. Pure: opens nothing. Read files with
-// base::read_file and a limit above maximum_file_size, so that too long ones are reported here.
+// Parses the text of a job file and finds all faults in one pass. Opens no file. Callers should use
+// base::read_file with a limit above maximum_file_size, so that a file that is too long is reported
+// here.
 [[nodiscard]] Parsed parse(std::string_view text);
 
-// Reads "mountVolumes" that stand alone, as a cluster's record and the options of a command line
-// have them, in the way of a job file. The spec has nothing but them. The pointers of the positions
-// are those of a job file, "/properties/mountVolumes/…"; the places are those in `text`.
+// Parses the value of "mountVolumes" on its own, by the rules of a job file. A cluster's record and
+// the options of a command line have it in this form. Nothing else in the spec is set. The pointers
+// of the positions are those of a job file, "/properties/mountVolumes/…", and the positions refer
+// to `text`.
 [[nodiscard]] Parsed parse_mount_volumes(std::string_view text);
 
 }  // namespace batchai::job

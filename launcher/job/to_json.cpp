@@ -50,7 +50,7 @@ base::Value echo_object(const Object& object, const void* owner) {
     return out;
 }
 
-// The service writes this default back for these two toolkits.
+// For these two toolkits, Batch AI returns the default as if the file had given it.
 void fill_process_count(JobSpec& spec) {
     if (auto* horovod = std::get_if<HorovodSettings>(&spec.toolkit)) {
         if (!horovod->process_count) horovod->process_count = spec.node_count;

@@ -6,9 +6,9 @@
 
 namespace batchai::job {
 
-// The job's settings as `job show` prints them: every key of the newest schema, null for what is
-// absent, strings unexpanded, no secret's value, defaults filled in, and toolType. The caller adds
-// what belongs to the resource (id, name, states, times).
+// Returns the job's settings as `job show` prints them: every key of the newest schema, null for
+// absent values and for secrets, strings unexpanded, defaults filled in, and toolType. The caller
+// adds the keys of the resource itself (id, name, states, times).
 [[nodiscard]] base::Value to_json(const JobSpec& spec);
 
 }  // namespace batchai::job

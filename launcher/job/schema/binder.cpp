@@ -24,7 +24,8 @@ bool contains(const Range& range, const T& value) {
     return std::find(range.begin(), range.end(), value) != range.end();
 }
 
-// The known key that was probably meant; nothing for a key too long to be a slip.
+// Returns the known key that was probably meant; nothing for a key that is too long to be a typing
+// error.
 std::optional<std::string_view> nearest_key(const Object& object, std::string_view key) {
     if (key.size() > 64) return std::nullopt;
     std::vector<std::string_view> names;
@@ -33,7 +34,8 @@ std::optional<std::string_view> nearest_key(const Object& object, std::string_vi
     return base::nearest(key, names);
 }
 
-// The object, one level below this one or the properties, that has such a key.
+// Returns the name of the object that has such a key: an object directly below this one, or
+// "properties". Returns an empty name if there is none.
 std::string_view where_known(const Object& object, std::string_view key) {
     for (const Field& field : object.fields) {
         if (field.object != nullptr && field.kind == Kind::object &&
@@ -103,7 +105,7 @@ void Binder::bind_member(const Object& object, const Member& member, void* owner
     bind_value(*field, member.value, owner, below);
 }
 
-// Reports the key; returns the field that was probably meant, if any.
+// Reports the key. Returns the key that was probably meant, if any.
 std::string_view Binder::unknown_key(const Object& object, const Member& member) {
     const std::string_view home = where_known(object, member.key);
     if (!home.empty() && schema_ == SchemaVersion::v2018_05_01) {
@@ -124,7 +126,8 @@ std::string_view Binder::unknown_key(const Object& object, const Member& member)
     return guess.value_or(std::string_view());
 }
 
-// False if the key has no effect in this version. A key of a later version is taken all the same.
+// Returns false if the key has no effect in this schema version. A key of a later version takes
+// effect, with a warning.
 bool Binder::belongs_to_schema(const Field& field, const Member& member) {
     if (schema_ > field.until) {
         faults_.add(Fault::other_schema, member.position,
@@ -188,7 +191,7 @@ void Binder::missing(const Object& object, const Node& node, const std::vector<G
     }
 }
 
-// Fields that exclude each other, and fields that make sense with another only.
+// Checks the fields that exclude each other, and the fields that need another.
 void Binder::groups(const Object& object, const Node& node, const std::vector<Given>& given,
                     const std::vector<std::string_view>& meant, std::string_view name) {
     std::vector<std::string_view> seen;
@@ -274,7 +277,7 @@ std::string_view wanted(Kind kind) {
     return "a string";
 }
 
-// Says no string's text: it may be a secret in the wrong place.
+// Describes a value without quoting a string, which may be a secret in the wrong place.
 std::string found(const Node& node) {
     switch (node.type) {
         case NodeType::null:
@@ -364,7 +367,7 @@ std::optional<Value> Binder::text(const Field& field, const Node& node) {
     return node.text;
 }
 
-// What has to be compared with other values of the file.
+// Checks reserved names, and keeps the values that must be compared with others in the file.
 void Binder::remember(const Field& field, const Node& node) {
     if (field.check == Check::relative_mount_path) mounts_.push_back({node.text, node.position});
     constexpr std::string_view reserved = "AZ_BATCHAI_";

@@ -13,20 +13,20 @@
 
 namespace batchai::job {
 
-// Carries a tree over into the model along the field table, and reports everything in which the
-// tree differs from the table. values.cpp holds the scalars, binder.cpp objects and lists.
+// Copies the values of a tree into the model as the field table describes them, and reports
+// everything in the tree that does not match the table.
 class Binder {
   public:
-    // `complete`: false when the tree was cut short; then nothing is called missing.
+    // `complete` is false if reading the tree ended early; then nothing is reported as missing.
     Binder(SchemaVersion schema, bool complete, Faults& faults, PositionTable& positions)
         : schema_(schema), complete_(complete), faults_(faults), positions_(positions) {}
 
-    // `name` is the object's key, for messages. `owner` points to the struct that its fields
-    // belong to.
+    // `name` is the object's key, for messages. `owner` points to the struct to which its fields
+    // belong.
     void bind(const Object& object, const Node& node, void* owner, const std::string& pointer,
               std::string_view name);
 
-    // What only all mounts together show. Call once, at the end.
+    // Reports mounts with equal or nested paths. Must be called once, after all objects are bound.
     void check_mounts();
 
   private:

@@ -15,14 +15,14 @@ namespace batchai::job {
 
 namespace {
 
-// Bounds every part, so that no sum of them overflows.
+// The limit of each part of a duration, so that no sum of parts overflows.
 constexpr std::int64_t largest_part = 1'000'000'000;
 
 constexpr std::int64_t minute = 60;
 constexpr std::int64_t hour = 60 * minute;
 constexpr std::int64_t day = 24 * hour;
 
-// Takes digits from the front of `text`.
+// Takes a number from the front of `text`.
 std::optional<std::int64_t> take_number(std::string_view& text) {
     std::int64_t value = 0;
     if (text.starts_with('-')) return std::nullopt;
@@ -38,7 +38,7 @@ bool take(std::string_view& text, std::string_view word) {
     return true;
 }
 
-// "H:MM:SS", all of the text; minutes and seconds below 60.
+// Parses "H:MM:SS", which must be the whole text. Minutes and seconds must be below 60.
 std::optional<std::int64_t> clock_time(std::string_view text) {
     const auto hours = take_number(text);
     if (!hours || !take(text, ":") || text.size() != 5) return std::nullopt;
@@ -49,7 +49,7 @@ std::optional<std::int64_t> clock_time(std::string_view text) {
     return *hours * hour + *minutes * minute + *seconds;
 }
 
-// What follows the "P": each unit at most once, in falling order.
+// Parses what follows the "P": each unit at most once, in descending order.
 std::optional<std::int64_t> iso8601(std::string_view text) {
     struct Unit {
         char letter;

@@ -11,24 +11,24 @@
 
 namespace batchai::job {
 
-// Reads "P7D", "PT1H30M", "P1W", "7.00:00:00", "7 days, 0:00:00", "1 day, 2:00:00", "1:00:00".
-// Months and years have no fixed length and are refused, as are fractions and signs.
+// Parses "P7D", "PT1H30M", "P1W", "7.00:00:00", "7 days, 0:00:00", "1 day, 2:00:00" or "1:00:00".
+// Months and years are refused because they have no fixed length, and so are fractions and signs.
 [[nodiscard]] std::optional<std::chrono::seconds> parse_duration(std::string_view text);
 
-// As Python prints a timedelta: "7 days, 0:00:00", "1 day, 0:00:00", "1:30:00".
+// Formats a duration as Python prints a timedelta: "7 days, 0:00:00", "1 day, 0:00:00", "1:30:00".
 [[nodiscard]] std::string format_duration(std::chrono::seconds duration);
 
 struct CheckFailure {
     Fault fault = Fault::bad_text;
-    std::string message;  // a clause behind the setting's name: "must not be empty"
+    std::string message;  // a clause that follows the setting's name: "must not be empty"
     std::string hint;
 };
 
-// What is wrong with the text of such a setting, if anything is.
+// Returns what is wrong with the text of a setting that has this check; nothing if it is valid.
 [[nodiscard]] std::optional<CheckFailure> check_text(Check check, std::string_view text);
 
-// The same as a regular expression for the JSON Schema; empty where any text will do. It may be
-// looser than check_text().
+// Returns the check as a regular expression for the JSON Schema; empty if any text matches. The
+// expression may accept more than check_text() does.
 [[nodiscard]] std::string_view pattern_of(Check check);
 
 }  // namespace batchai::job

@@ -12,7 +12,7 @@
 
 namespace batchai::job {
 
-// The kinds of fault that this library reports. Other parts may use codes from E100 and W200 on.
+// The kinds of fault that this library reports. Other parts may use codes from E100 and W200 up.
 enum class Fault : std::uint8_t {
     file_too_large,
     empty_file,
@@ -54,7 +54,7 @@ struct FaultKind {
     std::string_view title;
 };
 
-// In the order of Fault.
+// Indexed by Fault.
 inline constexpr std::array<FaultKind, static_cast<std::size_t>(Fault::count_)> fault_kinds = {{
     {"E001", "The file is larger than 1 MiB"},
     {"E002", "The file is empty"},
@@ -97,13 +97,14 @@ inline constexpr std::array<FaultKind, static_cast<std::size_t>(Fault::count_)> 
 [[nodiscard]] Diagnostic make_diagnostic(Fault fault, Position position, std::string message,
                                          std::string hint = {});
 
-// Collects diagnostics; keeps the first 100 and counts the rest.
+// Collects diagnostics. Keeps the first 100 and counts the rest.
 class Faults {
   public:
     void add(Fault fault, Position position, std::string message, std::string hint = {});
     [[nodiscard]] bool any_at(Position position) const;
 
-    // Sorted by position, those of one position in the order of their finding.
+    // Returns the diagnostics sorted by position. Those of one position stay in the order in which
+    // they were added.
     [[nodiscard]] std::vector<Diagnostic> take_sorted();
 
   private:

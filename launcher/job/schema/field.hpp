@@ -12,14 +12,15 @@
 
 #include "job/model.hpp"
 
-// One entry of the field table: everything that is known about a key of a job file. Parser,
-// diagnostics, `job show`, the JSON Schema and the reference page all read it.
+// The entries of the field table. An entry holds everything that is known about a key of a job
+// file. The parser, the diagnostics, `job show`, the JSON Schema and the reference page all read
+// it.
 
 namespace batchai::job {
 
 enum class Kind : std::uint8_t { text, integer, boolean, choice, duration, object, list };
 
-// What a text has to look like besides being non-empty and free of NUL. See checks.hpp.
+// The form that a text must have, besides being non-empty and free of NUL. See checks.hpp.
 enum class Check : std::uint8_t {
     none,
     anything,             // may be empty
@@ -34,7 +35,7 @@ enum class Check : std::uint8_t {
     memory_size,
 };
 
-// How the fields of one group, in one object, exclude each other.
+// How the fields of one group in an object exclude each other.
 enum class Group : std::uint8_t { none, exactly_one, at_most_one };
 
 enum class Presence : std::uint8_t {
@@ -45,17 +46,17 @@ enum class Presence : std::uint8_t {
     required_until_2018_03_01,  // optional in 2018-05-01
 };
 
-// A choice is its index; a duration is in seconds.
+// A choice is stored as its index, a duration in seconds.
 using Value = std::variant<std::string, std::int64_t, bool>;
 
-// The way to the value in the model, past its static type. `owner` is the struct that the object's
-// fields belong to. Made from member pointers by the builders in field_binding.hpp.
+// Access to a value in the model without its static type. `owner` is the struct to which the
+// object's fields belong. The builders in field_binding.hpp make it from member pointers.
 struct Access {
     void (*store)(void* owner, const Value& value) = nullptr;
     std::optional<Value> (*load)(const void* owner) = nullptr;
-    // Object: makes it if need be; list: appends an element. The new owner.
+    // Creates the object if it is absent, or appends an element to the list. Returns the new owner.
     void* (*open)(void* owner) = nullptr;
-    // Object: 0 or 1; list: how many elements are there.
+    // Returns 0 or 1 for an object, and the number of elements for a list.
     std::size_t (*count)(const void* owner) = nullptr;
     const void* (*at)(const void* owner, std::size_t index) = nullptr;
 };
@@ -66,7 +67,7 @@ struct Field {
     std::string_view name;
     Kind kind = Kind::text;
     Access access;
-    const Object* object = nullptr;  // of an object, or of a list's elements
+    const Object* object = nullptr;  // describes the object or the list's elements
     std::string_view doc;            // one line
     std::string_view example;        // as JSON
     Presence presence = Presence::optional;
@@ -79,13 +80,13 @@ struct Field {
     SchemaVersion until = SchemaVersion::v2018_05_01;
     Group group = Group::none;
     std::string_view group_name;  // "toolkit"
-    std::string_view needs;       // a field of the same object that this one makes sense with only
+    std::string_view needs;       // a field of the same object that this one requires
     std::string_view unique;      // the kind of name that may be given only once in a file
     std::string_view instead;     // what to use instead of a retired field
     bool secret = false;
     bool read_only = false;  // accepted and ignored
 
-    // The builders' second half: each returns a copy with one property more.
+    // The functions below refine a field. Each returns a copy with one more property.
     [[nodiscard]] constexpr Field required() const { return with_presence(Presence::required); }
     [[nodiscard]] constexpr Field with_presence(Presence value) const {
         Field copy = *this;
@@ -173,7 +174,7 @@ struct Object {
     }
 };
 
-// In the order of SchemaVersion.
+// Indexed by SchemaVersion.
 inline constexpr std::array<std::string_view, 3> schema_names = {"2017-09-01-preview", "2018-03-01",
                                                                  "2018-05-01"};
 
@@ -181,7 +182,7 @@ inline constexpr std::array<std::string_view, 3> schema_names = {"2017-09-01-pre
     return schema_names[static_cast<std::size_t>(version)];
 }
 
-// By the version that the URL in "$schema" contains; the newest if it contains none.
+// Returns the version that the URL in "$schema" contains; the newest if it contains none.
 [[nodiscard]] constexpr SchemaVersion schema_of_url(std::string_view url) {
     for (const SchemaVersion version :
          {SchemaVersion::v2017_09_01_preview, SchemaVersion::v2018_03_01}) {

@@ -13,7 +13,7 @@
 
 #include "job/schema/field.hpp"
 
-// Builders that tie a key to a member of the model:
+// Builders that bind a key to a member of the model:
 //   text<&HorovodSettings::python_script_file_path>("pythonScriptFilePath", "…", "\"a.py\"")
 namespace batchai::job {
 
@@ -107,7 +107,7 @@ constexpr Field integer(std::string_view name, std::int64_t minimum, std::int64_
     return field;
 }
 
-// In seconds.
+// The bounds are in seconds.
 template <auto Pointer>
 constexpr Field duration(std::string_view name, std::int64_t minimum, std::int64_t maximum,
                          std::string_view doc, std::string_view example) {
@@ -117,7 +117,7 @@ constexpr Field duration(std::string_view name, std::int64_t minimum, std::int64
     return field;
 }
 
-// `choices` in the order of the enumerators.
+// `choices` must be in the order of the enumerators.
 template <auto Pointer>
 constexpr Field choice(std::string_view name, std::span<const std::string_view> choices,
                        std::string_view doc, std::string_view example) {
@@ -169,7 +169,8 @@ constexpr Field composite(Kind kind, std::string_view name, const Object& object
     return field;
 }
 
-// A struct, or an optional one. A plain one counts as absent while it equals its default.
+// Binds a key to a struct or an optional struct. A plain struct counts as absent while it equals
+// its default.
 template <auto Pointer>
 constexpr Field object(std::string_view name, const Object& fields, std::string_view doc) {
     return composite(
@@ -177,8 +178,8 @@ constexpr Field object(std::string_view name, const Object& fields, std::string_
         {nullptr, nullptr, open_member<Pointer>, count_member<Pointer>, at_member<Pointer>});
 }
 
-// An object of the file whose fields lie in the enclosing struct; it is there when `Pointer`, one
-// of them, is.
+// Binds a key to an object whose fields are members of the enclosing struct. The object counts as
+// present if the member `Pointer` is.
 template <auto Pointer>
 constexpr Field object_within(std::string_view name, const Object& fields, std::string_view doc) {
     using M = MemberOf<Pointer>;
@@ -201,7 +202,7 @@ constexpr Field list(std::string_view name, const Object& element, std::string_v
     return composite(Kind::list, name, element, doc, access);
 }
 
-// One of JobSpec's toolkits.
+// Binds a key to one of JobSpec's toolkits.
 template <class Settings>
 constexpr Field toolkit(std::string_view name, const Object& fields, std::string_view doc) {
     const Access access = {

@@ -147,7 +147,7 @@ constexpr std::array constraints_fields = {
 constexpr Object constraints_object = {"Constraints", "Limits of the job", constraints_fields};
 
 constexpr std::array<std::string_view, 3> priorities = {"low", "normal", "high"};
-// The service reports it; files that were made from its answers have it.
+// Batch AI reports this key, so files that were made from its output contain it.
 constexpr Field tool_type_field() {
     Field field;
     field.name = "toolType";

@@ -3,8 +3,8 @@
 
 #include "job/schema/field.hpp"
 
-// The field table: the only list of a job file's keys. It is spread over field_table.cpp (the file
-// and its properties), field_table_mounts.cpp and field_table_toolkits.cpp.
+// The field table, which is the only list of a job file's keys. field_table.cpp has the file and
+// its properties; field_table_rest.cpp has mounts, secrets and toolkits.
 namespace batchai::job {
 
 extern const Object job_file_object;    // the whole file; its fields belong to JobSpec
@@ -23,8 +23,8 @@ extern const Object caffe_object;           // CaffeSettings
 extern const Object caffe2_object;          // Caffe2Settings
 extern const Object chainer_object;         // ChainerSettings
 
-// The most nodes and processes that a file may ask for: above the largest cluster there is, below
-// what a slip of the finger makes.
+// The most nodes and processes that a file may ask for. The limits are above the largest existing
+// cluster and below what a typing error usually produces.
 inline constexpr std::int64_t maximum_nodes = 65'536;
 inline constexpr std::int64_t maximum_processes = 1'000'000;
 

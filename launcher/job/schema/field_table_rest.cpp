@@ -59,7 +59,7 @@ constexpr Field mount_options() {
         .checked(Check::path);
 }
 
-// `job show` of Batch AI prints the credentials of a mount always, with nothing in them.
+// Batch AI's `job show` always prints the credentials of a mount, with nothing in them.
 template <auto Pointer>
 constexpr Field credentials() {
     Field field =

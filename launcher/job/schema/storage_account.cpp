@@ -13,7 +13,7 @@ namespace batchai::job {
 
 namespace {
 
-// The wording is Batch AI's, so that what users find about it still helps.
+// The wording is Batch AI's, so that what users find about these messages still helps.
 constexpr std::string_view no_account =
     "Please configure Azure Storage account name via AZURE_BATCHAI_STORAGE_ACCOUNT or provide "
     "storage_account value in batchai section of your az configuration file.";

@@ -25,18 +25,19 @@ struct StorageAccount {
 struct AzureFileLocation {
     std::string account;
     std::string share;
-    std::string directory;  // without slashes at its ends; may be empty
+    std::string directory;  // without slashes at either end; may be empty
     bool operator==(const AzureFileLocation&) const = default;
 };
 
-// Nothing when the URL is ill-formed: no http(s), a host without a dot, no share, a component that
-// leaves the share, a query or a fragment.
+// Returns nothing if the URL is ill-formed: it is not http(s), the host has no dot, there is no
+// share, a component leaves the share, or there is a query or a fragment.
 [[nodiscard]] std::optional<AzureFileLocation> azure_file_location(std::string_view url);
 
-// Replaces the placeholders of account and key in the job's file shares and blob containers, and
-// sets each file share's account name that is absent from its URL. A placeholder in any other
-// setting is left alone. A key placeholder of a known account without a key leaves the mount's
-// credentials to the site. Faults: a placeholder without an account.
+// Replaces the placeholders of account and key in the job's file shares and blob containers. A file
+// share without an account name gets the one in its URL. A placeholder in any other setting is left
+// alone. If the account is known but its key is not, a key placeholder leaves the credentials of
+// the mount to the site. Returns the faults: a placeholder without an account, or a URL that is
+// ill-formed after the replacement.
 [[nodiscard]] std::vector<Diagnostic> apply_storage_account(
     JobSpec& spec, const std::optional<StorageAccount>& account, const PositionTable& positions);
 

@@ -17,10 +17,10 @@ namespace batchai::job {
 
 namespace {
 
-// What the table says about the fields of one name, wherever they stand.
+// What the field table says about all fields of one name.
 struct Uses {
     bool secret = false;
-    std::set<std::string_view> open_in;  // keys of the objects or lists in which it is no secret
+    std::set<std::string_view> open_in;  // keys of the objects or lists in which it is not secret
 };
 
 using UsesByName = std::map<std::string_view, Uses>;
@@ -47,8 +47,8 @@ bool is_quote(char c) {
     return c == '"' || c == '\'';
 }
 
-// The end of the token that begins at `begin`: behind a string's last character (not its closing
-// quote), at the end of its line when it is not closed; or behind a bare word.
+// Returns the end of the token that begins at `begin`. A string ends before its closing quote, or
+// at the end of the line if it is not closed. A bare word ends before a blank or punctuation.
 std::size_t token_end(std::string_view source, std::size_t begin, char opening) {
     std::size_t at = begin;
     while (at < source.size() && source[at] != '\n') {
@@ -64,7 +64,7 @@ std::size_t token_end(std::string_view source, std::size_t begin, char opening) 
     return at;
 }
 
-// Characters, not bytes, so that the caret below the line stays right.
+// Returns one "*" per character, not per byte, so that the caret below the line stays in place.
 std::string stars(std::string_view text) {
     std::string out;
     for (std::size_t offset = 0; offset < text.size();) {
@@ -74,7 +74,8 @@ std::string stars(std::string_view text) {
     return out;
 }
 
-// Reads tokens and remembers just enough to know which key a value has.
+// Masks the secrets in a text. It reads tokens and keeps only as much context as is needed to know
+// the key of each value.
 class Masker {
   public:
     explicit Masker(std::string_view source) : source_(source) {}
@@ -121,7 +122,7 @@ class Masker {
         behind_colon_ = false;
     }
 
-    // The key of the object or list around, or the next one outward that has one.
+    // Returns the key of the innermost enclosing object or list that has one.
     std::string_view holder() const {
         return holders_.empty() ? std::string_view() : holders_.back();
     }
@@ -129,7 +130,7 @@ class Masker {
     std::string_view source_;
     std::size_t at_ = 0;
     std::string out_;
-    std::string_view key_;  // the last key, until its value is over
+    std::string_view key_;  // the last key, until its value ends
     bool behind_colon_ = false;
     std::vector<std::string_view> holders_;
 };
@@ -149,7 +150,7 @@ std::string_view severity_name(Severity severity) {
     return severity == Severity::error ? "error" : "warning";
 }
 
-// The line without its end; empty when there are fewer lines.
+// Returns the line without its line end; empty if the source has fewer lines.
 std::string_view line_of(std::string_view source, std::size_t number) {
     std::size_t begin = 0;
     for (std::size_t line = 1; line < number; ++line) {
@@ -162,7 +163,7 @@ std::string_view line_of(std::string_view source, std::size_t number) {
     return line;
 }
 
-// A line as one string for each character, safe to show; tabs are kept.
+// Splits a line into one printable string per character. Tabs are kept.
 std::vector<std::string> cells_of(std::string_view line) {
     std::vector<std::string> cells;
     for (std::size_t offset = 0; offset < line.size();) {
@@ -174,7 +175,7 @@ std::vector<std::string> cells_of(std::string_view line) {
     return cells;
 }
 
-// The source line and the caret line, cut around the caret when they are long.
+// Returns the source line and the caret line. Long lines are cut around the caret.
 std::string excerpt(std::string_view line, Position position) {
     const std::vector<std::string> cells = cells_of(line);
     const std::size_t caret = std::min(position.column - 1, cells.size());
@@ -197,7 +198,7 @@ std::string excerpt(std::string_view line, Position position) {
     return fmt::format("{}\n{}^{}\n", shown, marks, std::string(length - 1, '~'));
 }
 
-// `source` has its secrets masked already.
+// The secrets in `source` must be masked already.
 std::string render_masked(const Diagnostic& diagnostic, std::string_view file_name,
                           std::string_view source) {
     const Position& at = diagnostic.position;

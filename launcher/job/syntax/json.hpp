@@ -8,9 +8,9 @@
 namespace batchai::job {
 
 using Json = jsoncons::json;          // keys in alphabetical order
-using OrderedJson = jsoncons::ojson;  // keys in the order of their making
+using OrderedJson = jsoncons::ojson;  // keys in the order of insertion
 
-// Two-space indent, each entry on its own line, a newline at the end.
+// Formats with two-space indent, each entry on its own line, and a newline at the end.
 template <class AnyJson>
 [[nodiscard]] std::string pretty(const AnyJson& json) {
     jsoncons::json_options options;

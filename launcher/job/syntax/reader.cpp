@@ -25,7 +25,7 @@ bool is_number_start(char c) {
     return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.';
 }
 
-// Marks every key that stands in the object before, and says where.
+// Marks and reports every key that the object already has.
 void mark_repeated(Node& object, Faults& faults) {
     std::unordered_map<std::string_view, std::size_t> first_line;
     for (Member& member : object.members) {
@@ -80,7 +80,7 @@ bool Reader::string_ahead() const {
            character == "\u201D" || character == "\u2018" || character == "\u2019";
 }
 
-// The value at the cursor, which is not at the end.
+// Reads the value at the cursor, which must not be at the end.
 Node Reader::value(int depth) {
     const char c = cursor_.peek();
     Node node;
@@ -126,7 +126,7 @@ Node Reader::container(int depth) {
     return node;
 }
 
-// Moves to the next entry, over blanks and the comma, or over the closing bracket.
+// Moves past blanks and the comma to the next entry, or past the closing bracket.
 Reader::Next Reader::next_entry(Frame& frame) {
     while (true) {
         skip_blanks();
@@ -212,7 +212,7 @@ void Reader::member(Node& object, int depth) {
     object.members.push_back(std::move(member));
 }
 
-// Over the colon behind a key, and the blanks around it.
+// Moves past the colon after a key and the blanks around it.
 bool Reader::colon(const Member& member) {
     const Position key_end = cursor_.here();
     skip_blanks();

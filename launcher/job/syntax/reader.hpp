@@ -12,20 +12,21 @@
 
 namespace batchai::job {
 
-// Walks over a text character by character and knows the line and column where it stands.
+// A cursor over a text that keeps track of line and column.
 class Cursor {
   public:
     explicit Cursor(std::string_view text) : text_(text) {}
 
     [[nodiscard]] bool at_end() const { return offset_ >= text_.size(); }
-    // The byte `ahead` of the cursor; NUL past the end.
+    // Returns the byte that is `ahead` bytes after the cursor; NUL past the end.
     [[nodiscard]] char peek(std::size_t ahead = 0) const {
         return offset_ + ahead < text_.size() ? text_[offset_ + ahead] : '\0';
     }
     [[nodiscard]] bool starts_with(std::string_view word) const {
         return text_.substr(offset_).starts_with(word);
     }
-    // The character at the cursor as bytes; one byte if it is no valid UTF-8; empty at the end.
+    // Returns the bytes of the character at the cursor: one byte if it is not valid UTF-8, none at
+    // the end.
     [[nodiscard]] std::string_view character() const {
         if (at_end()) return {};
         const std::size_t length = utf8_sequence(text_, offset_);
@@ -33,7 +34,7 @@ class Cursor {
     }
     [[nodiscard]] bool valid_utf8() const { return utf8_sequence(text_, offset_) != 0; }
 
-    // Past the character at the cursor. A line feed ends a line.
+    // Moves past the character at the cursor. A line feed ends a line.
     void advance() {
         const std::size_t length = character().size();
         if (peek() == '\n') {
@@ -54,7 +55,7 @@ class Cursor {
         return text_.substr(offset, offset_ - offset);
     }
     [[nodiscard]] Position here(std::size_t length = 1) const { return {line_, column_, length}; }
-    // From `start`, which must be on this line, to the cursor.
+    // Returns the span from `start`, which must be on this line, to the cursor.
     [[nodiscard]] Position span_from(Position start) const {
         return {start.line, start.column, column_ - start.column};
     }
@@ -66,8 +67,8 @@ class Cursor {
     std::size_t column_ = 1;
 };
 
-// The recursive-descent reader behind read_tree(). reader.cpp holds the structure (objects and
-// arrays), tokens.cpp what stands in it (blanks, comments, strings, numbers, words).
+// The recursive-descent parser behind read_tree(). reader.cpp parses the structure (objects and
+// arrays), and tokens.cpp the tokens (blanks, comments, strings, numbers, words).
 class Reader {
   public:
     Reader(std::string_view text, Faults& faults) : cursor_(text), faults_(faults) {}
@@ -78,7 +79,7 @@ class Reader {
     struct Frame {
         Position open;
         char closing = '}';
-        bool wants_comma = false;  // an entry was read and no comma since
+        bool wants_comma = false;  // an entry has been read, and no comma since
         bool comma_seen = false;
         Position comma;
     };
@@ -105,14 +106,14 @@ class Reader {
     Node word();
     std::string_view lexeme();
 
-    // Nothing that follows can be read reliably.
+    // Reports the fault and ends reading, because nothing that follows can be read reliably.
     void stop(Fault fault, Position position, std::string message, std::string hint = {});
 
     Cursor cursor_;
     Faults& faults_;
-    Position last_end_;  // just behind the last value
+    Position last_end_;  // just after the last value
     bool stopped_ = false;
-    bool string_unclosed_ = false;  // the last string may have swallowed its comma
+    bool string_unclosed_ = false;  // the last string may include the comma after it
 };
 
 }  // namespace batchai::job

@@ -24,7 +24,7 @@ std::size_t count_digits(std::string_view text) {
                                     text.begin());
 }
 
-// Whether the text is a JSON number, and which kind; broken if it is none.
+// Returns the kind of JSON number that the text is; broken if it is not one.
 NodeType number_type(std::string_view text) {
     if (text.starts_with('-')) text.remove_prefix(1);
     const std::size_t whole = count_digits(text);
@@ -140,7 +140,7 @@ Node Reader::string() {
     return node;
 }
 
-// Up to the closing quote, or to the end of the line, then string_unclosed_ is set.
+// Reads up to the closing quote. If the line ends first, sets string_unclosed_.
 void Reader::string_body(std::string& out, std::string_view opening) {
     bool reported = false;
     while (true) {
@@ -161,7 +161,8 @@ void Reader::string_body(std::string& out, std::string_view opening) {
     }
 }
 
-// A raw control character or a byte that is no UTF-8. Reports only the first of a string.
+// Replaces a raw control character or a byte that is not UTF-8. Only the first one of a string is
+// reported.
 void Reader::broken_character(std::string& out, bool& reported) {
     const auto byte = static_cast<unsigned char>(cursor_.peek());
     if (!reported && byte < 0x20) {
@@ -194,7 +195,7 @@ void Reader::escape(std::string& out) {
         cursor_.advance();
         return;
     }
-    // The character itself is left to the caller: it may end the line.
+    // The character after the backslash is left to the caller, because it may end the line.
     const std::size_t length = c == '\n' || c == '\r' || cursor_.at_end() ? 1 : 2;
     faults_.add(
         Fault::syntax, {start.line, start.column, length},
@@ -252,8 +253,8 @@ std::string_view Reader::lexeme() {
     return cursor_.since(begin);
 }
 
-// A number, true, false or null; or what someone took for one. No message quotes it: it may be a
-// secret that lacks its quotes.
+// Reads a number, true, false or null, or an unquoted word in place of one. No message quotes the
+// word, because it may be a secret that lacks its quotes.
 Node Reader::word() {
     Node node;
     const Position start = cursor_.here();

@@ -16,8 +16,8 @@ enum class NodeType : std::uint8_t { null, boolean, integer, real, string, array
 
 struct Member;
 
-// A JSON value and where it stands (an object or array: its opening bracket). `broken` stands for
-// a value whose fault has been reported already.
+// A JSON value and its position, which for an object or array is that of its opening bracket.
+// `broken` is a value whose fault has already been reported.
 struct Node {
     NodeType type = NodeType::broken;
     Position position;
@@ -36,12 +36,12 @@ struct Member {
 
 struct Tree {
     std::optional<Node> root;
-    // False when reading stopped early: what is not in the tree may yet be in the file.
+    // False if reading ended early: a value that is not in the tree may still be in the file.
     bool complete = true;
 };
 
-// Reads JSON text, strictly in what it accepts without a fault and forgivingly in how far it gets:
-// comments, trailing or missing commas, wrong quotes and the like are reported, then read over.
+// Reads JSON text. Only valid JSON passes without a fault, but reading goes on as far as possible:
+// comments, trailing or missing commas, wrong quotes and the like are reported and skipped.
 [[nodiscard]] Tree read_tree(std::string_view text, Faults& faults);
 
 }  // namespace batchai::job

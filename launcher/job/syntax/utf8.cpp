@@ -13,7 +13,7 @@ unsigned char byte_at(std::string_view text, std::size_t offset) {
     return static_cast<unsigned char>(text[offset]);
 }
 
-// What the lead byte promises; 0 for a byte that cannot lead.
+// Returns the sequence length that the lead byte announces; 0 if it cannot be a lead byte.
 std::size_t promised_length(unsigned char lead) {
     if (lead < 0x80) return 1;
     if (lead >= 0xC2 && lead <= 0xDF) return 2;

@@ -28,7 +28,7 @@ OrderedJson reference_to(const Object& object) {
     return out;
 }
 
-// Defaults of the table are JSON where the value is fixed, and words otherwise.
+// The defaults in the table are JSON where the value is fixed, and words otherwise.
 bool is_json(std::string_view text) {
     return !text.empty() && (text[0] == '"' || text == "true");
 }
@@ -102,7 +102,7 @@ OrderedJson requires_keys(const std::vector<std::string_view>& keys) {
     return out;
 }
 
-// One condition for each group of fields that exclude each other.
+// Returns one condition for each group of fields that exclude each other.
 OrderedJson group_conditions(const Object& object) {
     OrderedJson conditions(jsoncons::json_array_arg);
     std::set<std::string_view> seen;
