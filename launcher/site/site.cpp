@@ -22,7 +22,7 @@ bool is_at_or_below(std::string_view path, std::string_view place) {
     return path.starts_with(place) && (path.size() == place.size() || path[place.size()] == '/');
 }
 
-// The path without what does not change it ("//", a last "/"); the fault if it cannot be used.
+// Returns the path without doubled or trailing slashes, or an error if it cannot be used.
 base::Result<std::string> clean_path(std::string_view text) {
     if (!text.starts_with('/')) return base::fail(fmt::format("\"{}\" is not absolute", text));
     std::string path;
@@ -40,7 +40,7 @@ base::Result<std::string> clean_path(std::string_view text) {
     return path.empty() ? "/" : path;
 }
 
-// Where the container's own file systems are.
+// Returns whether the target belongs to the container's own file systems.
 bool is_taken(std::string_view target) {
     constexpr std::array<std::string_view, 2> whole{"/", "/dev"};
     return std::find(whole.begin(), whole.end(), target) != whole.end() ||
@@ -98,7 +98,7 @@ void read_container_binds(TableReader& table, std::vector<ContainerBind>& binds)
 
 namespace {
 
-// Of all backends; rclone calls them passwords or marks them as sensitive.
+// The options of all backends that rclone documents as passwords or as sensitive.
 constexpr std::array<std::string_view, 13> secret_names = {
     "pass",          "password",      "key",          "secret_access_key", "session_token",
     "token",         "client_secret", "bearer_token", "sas_url",           "key_pem",
@@ -171,8 +171,8 @@ namespace batchai::site {
 
 namespace {
 
-// The option that a word of sbatch's argument vector is. Short options, and values in a word of
-// their own, are refused, because srun and salloc get the options by their long names.
+// Parses a word of sbatch's argument vector as an option. Short options, and values that are
+// separate words, are refused, because srun and salloc get the options by their long names.
 std::optional<ExtraOption> extra_option(std::string_view word) {
     if (!word.starts_with("--")) return std::nullopt;
     word.remove_prefix(2);

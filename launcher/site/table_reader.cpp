@@ -46,7 +46,8 @@ void SandboxedLua::Close::operator()(lua_State* state) const {
 void* SandboxedLua::allocate(void* budget, void* block, std::size_t old_size,
                              std::size_t new_size) {
     auto& bounds = *static_cast<Budget*>(budget);
-    const std::size_t held = block == nullptr ? 0 : old_size;  // else old_size is a type tag
+    // Without a block, Lua passes a type tag as old_size.
+    const std::size_t held = block == nullptr ? 0 : old_size;
     if (new_size == 0) {
         std::free(block);
         bounds.used -= held;
@@ -71,7 +72,7 @@ base::Result<void> SandboxedLua::run(std::string_view text, const std::string& n
     if (lua == nullptr) return failed("no memory for Lua");
     lua_pushcfunction(lua, open_libraries);
     int code = lua_pcall(lua, 0, 0, 0);
-    // "=" keeps the name as it is in Lua's messages; "t" refuses byte code, which can crash Lua.
+    // With "=", Lua's messages show the name unchanged. "t" refuses byte code, which can crash Lua.
     const std::string chunk_name = "=" + name;
     if (code == LUA_OK)
         code = luaL_loadbufferx(lua, text.data(), text.size(), chunk_name.c_str(), "t");
@@ -80,12 +81,13 @@ base::Result<void> SandboxedLua::run(std::string_view text, const std::string& n
         code = lua_pcall(lua, 0, 1, 0);
         lua_sethook(lua, nullptr, 0, 0);
     }
-    // What follows reads values outside of a protected call and must not run out of memory.
+    // From here on, values are read outside of a protected call, where Lua must not run out of
+    // memory.
     budget_->limit = std::numeric_limits<std::size_t>::max();
     if (code == LUA_OK) return {};
     std::string message = "unknown error";
     if (lua_type(lua, -1) == LUA_TSTRING) message = lua_tostring(lua, -1);
-    // Lua puts "site.lua:3: " before it; the error's place says the file already.
+    // Lua puts "site.lua:3: " before the message, but the error's `where` already names the file.
     if (message.starts_with(name + ":")) message = "line " + message.substr(name.size() + 1);
     return failed(std::move(message));
 }
@@ -228,7 +230,8 @@ std::vector<std::string> TableReader::keys(int table, std::string_view of) {
     lua_pushnil(state_);
     while (lua_next(state_, table) != 0) {
         lua_pop(state_, 1);
-        // A number key must not go through lua_tolstring: that would change it under lua_next.
+        // lua_tolstring must not be used on a number key: it would change the key, which breaks
+        // lua_next.
         if (lua_type(state_, -1) == LUA_TSTRING) {
             names.push_back(text_at(state_, -1));
         } else {

@@ -16,14 +16,14 @@ struct lua_State;
 
 namespace batchai::site {
 
-// A Lua 5.4 state that can compute and nothing else: string, table, math and the harmless part of
-// the base library; no files, no processes, no loading of code; bounded in instructions and
-// memory, so that a wrong file is an error and not a hang.
+// A Lua 5.4 state that can only compute. It has string, table, math and the harmless part of the
+// base library; it cannot access files, start processes or load code. Its instructions and memory
+// are bounded, so that a wrong file causes an error and not a hang.
 class SandboxedLua {
   public:
     SandboxedLua();
 
-    // Runs the text and leaves the one value that it returns on the stack's top.
+    // Runs the text and leaves the one value that it returns on top of the stack.
     [[nodiscard]] base::Result<void> run(std::string_view text, const std::string& name);
 
     [[nodiscard]] lua_State* state() const { return state_.get(); }
@@ -48,49 +48,51 @@ struct lua_State;
 
 namespace batchai::site {
 
-// Reads one Lua table key by key, and at the end refuses the keys that nobody asked for. The first
-// fault is kept and every later call does nothing. The table stays on the Lua stack, at `index`
+// Reads one Lua table key by key. finish() refuses the keys that have not been read. The first
+// fault is kept, and every later call does nothing. The table stays on the Lua stack, at `index`
 // (absolute), while the reader lives. Never raises a Lua error.
 class TableReader {
   public:
-    // `path` is how messages call the table: "vm_sizes.STANDARD_NC6", empty for the outermost.
+    // `path` is the table's name in messages: "vm_sizes.STANDARD_NC6"; empty for the outermost
+    // table.
     TableReader(lua_State* state, int index, std::string path,
                 std::optional<base::Error>& first_fault)
         : state_(state), index_(index), path_(std::move(path)), fault_(first_fault) {}
 
-    // An absent key leaves the value as it is.
+    // The following functions leave the value as it is if the key is absent.
     void text(std::string_view key, std::string& value);
     void flag(std::string_view key, bool& value);
-    void count(std::string_view key, int& value);  // an integer from 0 up
+    void count(std::string_view key, int& value);  // an integer from 0 to 1000000
     void words(std::string_view key, std::vector<std::string>& value);
-    // An absolute path without "." and ".." components. A plain one must be there, an optional one
-    // may be absent or empty; a user's may be, too, and may have one "%u", for the user's name; a
-    // pattern may be absent and has one "%s", for the share or container.
+    // The value is an absolute path without "." and ".." components. For directory() there must be
+    // a path, from the key or as the default. For the others the path may be absent or empty. For
+    // directory_of_user() it may have one "%u", which stands for the user's name. For
+    // directory_pattern() it must have one "%s", which stands for the share or container.
     void directory(std::string_view key, std::string& value);
     void optional_directory(std::string_view key, std::string& value);
     void directory_of_user(std::string_view key, std::string& value);
     void directory_pattern(std::string_view key, std::string& value);
-    // A table of text by text, in the order of its keys.
+    // Reads a table of strings as pairs of key and value, sorted by key.
     void pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& value);
-    // A table of tables by name.
+    // Calls `read` for each entry of a table of tables, sorted by name.
     void each(std::string_view key,
               const std::function<void(const std::string& name, TableReader& entry)>& read);
 
-    // Reports a fault that only the caller can see.
+    // Reports a fault that only the caller can detect.
     void refuse(std::string_view key, std::string what, std::string hint = {}) {
         fail(key, std::move(what), std::move(hint));
     }
 
-    // Refuses unknown keys, with a did-you-mean.
+    // Refuses keys that have not been read, and suggests a similar key.
     void finish();
 
   private:
-    // Pushes the value and is true when it is there and of the wanted Lua type.
+    // Pushes the value and returns true if it exists and has the wanted Lua type.
     bool push(std::string_view key, int type, std::string_view wanted);
     void fail(std::string_view key, std::string what, std::string hint = {});
     void absolute_path(std::string_view key, std::string& value);
     [[nodiscard]] std::string name_of(std::string_view key) const;
-    // The names of the table's keys in order; a key that is no text is a fault.
+    // Returns the table's keys in order. A key that is not a string is an error.
     std::vector<std::string> keys(int table, std::string_view of);
 
     lua_State* state_;
