@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
-// The Lua module that cli_filter.lua loads into sbatch, srun and salloc: hands a job file over and
-// says which options the command needs for the allocation that the file asks for. `batchai
-// hand-over` does the work in a process of its own, because it reads site.lua with another Lua than
-// Slurm's, and two of them in one process would take each other's functions.
+// The Lua module that cli_filter.lua loads into sbatch, srun and salloc. It hands a job file over
+// and returns the options that the command needs for the allocation that the file asks for.
+// `batchai hand-over` does the work in a process of its own, because it reads site.lua with another
+// version of Lua than Slurm's. In one process, the two would use each other's functions.
 
 #include <chrono>
 #include <cstdlib>
@@ -29,14 +29,14 @@ namespace {
 using batchai::base::Arguments;
 using batchai::base::Result;
 
-// An image may be imported first.
+// The deadline is long because an image may be imported first.
 constexpr std::chrono::hours deadline{24};
 
 void push(lua_State* state, std::string_view text) {
     lua_pushlstring(state, text.data(), text.size());
 }
 
-// The field of the table at index 1; empty when it has none.
+// Returns the named field of the table at index 1; empty if there is none.
 std::string field(lua_State* state, const char* name) {
     lua_getfield(state, 1, name);
     std::size_t length = 0;
@@ -46,8 +46,10 @@ std::string field(lua_State* state, const char* name) {
     return out;
 }
 
-// Lines "NAME=value" of the plan, then lines "--option=value": the former go to batchai.so, which
-// runs after this in the same process, the latter to Lua as a list of { name, value }.
+// Takes the output of `batchai hand-over`: lines "NAME=value" of the plan, then lines
+// "--option=value". The plan goes to batchai.so, which runs later in the same process, in an
+// environment variable. The options are pushed onto the Lua stack as a list of { name, value }.
+// Returns false if the plan is missing or the variable cannot be set.
 bool take_answer(lua_State* state, const std::string& lines) {
     std::string plan;
     std::string digest;
@@ -73,10 +75,10 @@ bool take_answer(lua_State* state, const std::string& lines) {
     return setenv(BATCHAI_HANDED_OVER_VARIABLE, marker.c_str(), 1) == 0;
 }
 
-// The options that are set, without the script of --wrap and the arguments of the user's program,
-// which can be very long and are nobody's business.
+// Returns the options that are set, as JSON. The script of --wrap and the arguments of the user's
+// program are left out, since they can be very long and are not needed.
 Result<std::string> given_options(lua_State* state) {
-    // Slurm copies what the user typed byte by byte.
+    // Slurm copies what the user typed unchanged, so the text may not be UTF-8.
     const auto parsed = batchai::base::parse_json(field(state, "given"), {});
     if (!parsed)
         return batchai::base::fail("an option of this command is not UTF-8 text: " +
@@ -105,9 +107,9 @@ Result<batchai::base::Completed> run_hand_over(lua_State* state) {
     return batchai::base::run(arguments, options);
 }
 
-// hand_over{ file, door, given, ignore_container, image } → the list of options; or nil, and a text
-// for the user that ends with a newline, empty where batchai has said what is wrong. No exception
-// leaves it.
+// hand_over{ file, door, given, ignore_container, image } returns the list of options, or nil and a
+// message for the user. The message ends with a newline; it is empty if batchai has already said
+// what is wrong. Lets no exception escape.
 int hand_over(lua_State* state) {
     luaL_checktype(state, 1, LUA_TTABLE);
     std::string fault;
