@@ -120,7 +120,7 @@ int hand_over(lua_State* state) {
             fault = "batchai: error: " + done.error().text() + "\n";
         else if (done->exit_code == 0)
             fault = "batchai: error: " BATCHAI_LAUNCHER
-                    " and the command-line filter do not understand each other\n"
+                    " and the command-line filter are from different versions\n"
                     "hint: install both from one version\n";
     } catch (const std::exception& error) {
         fault = std::string("batchai: error: ") + error.what() + "\n";

@@ -17,8 +17,8 @@ namespace batchai::cli {
 base::Result<bool> confirm(bool yes) {
     if (yes) return true;
     if (isatty(STDIN_FILENO) == 0) {
-        return base::fail("cannot ask for confirmation: standard input is no terminal", "",
-                          "give --yes (-y) to go on without the question", base::ExitCode::usage);
+        return base::fail("cannot ask for confirmation: standard input is not a terminal", "",
+                          "add --yes (-y) to skip the question", base::ExitCode::usage);
     }
     std::string line;
     while (true) {

@@ -127,7 +127,7 @@ void check_reference(Planning& planning, const job::ContainerSettings& settings)
     if (reference->plain_http && !planning.site.insecure_registries.contains(reference->registry)) {
         planning.findings.add(
             Finding::bad_image, registry_pointer("serverUrl"),
-            fmt::format("{} would be asked without encryption", reference->registry),
+            fmt::format("{} would be contacted without encryption", reference->registry),
             "write https://, or ask the admin to add it to insecure_registries in site.lua");
     }
 }

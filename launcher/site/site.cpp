@@ -64,7 +64,7 @@ base::Result<ContainerBind> parse_container_bind(std::string_view text) {
         else if (*part == "optional")
             bind.optional = true;
         else
-            return base::fail(fmt::format("\"{}\" is no path and no option", *part), {},
+            return base::fail(fmt::format("\"{}\" is neither a path nor an option", *part), {},
                               "write SOURCE, SOURCE:TARGET, and after it :ro or :optional");
     }
     if (is_taken(bind.target))
@@ -145,9 +145,9 @@ void read_remote_storage(TableReader& table, std::string_view key,
             read.secret_option = value;
         } else if (std::find(secret_names.begin(), secret_names.end(), name) !=
                    secret_names.end()) {
-            return table.refuse(key,
-                                fmt::format("{} is a secret, and everybody reads this file", name),
-                                "put it in the account's credentials_file");
+            return table.refuse(
+                key, fmt::format("{} is a secret, but everybody can read this file", name),
+                "put it in the account's credentials_file");
         } else if (!is_option_name(name)) {
             return table.refuse(key, fmt::format("\"{}\" cannot be an option of rclone", name),
                                 "they have lower-case letters, digits and \"_\"");
@@ -164,8 +164,6 @@ void read_remote_storage(TableReader& table, std::string_view key,
 }
 
 }  // namespace batchai::site
-
-extern "C" {}
 
 namespace batchai::site {
 
@@ -198,7 +196,7 @@ void read_extra_options(TableReader& entry, std::vector<ExtraOption>& options) {
             return entry.refuse(key, fmt::format("\"{}\" is not a long option", word),
                                 "write \"--name\" or \"--name=value\"");
         if (std::find(sizes.begin(), sizes.end(), option->name) != sizes.end())
-            return entry.refuse(key, fmt::format("--{} is for the job file to say", option->name));
+            return entry.refuse(key, fmt::format("--{} is set by the job file", option->name));
         options.push_back(std::move(*option));
     }
 }

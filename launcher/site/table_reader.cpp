@@ -12,8 +12,6 @@
 
 #include "base/text.hpp"
 
-extern "C" {}
-
 namespace batchai::site {
 
 namespace {
@@ -93,8 +91,6 @@ base::Result<void> SandboxedLua::run(std::string_view text, const std::string& n
 }
 
 }  // namespace batchai::site
-
-extern "C" {}
 
 namespace batchai::site {
 
@@ -210,7 +206,7 @@ void TableReader::directory_of_user(std::string_view key, std::string& value) {
     const std::size_t percent = value.find('%');
     if (percent == std::string::npos) return;
     if (value.compare(percent, 2, "%u") != 0 || value.find('%', percent + 1) != std::string::npos)
-        fail(key, fmt::format("\"{}\" has a % that is not its only %u", value),
+        fail(key, fmt::format("\"{}\" may contain % only as a single %u", value),
              "%u stands for the user's name");
 }
 
@@ -221,7 +217,7 @@ void TableReader::directory_pattern(std::string_view key, std::string& value) {
     const bool one_share = percent != std::string::npos && value.compare(percent, 2, "%s") == 0 &&
                            value.find('%', percent + 1) == std::string::npos;
     if (!one_share)
-        fail(key, fmt::format("\"{}\" has not exactly one %s", value),
+        fail(key, fmt::format("\"{}\" must contain exactly one %s", value),
              "%s stands for the share or container, so that each has its own directory");
 }
 

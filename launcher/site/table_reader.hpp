@@ -44,8 +44,6 @@ class SandboxedLua {
 
 }  // namespace batchai::site
 
-struct lua_State;
-
 namespace batchai::site {
 
 // Reads one Lua table key by key. finish() refuses the keys that have not been read. The first

@@ -350,7 +350,7 @@ PYTHON
     as_root_on login env "BATCHAI_SITE=$home/site.lua" BATCHAI_HOME=/root/.batchai-test \
         "$PREFIX/bin/batchai" image pull --shared "oci:$home/layout:v2" -o none
     run batchai image pull "oci:$home/layout:v2"
-    [[ $output == *"is there already"*'"shared": true'* ]]
+    [[ $output == *"is already imported"*'"shared": true'* ]]
     prints_nothing entries
     as_root_on login rm -rf /shared/imagecache /root/.batchai-test
 }

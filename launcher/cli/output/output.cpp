@@ -18,10 +18,10 @@ base::Result<OutputFormat> output_format(std::string_view name) {
     if (lower == "none") return OutputFormat::none;
     if (lower == "yaml" || lower == "yamlc") {
         return base::fail(fmt::format("the format {} is not supported yet", lower), "--output",
-                          "take json, jsonc, table, tsv or none", base::ExitCode::usage);
+                          "use json, jsonc, table, tsv or none", base::ExitCode::usage);
     }
     return base::fail(fmt::format("unknown format \"{}\"", name), "--output",
-                      "take json, jsonc, table, tsv or none", base::ExitCode::usage);
+                      "use json, jsonc, table, tsv or none", base::ExitCode::usage);
 }
 
 base::Result<std::string> render_output(const Value& value, const Columns& columns,

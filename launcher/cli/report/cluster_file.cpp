@@ -77,7 +77,7 @@ class Reader {
         if (const auto* string = value.string(); string != nullptr && !string->empty()) {
             return *string;
         }
-        fault(fmt::format("{} must be a text that is not empty", key));
+        fault(fmt::format("{} must be a non-empty string", key));
         return {};
     }
 

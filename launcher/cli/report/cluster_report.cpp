@@ -178,9 +178,9 @@ base::Result<void> check_cluster_volumes(const Value& volumes) {
     for (const auto& blob : parsed.spec->mount_volumes.azure_blob_file_systems)
         keys = keys || has_key(blob.credentials);
     if (!keys) return {};
-    return fault("an account's key is not kept with a cluster",
-                 fmt::format("write {}: each job brings it (AZURE_BATCHAI_STORAGE_KEY), or the "
-                             "site has it",
+    return fault("an account key cannot be stored with a cluster",
+                 fmt::format("write {}; each job supplies the key "
+                             "(AZURE_BATCHAI_STORAGE_KEY), or the site does",
                              job::key_placeholder));
 }
 

@@ -182,8 +182,6 @@ void prune_handed_over(const store::Store& store) {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
     const auto text = base::read_file(plan_file);
     if (!text) return;

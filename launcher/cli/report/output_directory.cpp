@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 tl::unexpected<base::Error> not_listable(const std::string& id, const std::string& path) {
     return base::fail(
         fmt::format("The specified outputDirectoryId {} is not present on a mount root", id), "",
-        fmt::format("{} is storage of each node by itself; only what lies below a volume of the "
+        fmt::format("{} is local to each node; only directories below a volume of the "
                     "job, such as $AZ_BATCHAI_JOB_MOUNT_ROOT/<relativeMountPath>, can be listed",
                     path));
 }

@@ -58,7 +58,7 @@ base::Result<void> check_apart(const job::MountVolumes& of_file, const job::Moun
                                         [&](const auto& one) { return overlap(one, path); });
         if (other == taken.end()) continue;
         return base::fail(
-            fmt::format("the path \"{}\" of a volume of the command line overlaps the job file's "
+            fmt::format("the path \"{}\" of a volume on the command line overlaps the job file's "
                         "mount \"{}\"",
                         path, *other),
             "", "give it another with --afs-mount-path, --bfs-mount-path or --nfs-mount-path",
@@ -169,7 +169,7 @@ base::Result<std::string> storage_key_of_option(const std::string& value) {
     const std::string text = TRY(base::read_file(path, file_limit));
     const std::string_view key = base::trim(std::string_view(text).substr(0, text.find('\n')));
     if (key.empty())
-        return base::fail("holds no key in its first line", path, {}, base::ExitCode::usage);
+        return base::fail("has no key on its first line", path, {}, base::ExitCode::usage);
     return std::string(key);
 }
 

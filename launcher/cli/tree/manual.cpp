@@ -114,7 +114,7 @@ BATCHAI_PLAN, BATCHAI_PLAN_DIGEST
 Set in jobs submitted with \-\-job\-json; read by \fBbatchai run\fR.
 .TP
 NO_COLOR
-No colours, whatever it is set to.
+If set and not empty, output has no colours.
 )";
 
 constexpr std::string_view files = R"(.SH FILES

@@ -61,7 +61,7 @@ void say_what_has_no_effect(const ClusterOptions& options, const ClusterFile& fi
     if (options.ssh_key) names.emplace_back("--ssh-key");
     if (options.password) names.emplace_back("--password");
     for (const auto& name : names)
-        say(fmt::format("{} has no effect: the nodes and their accounts are the site's", name));
+        say(fmt::format("{} has no effect: the nodes and their accounts belong to the site", name));
 }
 
 base::Result<ClusterFile> read_config(const ClusterOptions& options) {
@@ -131,9 +131,9 @@ Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale)
         record.allocation_state_transition_time = base::now();
     });
     if (!cluster) return tl::unexpected(cluster.error());
-    say("the cluster's record is changed: jobs created from now on keep to it; no node is powered "
-        "up, "
-        "powered down or drained, and running jobs keep theirs");
+    say("the cluster's record has changed and applies to jobs created from now on; no node is "
+        "powered "
+        "up, powered down or drained, and running jobs keep their nodes");
     return answer_with(here, *cluster, {});
 }
 
@@ -225,7 +225,7 @@ void add_bounds(CLI::App& leaf, ClusterOptions& options, bool required) {
 }
 
 void add_account_options(CLI::App& leaf, ClusterOptions& options) {
-    const std::string note = " (accepted; the nodes have the site's accounts)";
+    const std::string note = " (accepted but ignored; the nodes have the site's accounts)";
     add_optional(leaf, "--user-name,-u", options.user_name, "Name of the admin user" + note)
         ->type_name("NAME")
         ->group("Admin Account Arguments");
@@ -257,7 +257,7 @@ void add_create(CommandTree& tree, CLI::App& group) {
                  cluster_create);
     add_name(*leaf, *options);
     add_optional(*leaf, "--config-file,-f", options->config_file,
-                 "cluster.json; options on the command line come before it")
+                 "cluster.json; options on the command line override it")
         ->type_name("FILE");
     add_optional(*leaf, "--vm-size,-s", options->vm_size, "Kind of node; the site maps it to Slurm")
         ->type_name("SIZE");

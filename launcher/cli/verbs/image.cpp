@@ -84,8 +84,8 @@ base::Result<Entries> find_entries(const ImageOptions& options, const Entries& a
             if (std::find(out.begin(), out.end(), entry) == out.end()) out.push_back(entry);
         }
         if (!found)
-            return base::fail("no such image is here", word, "`batchai image list` shows them",
-                              base::ExitCode::not_found);
+            return base::fail("there is no such image in the cache", word,
+                              "`batchai image list` shows them", base::ExitCode::not_found);
     }
     return out;
 }
@@ -113,7 +113,7 @@ Answer remove_all(const Entries& entries, bool yes) {
 std::string_view words_for(image::Ensured ensured) {
     switch (ensured) {
         case image::Ensured::was_there:
-            return "is there already";
+            return "is already imported";
         case image::Ensured::imported:
             return "is imported";
         case image::Ensured::imported_by_another:
@@ -132,7 +132,7 @@ Answer pull_one(const ImageOptions& options, const Surroundings& here, const ima
         return base::fail("is used where it is: there is nothing to import", name, {},
                           base::ExitCode::usage);
     if (reference->plain_http && !here.site.insecure_registries.contains(reference->registry))
-        return base::fail("would be asked without encryption", reference->registry,
+        return base::fail("would be contacted without encryption", reference->registry,
                           "write https://, or ask the admin to add it to insecure_registries in "
                           "site.lua");
     const auto access = TRY(image::access_for(*reference, here.site, std::nullopt));
@@ -197,7 +197,7 @@ Answer image_prune(const ImageOptions& options) {
         return in_use.contains(entry.digest) || entry.last_used > latest;
     });
     if (all.empty()) {
-        say("no image is to be removed");
+        say("there is no image to remove");
         return Outcome{Value::Array{}, image_columns};
     }
     return remove_all(all, options.yes);

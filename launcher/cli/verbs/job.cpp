@@ -110,7 +110,7 @@ class Reporter {
         const auto words = slurm::pending_reason_in_words(report.evidence.slurm->reason);
         if (words.sentence == reason_) return;
         reason_ = words.sentence;
-        fmt::print(stderr, "The job waits: {}\n", words.sentence);
+        fmt::print(stderr, "The job is waiting: {}\n", words.sentence);
         if (!words.advice.empty()) fmt::print(stderr, "  {}\n", words.advice);
     }
 
@@ -153,7 +153,7 @@ Answer job_wait(const JobOptions& options) {
         if (report.ended()) return Outcome{.exit_code = say_end(report)};
         Interruption::sleep(std::chrono::milliseconds(500));
         if (Interruption::requested()) {
-            say(fmt::format("interrupted; the job goes on ({})", slurm::to_string(report.state)));
+            say(fmt::format("interrupted; the job continues ({})", slurm::to_string(report.state)));
             return Outcome{.exit_code = interrupted_exit_code};
         }
     }
@@ -190,7 +190,7 @@ void add_job_verbs(CommandTree& tree) {
                      example + "wait --name train", job_wait, Printing::by_itself);
         add_name(*leaf, *options);
         leaf->add_option("--interval", options->interval,
-                         "Longest pause between two questions to Slurm [15]")
+                         "Longest interval between two queries to Slurm [15]")
             ->type_name("SECONDS")
             ->check(CLI::Range(1, 3600));
     }

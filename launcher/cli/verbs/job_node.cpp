@@ -187,10 +187,10 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
         add_optional(*leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
             ->type_name("NODE");
         add_optional(*leaf, "--exec", options->command,
-                     "Command for the shell; the exit code is its own [an interactive shell]")
+                     "Command for the shell; its exit code is returned [an interactive shell]")
             ->type_name("COMMAND");
         leaf->add_flag("--pty,-t", options->terminal,
-                       "Give the command a terminal, as a shell has that is started from one");
+                       "Give the command a terminal, as an interactive shell has");
         const std::string note = " (accepted; the node is reached through Slurm, not by SSH)";
         add_optional(*leaf, "--password,-p", options->password, "Password" + note)
             ->type_name("TEXT");

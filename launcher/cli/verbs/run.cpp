@@ -49,7 +49,7 @@ std::set<std::string> images_of_the_user() {
 
 base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) {
     if (options.plan || options.digest)
-        return base::fail("--plan is a finished plan, which is not changed", "batchai run",
+        return base::fail("--plan names a finished plan, which cannot be changed", "batchai run",
                           "leave out --plan and --digest, or the other options",
                           base::ExitCode::usage);
     HandOverOptions file{options.file};
@@ -68,8 +68,8 @@ Answer run_plan(const RunVerbOptions& options) {
     if (options.wants_new_plan()) {
         const auto frozen = TRY(new_plan(options));
         if (!frozen) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
-        run.plan_path = (frozen)->path;
-        run.digest = (frozen)->digest;
+        run.plan_path = frozen->path;
+        run.digest = frozen->digest;
     }
     if (run.plan_path.empty() || run.digest.empty()) {
         return base::fail("no plan is given", "batchai run",
@@ -110,7 +110,8 @@ void add_run_verbs(CommandTree& tree) {
                      "SHA-256 of the plan [$BATCHAI_PLAN_DIGEST]")
             ->type_name("HEX");
         leaf->add_option("--job-json", options->file.path,
-                         "Plan this file anew instead [with the two below: $BATCHAI_JOB_JSON]")
+                         "Plan this file instead [with --job-image or --ignore-container: "
+                         "$BATCHAI_JOB_JSON]")
             ->type_name("FILE");
         add_image_options(*leaf, options->file);
     }

@@ -110,8 +110,8 @@ std::string_view Binder::unknown_key(const Object& object, const Member& member)
     const std::string_view home = where_known(object, member.key);
     if (!home.empty() && schema_ == SchemaVersion::v2018_05_01) {
         faults_.add(Fault::misplaced, member.position,
-                    fmt::format("{} stands in the wrong place", quote(member.key)),
-                    fmt::format("it belongs into {}", quote(home)));
+                    fmt::format("{} is in the wrong place", quote(member.key)),
+                    fmt::format("it belongs in {}", quote(home)));
         return {};
     }
     const auto guess = nearest_key(object, member.key);
@@ -138,9 +138,9 @@ bool Binder::belongs_to_schema(const Field& field, const Member& member) {
     }
     if (schema_ < field.since) {
         faults_.add(Fault::other_schema, member.position,
-                    fmt::format("{} came with schema {}, and the file declares {}",
+                    fmt::format("{} was added in schema {}, but the file declares {}",
                                 quote(field.name), name_of(field.since), name_of(schema_)),
-                    "it is followed; declare the later schema in \"$schema\"");
+                    "it takes effect anyway; declare the later schema in \"$schema\"");
     }
     return true;
 }
@@ -226,9 +226,10 @@ void Binder::groups(const Object& object, const Node& node, const std::vector<Gi
                          std::any_of(given.begin(), given.end(),
                                      [&](const Given& g) { return g.field->name == needs; });
         if (met) continue;
-        faults_.add(Fault::conflict, entry.member->position,
-                    fmt::format("{} has no use without {}", quote(entry.field->name), quote(needs)),
-                    fmt::format("remove it, or add {}", quote(needs)));
+        faults_.add(
+            Fault::conflict, entry.member->position,
+            fmt::format("{} has no effect without {}", quote(entry.field->name), quote(needs)),
+            fmt::format("remove it, or add {}", quote(needs)));
     }
 }
 

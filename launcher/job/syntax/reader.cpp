@@ -57,7 +57,7 @@ Tree Reader::read() {
     if (!stopped_ && !cursor_.at_end()) {
         const std::string found = quote(cursor_.character());
         stop(Fault::syntax, cursor_.here(),
-             fmt::format("unexpected {} behind the end of the job description", found),
+             fmt::format("unexpected {} after the end of the job description", found),
              "a job file holds one object; remove what follows it");
     }
     tree.complete = !stopped_;
@@ -142,7 +142,7 @@ Reader::Next Reader::next_entry(Frame& frame) {
         if (c == '}' || c == ']') return close(frame);
         if (c != ',') break;
         if (!frame.wants_comma) {
-            faults_.add(Fault::syntax, cursor_.here(), "nothing stands before this comma",
+            faults_.add(Fault::syntax, cursor_.here(), "there is nothing before this comma",
                         "remove it");
         }
         frame.wants_comma = false;
@@ -161,7 +161,7 @@ Reader::Next Reader::next_entry(Frame& frame) {
         unexpected(fmt::format("\",\" or \"{}\"", frame.closing));
         return Next::stop;
     }
-    faults_.add(Fault::syntax, last_end_, "a comma is missing here", "add \",\" behind the value");
+    faults_.add(Fault::syntax, last_end_, "a comma is missing here", "add \",\" after the value");
     return Next::entry;
 }
 
@@ -219,7 +219,7 @@ bool Reader::colon(const Member& member) {
     if (stopped_) return false;
     if (cursor_.peek() == ':' || cursor_.peek() == '=') {
         if (cursor_.peek() == '=') {
-            faults_.add(Fault::syntax, cursor_.here(), "\"=\" stands in the place of a colon",
+            faults_.add(Fault::syntax, cursor_.here(), "found \"=\" instead of a colon",
                         "write \":\"");
         }
         cursor_.advance();
@@ -231,7 +231,7 @@ bool Reader::colon(const Member& member) {
     if (cursor_.peek() == '{' || cursor_.peek() == '[' || string_ahead() ||
         is_number_start(cursor_.peek())) {
         faults_.add(Fault::syntax, key_end,
-                    fmt::format("a colon is missing behind the key {}", quote(member.key)), hint);
+                    fmt::format("a colon is missing after the key {}", quote(member.key)), hint);
         return true;
     }
     unexpected("\":\"");

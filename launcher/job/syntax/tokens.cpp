@@ -134,7 +134,7 @@ Node Reader::string() {
     } else if (opening != "\"") {
         faults_.add(
             Fault::syntax, node.position,
-            fmt::format("a string stands in {} quotes", opening == "'" ? "single" : "typographic"),
+            fmt::format("a string is in {} quotes", opening == "'" ? "single" : "typographic"),
             "write it in plain double quotes (\")");
     }
     return node;
@@ -199,7 +199,7 @@ void Reader::escape(std::string& out) {
     const std::size_t length = c == '\n' || c == '\r' || cursor_.at_end() ? 1 : 2;
     faults_.add(
         Fault::syntax, {start.line, start.column, length},
-        fmt::format("\"\\{}\" is no escape sequence of JSON", printable(cursor_.character())),
+        fmt::format("\"\\{}\" is not a JSON escape sequence", printable(cursor_.character())),
         "write \\\\ for a backslash");
     out += '\\';
 }
@@ -236,7 +236,8 @@ void Reader::unicode_escape(std::string& out, Position start) {
     }
     if (!valid) {
         code_point = 0xFFFD;
-        faults_.add(Fault::syntax, cursor_.span_from(start), "\\u stands for no character here",
+        faults_.add(Fault::syntax, cursor_.span_from(start),
+                    "this \\u escape is not a valid character",
                     "give four hexadecimal digits, and surrogates as a pair");
     }
     utf8_append(out, code_point);
@@ -264,7 +265,7 @@ Node Reader::word() {
     if (is_digit(first) || first == '-' || first == '+' || first == '.') {
         node.type = number_type(node.text);
         if (node.type == NodeType::broken) {
-            faults_.add(Fault::syntax, node.position, "this is not a number of JSON",
+            faults_.add(Fault::syntax, node.position, "this is not a valid JSON number",
                         "write digits only, without leading zeros, or put text in double quotes");
         }
     } else if (node.text == "true" || node.text == "false") {

@@ -50,14 +50,13 @@ const FaultCase key_faults[] = {
     {"MisplacedBelow",
      with_properties("\"containerSettings\": {\"image\": \"x\",\n"
                      "\"imageSourceRegistry\": {\"image\": \"x\"}}"),
-     5, 23, 7, "E020",
-     "\"image\" stands in the wrong place; it belongs into \"imageSourceRegistry\""},
+     5, 23, 7, "E020", "\"image\" is in the wrong place; it belongs in \"imageSourceRegistry\""},
     {"RetiredKey", with_properties("\"priority\": 5"), 5, 1, 10, "W103",
      "\"priority\" belongs to schema 2018-03-01 and is ignored; use schedulingPriority"},
     {"LaterKey", in_schema("2017-09-01-preview", "\"schedulingPriority\": \"low\""), 5, 1, 20,
      "W103",
-     "\"schedulingPriority\" came with schema 2018-05-01, and the file declares "
-     "2017-09-01-preview; it is followed; declare the later schema in \"$schema\""},
+     "\"schedulingPriority\" was added in schema 2018-05-01, but the file declares "
+     "2017-09-01-preview; it takes effect anyway; declare the later schema in \"$schema\""},
     {"ReadOnlyKey", with_properties("\"toolType\": \"horovod\""), 5, 1, 10, "W104",
      "\"toolType\" is set by the service and ignored here; remove it"},
     {"MissingProperties", "\n{}", 2, 1, 1, "E013",
@@ -94,7 +93,7 @@ const FaultCase key_faults[] = {
      with_toolkit("\"caffeSettings\": {\"configFilePath\": \"c\",\n"
                   "\"pythonInterpreterPath\": \"p\"}"),
      5, 1, 23, "E018",
-     "\"pythonInterpreterPath\" has no use without \"pythonScriptFilePath\"; remove it, or add "
+     "\"pythonInterpreterPath\" has no effect without \"pythonScriptFilePath\"; remove it, or add "
      "\"pythonScriptFilePath\""},
     {"CntkLanguage",
      with_toolkit("\"cntkSettings\": {\"languageType\": \"Python\", \"configFilePath\": \"c\"}"), 4,
@@ -265,7 +264,7 @@ TEST(MisplacedSettings, AreSentIntoProperties) {
     ASSERT_EQ(parsed.diagnostics.size(), 2U);
     EXPECT_EQ(parsed.diagnostics[0].message, "\"properties\" is missing at the top level");
     EXPECT_EQ(parsed.diagnostics[1].code, "E020");
-    EXPECT_EQ(parsed.diagnostics[1].hint, "it belongs into \"properties\"");
+    EXPECT_EQ(parsed.diagnostics[1].hint, "it belongs in \"properties\"");
     EXPECT_EQ(parsed.diagnostics[1].position, (Position{1, 2, 11}));
 }
 

@@ -122,7 +122,7 @@ TEST_F(SiteTest, TakesLongOptionsOfSbatchAndNoOthers) {
                   std::string("vm_sizes.BIG.extra_options: \"") + word + "\" is not a long option");
     }
     EXPECT_EQ(refusal(R"(return { vm_sizes = { BIG = { extra_options = { "--nodes=9" } } } })"),
-              "vm_sizes.BIG.extra_options: --nodes is for the job file to say");
+              "vm_sizes.BIG.extra_options: --nodes is set by the job file");
     EXPECT_EQ(refusal("return { vm_sizes = { BIG = { extra_options = { \"--x=a\\nb\" } } } }"),
               "vm_sizes.BIG.extra_options: entry 1 holds a control character");
 }
@@ -132,7 +132,7 @@ TEST_F(SiteTest, RefusesImageDirectoriesThatAreNoPlainPlaces) {
               "image_directory: \"images\" is not an absolute path");
     for (const char* pattern : {"/%s", "/%u/%u", "/100%"})
         EXPECT_NE(refusal(std::string("return { image_directory = '") + pattern + "' }")
-                      .find("not its only %u"),
+                      .find("as a single %u"),
                   std::string::npos)
             << pattern;
     EXPECT_EQ(refusal("return { shared_image_directory = '/%u' }"),
@@ -154,7 +154,7 @@ TEST_F(SiteTest, RefusesBindsThatNoContainerCanShow) {
     };
     EXPECT_EQ(fault("'sw'"), "container_binds: entry \"sw\": \"sw\" is not absolute");
     EXPECT_EQ(fault("'/sw:rw'"),
-              "container_binds: entry \"/sw:rw\": \"rw\" is no path and no option");
+              "container_binds: entry \"/sw:rw\": \"rw\" is neither a path nor an option");
     EXPECT_EQ(fault("'/a/../b'"),
               "container_binds: entry \"/a/../b\": \"/a/../b\" has a . or .. component");
     EXPECT_EQ(fault("'/a/%s'"),
@@ -191,7 +191,7 @@ TEST_F(SiteTest, RefusesPathsThatAreNotPlain) {
         EXPECT_NE(
             refusal(std::string("return { storage_accounts = { a = { file_share_directory = '") +
                     pattern + "' } } }")
-                .find("has not exactly one %s"),
+                .find("must contain exactly one %s"),
             std::string::npos)
             << pattern;
 }
