@@ -20,8 +20,9 @@ struct Replacement {
     std::string by;
 };
 
-// Each of the paths to replace holds the job's UUID or its first digits, so that it is found inside
-// longer texts as well, such as the values of variables, and nothing else is found.
+// Every path to be replaced contains the job's UUID or its first digits. It can therefore be
+// replaced inside longer texts too, such as the values of variables, and nothing else matches by
+// chance.
 void replace(std::string& text, const std::array<Replacement, 3>& replacements) {
     for (const auto& [of, by] : replacements) {
         if (of.empty()) continue;

@@ -8,12 +8,13 @@
 
 namespace batchai::plan {
 
-// The tasks of an array job were submitted with one plan. What each of them runs is that plan with
-// directories of its own: for its records, its logs and outputs, and its files on the nodes. All
-// programs of a task make the same plan of the frozen one.
+// All tasks of an array job are submitted with one plan. Returns the plan that one task runs: the
+// same plan with directories of the task's own for its records, its logs and outputs, and its files
+// on the nodes. Every program of a task derives this plan from the frozen one, so that all of them
+// work with the same directories.
 [[nodiscard]] Plan of_array_task(const Plan& plan, int task);
 
-// The number that SLURM_ARRAY_TASK_ID says; nothing when it is empty or no number.
+// Reads the number in SLURM_ARRAY_TASK_ID. Returns nothing if `text` is empty or not such a number.
 [[nodiscard]] std::optional<int> array_task_number(std::string_view text);
 
 }  // namespace batchai::plan

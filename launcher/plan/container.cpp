@@ -77,8 +77,8 @@ std::string registry_pointer(std::string_view key) {
     return fmt::format("{}/imageSourceRegistry/{}", settings_pointer, key);
 }
 
-// As Docker reads it: a number of bytes, or of 1024, 1024^2, 1024^3 of them. The text was checked
-// when the file was read, and has at most 15 digits.
+// Reads a size as Docker does: a number of bytes, or of 1024, 1024^2 or 1024^3 bytes. The text was
+// checked when the file was read, and has at most 15 digits.
 std::int64_t memory_bytes(std::string_view text) {
     std::int64_t number = 0;
     std::size_t at = 0;
@@ -132,7 +132,7 @@ void check_reference(Planning& planning, const job::ContainerSettings& settings)
     }
 }
 
-// What the planner itself has set by now wins over the image's, as it does on the nodes.
+// A variable that the planner has already set wins over the image's, as it does on the nodes.
 void offer_image_environment(Planning& planning, const Container& container) {
     for (const Variable& variable : image_environment(container)) {
         const auto& set = planning.plan.environment;

@@ -6,17 +6,19 @@
 
 #include "plan/plan.hpp"
 
-// What a container makes of the environment that Slurm brings from the submitting host. The planner
-// expands $NAME by it, and the nodes set it: both have to see the same.
+// How a container's environment is made from the one that Slurm brings from the submitting host.
+// The planner expands $NAME from this environment and the nodes set it, so both use these
+// functions.
 
 namespace batchai::plan {
 
-// Paths and settings of the submitting host's software, which is not in the container. They do not
-// get in unless the image or the job sets them.
+// Variables with paths and settings of the submitting host's software. That software is not in the
+// container, so the variables are not passed on to it. They are set in a container only if the
+// image or the job sets them.
 [[nodiscard]] const std::vector<std::string_view>& variables_of_host_software();
 
-// What the image sets: its own variables but for those of the user, who is the same inside as
-// outside, and a PATH in any case.
+// Returns the variables that the image sets. The variables that name the user are left out, because
+// the user is the same inside the container as outside. PATH is always set.
 [[nodiscard]] std::vector<Variable> image_environment(const Container& container);
 
 }  // namespace batchai::plan

@@ -16,8 +16,8 @@ namespace batchai::plan {
 
 namespace {
 
-// Enough of the UUID to tell a user's jobs apart; the path stays short because Open MPI and UCX
-// put sockets below it, whose names have at most 107 bytes.
+// Enough digits of the UUID to tell a user's jobs apart. The path must stay short, because Open MPI
+// and UCX put sockets below it and the name of a socket has at most 107 bytes.
 constexpr std::size_t digits_in_paths = 12;
 
 constexpr std::size_t longest_path = 4095;
@@ -62,7 +62,8 @@ bool on_mount(const Planning& planning, std::string_view path) {
     });
 }
 
-// A directory that the job writes to; empty after a fault.
+// Returns the normalized path of a directory that the job writes to, or an empty string after it
+// has reported a fault.
 std::string absolute_path(Planning& planning, std::string_view key, std::string_view text,
                           std::string_view pointer) {
     std::string path = normalized(planning.expand(text, pointer));
@@ -101,7 +102,8 @@ void plan_logs(Planning& planning) {
     plan.directories.stdouterr_host = plan.host_path(plan.directories.stdouterr).value_or("");
     if (const auto place = plan.place_of(plan.directories.stdouterr);
         place.mount != nullptr && place.mount->remote) {
-        // slurmstepd writes them from outside of the job's mounts, and they can be followed there.
+        // slurmstepd writes the logs from outside the job's mounts. They are therefore in the job's
+        // directory while the job runs, where they can also be followed.
         plan.directories.stdouterr_host =
             record::JobFiles(plan.directories.job_directory).stdouterr().string();
         plan.notices.push_back(
@@ -161,8 +163,9 @@ void plan_output(Planning& planning, std::size_t index) {
     plan.outputs.push_back({output.id, path, plan.host_path(path).value_or(""), output.create_new});
 }
 
-// Paths may use the user's variables, and those may name inputs, outputs and the log directory. A
-// first pass over the variables, silent, makes known to paths whatever does not wait for them.
+// Paths may refer to the user's variables, and those may refer to inputs, outputs and the log
+// directory. This first pass puts into the scope every variable whose value refers to no such
+// directory. It reports nothing; plan_user_variables() reports the faults.
 void offer_user_variables(Planning& planning) {
     for (const job::EnvironmentVariable& variable : planning.spec.environment_variables) {
         Expanded value = planning.scope.expand(variable.value);
@@ -186,7 +189,7 @@ void check_elastic(Planning& planning) {
     const auto elastic = elastic_of(plan.environment, plan.allocation.nodes);
     if (elastic) return;
     const auto& variables = planning.spec.environment_variables;
-    std::string pointer;  // of the site's own variables: none
+    std::string pointer;  // empty for a variable of the site
     for (std::size_t i = 0; i < variables.size(); ++i) {
         if (variables[i].name == elastic.error().where)
             pointer = fmt::format("/properties/environmentVariables/{}/value", i);
@@ -231,7 +234,8 @@ std::string Planning::expand(std::string_view text, std::string_view pointer) {
         refuse_too_long(expanded.text.size(), pointer);
         return {};
     }
-    // Until the registry was asked, what the image sets is not known.
+    // The variables of the image are not known before the registry has been asked, so an undefined
+    // name gives no warning until then.
     if (plan.container && !submission.image) return std::move(expanded.text);
     for (const std::string& name : expanded.undefined)
         findings.add(Finding::undefined_variable, pointer,
@@ -292,7 +296,8 @@ void plan_environment(Planning& planning) {
     plan_logs(planning);
     for (std::size_t i = 0; i < planning.spec.output_directories.size(); ++i)
         plan_output(planning, i);
-    // Else PATH=/opt/bin:$PATH would see itself.
+    // The scope goes back to what it was before the user's variables were offered, with the
+    // variables that were planned since. Otherwise PATH=/opt/bin:$PATH would refer to itself.
     for (const Variable& variable : planning.plan.environment)
         without_offers.set(variable.name, variable.value);
     planning.scope = std::move(without_offers);

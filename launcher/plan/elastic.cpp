@@ -12,7 +12,7 @@ namespace {
 
 constexpr int most_restarts = 1000;
 
-// The last one counts, as in the environment of the job.
+// If a variable is set more than once, the last value counts, as in the job's environment.
 const std::string* value_of(const std::vector<Variable>& environment, std::string_view name) {
     const std::string* value = nullptr;
     for (const Variable& variable : environment) {

@@ -14,7 +14,7 @@
 
 namespace batchai::plan {
 
-// What the planner finds wrong.
+// The faults that the planner can find.
 enum class Finding : std::uint8_t {
     toolkit_not_supported,
     too_few_processes,
@@ -66,12 +66,13 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"W201", "Nothing is mounted where an output is to be"},
 }};
 
-// Collects all faults of one job file; they come out in the order of their places.
+// Collects all faults of one job file. take() returns them in the order of their positions.
 class Findings {
   public:
     explicit Findings(const job::PositionTable& positions) : positions_(positions) {}
 
-    // `pointer` is the JSON pointer of the value to blame; empty: none, the place is 0:0.
+    // `pointer` is the JSON pointer of the value at fault. It may be empty; the position is then
+    // 0:0.
     void add(Finding finding, std::string_view pointer, std::string message, std::string hint = {});
 
     void add(job::Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }

@@ -43,8 +43,9 @@ namespace {
 
 constexpr std::string_view node_count = "/properties/nodeCount";
 
-// Ordinary users can only lower their jobs' priority, so that "high" is Slurm's own and the others
-// stand below it: "normal" a little, since plain sbatch jobs of the same cluster do not.
+// Ordinary users can only lower the priority of their jobs, so "high" is Slurm's own priority and
+// the others are below it. "normal" is only a little below, because plain sbatch jobs of the same
+// cluster are not lowered at all.
 int nice_of(job::SchedulingPriority priority) {
     switch (priority) {
         case job::SchedulingPriority::low:
@@ -124,7 +125,8 @@ void plan_processes(Planning& planning, const site::VmSize* size) {
     allocation.nodes = planning.spec.node_count;
     allocation.processes = count.wanted.value_or(allocation.nodes);
     const bool custom = std::holds_alternative<job::CustomToolkitSettings>(planning.spec.toolkit);
-    // The user's own launcher starts what it likes; slots of the host file are the GPUs.
+    // The user's own launcher decides how many processes it starts. The processes counted here are
+    // the slots of the host file, one for each GPU.
     if (custom && size != nullptr) allocation.processes *= std::max(1, size->gpus);
     if (allocation.processes < allocation.nodes) {
         planning.findings.add(
@@ -136,7 +138,7 @@ void plan_processes(Planning& planning, const site::VmSize* size) {
                         allocation.processes));
         return;
     }
-    // Not (processes + nodes - 1) / nodes, which overflows.
+    // The usual (processes + nodes - 1) / nodes could overflow.
     allocation.processes_per_node = allocation.processes / allocation.nodes +
                                     (allocation.processes % allocation.nodes == 0 ? 0 : 1);
 }
@@ -154,7 +156,8 @@ void plan_allocation(Planning& planning) {
     allocation.qos = planning.site.qos;
     allocation.nice = nice_of(planning.spec.scheduling_priority);
     if (size != nullptr) apply(*size, allocation);
-    // Batch AI's default of seven days would keep a job out of partitions with a shorter limit.
+    // A limit is asked for only if the job file sets one. Batch AI's default of seven days would
+    // keep the job out of partitions with a shorter limit.
     if (planning.positions.contains("/properties/constraints/maxWallClockTime"))
         allocation.time_limit =
             std::chrono::ceil<std::chrono::minutes>(planning.spec.max_wall_clock_time);

@@ -18,38 +18,38 @@
 
 namespace batchai::plan {
 
-// The mountVolumes that are planned: the job's own, or those of its cluster.
+// The mountVolumes to plan: the job's own, or those of its cluster.
 struct VolumeList {
     Planning& planning;
     const job::MountVolumes& volumes;
     MountScope scope = MountScope::job;
 
-    // Reports a fault at `key` of the volume. One of the cluster's has no place in the job file:
-    // the message names the cluster instead.
+    // Reports a fault at `key` of a volume. A volume of the cluster has no place in the job file,
+    // so the message names the cluster instead.
     void fault(Finding finding, std::string_view kind, std::size_t index, std::string_view key,
                const std::string& message, std::string hint = {}) const;
     void notice(const std::string& text) const { planning.plan.notices.push_back(text); }
 };
 
-// What the mountOptions say goes to the mount, and is false where they are refused.
+// Applies the mountOptions to the mount. Returns false, and reports a fault, if they are refused.
 [[nodiscard]] bool apply_mount_options(const VolumeList& list, std::size_t index,
                                        const std::optional<std::string>& options, Mount& mount);
 
-// azureFileShares and azureBlobFileSystems: directories of the site, else remote storage, else the
-// launcher's own default storage.
+// Plans azureFileShares and azureBlobFileSystems. Each becomes a directory of the site, or else
+// remote storage, or else a directory in the launcher's default storage.
 void plan_storage_mounts(const VolumeList& list);
 
 namespace {
 
-// The two things that a storage account holds, and what differs between them.
+// One of the two kinds of storage in a storage account, with everything in which they differ.
 struct StorageKind {
     std::string_view key;        // in job.json
-    std::string_view place_key;  // of the setting that names the place
+    std::string_view place_key;  // key of the setting that names the place
     std::string_view directory;  // below the account, in the default storage
     std::string_view site_key;   // in site.lua
     std::string site::StorageAccount::*pattern;
     std::optional<site::RemoteStorage> site::StorageAccount::*remote;
-    std::string_view azure_backend;  // of rclone, for the cloud itself
+    std::string_view azure_backend;  // rclone's backend for Azure itself
 };
 
 const StorageKind file_shares = {"azureFileShares",
@@ -67,14 +67,14 @@ const StorageKind containers = {"azureBlobFileSystems",
                                 &site::StorageAccount::blob_container_remote,
                                 "azureblob"};
 
-// One volume of a storage account, as the job file has it.
+// One volume of a storage account, as the job file describes it.
 struct Wanted {
     const StorageKind& kind;
     std::size_t index;
     std::string account;
     std::string store;      // the share or container
-    std::string directory;  // below it; may be empty
-    std::string host;       // of the URL; empty for containers
+    std::string directory;  // in the share or container; may be empty
+    std::string host;       // host in the URL; empty for containers
     const std::optional<job::StorageCredentials>& credentials;
     int file_mode = 0777;
     int directory_mode = 0777;
@@ -84,7 +84,8 @@ bool has_placeholder(std::string_view text) {
     return text.find(job::account_placeholder) != std::string_view::npos;
 }
 
-// Whether each of the directory's components names something below it.
+// Whether every component of the relative path is a name, so that the path cannot lead out of the
+// directory that it is appended to.
 bool stays_below(std::string_view directory) {
     if (directory.empty()) return true;
     const auto components = base::split(directory, '/');
@@ -127,7 +128,7 @@ void set_unless_given(std::vector<Variable>& options, std::string_view name, std
     if (!given) options.push_back({std::string(name), std::move(value)});
 }
 
-// Where the credential is to be found; false, and a fault, where there is none.
+// Notes in `remote` where the credential is. Returns false, and reports a fault, if there is none.
 bool find_credential(const VolumeList& list, const Wanted& wanted, const std::string& site_file,
                      RemoteVolume& remote) {
     if (remote.secret_option.empty()) return true;
@@ -159,7 +160,7 @@ bool find_credential(const VolumeList& list, const Wanted& wanted, const std::st
     return false;
 }
 
-// What each of Batch AI's two kinds of storage needs besides the admin's own options.
+// Adds the options that each of Batch AI's two kinds of storage needs, unless the admin set them.
 void complete_options(const Wanted& wanted, RemoteVolume& remote) {
     if (remote.backend == "smb") {
         if (!wanted.host.empty()) set_unless_given(remote.options, "host", wanted.host);
@@ -197,7 +198,7 @@ site::RemoteStorage azure(const StorageKind& kind) {
     return storage;
 }
 
-// False, and a fault, when the volume cannot be had.
+// Fills in the storage of the volume. Returns false, and reports a fault, if there is none.
 bool find_storage(const VolumeList& list, const Wanted& wanted, Mount& mount) {
     const site::Site& site = list.planning.site;
     const auto found = site.storage_accounts.find(wanted.account);
@@ -253,7 +254,7 @@ Mount empty_mount(const VolumeList& list, std::string_view kind, std::string nam
     return mount;
 }
 
-// The parser has seen to it that it is an octal number.
+// The parser has checked that it is an octal number.
 int mode_of(const std::string& text) {
     return static_cast<int>(std::strtol(text.c_str(), nullptr, 8));
 }
@@ -310,23 +311,23 @@ namespace {
 constexpr std::string_view file_servers = "fileServers";
 constexpr std::string_view unmanaged = "unmanagedFileSystems";
 
-// What the mountOptions of a job file come to here. They are written for mount(8) or blobfuse:
-// "rw", "-o vers=4,hard", "--use-https=true -o attr_timeout=240 -o allow_other".
+// The meaning of a job file's mountOptions here. They are written for mount(8) or blobfuse: "rw",
+// "-o vers=4,hard", "--use-https=true -o attr_timeout=240 -o allow_other".
 struct MountOptions {
     bool read_only = false;
     bool no_execute = false;
-    // Well-known options that mean nothing here: the site mounts the file server, and what a job
-    // sees belongs to its user.
+    // Known options that have no effect here, because the site mounts the file server, and what a
+    // job sees belongs to its user.
     std::vector<std::string> ignored;
     std::vector<std::string> unknown;
 };
 
-// For the hint of a refusal.
+// The hint for mountOptions that are refused.
 constexpr std::string_view mount_options_help =
     "ro, rw and noexec have an effect; other options of mount(8), nfs(5) and blobfuse that "
     "say how, not what, is mounted are passed over";
 
-// The names of mount(8), nfs(5) and blobfuse, each between blanks.
+// Options of mount(8), nfs(5) and blobfuse. Each name has a blank before and after it.
 constexpr std::string_view without_effect =
     " _netdev ac acdirmax acdirmin acl acregmax acregmin actimeo allow_other async atime"
     " attr_timeout auto auto_cache bg big_writes cache-size-mb cto default_permissions"
@@ -342,7 +343,7 @@ bool has_no_effect(const std::string& name) {
     return without_effect.find(" " + name + " ") != std::string_view::npos;
 }
 
-// "-oro" and "--use-https=true" without what makes them options of a command.
+// Removes the "-o" of "-oro" and the "--" of "--use-https=true".
 std::string_view bare(std::string_view word) {
     if (word.starts_with("--")) return word.substr(2);
     if (word.starts_with("-o")) return word.substr(2);
@@ -360,7 +361,7 @@ void read_word(std::string_view word, MountOptions& options) {
     } else if (has_no_effect(name)) {
         options.ignored.push_back(name);
     } else {
-        // Not its value, which may be a password.
+        // The value is left out, because it may be a password.
         options.unknown.push_back(name);
     }
 }
@@ -377,8 +378,8 @@ MountOptions read_mount_options(const std::optional<std::string>& text) {
     return options;
 }
 
-// Placeholders are replaced before planning; one that is left is the same fault as there, so that
-// a caller who collects both sees equal diagnostics.
+// Placeholders are replaced before planning. One that is left is reported with the same diagnostic
+// as there, so that a caller that collects the diagnostics of both gets equal ones.
 void report_placeholders(Planning& planning) {
     job::JobSpec spec = planning.spec;
     for (job::Diagnostic& fault :
@@ -436,7 +437,7 @@ void add_unmanaged(const VolumeList& list, const job::UnmanagedFileSystem& wante
     const auto& mounts = list.planning.site.named_mounts;
     const auto named = mounts.find(base::trim(wanted.mount_command));
     if (named == mounts.end()) {
-        // The command is not quoted: people write passwords into it.
+        // The message does not quote the command, because people write passwords into it.
         list.fault(Finding::unknown_mount, unmanaged, index, "mountCommand",
                    "\"mountCommand\" does not name a mount of this site; a command of a job file "
                    "is never run as root",

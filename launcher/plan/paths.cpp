@@ -16,7 +16,7 @@ namespace batchai::plan {
 
 namespace {
 
-// Where every node has a directory of its own, whatever the site says.
+// At these paths every node has a directory of its own, whatever the site says.
 constexpr std::array<std::string_view, 5> always_local = {"/tmp", "/var/tmp", "/dev/shm", "/run",
                                                           "/proc"};
 
@@ -115,10 +115,10 @@ bool continues_name(char c) {
 
 struct Reference {
     std::string_view name;   // empty: the "$" is an ordinary character
-    std::size_t length = 1;  // in `text`, from the "$" on
+    std::size_t length = 1;  // of the reference, including the "$"
 };
 
-// `text` starts with "$".
+// `text` must start with "$".
 Reference reference_at(std::string_view text) {
     const bool braced = text.size() > 1 && text[1] == '{';
     const std::size_t begin = braced ? 2 : 1;

@@ -7,39 +7,42 @@
 #include <string_view>
 #include <vector>
 
-// Paths as text: nothing here looks at a file system.
+// Paths as text. Nothing here looks at a file system.
 
 namespace batchai::plan {
 
-// Without "." components and doubled or trailing slashes; "/" stays. ".." components are kept.
+// Returns the path without "." components and without doubled or trailing slashes. "/" stays "/",
+// and ".." components are kept.
 [[nodiscard]] std::string normalized(std::string_view path);
 
-// Whether `path` is `directory` or below it, by whole components ("/ab" is not below "/a").
-// Both normalized and absolute.
+// Whether `path` is `directory` or below it, by whole components ("/ab" is not below "/a"). Both
+// must be normalized and absolute.
 [[nodiscard]] bool is_within(std::string_view path, std::string_view directory);
 
 [[nodiscard]] bool has_parent_component(std::string_view path);
 
-// One name of a directory: not empty, not "." or "..", no slash, no control character.
+// Whether `name` can be one component of a path: it is not empty, is not "." or "..", and has no
+// slash and no control character.
 [[nodiscard]] bool is_component(std::string_view name);
 
-// Linux gives a program no argument and no "NAME=value" that is longer, the closing zero included.
+// The most bytes that Linux passes to a program in one argument or one "NAME=value", including the
+// terminating zero.
 inline constexpr std::size_t longest_argument = 128UL << 10U;
 
 struct Expanded {
     std::string text;
     std::vector<std::string> undefined;  // names that expanded to nothing, each once
-    bool too_long = false;               // for any use: the text ends where longest_argument does
+    bool too_long = false;               // `text` was cut off at longest_argument bytes
 };
 
-// The variables that strings of job.json may refer to as $NAME or ${NAME}. Nothing else of a
-// shell's syntax has a meaning: other text, a "$" before it included, stays as it is.
+// The variables that strings of job.json may refer to as $NAME or ${NAME}. No other shell syntax
+// has a meaning: all other text stays as it is, including a "$" that is not followed by a name.
 class Scope {
   public:
     void set(std::string name, std::string value);
     [[nodiscard]] bool contains(std::string_view name) const { return values_.contains(name); }
-    // One pass: a "$" in a value is not expanded again. Ends at longest_argument, since a few
-    // values of each other could fill all memory.
+    // Expands in one pass: a "$" in a value is not expanded again. Stops at longest_argument bytes,
+    // because a few variables that each repeat the one before could otherwise fill the memory.
     [[nodiscard]] Expanded expand(std::string_view text) const;
 
   private:

@@ -15,31 +15,31 @@
 
 namespace batchai::plan {
 
-// One run of make(): what it is given, and the plan as far as it is made. The parts below fill it
-// in this order; each reports its own faults and leaves the others to theirs.
+// The state of one call of make(): its input, and the plan as far as it is made. The functions
+// below fill it in this order, and each reports only its own faults.
 struct Planning {
     const job::JobSpec& spec;
     const job::PositionTable& positions;
     const site::Site& site;
     const Submission& submission;
     Findings findings;
-    Scope scope;  // what strings may refer to, as far as it is known by now
+    Scope scope;  // the variables that strings may refer to, as far as they are known
     Plan plan;
     std::vector<Variable> mount_secrets;
 
-    // Expands `text` and warns of names that nothing defines. `pointer` is its place.
+    // Expands `text`, which is at `pointer`, and warns of names that are not defined.
     [[nodiscard]] std::string expand(std::string_view text, std::string_view pointer);
-    // Whether `bytes` and a closing zero are more than Linux gives to a program in one piece, which
-    // is then a fault at `pointer`.
+    // Whether `bytes` and a terminating zero are more than Linux passes to a program in one
+    // argument or variable. If so, reports a fault at `pointer`.
     bool refuse_too_long(std::size_t bytes, std::string_view pointer);
 };
 
 void plan_allocation(Planning& planning);
-// Node and host directories, and the variables that name them.
+// Plans the node and host directories, and the variables that name them.
 void plan_directories(Planning& planning);
 void plan_mounts(Planning& planning);
 void plan_container(Planning& planning);
-// Inputs, outputs, logs and the whole environment; needs directories and mounts.
+// Plans inputs, outputs, logs and the whole environment. Needs the directories and the mounts.
 void plan_environment(Planning& planning);
 // Needs the allocation and the environment.
 void plan_steps(Planning& planning);

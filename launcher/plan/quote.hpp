@@ -8,8 +8,8 @@
 
 namespace batchai::plan {
 
-// One word for a shell, in single quotes even where it could do without them, so that a reader sees
-// where a path begins and ends.
+// Quotes one word for a shell. It gets single quotes even if it does not need them, so that a
+// reader sees where a path begins and ends.
 [[nodiscard]] inline std::string single_quoted(std::string_view word) {
     std::string out = base::shell_quote(word);
     return out.starts_with('\'') ? out : "'" + out + "'";

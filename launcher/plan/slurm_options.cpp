@@ -17,8 +17,8 @@ namespace batchai::plan {
 
 namespace {
 
-// Options that say the same thing in different ways: one of the user's takes the place of any
-// other of the same group.
+// Groups of options that say the same thing in different ways. An option of the user's replaces
+// every option of the same group.
 constexpr std::array<std::array<std::string_view, 6>, 5> alternatives{{
     {"gres", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task"},
     {"exclusive", "oversubscribe"},
@@ -27,12 +27,12 @@ constexpr std::array<std::array<std::string_view, 6>, 5> alternatives{{
     {"cpus-per-task", "cpus-per-gpu"},
 }};
 
-// These say how a batch script is run. srun and salloc have none, and no such options.
+// Options that say how a batch script is run. srun and salloc run none, and have no such options.
 constexpr std::array<std::string_view, 3> only_of_batch_scripts{"requeue", "no-requeue",
                                                                 "open-mode"};
 
-// What options whose value may be left out mean without one. All others without a value are flags,
-// for which any text will do.
+// What an option means if its optional value is left out. All other options without a value are
+// flags, which can be set with any text.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> values_left_out{{
     {"exclusive", "exclusive"},
     {"nice", "100"},
@@ -56,7 +56,7 @@ std::string_view process_count_key(const Plan& plan) {
     return plan.tool_type == "custom" ? "nodeCount" : "processCount";
 }
 
-// The user's option that takes the place of this one; null: none.
+// Returns the user's option that replaces this one, or null if there is none.
 const GivenOptions::value_type* given_instead(const SlurmOption& option,
                                               const GivenOptions& given) {
     if (const auto same = given.find(option.name); same != given.end()) return &*same;
@@ -109,9 +109,9 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
         put(options, {.name = "nice",
                       .value = std::to_string(allocation.nice),
                       .key = "schedulingPriority"});
-    // A pre-empted job waits for a retry and goes on where it was.
+    // A pre-empted job goes back into the queue and continues when it is started again.
     put(options, {.name = "requeue", .value = {}});
-    // The loss of a node then ends the step on it, and not the job.
+    // The loss of a node then ends the step on that node, but not the job.
     const auto elastic = elastic_of(plan.environment, allocation.nodes);
     if (elastic && *elastic)
         put(options, {.name = "no-kill", .value = {}, .key = elastic_nodes_variable});
@@ -153,7 +153,7 @@ base::Result<std::vector<SlurmOption>> options_at_door(const Plan& plan, Door do
 
 namespace {
 
-// Safe inside one comment line of a script.
+// Replaces control characters, so that the text can be in a comment line of a script.
 std::string comment_text(std::string_view text) {
     std::string out(text);
     for (char& c : out) {
@@ -163,7 +163,7 @@ std::string comment_text(std::string_view text) {
     return out;
 }
 
-// A path in which sbatch replaces nothing.
+// Escapes "%" in a path, so that sbatch replaces nothing in it.
 std::string literal_pattern(std::string_view path) {
     std::string out;
     for (const char c : path) {
@@ -195,11 +195,11 @@ std::vector<std::string> sbatch_options(const Plan& plan) {
     std::vector<std::string> options = {
         "--job-name=" + plan.identity.job,
         "--comment=batchai:" + plan.identity.path_segment(),
-        // A job that is queued again goes on with the log that it has.
+        // A requeued job appends to the log that it already has.
         "--open-mode=append",
         "--output=" + literal_pattern(files.slurm_log().string()),
         "--chdir=" + files.directory().string(),
-        // The modules and virtual environments of the submitting shell are there in the job.
+        // The job gets the modules and virtual environments of the submitting shell.
         "--export=ALL",
     };
     for (const SlurmOption& option : allocation_options(plan))

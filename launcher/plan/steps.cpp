@@ -18,7 +18,7 @@ namespace batchai::plan {
 namespace {
 
 Step preparation(const std::string& command, int nodes) {
-    // One file per node as soon as there are several.
+    // A job with several nodes has one file for each node.
     const std::string_view suffix = nodes > 1 ? "-%N" : "";
     return {.kind = StepKind::preparation,
             .command = command,
@@ -37,8 +37,8 @@ Step ranks(std::string command, const Allocation& allocation) {
             .stderr_name = "stderr.txt"};
 }
 
-// A path as one word for the shell. One below a directory of the node starts with that directory's
-// variable, since a node may have it in another place than planned.
+// Quotes a path as one word for the shell. A path below a node-local directory starts with that
+// directory's variable, because a node may have the directory in another place than planned.
 std::string quoted_path(const Planning& planning, const std::string& path) {
     const Directories& directories = planning.plan.directories;
     const std::array<std::pair<const std::string&, std::string_view>, 3> places{
@@ -67,7 +67,7 @@ std::string python_command(Planning& planning, const job::HorovodSettings& setti
     return arguments.empty() ? command : fmt::format("{} {}", command, arguments);
 }
 
-// The names of the settings objects, for messages.
+// The keys of the settings objects, for messages.
 std::string_view settings_key(std::string_view tool_type) {
     if (tool_type == "pytorch") return "pyTorchSettings";
     if (tool_type == "tensorflow") return "tensorFlowSettings";
