@@ -48,7 +48,7 @@ tl::unexpected<base::Error> system_error(std::string_view action, const std::str
     return base::fail(fmt::format("cannot {}: {}", action, std::strerror(errno)), path);
 }
 
-// The digest of an entry's file name, or nothing for other files.
+// Returns the digest in an entry's file name, or an empty string for any other file.
 std::string digest_of_name(const std::string& name) {
     if (name.size() != 64 + ending.size() || !name.ends_with(ending)) return {};
     const std::string digits = name.substr(0, 64);

@@ -13,32 +13,33 @@
 
 namespace batchai::image {
 
-// Where imported images are.
+// The directories of imported images.
 struct Places {
-    std::string own;         // absolute; the user's
-    std::string shared;      // may be empty
-    int shared_owner = 0;    // user id of who fills it, besides root
-    std::int64_t limit = 0;  // bytes in `own`; 0: none
+    std::string own;         // absolute path; the user's own
+    std::string shared;      // the site's; may be empty
+    int shared_owner = 0;    // id of the user who fills `shared`, besides root
+    std::int64_t limit = 0;  // limit in bytes of `own`; 0: none
 };
 
 // `batchai_home` is the directory of the user's records.
 [[nodiscard]] Places places_of(const site::Site& site, const std::string& batchai_home,
                                const std::string& user_name);
 
-// Imported images as files of one directory:
+// The cache of images. A directory has these files:
 //
 //   <64 digits>.squashfs    the root file system of the image with that digest; appears whole, by
-//                           one rename, and never changes. Its time of change is that of last use
-//   <64 digits>.json        its name, for people; may be missing
-//   .import/                imports under way, see lease.hpp and import.hpp
+//                           one rename, and never changes. Its modification time is the time of
+//                           last use
+//   <64 digits>.json        the image's name, for people; may be missing
+//   .import/                imports in progress, see lease.hpp and import.hpp
 //
-// Readers take no lock. A directory or file is believed only when it belongs to the user, to root
-// or, in the shared directory, to who fills that by site.lua, and when nobody else can write to it.
-// The user's own images are of mode 0400: what is in them may be nobody else's business.
+// Readers take no lock. A directory or file is trusted only if nobody else can write to it, and if
+// it belongs to the user, to root or, in the shared directory, to the user whom site.lua names for
+// it. The user's own images have mode 0400, because their content may be private.
 
 struct Entry {
     std::string digest;  // "sha256:…"
-    std::string image;   // a name that it was imported under; empty when that is not known
+    std::string image;   // a name that it was imported under; empty if not known
     std::string path;
     std::int64_t bytes = 0;
     base::Time last_used;
@@ -46,32 +47,32 @@ struct Entry {
     bool operator==(const Entry&) const = default;
 };
 
-// The digests of the images that jobs which have not ended run in, or will.
+// Returns the digests of the images that jobs which have not ended run in, or will run in.
 using InUse = std::function<std::set<std::string>()>;
 
 [[nodiscard]] std::string entry_path(const std::string& directory, const std::string& digest);
 
-// Nobody but the user and root: see plan::Container::root_owner.
+// The `owner` that trusts nobody but the user and root; see plan::Container::root_owner.
 inline constexpr int nobody_else = -1;
 
-// Refuses a directory that others than the user, root and `owner` could have put something into,
-// with its name and what to do.
+// Refuses a directory into which somebody other than the user, root and `owner` could have put
+// something. The error names the directory and says what to do.
 [[nodiscard]] base::Result<void> check_cache_directory(const std::string& directory,
                                                        int owner = nobody_else);
 
-// The same, and makes it with mode 0700 when it is not there; the one above it must be, unless
-// `parents`.
+// Checks the directory in the same way, and makes it with mode 0700 if it does not exist. Its
+// parent must exist.
 [[nodiscard]] base::Result<void> make_cache_directory(const std::string& directory,
                                                       int owner = nobody_else);
 
-// Whether the file is there; an error when it is, but cannot be trusted.
+// Whether the file exists. A file that exists but cannot be trusted is an error.
 [[nodiscard]] base::Result<bool> is_there(const std::string& path, int owner = nobody_else);
 
-// Takes everybody else's right to read an image of the user's own, which older releases gave; best
-// effort.
+// Sets the mode of an image of the user's own to 0400, because older releases let everybody read
+// it. Best effort.
 void keep_private(const std::string& path);
 
-// Notes that it was used just now; best effort.
+// Sets the time of last use of an image to now. Best effort.
 void note_use(const std::string& path);
 
 struct Root {
@@ -80,25 +81,28 @@ struct Root {
     bool operator==(const Root&) const = default;
 };
 
-// Where the image's root is, or will be: in the shared directory if it is there, else the user's.
+// Returns where the image's root is or will be: in the shared directory if it exists there, else in
+// the user's own.
 [[nodiscard]] base::Result<Root> choose_root(const Places& places, const std::string& digest);
 
-// By last use, the newest first; none where there is no directory.
+// Returns the images in a directory, the most recently used first. A directory that does not exist
+// has none.
 [[nodiscard]] base::Result<std::vector<Entry>> entries(const std::string& directory, bool shared,
                                                        int owner = nobody_else);
 
-// Both directories.
+// Returns the images in both directories.
 [[nodiscard]] base::Result<std::vector<Entry>> all_entries(const Places& places);
 
 [[nodiscard]] base::Result<void> remove_entry(const Entry& entry);
 
-// Which entries have to go so that what is left has at most `limit` bytes: those that were not used
-// for longest, and none of `keep`. All that may go, if that is not enough.
+// Returns the entries to remove so that the others have at most `limit` bytes together: the least
+// recently used ones, but none of `keep`. If this does not free enough, returns all that may be
+// removed.
 [[nodiscard]] std::vector<Entry> surplus(std::vector<Entry> entries, std::int64_t limit,
                                          const std::set<std::string>& keep);
 
-// Removes the surplus of `directory`, but neither `digest` nor what is in use; asks for that only
-// when something has to go. What cannot be removed stays.
+// Removes the surplus of `directory`, except `digest` and the images in use. Calls `in_use` only if
+// something has to be removed. Stops at the first entry that cannot be removed.
 void shrink(const std::string& directory, std::int64_t limit, const std::string& digest,
             const InUse& in_use);
 

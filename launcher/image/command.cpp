@@ -45,7 +45,8 @@ std::string package_of(const std::string& program) {
     return program == "mksquashfs" ? "squashfs-tools" : program;
 }
 
-// Between fork and exec: nothing here may allocate. The pipe tells the parent why exec failed.
+// Runs in the child between fork and exec, so nothing here may allocate. If exec fails, the pipe
+// `failure` tells the parent why.
 [[noreturn]] void become(char* const* argv, int output, int error, int failure, pid_t parent) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -71,12 +72,12 @@ class Child {
     ~Child() {
         if (pid_ <= 0) return;
         kill(-pid_, SIGKILL);
-        kill(pid_, SIGKILL);  // should it not have its group yet
+        kill(pid_, SIGKILL);  // in case it has no process group yet
         while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
         }
     }
 
-    // Its status once it has ended.
+    // Returns the child's wait status once it has ended.
     std::optional<int> ended() {
         int status = 0;
         if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
@@ -88,7 +89,7 @@ class Child {
     pid_t pid_;
 };
 
-// False at the end of the stream.
+// Reads once and keeps the last `keep_last` bytes. Returns false at the end of the stream.
 bool drain(int descriptor, std::string& into, std::size_t keep_last) {
     std::array<char, 16384> chunk{};
     const ssize_t count = read(descriptor, chunk.data(), chunk.size());
@@ -195,8 +196,8 @@ struct Sign {
     Fault fault;
 };
 
-// In this order: a registry may say "unauthorized" while it means "not found", and every fault of
-// the network has "pinging container registry" before it.
+// The first match counts. The order matters: a registry may say "unauthorized" where it means "not
+// found", and "pinging container registry" precedes every network fault.
 constexpr std::array signs = {
     Sign{"policy.json", Fault::no_policy},
     Sign{"server gave http response to https client", Fault::plain_http},
@@ -239,7 +240,7 @@ Fault fault_of(std::string_view message) {
     return sign == signs.end() ? Fault::unknown : sign->fault;
 }
 
-// The last clause of Go's "a: b: c", which is what went wrong.
+// Go chains errors as "a: b: c". Returns the part from "dial tcp" on, which says what went wrong.
 std::string_view reason(std::string_view message) {
     const std::size_t at = message.find("dial tcp");
     return at == std::string_view::npos ? message : message.substr(at);

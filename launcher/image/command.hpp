@@ -11,43 +11,46 @@
 
 namespace batchai::image {
 
-// How the caller of something that takes minutes takes part in it. Either may be empty.
+// Callbacks of an operation that may take minutes. Either may be empty.
 struct Watch {
     std::function<void()> tick;         // called about four times a second
-    std::function<bool()> interrupted;  // true: give up and leave nothing behind
+    std::function<bool()> interrupted;  // returns true to give up and leave nothing behind
 };
 
 struct Command {
-    base::Arguments arguments;  // the program is found on PATH; no shell in between
+    base::Arguments arguments;  // the program is found on PATH; no shell is involved
     std::chrono::seconds deadline;
 };
 
-// The error's exit code when `interrupted` said so: what a shell says of Ctrl-C.
+// The exit code of an error after `interrupted` has returned true; a shell reports the same for
+// Ctrl-C.
 inline constexpr auto interrupted_code = static_cast<base::ExitCode>(130);
 
-// Runs the command in our environment to its end, in a process group of its own, so that a
-// terminal's Ctrl-C comes to us alone and we end it; it also ends when we are killed. Signals are
-// not blocked in it. Keeps the last 64 KiB of its standard error and at most 16 MiB of its standard
-// output. Errors: cannot be started (names the Debian package), deadline, interrupted.
+// Runs the command in our environment and waits until it ends. It has its own process group, so
+// that Ctrl-C on a terminal reaches only us and we end the command. It also ends if we are killed.
+// No signals are blocked in it. Keeps the last 64 KiB of its standard error and the last 16 MiB of
+// its standard output. Errors: it cannot be started (the hint names the Debian package), it has not
+// ended before the deadline, or it was interrupted.
 [[nodiscard]] base::Result<base::Completed> run(const Command& command, const Watch& watch);
 
-// Whether to give up, as an error.
+// Returns an error if the caller wants to give up.
 [[nodiscard]] base::Result<void> check_interrupted(const Watch& watch);
 
-// What skopeo was asked for, for messages.
+// What skopeo was asked for. Used in messages.
 struct Question {
     std::string image;              // as the user wrote it
     std::string registry;           // empty: the image is in a file or directory
     std::string credential_source;  // in words: "containerSettings.credentials (user me)", "none"
 };
 
-// Tells from what skopeo printed which of a handful of faults it is: the registry cannot be
-// reached, refuses, does not know the image, wants TLS or another authority. What skopeo said
-// stays in the message where it says more than we do. `exit_code` of the error: not_found when the
-// image is not there, timed_out, refused when credentials are wrong, else failed.
+// Recognizes common faults in what skopeo printed: the registry cannot be reached, refuses access,
+// does not have the image, has no TLS, or has a certificate of an unknown authority. skopeo's own
+// words stay in the message if they say more than ours. The error's `exit_code` is not_found if
+// there is no such image for this machine, refused if credentials are wrong or missing, else
+// failed.
 [[nodiscard]] base::Error explain(std::string_view standard_error, const Question& question);
 
-// The text of skopeo's last message: without time and level, quotes undone.
+// Returns the text of skopeo's last message without its time, level and quotes.
 [[nodiscard]] std::string last_message(std::string_view standard_error);
 
 }  // namespace batchai::image

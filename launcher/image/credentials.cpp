@@ -47,7 +47,7 @@ std::string base64(std::string_view bytes) {
     return out;
 }
 
-// The names under which a registry may stand in a configuration.
+// The keys under which a configuration may have a registry.
 std::vector<std::string> keys_of(const std::string& registry) {
     std::vector<std::string> keys{registry, "https://" + registry, "http://" + registry,
                                   "https://" + registry + "/v1/", "https://" + registry + "/v2/"};
@@ -65,7 +65,7 @@ bool has_registry(const base::Value& table, const std::string& registry) {
     });
 }
 
-// In the order in which skopeo looks.
+// Returns the user's configurations in the order in which skopeo reads them.
 std::vector<fs::path> configurations() {
     if (const std::string file = variable("REGISTRY_AUTH_FILE"); !file.empty()) return {file};
     std::vector<fs::path> out;
@@ -98,7 +98,7 @@ base::Result<TemporaryAuthFile> TemporaryAuthFile::create(const std::string& tex
     std::error_code error;
     const fs::path directory = fs::temp_directory_path(error);
     std::string name = (error ? fs::path("/tmp") : directory) / "batchai-auth-XXXXXX";
-    // Made with mode 0600.
+    // mkostemp() makes the file with mode 0600.
     const base::FileDescriptor file(mkostemp(name.data(), O_CLOEXEC));
     if (!file.valid())
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), name,
@@ -118,7 +118,7 @@ OwnCredentials own_credentials(const std::string& registry) {
         const auto text = base::read_file(path, config_limit);
         if (!text) continue;
         const auto config = base::parse_json(*text, path.string());
-        // skopeo reads the same file and says what is wrong with it.
+        // skopeo reads the same file and reports what is wrong with it.
         if (!config) return {path.string(), path.string(), {}};
         for (const std::string& key : keys_of(registry)) {
             if (const std::string* const helper = (*config)["credHelpers"][key].string())
@@ -144,7 +144,7 @@ base::Result<Login> ask_store(const std::string& store, const std::string& regis
     if (done.exit_code != 0)
         return base::fail("has no credentials for " + registry, program, {},
                           base::ExitCode::not_found);
-    // The parser's own message could quote the password.
+    // The parser's own message is not used, because it could quote the password.
     const auto answer = base::parse_json(done.standard_output, program);
     const std::string* const username = answer ? (*answer)["Username"].string() : nullptr;
     const std::string* const secret = answer ? (*answer)["Secret"].string() : nullptr;

@@ -11,8 +11,7 @@
 #include "plan/plan.hpp"
 #include "site/site.hpp"
 
-// Credentials of registries. They travel in files of mode 0600 that skopeo reads, never in
-// arguments.
+// Credentials for registries. skopeo gets them in files of mode 0600, never in its arguments.
 
 namespace batchai::image {
 
@@ -21,13 +20,14 @@ struct Login {
     std::string password;  // secret
 };
 
-// The text of an authfile (the form of ~/.docker/config.json) that opens one registry.
+// Returns the text of an authfile (in the format of ~/.docker/config.json) with the credentials for
+// one registry.
 [[nodiscard]] std::string auth_file_text(const std::string& registry, const Login& login);
 
-// Where the credentials of a job file wait for the job's start.
+// The file that keeps the credentials of a job file until the job starts.
 [[nodiscard]] std::string auth_file_of_job(const std::string& job_directory);
 
-// An authfile in the temporary directory, 0600, that goes with the object.
+// An authfile of mode 0600 in the temporary directory, which is removed with the object.
 class TemporaryAuthFile {
   public:
     [[nodiscard]] static base::Result<TemporaryAuthFile> create(const std::string& text);
@@ -46,12 +46,13 @@ class TemporaryAuthFile {
     std::string path_;
 };
 
-// What the user's own files have for a registry: $REGISTRY_AUTH_FILE, else
-// $XDG_RUNTIME_DIR/containers/auth.json, else ~/.docker/config.json, in skopeo's order.
+// What the user's own files have for a registry. They are searched in skopeo's order:
+// $REGISTRY_AUTH_FILE alone if it is set, else $XDG_RUNTIME_DIR/containers/auth.json and then
+// ~/.docker/config.json.
 struct OwnCredentials {
-    std::string source;  // in words, for messages; "none"
-    std::string file;    // for skopeo's --authfile; empty when there is nothing for the registry
-    // The name of Docker's "credsStore", which skopeo does not ask by itself; or empty.
+    std::string source;  // in words, for messages; "none" if nothing was found
+    std::string file;    // for skopeo's --authfile; empty if no file has the registry
+    // The name of Docker's "credsStore", or empty. skopeo does not ask this store by itself.
     std::string store;
 };
 [[nodiscard]] OwnCredentials own_credentials(const std::string& registry);
@@ -59,24 +60,24 @@ struct OwnCredentials {
 // Asks docker-credential-<store>, as docker does.
 [[nodiscard]] base::Result<Login> ask_store(const std::string& store, const std::string& registry);
 
-// How skopeo may ask one registry.
+// How skopeo accesses one registry.
 struct Access {
-    std::string registry;                        // empty: none is asked, the image is a file
+    std::string registry;                        // empty: the image is a file, no registry is asked
     std::string auth_file;                       // for --authfile; empty: without credentials
     std::string credential_source = "none";      // in words, for messages
-    bool insecure = false;                       // without TLS, or without a look at certificates
-    std::optional<TemporaryAuthFile> temporary;  // holds `auth_file`, where that is ours
+    bool insecure = false;                       // no TLS, or certificates are not checked
+    std::optional<TemporaryAuthFile> temporary;  // owns `auth_file` if it is temporary
 
-    // The options of skopeo that say so. No secret is in them.
+    // The corresponding options of skopeo. They contain no secret.
     [[nodiscard]] std::vector<std::string> options() const;
 };
 
-// At submission: the job file's credentials if it has any, else what the user's own files say.
+// Used at submission: takes the job file's credentials if it has any, else the user's own files.
 [[nodiscard]] base::Result<Access> access_for(const Reference& reference, const site::Site& site,
                                               const std::optional<Login>& login);
 
-// For the image of a plan: the file that submission left in the plan's directory if it is there,
-// else the user's own files.
+// Used for the image of a plan: takes the file that the submission left in the plan's directory if
+// it exists, else the user's own files.
 [[nodiscard]] base::Result<Access> access_of_job(const plan::Container& container,
                                                  const std::string& plan_directory);
 

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_attempts{250};
 
-// A file or directory of the user, which nobody imports.
+// Checks a root that is a file or directory of the user's own, which is never imported.
 base::Result<Ensured> look_for_root(const plan::Container& container) {
     if (access(container.root.c_str(), R_OK) == 0) return Ensured::was_there;
     return base::fail(fmt::format("cannot be read here: {}", std::strerror(errno)), container.root,
@@ -44,7 +44,7 @@ base::Result<void> make_import_directory(const std::string& directory, int owner
                           : "");
 }
 
-// The lease, or nothing when another has imported the image meanwhile.
+// Returns the lease, or nothing if another process has imported the image in the meantime.
 base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
                                              const std::string& lock,
                                              const EnsureOptions& options) {

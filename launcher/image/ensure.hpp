@@ -16,16 +16,16 @@ namespace batchai::image {
 enum class Ensured { was_there, imported, imported_by_another };
 
 struct EnsureOptions {
-    std::int64_t limit = 0;  // bytes of the directory; older images make room; 0: none
-    InUse in_use;            // these stay
+    std::int64_t limit = 0;  // limit in bytes of the directory, kept by removing images; 0: none
+    InUse in_use;            // images that are not removed
     Watch watch;
     ShowProgress show;
-    std::chrono::seconds deadline = std::chrono::hours(2);  // for another's import to end
+    std::chrono::seconds deadline = std::chrono::hours(2);  // for another process's import
 };
 
-// Sees to it that the root of the container is there: at once, without a lock, when it is; else by
-// an import, which of all processes on all hosts that want the same image one does, while the
-// others wait for it.
+// Makes sure that the container's root file system exists. If it does, this returns at once and
+// takes no lock. Otherwise the image is imported: of all processes on all hosts that want the same
+// image, one imports it and the others wait.
 [[nodiscard]] base::Result<Ensured> ensure(const plan::Container& container, const Access& access,
                                            const EnsureOptions& options);
 

@@ -30,7 +30,7 @@ namespace batchai::image {
 
 namespace {
 
-// Deeper than any path can name; each level holds a descriptor.
+// The depth of a tree is limited because each level holds a descriptor.
 constexpr int deepest = 512;
 constexpr int entries_per_tick = 256;
 
@@ -39,7 +39,7 @@ struct Close {
 };
 using Stream = std::unique_ptr<DIR, Close>;
 
-// Walks a tree from below: children before their directory.
+// Walks a directory tree. Children are visited before their directory is removed.
 class Walk {
   public:
     enum class Action { make_readable, remove };
@@ -55,7 +55,8 @@ class Walk {
         } else if (action_ == Action::remove) {
             if (unlinkat(parent, name, 0) != 0) note(name);
         } else if (S_ISREG(status.st_mode) && (status.st_mode & S_IRUSR) == 0) {
-            // Not a link a moment ago, and the tree is ours alone.
+            // fchmodat() would follow a link. This was not a link a moment ago, and only we change
+            // the tree.
             if (fchmodat(parent, name, (status.st_mode & 0777U) | S_IRUSR, 0) != 0) note(name);
         }
     }
@@ -147,15 +148,16 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::hours longest_step{2};
 constexpr std::string_view squashfs_ending = ".squashfs";
-// Layers are compressed; unpacked they are some three times as large, for as long as both are
-// there, and then the packed file beside the unpacked tree is about as large as the layers.
+// The space that an import needs for each byte of the layers. The layers are compressed. The
+// unpacked tree is about three times as large, and for a time both exist. After that the packed
+// file, which is about as large as the layers, exists beside the tree.
 constexpr std::int64_t room_per_layer_byte = 4;
 
 std::string digits_of(const std::string& digest) {
     return digest.substr(digest.find(':') + 1);
 }
 
-// The directory of one import.
+// The working directory of one import.
 class Workshop {
   public:
     static base::Result<Workshop> open(const ImportRequest& request) {
@@ -170,7 +172,7 @@ class Workshop {
     Workshop& operator=(const Workshop&) = delete;
     Workshop& operator=(Workshop&&) = delete;
     ~Workshop() {
-        // What cannot be removed now is collected by the next import.
+        // The next import removes what cannot be removed now.
         if (!path_.empty()) static_cast<void>(remove_tree(path_, {}));
     }
 
@@ -193,7 +195,7 @@ std::string machine_architecture() {
     return machine;
 }
 
-// Whether there is room on the device; a file or quota may say otherwise later.
+// Returns the free bytes of the file system, or -1 if they are not known. A quota may allow less.
 std::int64_t free_bytes(const std::string& directory) {
     struct statvfs status {};
     if (statvfs(directory.c_str(), &status) != 0) return -1;
@@ -207,7 +209,7 @@ base::Error no_room(const std::string& directory, const std::string& image) {
             base::ExitCode::failed};
 }
 
-// What a failed tool said, in one line, or that the disk is full.
+// Returns the last line that a failed tool printed, or says that the disk is full.
 base::Error tool_failed(const ImportRequest& request, const std::string& program,
                         const base::Completed& completed) {
     const std::string all = completed.standard_output + completed.standard_error;
@@ -232,7 +234,8 @@ base::Result<void> run_tool(const ImportRequest& request, base::Arguments argume
     return tl::unexpected<base::Error>(tool_failed(request, program, done));
 }
 
-// How many bytes are to come. Also makes sure that the source still is what was submitted.
+// Returns how many bytes will be downloaded. Also makes sure that the source has not changed since
+// the submission.
 base::Result<std::int64_t> ask_size(const ImportRequest& request, const Watch& watch) {
     auto manifest = raw_manifest(request.source, request.image, request.access, watch);
     if (!manifest) return tl::unexpected<base::Error>(manifest.error());
@@ -304,7 +307,7 @@ base::Result<void> pack(const ImportRequest& request, const Workshop& workshop, 
         watch.interrupted};
     base::Arguments arguments{"mksquashfs", workshop.root(), packed,        "-noappend",
                               "-all-root",  "-no-xattrs",    "-no-progress"};
-    // Level 3 packs ten times as fast as the usual 15, and a tenth larger.
+    // Level 3 is ten times as fast as the default of 15, and its output is a tenth larger.
     if (can_compress_with_zstd(watch))
         arguments.insert(arguments.end(), {"-comp", "zstd", "-Xcompression-level", "3"});
     arguments.insert(arguments.end(),
@@ -333,7 +336,7 @@ base::Result<void> publish(const ImportRequest& request, const Workshop& worksho
     if (chmod(packed.c_str(), request.for_all ? 0444 : 0400) != 0 ||
         std::rename(packed.c_str(), request.root.c_str()) != 0)
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), request.root);
-    // Best effort: some network file systems refuse it for directories.
+    // Best effort: some network file systems cannot sync directories.
     static_cast<void>(sync_file(fs::path(request.root).parent_path().string()));
     return {};
 }
@@ -385,7 +388,7 @@ void collect_leftovers(const std::string& import_directory, const std::string& o
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(import_directory, error)) {
         const std::string name = entry.path().filename().string();
-        // Lock files are made under a name with a dot before it.
+        // A new lock file has a temporary name at first, which begins with a dot.
         const std::size_t start = name.starts_with('.') ? 1 : 0;
         const std::string digits = name.substr(start, name.find('.', start) - start);
         if (digits.size() != 64) continue;

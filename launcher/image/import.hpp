@@ -10,55 +10,57 @@
 #include "image/credentials.hpp"
 #include "image/progress.hpp"
 
-// Directory trees whose content an image decided: no link is ever followed, modes may be anything.
+// The content of these directory trees was chosen by an image. The functions never follow a link,
+// and work with files of any mode.
 
 namespace batchai::image {
 
-// Gives the owner all rights on directories and the right to read on files, so that the tree can
-// be packed and removed without privilege. `tick` is called now and then.
+// Gives the owner all permissions on directories and read permission on files, so that the tree can
+// be packed and removed without privileges. `tick` is called every few hundred files.
 [[nodiscard]] base::Result<void> make_readable(const std::string& path,
                                                const std::function<void()>& tick);
 
-// Removes it, whatever it is; no error when it is not there.
+// Removes a file or a directory tree. It is not an error if `path` does not exist.
 [[nodiscard]] base::Result<void> remove_tree(const std::string& path,
                                              const std::function<void()>& tick);
 
-// The bytes of all files.
+// The size of all regular files together, in bytes.
 [[nodiscard]] std::int64_t size_of_tree(const std::string& path);
 
 struct ImportRequest {
     std::string image;     // as the user wrote it
-    std::string digest;    // what must come out
+    std::string digest;    // the digest that the source must have
     std::string source;    // for skopeo
-    std::string root;      // the file to make; its directory is there and is ours
-    bool for_all = false;  // everybody may read it; else only its owner
-    std::string token;     // names this import among all
+    std::string root;      // the file to make; its directory exists and is ours
+    bool for_all = false;  // everybody may read the file; else only its owner
+    std::string token;     // unique to this import
     const Access& access;
 };
 
-// Registry or archive -> OCI layout (skopeo) -> root file system (umoci, as the user) -> squashfs
-// (mksquashfs) -> renamed to `root`. Everything is made in a directory of its own beside `root`,
-// ".import/<digits>.<token>", which is gone afterwards whatever happens, but for a kill. What an
-// image may hold does no harm: nothing of it is run, links are never followed, device nodes and
-// the set-user-id bits are left out, all files belong to root inside.
+// Imports an image: registry or archive -> OCI layout (skopeo) -> root file system (umoci, as the
+// user) -> squashfs (mksquashfs) -> renamed to `root`. All of this happens in the directory
+// ".import/<digits>.<token>" beside `root`, which is always removed afterwards, unless the process
+// is killed. The content of an image can do no harm: none of it is run, links are never followed,
+// device nodes and set-user-id bits are left out, and all files belong to root in the result.
 [[nodiscard]] base::Result<void> import_image(const ImportRequest& request, const Watch& watch,
                                               const ShowProgress& show);
 
-// Removes what imports that were killed have left in the directory ".import"; `own_digits` is the
-// image whose lease the caller has, under `own_token`.
+// Removes what killed imports have left in the directory ".import". `own_digits` are those of the
+// image whose lease the caller holds, and `own_token` is that lease's token.
 void collect_leftovers(const std::string& import_directory, const std::string& own_digits,
                        const std::string& own_token);
 
-// The bytes of an image's layers in its manifest; none when the manifest is a list of others.
+// Returns the bytes of an image's layers according to its manifest, or 0 if the manifest is a list
+// of other manifests.
 [[nodiscard]] std::int64_t layer_bytes(const std::string& manifest);
 
-// The digest in a list of manifests (several architectures in one image) that is for this machine;
-// empty when it is no list, or has none.
+// Returns the digest for `architecture` from a list of manifests (one image for several
+// architectures). It is empty if `manifest` is no such list or has no entry for the architecture.
 [[nodiscard]] std::string instance_digest(const std::string& manifest,
                                           const std::string& architecture);
 
-// Refuses when the file system of `directory` has not the room that an import of so many bytes of
-// layers takes while it runs; with both numbers.
+// Refuses an import of `layers` bytes of layers if the file system of `directory` does not have the
+// space that it needs while it runs. The message has both numbers.
 [[nodiscard]] base::Result<void> check_space(const std::string& directory, std::int64_t layers,
                                              const std::string& image);
 

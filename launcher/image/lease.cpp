@@ -57,7 +57,8 @@ struct Seen {
     std::int64_t touched = 0;
 };
 
-// Opens the file, so that a network file system says what is true now. Nothing: it is gone.
+// Opens the file, so that a network file system returns its current state. Returns nothing if the
+// file is gone.
 std::optional<Seen> look(const std::string& path) {
     const base::FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
@@ -110,7 +111,7 @@ base::Result<std::optional<Lease>> LeaseSeeker::attempt(Time now) {
 }
 
 bool LeaseSeeker::is_lost(const Lease::Holder& seen, std::int64_t touched, Time now) {
-    // By our clock alone: hosts do not agree on the time.
+    // Only this host's clock is used, because the clocks of hosts differ.
     if (seen != holder_ || touched != touched_) {
         holder_ = seen;
         touched_ = touched;
@@ -123,7 +124,8 @@ void LeaseSeeker::break_lease(const Lease::Holder& seen) {
     const std::string aside = fmt::format("{}.{}", path_, base::random_uuid());
     if (rename(path_.c_str(), aside.c_str()) != 0) return;
     const auto moved = look(aside);
-    // Another one was quicker and has a lease of its own by now: back with it.
+    // Another process was quicker and already has a new lease, which was renamed here by mistake.
+    // It is put back.
     if (moved && moved->holder != seen && link(aside.c_str(), path_.c_str()) != 0 &&
         errno != EEXIST) {
         rename(aside.c_str(), path_.c_str());

@@ -9,18 +9,18 @@
 
 namespace batchai::image {
 
-// The right to make one file, among all hosts that see a directory: a lock file that is created
-// exclusively, names its holder, and is touched as long as the holder lives. It needs no lock
-// manager, which shared file systems often lack. A holder that is gone (a process that is dead on
-// this host, or one elsewhere that has not touched its file for a minute) loses it to the next.
-// Should two take a lost lease at the very same time, both have it: then the file is made twice,
-// with the same content, and appears whole by whichever rename is the last.
+// The right to make one file, exclusive among all hosts that see its directory. It is a lock file
+// that is created exclusively, names its holder, and is touched as long as the holder lives. It
+// needs no lock manager, which shared file systems often lack. A holder that is gone (a process of
+// this host that is dead, or one of another host that has not touched its file for a minute) loses
+// the lease to the next process. If two processes take a lost lease at the same moment, both have
+// it. The file is then made twice, with the same content, and the last rename wins.
 class Lease {
   public:
     struct Holder {
         std::string host;
         int process = 0;
-        std::string token;  // of this one lease
+        std::string token;  // unique to this lease
 
         bool operator==(const Holder&) const = default;
     };
@@ -29,10 +29,10 @@ class Lease {
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     Lease& operator=(Lease&&) = delete;
-    ~Lease();  // gives it back
+    ~Lease();  // releases the lease
 
-    // Says that the holder lives; to be called every few seconds. Cheap: does something only when
-    // the last time is some seconds ago.
+    // Shows that the holder lives. To be called every few seconds; does nothing if the last renewal
+    // was only a few seconds ago.
     void renew();
 
     [[nodiscard]] const std::string& token() const { return holder_.token; }
@@ -46,7 +46,7 @@ class Lease {
     std::chrono::steady_clock::time_point renewed_;
 };
 
-// Tries, again and again, to get the lease at a path.
+// Tries repeatedly to get the lease at a path.
 class LeaseSeeker {
   public:
     using Time = std::chrono::steady_clock::time_point;
@@ -55,10 +55,10 @@ class LeaseSeeker {
                          std::chrono::milliseconds patience = std::chrono::seconds(60))
         : path_(std::move(path)), patience_(patience) {}
 
-    // The lease, or nothing as long as somebody else has it.
+    // Returns the lease, or nothing if another process has it.
     [[nodiscard]] base::Result<std::optional<Lease>> attempt(
         Time now = std::chrono::steady_clock::now());
-    // Who had it at the last attempt.
+    // The process that had the lease at the last attempt.
     [[nodiscard]] const Lease::Holder& holder() const { return holder_; }
 
   private:
@@ -68,12 +68,12 @@ class LeaseSeeker {
     std::string path_;
     std::chrono::milliseconds patience_;
     Lease::Holder holder_;
-    std::int64_t touched_ = 0;  // its time of change, as the file system says it
+    std::int64_t touched_ = 0;  // modification time of the lock file, in nanoseconds
     Time changed_;
 };
 
-// Whether nobody holds the lease any more, as far as that can be told at once: no such file, or
-// that of a dead process of this host, or one that nobody has touched for a day.
+// Whether nobody holds the lease any more, as far as a single look can tell: the file does not
+// exist, it belongs to a dead process of this host, or nobody has touched it for a day.
 [[nodiscard]] bool is_abandoned(const std::string& path);
 
 }  // namespace batchai::image

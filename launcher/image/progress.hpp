@@ -10,13 +10,13 @@ namespace batchai::image {
 
 enum class Stage { waiting, pulling, unpacking, packing };
 
-// How far an import has come.
+// The progress of an import.
 struct Progress {
     std::string image;
     Stage stage = Stage::waiting;
-    std::int64_t done = 0;   // bytes; of layers pulled, of the file packed
+    std::int64_t done = 0;   // bytes of layers pulled, or of the packed file
     std::int64_t total = 0;  // 0: not known
-    std::string importer;    // who imports it while we wait: "h2 (process 1234)"
+    std::string importer;    // the process that we wait for: "h2 (process 1234)"
 };
 
 using ShowProgress = std::function<void(const Progress&)>;
@@ -27,8 +27,9 @@ using ShowProgress = std::function<void(const Progress&)>;
 // "512 B", "1.5 GiB".
 [[nodiscard]] std::string size_text(std::int64_t bytes);
 
-// Shows progress on standard error: on a terminal one line that is written over, else a line for
-// each stage and one every ten seconds. Ends its line when it goes.
+// Shows progress on standard error. On a terminal this is one line that is overwritten. Elsewhere
+// it is a line for each stage and one every ten seconds. The destructor ends the line on a
+// terminal.
 class ProgressPrinter {
   public:
     ProgressPrinter();
@@ -40,7 +41,7 @@ class ProgressPrinter {
 
   private:
     bool terminal_;
-    std::size_t width_ = 0;  // of the line that is there
+    std::size_t width_ = 0;  // of the line on the terminal
     bool shown_ = false;
     Stage stage_ = Stage::waiting;
     std::chrono::steady_clock::time_point last_;

@@ -23,7 +23,7 @@ constexpr std::string_view forms =
     "write [registry/]repository[:tag|@digest], oci:DIRECTORY, docker-archive:FILE, a *.sqsh file, "
     "or a directory that begins with / or ./";
 
-// Transports of other tools, and of skopeo, that mean nothing on a node.
+// Transports of skopeo and of other tools that have no meaning on a node.
 constexpr std::array<std::string_view, 9> foreign_transports = {
     "dockerd://", "podman://", "docker-daemon:", "containers-storage:",
     "library://", "shub://",   "oras://",        "ostree:",
@@ -50,7 +50,7 @@ bool ends_with_one_of(std::string_view text, const auto& endings) {
                        [&](std::string_view ending) { return text.ends_with(ending); });
 }
 
-// host[:port]; the host may be an IPv6 address in brackets.
+// Whether `text` is host[:port]. The host may be an IPv6 address in brackets.
 bool is_registry(std::string_view text) {
     std::string_view host = text;
     if (text.starts_with('[')) {
@@ -76,7 +76,7 @@ bool is_registry(std::string_view text) {
            port.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
-// Letters and digits, joined by ".", "_", "__" or any number of "-".
+// Whether `text` is lower-case letters and digits, joined by ".", "_", "__" or any number of "-".
 bool is_component(std::string_view text) {
     std::size_t at = 0;
     while (true) {
@@ -148,7 +148,7 @@ bool names_registry(std::string_view component) {
     return component == "localhost" || component.find_first_of(".:") != std::string_view::npos;
 }
 
-// Takes ":tag" and "@digest" off the end of `rest`.
+// Removes ":tag" and "@digest" from the end of `rest` and returns them.
 tl::expected<Reference, BadReference> take_version(std::string_view& rest, std::string_view image) {
     Reference reference;
     if (const std::size_t at = rest.find('@'); at != std::string_view::npos) {
@@ -239,7 +239,8 @@ Parsed parse_path(std::string_view image) {
     return reference;
 }
 
-// "path[:name]" behind a transport. A path with a colon cannot be told from a name; skopeo neither.
+// Parses "path[:name]" after a transport. A colon in the path cannot be told from the one before
+// the name; skopeo has the same limitation.
 Parsed parse_archive(Kind kind, std::string_view rest, std::string_view image) {
     const std::size_t colon = rest.find(':');
     Reference reference;
@@ -252,7 +253,7 @@ Parsed parse_archive(Kind kind, std::string_view rest, std::string_view image) {
     return reference;
 }
 
-// What other tools take and we do not, with what to write here.
+// Recognizes forms that other tools accept and we do not, and says what to write instead.
 std::optional<BadReference> foreign_form(std::string_view image) {
     if (image.empty()) return BadReference{"the image has no name", std::string(forms), false};
     const auto unprintable = [](char c) {
@@ -297,7 +298,7 @@ Parsed parse(std::string_view image, const std::optional<std::string>& server_ur
         {"oci-archive:", Kind::oci_archive},
         {"docker-archive:", Kind::docker_archive},
     }};
-    constexpr std::size_t longest = 4095;  // a path's
+    constexpr std::size_t longest = 4095;  // bytes of a path
     if (image.size() > longest)
         return tl::unexpected<BadReference>(
             {fmt::format("the image's name is {} bytes long; at most {} can be one", image.size(),

@@ -7,7 +7,7 @@
 
 #include <tl/expected.hpp>
 
-// What users write for an image, taken apart. Pure: looks at no file and asks no registry.
+// The parts of what users write for an image. Pure: looks at no file and asks no registry.
 namespace batchai::image {
 
 enum class Kind {
@@ -25,36 +25,39 @@ struct Reference {
     // Kind::registry only. The registry is "host[:port]"; Docker Hub is "docker.io".
     std::string registry;
     std::string repository;  // "library/debian", "tensorflow/tensorflow"
-    std::string tag;     // "latest" when neither tag nor digest is given; may be beside a digest
+    std::string tag;     // "latest" if neither tag nor digest is given; may be set with a digest
     std::string digest;  // "sha256:<64 digits>", or empty
     bool plain_http = false;  // serverUrl begins with "http://"
 
-    // The other kinds: as written, may be relative; and the tag or name in an archive or layout.
+    // All other kinds: the path as written, which may be relative, and the name or tag in an
+    // archive or layout.
     std::string path;
     std::string name_in_archive;
 
     bool operator==(const Reference&) const = default;
 
-    // Without a transport: "docker.io/library/debian:12", "registry:5000/x@sha256:…".
+    // The name without a transport: "docker.io/library/debian:12", "registry:5000/x@sha256:…".
     [[nodiscard]] std::string registry_name() const;
-    // Whether there are layers to be imported, and so a digest: all but files and directories.
+    // Whether the image has layers to import, and therefore a digest. Squashfs files and
+    // directories have none.
     [[nodiscard]] bool is_imported() const {
         return kind != Kind::squashfs && kind != Kind::directory;
     }
 };
 
 struct BadReference {
-    std::string what;            // a sentence without full stop that quotes what is wrong
+    std::string what;            // a sentence without full stop that quotes the faulty text
     std::string hint;            // what to write instead
-    bool in_server_url = false;  // the serverUrl is to blame, not the image
+    bool in_server_url = false;  // the fault is in the serverUrl, not in the image
     bool operator==(const BadReference&) const = default;
 };
 
 using Parsed = tl::expected<Reference, BadReference>;
 
-// Docker's grammar of references: a first component with a dot, a colon, or "localhost" names the
-// registry; without one it is `server_url` ("nvcr.io", "https://registry:5000", with a slash or
-// /v1/, /v2/ behind it), or else Docker Hub. What starts with "/", "./", "../" or "~/" is a path.
+// Parses a reference by Docker's grammar. A first component that is "localhost" or has a dot or a
+// colon names the registry. Without one, the registry is `server_url` ("nvcr.io",
+// "https://registry:5000", optionally followed by a slash, /v1/ or /v2/), or else Docker Hub. A
+// text that starts with "/", "./", "../" or "~/" is a path.
 [[nodiscard]] Parsed parse(std::string_view image,
                            const std::optional<std::string>& server_url = std::nullopt);
 

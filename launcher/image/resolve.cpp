@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds question_deadline{60};
 
-// Relative paths are of the directory in which the user submits.
+// Relative paths begin at the directory in which the user submits.
 std::string absolute(const std::string& path) {
     if (path == "~" || path.starts_with("~/")) {
         const char* const home = std::getenv("HOME");
@@ -55,7 +55,8 @@ std::string_view transport_of(Kind kind) {
     }
 }
 
-// What skopeo is to ask for: by tag, as the digest is not known yet.
+// The source to ask for at first. It is named as the user wrote it, usually by tag, because the
+// digest is not known yet.
 std::string source_of(const Reference& reference) {
     if (reference.kind == Kind::registry) return "docker://" + reference.registry_name();
     std::string out = fmt::format("{}{}", transport_of(reference.kind), absolute(reference.path));
@@ -63,7 +64,8 @@ std::string source_of(const Reference& reference) {
     return out;
 }
 
-// Only a registry can be asked for a digest; a file is looked at again when it is imported.
+// Only a registry can be asked for a digest. The digest of a file is checked again when it is
+// imported.
 std::string pinned_source(const Reference& reference, const std::string& digest) {
     if (reference.kind != Kind::registry) return source_of(reference);
     Reference pinned = reference;
@@ -183,7 +185,7 @@ base::Result<plan::Container> resolve(const Reference& reference, const std::str
     Root root = TRY(choose_root(places, container.digest));
     container.root = std::move(root.path);
     container.root_owner = root.owner;
-    // Nothing is ever removed from the shared directory.
+    // There is no limit for the shared directory, because nothing is ever removed from it.
     if (root.owner == nobody_else) container.cache_limit = places.limit;
     container.insecure_registry = access.insecure;
     return container;

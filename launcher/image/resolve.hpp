@@ -13,19 +13,19 @@
 
 namespace batchai::image {
 
-// Asks once what the image is: its digest, which from now on stands for it, and its configuration.
-// Downloads no layer. Of a file or root directory only that it is there. The result has everything
-// of a container but /dev/shm's size and the users of ranks. `written` is the image as the user
-// wrote it.
+// Asks once for the image's digest, which identifies the image from now on, and for its
+// configuration. Downloads no layer. A squashfs file or root directory is only checked. The result
+// has everything that a container takes from its image. `written` is the image as the user wrote
+// it.
 [[nodiscard]] base::Result<plan::Container> resolve(const Reference& reference,
                                                     const std::string& written,
                                                     const Places& places, const Access& access,
                                                     const Watch& watch);
 
-// What the image says about itself, as `skopeo inspect --config` prints it, into `container`.
+// Reads the image's configuration, as `skopeo inspect --config` prints it, into `container`.
 [[nodiscard]] base::Result<void> read_config(const std::string& text, plan::Container& container);
 
-// The image's manifest, byte by byte; its SHA-256 is the digest.
+// Returns the image's manifest, byte for byte. Its SHA-256 is the digest.
 [[nodiscard]] base::Result<std::string> raw_manifest(const std::string& source,
                                                      const std::string& image, const Access& access,
                                                      const Watch& watch);
