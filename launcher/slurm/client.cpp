@@ -28,7 +28,7 @@ struct Known {
     std::string_view hint;
 };
 
-// The first match counts; parts of Slurm's messages in lower case.
+// Parts of Slurm's messages in lower case. The first match counts.
 constexpr std::array<Known, 14> known{{
     {"invalid partition",
      "see the partitions with \"sinfo -s\"; the cluster's vmSize chooses one "
@@ -57,7 +57,7 @@ constexpr std::array<Known, 14> known{{
      "munge does not work between this host and the controller: ask the administrator"},
 }};
 
-// "sbatch: error: Batch job submission failed: X" to "X".
+// Shortens "sbatch: error: Batch job submission failed: X" to "X".
 std::string_view cleaned(std::string_view line, std::string_view command) {
     const std::array<std::string, 4> prefixes{fmt::format("{}:", command),
                                               "error:", "fatal:", "Batch job submission failed:"};
@@ -103,7 +103,7 @@ namespace {
 
 using base::Result;
 
-// Times come as UTC in one form, messages in English.
+// With this environment Slurm's commands print times as UTC in one format, and messages in English.
 base::Environment reading_environment() {
     base::Environment environment = scrubbed_environment();
     const auto replaced = [](const std::string& entry) {
@@ -115,12 +115,13 @@ base::Environment reading_environment() {
     return environment;
 }
 
-// Together with RunOptions::patience, and the start of the programs, less than three seconds.
+// Less than three seconds, together with RunOptions::patience and the time to start the programs.
 constexpr std::chrono::milliseconds ping_deadline{1200};
 
-// With more, the user's whole queue is read: squeue compares each of its jobs with each id.
+// With more ids the user's whole queue is read instead, because squeue compares each of its jobs
+// with each id.
 constexpr std::size_t most_ids_for_squeue = 1000;
-// Of one argument; Linux takes 128 KiB.
+// The longest list of ids in one argument. Linux accepts 128 KiB.
 constexpr std::size_t longest_list = 100'000;
 
 std::vector<std::vector<std::string>> in_portions(const std::vector<std::string>& ids) {
@@ -184,7 +185,7 @@ Result<void> Client::ping() const {
     base::RunOptions options;
     options.environment = reading_environment();
     options.deadline = ping_deadline;
-    // "Slurmctld(primary) at host is UP", a line for each controller.
+    // scontrol prints a line such as "Slurmctld(primary) at host is UP" for each controller.
     const auto completed = base::run({"scontrol", "ping"}, options);
     const bool silent = completed ? completed->standard_output.find(" is UP") == std::string::npos
                                   : completed.error().exit_code == base::ExitCode::timed_out;
@@ -226,7 +227,8 @@ Result<void> Client::requeue(const std::string& job_id) const {
 Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
     const auto queue = TRY(ask({"squeue", "--noheader", "--states=all", filter,
                                 fmt::format("--Format={}", kQueueFormat)}));
-    // What squeue says of one id alone that it has forgotten; of several it just leaves it out.
+    // squeue fails with this message only if it is asked for one id that it has forgotten. If it is
+    // asked for several ids, it leaves out the forgotten ones.
     if (queue.exit_code != 0 && !says(queue, "Invalid job id"))
         return tl::unexpected<base::Error>(refusal("squeue", queue.standard_error));
     auto parsed = TRY(parse_queue(queue.standard_output));
@@ -241,7 +243,7 @@ Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) 
     arguments.insert(arguments.end(), filter.begin(), filter.end());
     const auto accounts = TRY(ask(arguments));
     if (accounts.exit_code != 0) {
-        // A site without accounting: nobody knows these jobs any more.
+        // The site keeps no accounts, so nobody knows these jobs any more.
         if (says(accounts, "accounting storage is disabled")) return {};
         return tl::unexpected<base::Error>(refusal("sacct", accounts.standard_error));
     }
@@ -252,7 +254,8 @@ Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) 
 
 Result<Client::Jobs> Client::jobs_of_caller(base::Time since) const {
     const std::string user = fmt::format("--user={}", getuid());
-    // sacct takes local time. A day is for clocks and time zones that differ between hosts.
+    // sacct expects local time. A day is subtracted because clocks and time zones of hosts may
+    // differ.
     const std::time_t start = std::chrono::system_clock::to_time_t(since - std::chrono::hours(24));
     std::tm local{};
     localtime_r(&start, &local);

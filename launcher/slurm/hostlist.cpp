@@ -31,7 +31,7 @@ std::optional<std::size_t> number(std::string_view text) {
     return value;
 }
 
-// "1-3,07" to "1", "2", "3", "07".
+// Expands "1-3,07" to "1", "2", "3", "07".
 Result<std::vector<std::string>> expand_ranges(std::string_view ranges, std::size_t limit) {
     std::vector<std::string> out;
     for (const std::string_view part : base::split(ranges, ',')) {
@@ -47,7 +47,7 @@ Result<std::vector<std::string>> expand_ranges(std::string_view ranges, std::siz
     return out;
 }
 
-// One element: prefix[ranges]middle[ranges]suffix.
+// Expands one element of the form prefix[ranges]middle[ranges]suffix.
 Result<void> expand_element(std::string_view element, std::size_t limit,
                             std::vector<std::string>& into) {
     std::vector<std::string> names{""};

@@ -10,10 +10,10 @@
 
 namespace batchai::slurm {
 
-// The names that a Slurm host list expression means, in its order, duplicates kept:
-// "n[1-3,07],x2" is n1 n2 n3 n07 x2; leading zeros set the width; several brackets in one name
-// multiply. "" and "(null)" mean no host. More than `limit` names, or text that is no such
-// expression, is an error.
+// Expands a Slurm host list expression to its names, in its order and with duplicates:
+// "n[1-3,07],x2" gives n1 n2 n3 n07 x2. Leading zeros set the width. Several brackets in one name
+// give all combinations. "" and "(null)" mean no host. More than `limit` names is an error, and so
+// is a text that is not such an expression.
 [[nodiscard]] base::Result<std::vector<std::string>> expand_hostlist(std::string_view expression,
                                                                      std::size_t limit = 65536);
 

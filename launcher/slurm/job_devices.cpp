@@ -27,7 +27,7 @@ std::optional<int> number(std::string_view text) {
     return value;
 }
 
-// "0-1,3"
+// Reads a list of indices such as "0-1,3".
 std::optional<std::vector<int>> indices(std::string_view text) {
     std::vector<int> out;
     for (const std::string_view range : base::split(text, ',')) {
@@ -41,7 +41,7 @@ std::optional<std::vector<int>> indices(std::string_view text) {
     return out;
 }
 
-// Commas are between the resources, and between indices in their brackets.
+// Splits a list of resources at its commas, but not at those in brackets, which separate indices.
 std::vector<std::string_view> split_resources(std::string_view text) {
     std::vector<std::string_view> out;
     int depth = 0;
@@ -57,8 +57,8 @@ std::vector<std::string_view> split_resources(std::string_view text) {
     return out;
 }
 
-// "gpu:tesla:2(IDX:0-1),widget:1(CNT:1)"; several types of one resource count their devices
-// together.
+// Reads resources such as "gpu:tesla:2(IDX:0-1),widget:1(CNT:1)". The devices of several types of
+// one resource are counted together.
 bool add_resources(std::string_view text, DeviceIndices& into) {
     for (const std::string_view resource : split_resources(text)) {
         const std::size_t at = resource.find(index_key);
@@ -74,7 +74,7 @@ bool add_resources(std::string_view text, DeviceIndices& into) {
     return true;
 }
 
-// The value of a word of the line, such as "GRES=…".
+// Returns the value of the word that starts with `key`, such as "GRES=…".
 std::string_view value_of(std::string_view line, std::string_view key) {
     for (const std::string_view word : base::split(line, ' ')) {
         if (word.starts_with(key)) return word.substr(key.size());
@@ -87,7 +87,7 @@ std::string_view value_of(std::string_view line, std::string_view key) {
 base::Result<JobDevices> parse_job_devices(std::string_view text) {
     JobDevices devices;
     for (const std::string_view whole : base::split(text, '\n')) {
-        // "     Nodes=h[1-2] CPU_IDs=0-1 Mem=512 GRES=gpu:1(IDX:0)"
+        // Such a line is "     Nodes=h[1-2] CPU_IDs=0-1 Mem=512 GRES=gpu:1(IDX:0)".
         const std::string_view line = base::trim(whole);
         if (!line.starts_with(nodes_key)) continue;
         const std::string_view gres = value_of(line, gres_key);

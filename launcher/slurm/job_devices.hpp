@@ -10,14 +10,15 @@
 
 namespace batchai::slurm {
 
-// By the name of a generic resource ("gpu"): the indices of its devices on one node, in the order
-// of gres.conf, each once and in order. Resources without device files have none.
+// The indices of the devices of each generic resource on one node, by the resource's name ("gpu").
+// An index is the device's position in gres.conf. The indices are sorted, without duplicates. A
+// resource without device files has none.
 using DeviceIndices = std::map<std::string, std::vector<int>, std::less<>>;
 
-// By the name of the node.
+// The devices of a job, by the node's name.
 using JobDevices = std::map<std::string, DeviceIndices, std::less<>>;
 
-// What `scontrol --details show job` says of one job.
+// Reads the output of `scontrol --details show job` for one job.
 [[nodiscard]] base::Result<JobDevices> parse_job_devices(std::string_view text);
 
 }  // namespace batchai::slurm

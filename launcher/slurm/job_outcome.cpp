@@ -7,7 +7,7 @@ namespace batchai::slurm {
 
 namespace {
 
-// Waiting to run, for the first time or again.
+// Whether the job waits to run, for the first time or again.
 bool waits(JobState state) {
     switch (state) {
         case JobState::pending:
@@ -31,8 +31,8 @@ bool record_decides(const JobEvidence& evidence) {
 ExecutionState by_slurm(const JobStatus& job, bool termination_requested) {
     if (job.state == JobState::completed)
         return job.exit_code.value_or(0) == 0 ? ExecutionState::succeeded : ExecutionState::failed;
-    // Slurm reports a preempted job that it requeues as pending soon; the queue still knows it
-    // then.
+    // Slurm requeues this preempted job and will soon report it as pending. Until then the queue
+    // still has the job.
     if (job.state == JobState::preempted && job.reason == "BeginTime")
         return ExecutionState::queued;
     if (is_final(job.state)) return ExecutionState::failed;
@@ -43,7 +43,7 @@ ExecutionState by_slurm(const JobStatus& job, bool termination_requested) {
 
 using record::EndedBy;
 
-// The id in accounting's "CANCELLED by 1000".
+// Returns the user id in accounting's "CANCELLED by 1000".
 std::optional<unsigned> cancelled_by(const JobStatus& job) {
     constexpr std::string_view words = "CANCELLED by ";
     if (!job.state_text.starts_with(words)) return std::nullopt;
@@ -53,7 +53,8 @@ std::optional<unsigned> cancelled_by(const JobStatus& job) {
     return read.ec == std::errc() && read.ptr == end ? std::optional(id) : std::nullopt;
 }
 
-// Slurm's own word; nothing when it names nobody besides the job's program.
+// Returns what ended the job according to Slurm. Returns nothing if Slurm names no cause other than
+// the job's own program.
 std::optional<EndedBy> ended_by_slurm(const JobStatus& job, std::optional<unsigned> owner) {
     switch (job.state) {
         case JobState::timeout:
@@ -77,7 +78,7 @@ std::optional<EndedBy> ended_by_slurm(const JobStatus& job, std::optional<unsign
     }
 }
 
-// Where Slurm has more to say than the end's own words.
+// Returns a more exact code and sentence than record::words_of() if Slurm's status gives one.
 std::optional<FailureCode> by_state(const JobStatus& job) {
     switch (job.state) {
         case JobState::boot_fail:
@@ -142,8 +143,8 @@ EndedBy ended_by(const JobEvidence& evidence) {
         return evidence.slurm ? EndedBy::program : EndedBy::unknown;
     }
     const auto recorded = evidence.attempt->ended_by;
-    // What only follows from an end that Slurm made is not told from a cancellation while the job
-    // still runs.
+    // While the job still runs, an end that Slurm causes looks like a cancellation by the user. In
+    // these cases Slurm's later status is more exact than the record.
     const bool vague = !recorded || *recorded == EndedBy::user || *recorded == EndedBy::unknown;
     if (vague && by_slurm) return *by_slurm;
     return recorded.value_or(EndedBy::program);
@@ -167,7 +168,8 @@ std::optional<int> exit_code(const JobEvidence& evidence) {
     if (record_decides(evidence)) return evidence.attempt->exit_code;
     if (!evidence.slurm) return std::nullopt;
     if (evidence.slurm->signal) return 128 + *evidence.slurm->signal;
-    // A job that never ran, or that Slurm ended, has no code of its own: its 0 says nothing.
+    // A job that never ran, or that Slurm ended, has no exit code of its own, and the 0 that Slurm
+    // reports for it has no meaning.
     const bool own =
         evidence.slurm->state == JobState::completed || evidence.slurm->exit_code.value_or(0) != 0;
     return own ? evidence.slurm->exit_code : std::nullopt;

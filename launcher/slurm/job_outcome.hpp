@@ -8,7 +8,7 @@
 #include "record/ended_by.hpp"
 #include "slurm/status.hpp"
 
-// What Batch AI would call a job's state. Pure.
+// Derives a job's state in Batch AI's terms. Pure.
 namespace batchai::slurm {
 
 enum class ExecutionState { queued, running, terminating, succeeded, failed };
@@ -20,27 +20,29 @@ enum class ExecutionState { queued, running, terminating, succeeded, failed };
 // requeues (SLURM_RESTART_COUNT + 1).
 struct AttemptView {
     int number = 1;
-    std::optional<int> exit_code;  // none: has not ended, or was killed before it could say so
+    std::optional<int> exit_code;  // absent: not ended, or killed before it could record its end
     std::optional<record::EndedBy> ended_by{};
 };
 
-// Slurm's word is about a later incarnation than the attempt: the job is being, or was, requeued.
+// Whether Slurm's status is about a later incarnation than the attempt, because the job was
+// requeued or is being requeued.
 [[nodiscard]] bool requeued_since(const JobStatus& job, const AttemptView& attempt);
 
-// All that is known of a job. Read Slurm first and the record after it.
+// All that is known about a job. Ask Slurm first and read the record after that, so that the record
+// is not older than Slurm's status.
 struct JobEvidence {
-    std::optional<JobStatus> slurm;  // none: neither queue nor accounting knows it
+    std::optional<JobStatus> slurm;  // absent: neither queue nor accounting knows it
     std::optional<AttemptView> attempt;
     bool termination_requested = false;
     // The user's numeric id, to tell the user's scancel from somebody else's.
     std::optional<unsigned> owner{};
 };
 
-// Our own record of the end comes first, unless the job was requeued since; then Slurm's word. A
-// job that nobody knows and that left no record of its end has failed.
+// Our own record of the end decides, unless the job was requeued since then. Otherwise Slurm's
+// status decides. A job that Slurm does not know and that left no record of its end has failed.
 [[nodiscard]] ExecutionState execution_state(const JobEvidence& evidence);
 
-// Who or what ended the job, by all that is known; program for one that succeeded.
+// Who or what ended the job, according to all that is known. `program` for a job that succeeded.
 [[nodiscard]] record::EndedBy ended_by(const JobEvidence& evidence);
 
 struct FailureCode {
@@ -50,8 +52,9 @@ struct FailureCode {
     bool operator==(const FailureCode&) const = default;
 };
 
-// The sentence for a job that failed; nothing unless execution_state() is failed. When the record
-// names a failure and ended_by() is the record's, the record is nearer to the cause.
+// The code and sentence for a job that failed; nothing unless execution_state() is `failed`. If the
+// record names a failure and has the same cause as ended_by(), prefer the record's failure, because
+// it is closer to the cause.
 [[nodiscard]] std::optional<FailureCode> failure_code(const JobEvidence& evidence);
 
 // The job's exit code for executionInfo: the record's, else Slurm's (128 + signal for a signal);

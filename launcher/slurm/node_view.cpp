@@ -28,7 +28,8 @@ std::map<std::string, NodeUse> uses_of(const std::vector<ClusterJob>& jobs) {
     for (const ClusterJob& job : jobs) {
         for (const std::string& name : job.nodes) {
             NodeUse& use = uses[name];
-            // A node with ranks of one job runs, whatever another does on it.
+            // A node with ranks of one job is running, even if another job is still preparing on
+            // it.
             if (use != NodeUse::running)
                 use = job.preparing ? NodeUse::preparing : NodeUse::running;
         }
@@ -74,7 +75,7 @@ std::string_view to_string(AllocationState state) {
 NodeState node_state(const NodeStatus& node, NodeUse use) {
     if (node.has(NodeFlag::powering_down) || node.has(NodeFlag::power_down))
         return NodeState::leaving;
-    // A node that boots does not respond yet, and that is no fault.
+    // A node that boots does not respond yet, which is not a fault.
     if (node.has(NodeFlag::powering_up) || node.has(NodeFlag::reboot_issued) ||
         node.has(NodeFlag::reboot_requested))
         return NodeState::preparing;
@@ -94,7 +95,7 @@ ClusterView cluster_view(const std::vector<NodeStatus>& nodes, const std::vector
     struct Candidate {
         const NodeStatus* node;
         NodeState state;
-        int rank;  // 0: taken in any case; then by preference
+        int rank;  // 0: belongs to the cluster in any case; else lower is better
     };
     std::vector<Candidate> candidates;
     for (const NodeStatus& node : nodes) {

@@ -7,11 +7,11 @@
 
 #include "slurm/status.hpp"
 
-// What Batch AI would call the states of a cluster and its nodes. Pure.
+// Derives the states of a cluster and its nodes in Batch AI's terms. Pure.
 namespace batchai::slurm {
 
-// `off` and `foreign` are not Batch AI's: such nodes are no nodes of the cluster now (powered down;
-// busy with others' jobs).
+// `off` (powered down) and `foreign` (busy with others' jobs) are not states of Batch AI. Such
+// nodes do not belong to the cluster now.
 enum class NodeState { idle, running, preparing, leaving, unusable, off, foreign };
 
 [[nodiscard]] std::string_view to_string(NodeState state);
@@ -48,22 +48,23 @@ struct ClusterNode {
 };
 
 struct ClusterView {
-    std::vector<ClusterNode> nodes;  // by name
+    std::vector<ClusterNode> nodes;  // sorted by name
     NodeStateCounts counts;
     int current_node_count = 0;  // all but the unusable ones
     AllocationState allocation_state = AllocationState::steady;
 };
 
-// Which of the partition's nodes are the cluster's, and how they are. All that run the cluster's
-// jobs are; up to the target are joined by idle ones, then those on their way up or down, then
-// unusable ones. Nodes that are off or busy with others' jobs are never counted, so the number may
-// stay below the target. Resizing: a counted node is powering up or down or rebooting, or
-// more nodes than the target still run jobs.
+// Chooses the cluster's nodes from those of the partition, and derives their states. All nodes that
+// run jobs of the cluster belong to it. If they are fewer than the target, idle nodes are added,
+// then nodes that are powering up or down, then unusable ones. Nodes that are off or busy with
+// others' jobs are never counted, so the number may stay below the target. The cluster is resizing
+// if a counted node is powering up or down or rebooting, or if more nodes than the target still run
+// its jobs.
 [[nodiscard]] ClusterView cluster_view(const std::vector<NodeStatus>& nodes,
                                        const std::vector<ClusterJob>& jobs, int target);
 
-// Where automatic scaling stands: the nodes that running and queued jobs ask for, within the
-// bounds.
+// Returns the target of automatic scaling: the number of nodes that running and queued jobs ask
+// for, within the bounds.
 [[nodiscard]] int autoscale_target(int minimum, int maximum, int wanted_by_jobs);
 
 }  // namespace batchai::slurm

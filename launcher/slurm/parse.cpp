@@ -14,7 +14,8 @@
 
 namespace batchai::slurm {
 
-// ":|" is a field of any width with "|" behind it. A node's reason may hold "|": it is last.
+// ":|" asks for a field of any width, followed by "|". A node's reason may contain "|", so it is
+// last.
 const std::string_view kQueueFormat =
     "JobID:|,State:|,Reason:|,Partition:|,UserName:|,exit_code:|,SubmitTime:|,EligibleTime:|,"
     "StartTime:|,EndTime:|,RestartCnt:|,NodeList:|";
@@ -46,12 +47,12 @@ std::string without_none(std::string_view text) {
     return std::string(word);
 }
 
-// "Unknown", "N/A" and "None" are no times.
+// Returns nothing for "Unknown", "N/A" and "None", which are not times.
 std::optional<base::Time> time_of(std::string_view text) {
     return base::from_iso8601(base::trim(text));
 }
 
-// "7:0" (code:signal), or squeue's raw wait status "1792".
+// Reads "7:0" (code:signal), or squeue's raw wait status such as "1792".
 bool read_exit(std::string_view text, JobStatus& job) {
     const std::size_t colon = text.find(':');
     auto code = number(text.substr(0, colon));
@@ -99,7 +100,8 @@ Result<JobStatus> job_of(std::string_view command, std::string_view line, const 
 
 using Fields = std::vector<std::string_view>;
 
-// Reason texts may hold "|" too: what is too many belongs to field `open`.
+// Splits a line at each "|". The text of a reason may contain "|" too, so surplus parts belong to
+// field `open`. Returns the fields and the whole text of field `open`.
 std::optional<std::pair<Fields, std::string>> fields_of(std::string_view line, std::size_t count,
                                                         std::size_t open) {
     Fields parts = base::split(line, '|');
@@ -123,7 +125,7 @@ const std::array<std::pair<std::string_view, NodeBaseState>, 7> base_states{{
     {"future", NodeBaseState::future},
 }};
 
-// Names of several releases: "power" and "cloud" of old ones among them.
+// The names of the flags in several releases of Slurm.
 const std::array<std::pair<std::string_view, NodeFlag>, 20> node_flags{{
     {"completing", NodeFlag::completing},
     {"drain", NodeFlag::drain},
@@ -152,7 +154,7 @@ void read_state(std::string_view text, NodeStatus& node) {
     const std::string lowered = base::lower(text);
     auto words = base::split(lowered, '+');
     std::string_view first = words.front();
-    // The suffix "*" of other formats says the same as the flag.
+    // Other formats mark such a node with the suffix "*" instead of the flag.
     if (first.ends_with('*')) {
         node.flags.insert(NodeFlag::not_responding);
         first.remove_suffix(1);
@@ -174,7 +176,7 @@ std::vector<std::string> words_of(std::string_view text) {
     return words;
 }
 
-// Calls `take` for each line that is not blank, until it fails.
+// Calls `take` for each line that is not blank, until `take` fails.
 template <typename Take>
 Result<void> each_line(std::string_view text, Take take) {
     for (const std::string_view raw : base::split(text, '\n')) {
@@ -190,7 +192,7 @@ Result<void> each_line(std::string_view text, Take take) {
 Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
     std::map<std::string, JobStatus> jobs;
     auto read = each_line(text, [&](std::string_view line) -> Result<void> {
-        // 12 fields and nothing behind the last separator.
+        // There are 12 fields, and an empty part after the last separator.
         const auto fields = fields_of(line, 13, 2);
         if (!fields) return unreadable("squeue", line);
         const Fields& f = fields->first;
@@ -216,7 +218,7 @@ Result<std::map<std::string, JobStatus>> parse_accounting(std::string_view text)
         if (!job) return tl::unexpected<base::Error>(job.error());
         job->from_accounting = true;
         const auto before = jobs.find(job->id);
-        // Each incarnation but the first is one more restart.
+        // Each incarnation after the first is one more restart.
         if (before != jobs.end()) {
             const int restarts = before->second.restart_count + 1;
             if (before->second.submit > job->submit) job = before->second;

@@ -9,30 +9,32 @@
 #include "base/error.hpp"
 #include "slurm/status.hpp"
 
-// The text that Slurm's commands print in our fixed formats, read back. Pure; the formats are here
-// beside their readers. A line that does not fit is an error that quotes it.
+// Reads the text that Slurm's commands print in the formats that we ask for. Each format is
+// declared beside its reader. Pure. A line that does not match the format is an error that quotes
+// the line.
 namespace batchai::slurm {
 
-// squeue --noheader --states=all --Format=kQueueFormat
+// Output of: squeue --noheader --states=all --Format=kQueueFormat
 extern const std::string_view kQueueFormat;
 [[nodiscard]] base::Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text);
 
-// sacct --noheader --parsable2 --allocations --duplicates --format=kAccountingFormat; of several
-// incarnations of one job the last submitted counts.
+// Output of: sacct --noheader --parsable2 --allocations --duplicates --format=kAccountingFormat. If
+// there are several incarnations of one job, the one that was submitted last counts.
 extern const std::string_view kAccountingFormat;
 [[nodiscard]] base::Result<std::map<std::string, JobStatus>> parse_accounting(
     std::string_view text);
 
-// sinfo --noheader --Node --Format=kNodeFormat; the lines of one node in several partitions become
-// one entry.
+// Output of: sinfo --noheader --Node --Format=kNodeFormat. The lines of a node that is in several
+// partitions become one entry.
 extern const std::string_view kNodeFormat;
 [[nodiscard]] base::Result<std::vector<NodeStatus>> parse_nodes(std::string_view text);
 
-// sbatch --parsable: "12" or "12;cluster", perhaps after other lines that a site's plugin printed.
+// Output of: sbatch --parsable. It is "12" or "12;cluster", perhaps after other lines that a plugin
+// of the site printed.
 [[nodiscard]] base::Result<std::string> parse_submitted(std::string_view text);
 
-// What a refusal says on standard error, cleaned of the program's name and repeats, with a hint for
-// the refusals that users meet.
+// Makes an error from the standard error of a command that refused, without the program's name and
+// without repeated lines. Adds a hint for the refusals that users meet.
 [[nodiscard]] base::Error refusal(std::string_view command, std::string_view standard_error);
 
 }  // namespace batchai::slurm

@@ -82,7 +82,7 @@ constexpr std::array<Entry, 37> entries{{
      "see the node's state with \"sinfo -R\""},
 }};
 
-// What a limit is on: "QOSMaxNodePerUserLimit" counts nodes.
+// Returns what a limit is about: "QOSMaxNodePerUserLimit" is about nodes.
 std::string_view counted(std::string_view lowered) {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 9> words{{
         {"gres", "generic resources (GPUs)"},
@@ -120,7 +120,7 @@ ReasonInWords limit_in_words(std::string_view reason) {
         fmt::format("ask for less, or wait for your other jobs; see the limits with {}", limits)};
 }
 
-// "ReqNodeNotAvail, UnavailableNodes:n[1-2]" names the nodes.
+// A reason such as "ReqNodeNotAvail, UnavailableNodes:n[1-2]" names the nodes.
 ReasonInWords unavailable_in_words(std::string_view reason) {
     constexpr std::string_view mark = "UnavailableNodes:";
     const std::size_t found = reason.find(mark);
@@ -145,7 +145,7 @@ ReasonInWords pending_reason_in_words(std::string_view reason) {
     if (reason.empty() || reason == "None" || reason == "WaitingForScheduling")
         return {"the scheduler has not looked at the job yet", ""};
     const auto matches = [&](std::string_view known) {
-        // Some reports write "_" for the blanks of a reason.
+        // Some commands print "_" instead of the blanks in a reason.
         std::string blanks(reason);
         for (char& c : blanks)
             if (c == '_') c = ' ';

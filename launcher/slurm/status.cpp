@@ -38,7 +38,7 @@ constexpr std::array<std::pair<std::string_view, JobState>, 24> job_states{{
 }  // namespace
 
 JobState job_state(std::string_view text) {
-    // "CANCELLED by 1000" of accounting; "CANCELLED+" where a column was too narrow.
+    // Accounting says "CANCELLED by 1000". A column that is too narrow shows "CANCELLED+".
     const std::string_view word = text.substr(0, text.find_first_of(" +"));
     for (const auto& [name, state] : job_states)
         if (word == name) return state;

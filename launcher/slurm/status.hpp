@@ -9,10 +9,10 @@
 
 #include "base/timestamp.hpp"
 
-// What Slurm says, as values.
+// Slurm's answers as values.
 namespace batchai::slurm {
 
-// Slurm's job states, base states and those of its flags that it reports as the state.
+// Slurm's job states: the base states, and the flags that Slurm reports as the state.
 enum class JobState {
     pending,
     running,
@@ -38,13 +38,13 @@ enum class JobState {
     special_exit,
     stage_out,
     stopped,
-    unknown,  // a word that this program does not know: JobStatus::state_text has it
+    unknown,  // a word that this program does not know; JobStatus::state_text has it
 };
 
-// "PENDING", "COMPLETED", "CANCELLED by 1000", "CANCELLED+" …
+// Reads "PENDING", "COMPLETED", "CANCELLED by 1000", "CANCELLED+" …
 [[nodiscard]] JobState job_state(std::string_view text);
 [[nodiscard]] std::string_view to_string(JobState state);
-// The job will not run (again) in this incarnation: COMPLETED, FAILED, CANCELLED, …
+// Whether the job will not run (again) in this incarnation: COMPLETED, FAILED, CANCELLED, …
 [[nodiscard]] bool is_final(JobState state);
 
 struct JobStatus {
@@ -54,16 +54,16 @@ struct JobStatus {
     std::string reason;      // "Resources", …; empty: none
     std::string partition;
     std::string user;
-    // Of the batch script. None while it has not ended.
+    // Exit code and signal of the batch script; absent while it has not ended.
     std::optional<int> exit_code;
     std::optional<int> signal;
     std::optional<base::Time> submit;
     std::optional<base::Time> eligible;
     std::optional<base::Time> start;  // expected, while the job is pending
     std::optional<base::Time> end;    // expected, while the job runs
-    std::vector<std::string> nodes;   // allocated; Slurm's order
-    int restart_count = 0;            // how often it was requeued; unknown to accounting: 0
-    bool from_accounting = false;     // told by sacct, the queue no longer knows it
+    std::vector<std::string> nodes;   // allocated nodes, in Slurm's order
+    int restart_count = 0;            // number of requeues, as far as Slurm knows it
+    bool from_accounting = false;     // from sacct; the queue no longer knows the job
 
     bool operator==(const JobStatus&) const = default;
 };
@@ -86,7 +86,7 @@ enum class NodeFlag {
     maintenance,
     not_responding,
     planned,
-    power_down,  // asked for, not begun
+    power_down,  // requested, not begun
     powered_down,
     powering_down,
     powering_up,  // "POWERING_UP" and "CONFIGURING" alike
