@@ -24,7 +24,7 @@ tl::unexpected<base::Error> system_error(std::string_view action, const fs::path
                       code == ENOENT ? base::ExitCode::not_found : base::ExitCode::failed);
 }
 
-// Best effort: what cannot go now goes with a later sweep.
+// Best effort: a later sweep removes what cannot be removed now.
 void remove_everything(const fs::path& path) {
     std::error_code ignored;
     fs::remove_all(path, ignored);
@@ -88,7 +88,7 @@ base::Result<std::vector<std::string>> names_in(const fs::path& directory) {
 }
 
 base::Result<std::string> read_record(const fs::path& path) {
-    // Looked at first: opening a named pipe would wait for its writer.
+    // The type is checked first, because opening a named pipe would wait for a writer.
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) return system_error("read", path, errno);
     if (!S_ISREG(status.st_mode))

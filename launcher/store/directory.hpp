@@ -7,28 +7,30 @@
 
 #include "base/error.hpp"
 
-// Directories that appear whole and disappear at once, below the store's root `home`.
+// Makes and removes directories below the store's root `home`. A directory appears with all its
+// content, and disappears, in one step.
 namespace batchai::store {
 
-// A new empty directory home/.new/<uuid> of mode 0700.
+// Makes a new empty directory home/.new/<uuid> of mode 0700.
 [[nodiscard]] base::Result<std::filesystem::path> new_directory(const std::filesystem::path& home);
 
-// Renames `from` to `to`, whose parent is made if missing; refused ("already exists") when `to` is
-// there and is not an empty directory. On an error `from` is removed.
+// Renames `from` to `to` and makes the parent of `to` if it is missing. Refused ("already exists")
+// if `to` exists and is not an empty directory. On an error `from` is removed.
 [[nodiscard]] base::Result<void> publish_directory(const std::filesystem::path& from,
                                                    const std::filesystem::path& to);
 
-// Renames the file or directory to home/.trash/<uuid> and deletes it there, and with it what
-// crashes left in .new and .trash more than a day ago. not_found when it is not there.
+// Renames the file or directory to home/.trash/<uuid> and deletes it there. Also deletes what
+// crashes left in .new and .trash more than a day ago. The error is not_found if `path` does not
+// exist.
 [[nodiscard]] base::Result<void> discard(const std::filesystem::path& home,
                                          const std::filesystem::path& path);
 
-// Names in the directory, sorted; none if it does not exist.
+// Returns the names in the directory, sorted. A directory that does not exist has none.
 [[nodiscard]] base::Result<std::vector<std::string>> names_in(
     const std::filesystem::path& directory);
 
-// A record's text: a regular file of at most 4 MiB; anything else is an error (not_found if
-// absent).
+// Returns the text of a record, which must be a regular file of at most 4 MiB. Anything else is an
+// error (not_found if the file does not exist).
 [[nodiscard]] base::Result<std::string> read_record(const std::filesystem::path& path);
 
 }  // namespace batchai::store

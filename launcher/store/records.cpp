@@ -126,7 +126,7 @@ constexpr std::string_view group_schema = "batchai-group/v1";
 constexpr std::string_view workspace_schema = "batchai-workspace/v1";
 constexpr std::string_view experiment_schema = "batchai-experiment/v1";
 
-// A schema of which an older version is read too.
+// A schema whose older version can also be read.
 struct Versions {
     std::string_view current;
     std::string_view older;
@@ -140,7 +140,7 @@ tl::unexpected<base::Error> damaged(const std::string& what, const std::string& 
     return base::fail("damaged record: " + what, where, damaged_hint);
 }
 
-// The record's members, with its schema among them.
+// Parses a record, which must be an object with a schema.
 Result<Value> parse(std::string_view text, const std::string& path) {
     auto root = base::parse_json(text, path);
     if (!root) return damaged(root.error().what, root.error().where);
@@ -167,7 +167,8 @@ Result<T> read(std::string_view text, std::string_view schema, const std::string
     return bind(root, schema, path, std::move(with_key));
 }
 
-// Version 1 kept the properties as a string of JSON text, empty when there were none.
+// Converts a record of the older version. Version 1 kept the properties as a string of JSON text,
+// which was empty if there were none.
 Result<Value> migrated(Value root, const Versions& schema, const std::string& path) {
     if (*root["schema"].string() != schema.older) return root;
     const std::string* const text = root["propertiesJson"].string();

@@ -18,16 +18,17 @@ namespace batchai::store {
 
 enum class Kind { group, workspace, experiment, cluster, job };
 
-// "resource group", "workspace", …: for messages.
+// Returns the kind's name for messages: "resource group", "workspace", …
 [[nodiscard]] std::string_view kind_name(Kind kind);
 
-// Whether `name` may name a resource: 1 to 64 letters, digits, "-" and "_"; a resource group's name
-// has up to 90 and may hold "." too, but is neither "." nor "..". Letters are ASCII. A name that
-// passes is one path component. The error has ExitCode::usage and says which character is wrong.
+// Checks the name of a resource: it has 1 to 64 letters, digits, "-" and "_". The name of a
+// resource group has up to 90 characters and may also contain ".", but is neither "." nor "..".
+// Letters are ASCII. A valid name is one path component. The error has ExitCode::usage and says
+// which character is wrong.
 [[nodiscard]] base::Result<void> check_name(Kind kind, std::string_view name);
 
-// What the store keeps of each resource: values, and how each is written as JSON. Where the files
-// lie is store.hpp's business.
+// The records that the store keeps of the resources, and how each is written as JSON. store.hpp
+// says where the files are.
 
 using Tags = std::map<std::string, std::string>;
 
@@ -91,7 +92,7 @@ struct Experiment {
     bool operator==(const Experiment&) const = default;
 };
 
-// What becomes of the jobs on a node that a resize takes away.
+// What happens to the jobs on a node that a resize removes.
 enum class NodeDeallocationOption { requeue, terminate, wait_for_job_completion };
 
 struct ManualScale {
@@ -109,7 +110,7 @@ struct AutoScale {
     bool operator==(const AutoScale&) const = default;
 };
 
-// One of the two is there; each resize may change which.
+// Exactly one of the two is set. A resize may change which one.
 struct ScaleSettings {
     std::optional<ManualScale> manual;
     std::optional<AutoScale> auto_scale;
@@ -126,8 +127,8 @@ struct Cluster {
     ScaleSettings scale{.manual = ManualScale{}, .auto_scale = {}};
     std::string admin_user_name;
     std::string admin_user_ssh_public_key;  // empty: none
-    // What else of cluster.json's "properties" the cluster keeps: "nodeSetup", without secrets.
-    // Null when it has none.
+    // The other "properties" of cluster.json that the cluster keeps: "nodeSetup", without secrets.
+    // Null if there are none.
     base::Value properties;
     base::Time creation_time;
     base::Time allocation_state_transition_time;
@@ -142,20 +143,21 @@ struct Job {
     std::string cluster;  // name in the same workspace; empty: none was named
     std::string tool_type;
     int node_count = 1;
-    // The "properties" of job.json for `show`, unexpanded and without secrets' values.
+    // The "properties" of job.json for `show`, not expanded and without the values of secrets.
     base::Value properties;
     std::string plan_digest;   // SHA-256 of plan.json, hexadecimal
-    std::string slurm_job_id;  // as sbatch said it
+    std::string slurm_job_id;  // as sbatch printed it
     base::Time creation_time;
-    std::optional<base::Time> termination_requested;  // the user asked to stop it
+    std::optional<base::Time> termination_requested;  // when the user asked to stop the job
 
     bool operator==(const Job&) const = default;
 };
 
-// Records as JSON text. Reading refuses another schema, a missing key and a wrong type; `path` is
-// the file's name for the message, which says "path:line:column" for broken JSON and names the key
-// otherwise. Unknown keys are passed over, so that an older program reads what a newer one wrote.
-// The names (group, workspace, …) are not in the text: they are the place where the file lies.
+// Records as JSON text. Reading refuses an unknown schema, a missing key and a wrong type. `path`
+// is the file's name for the message, which says "path:line:column" for invalid JSON and names the
+// key otherwise. Unknown keys are ignored, so that an older program can read what a newer one
+// wrote. The names (group, workspace, …) are not in the text, because they are in the path of the
+// file.
 [[nodiscard]] std::string to_json(const Group& group);
 [[nodiscard]] std::string to_json(const Workspace& workspace);
 [[nodiscard]] std::string to_json(const Experiment& experiment);

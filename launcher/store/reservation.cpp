@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view reserved_prefix = ".reserved.";
-// What claim() makes of a marker. It stays only when the claimant died right after.
+// claim() gives this prefix to a marker. The file stays only if the claimant died right after that.
 constexpr std::string_view claimed_prefix = ".claimed.";
 
 std::string boot_id() {
@@ -31,14 +31,15 @@ std::string boot_id() {
     return text ? std::string(base::trim(*text)) : std::string();
 }
 
-// Hosts that share a kernel (containers) have process numbers of their own.
+// Containers that share a kernel have the same boot id, but process ids of their own.
 std::string process_namespace() {
     std::error_code code;
     const fs::path link = fs::read_symlink("/proc/self/ns/pid", code);
     return code ? std::string() : link.string();
 }
 
-// Field 22 of /proc/<pid>/stat, counted after the program's name, which may hold anything.
+// Returns field 22 of /proc/<pid>/stat. Fields are counted after the program's name, which may
+// contain any character.
 std::string start_time(long process) {
     const auto text = base::read_file(fmt::format("/proc/{}/stat", process), 65536);
     if (!text) return {};
@@ -55,8 +56,9 @@ bool reservation_is_abandoned(const fs::path& marker) {
     return !code && text && is_abandoned(*text, written);
 }
 
-// A claim holds the text of the marker that it was, so only its age counts: the claimant needs
-// moments, and the rename that made the claim set the time of its last change.
+// Whether a claim was left behind by a process that died. Its text is still that of the marker, so
+// only its age counts. A claimant needs only moments, and the rename that made the claim set the
+// ctime of the file.
 bool claim_is_abandoned(const fs::path& claimed) {
     struct stat status {};
     if (lstat(claimed.c_str(), &status) != 0) return false;
@@ -106,7 +108,8 @@ base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
         const fs::path claimed =
             directory / fmt::format("{}{}", claimed_prefix, base::random_uuid());
         if (std::rename((directory / name).c_str(), claimed.c_str()) != 0) return false;
-        // From here on the directory is ours alone; a leftover record of a late commit() stays.
+        // From here on only this process changes the directory. If a late commit() has left a
+        // record in it, the job exists and is kept.
         if (fs::exists(directory / "job.json", code)) return false;
         TRY(discard(home, directory));
         return true;
@@ -116,7 +119,8 @@ base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
 
 JobReservation::~JobReservation() {
     if (token_.empty()) return;
-    // Only while it is still ours: another process may have judged it stale and taken the name.
+    // Another process may have found the reservation abandoned and taken the name. The directory is
+    // removed only if it is still ours.
     if (claim(files_.directory(), token_)) static_cast<void>(discard(home_, files_.directory()));
 }
 
@@ -129,7 +133,7 @@ base::Result<void> JobReservation::commit(const Job& job) {
                           "another process took it for abandoned; create the job again");
     if (auto made = base::create_exclusively(files_.record(), to_json(job), 0600); !made)
         return made;
-    std::error_code ignored;  // a marker beside a record means nothing
+    std::error_code ignored;  // a marker beside a record has no effect
     std::filesystem::remove(files_.directory() / marker_name(token_), ignored);
     token_.clear();
     return {};

@@ -10,39 +10,43 @@
 #include "record/job_files.hpp"
 #include "store/records.hpp"
 
-// The file ".reserved.<token>" in a job's directory: who is about to create the job.
+// The marker ".reserved.<token>" in a job's directory says which process is about to create the
+// job.
 
 namespace batchai::store {
 
 [[nodiscard]] std::string marker_name(std::string_view token);
 
-// Boot, host, process and its start time as text.
+// Returns the text of this process's marker: boot id, PID namespace, process id and start time.
 [[nodiscard]] std::string marker_text();
 
 // Whether the process that wrote this marker is certainly gone, or the marker is from another host
-// or boot and older than an hour. Text that is no marker counts as from elsewhere.
+// or boot and older than an hour. A text that is not a marker is treated like one from another
+// host.
 [[nodiscard]] bool is_abandoned(std::string_view text, std::filesystem::file_time_type written);
 
-// Takes the directory from the reservation `token` by renaming its marker: true for exactly one
-// caller, who may then move the directory.
+// Claims the directory of the reservation `token` by renaming its marker. Returns true for exactly
+// one caller, who may then move the directory.
 [[nodiscard]] bool claim(const std::filesystem::path& directory, std::string_view token);
 
-// Moves an abandoned reservation out of the way; false when the directory holds a job or a
-// reservation that may still be alive.
+// Removes an abandoned reservation. Returns false if the directory holds a job, or a reservation
+// whose process may still be alive.
 [[nodiscard]] base::Result<bool> reclaim(const std::filesystem::path& home,
                                          const std::filesystem::path& directory);
 
-// A job's name and directory, taken before submission, because the plan and the batch script name
-// the directory. The job does not exist for list and show until commit(); a reservation that ends
-// without it is removed, so that a rejected submission leaves nothing.
+// Reserves a job's name and directory before the submission, because the plan and the batch script
+// contain the directory's path. The job does not exist for list and show until commit(). A
+// reservation that ends without commit() is removed, so that a rejected submission leaves nothing
+// behind.
 //
-// How it is made safe: a directory that already holds the marker ".reserved.<uuid>" is renamed to
-// jobs/<name>; rename(2) refuses to replace a directory that is not empty, so of two processes
-// exactly one wins, also on NFS. The marker names the process. If that process is gone (same boot
-// of the same host, but no such process, or another one with its number), or the marker is from
-// elsewhere and older than an hour, the next reserve_job() of that name takes the place.
+// How two processes are kept apart: a directory that already holds the marker ".reserved.<uuid>" is
+// renamed to jobs/<name>. rename(2) refuses to replace a directory that is not empty, so exactly
+// one of two processes wins, also on NFS. The marker names the process. The next Store::reserve()
+// of the same name takes the name over if that process is gone (on the same host and boot there is
+// no such process, or another one with its id), or if the marker is from another host or boot and
+// older than an hour.
 //
-// One owner, one thread. Move-only.
+// Has one owner and is used by one thread. Move-only.
 class JobReservation {
   public:
     JobReservation(JobReservation&& other) noexcept
@@ -55,11 +59,11 @@ class JobReservation {
     JobReservation& operator=(const JobReservation&) = delete;
     ~JobReservation();
 
-    // Where to put plan.json, batch.sh, secrets.json; attempts/ and shared/ are there already.
+    // Where to put plan.json, batch.sh and secrets.json. attempts/ and shared/ already exist.
     [[nodiscard]] const record::JobFiles& files() const { return files_; }
 
     // Makes the job visible with this record (job.key must be the reserved one). On an error the
-    // reservation still stands.
+    // reservation is kept.
     [[nodiscard]] base::Result<void> commit(const Job& job);
 
   private:

@@ -31,7 +31,7 @@ tl::unexpected<Error> pass_on(const Error& error) {
     return tl::unexpected<Error>(error);
 }
 
-// Where each resource lies. The names are checked by the caller.
+// The path of each resource. The caller has checked the names.
 struct Paths {
     std::filesystem::path home;
 
@@ -79,7 +79,7 @@ struct Paths {
     }
 };
 
-// Those of a directory's entries that may be resources of this kind.
+// Returns the names of the entries that can be resources of this kind.
 std::vector<std::string> names_of(Kind kind, const std::vector<std::string>& entries) {
     std::vector<std::string> names;
     for (const std::string& entry : entries) {
@@ -93,7 +93,7 @@ std::vector<std::string> names_of(Kind kind, const std::vector<std::string>& ent
     return names;
 }
 
-// Names of the resources in the directory, for a message.
+// Returns the names of the resources in the directory, for a message.
 std::vector<std::string> existing(Kind kind, const fs::path& directory) {
     auto names = names_of(kind, names_in(directory).value_or(std::vector<std::string>{}));
     if (kind == Kind::cluster) return names;
@@ -131,7 +131,8 @@ Error exists_already(Kind kind, const std::string& name, const fs::path& path) {
             "choose another name, or delete it first", ExitCode::refused};
 }
 
-// Names are checked and every parent's record is looked for, the outermost first.
+// check() checks a resource's name and that every parent exists, the outermost first. With
+// `must_exist` the resource itself must exist too.
 Result<void> check(const Paths& paths, const std::string& group, bool must_exist) {
     TRY(check_name(Kind::group, group));
     std::error_code code;
@@ -183,7 +184,7 @@ Result<void> make_home(const fs::path& home) {
     return base::make_directories(home, 0700);
 }
 
-// A directory with its record in it, under its final name in one step.
+// Makes a directory with its record in it, which gets its final name in one step.
 Result<void> create_directory(const Paths& paths, const fs::path& target,
                               const std::string& record_name, const std::string& text) {
     TRY(make_home(paths.home));
@@ -192,7 +193,7 @@ Result<void> create_directory(const Paths& paths, const fs::path& target,
     return publish_directory(staged, target);
 }
 
-// The error of creating `name`, in the resource's words where the name was taken.
+// Returns `made`. If the name was taken, the error says so in terms of the resource.
 Result<void> in_words(Result<void> made, Kind kind, const std::string& name, const fs::path& path) {
     if (made || made.error().exit_code != ExitCode::refused) return made;
     return tl::unexpected<Error>(exists_already(kind, name, path));
@@ -211,9 +212,9 @@ Result<Record> load(const Paths& paths, const Key& key, Read read) {
     return load_unchecked<Record>(paths, key, read);
 }
 
-// The records in a directory whose parents are known to exist. `key_of` makes a key of a name.
-// What has no record, or lost it since the directory was read, is passed over. A directory that
-// cannot be read is an error, one that is not there is an empty list.
+// Reads the records in a directory whose parents are known to exist. `key_of` makes a key from a
+// name. An entry is skipped if it has no record, or lost it since the directory was read. A
+// directory that cannot be read is an error; one that does not exist has no records.
 template <typename Record, typename KeyOf, typename Read>
 Result<std::vector<Record>> load_all(const Paths& paths, Kind kind, const fs::path& directory,
                                      KeyOf key_of, Read read) {

@@ -14,7 +14,7 @@
 
 namespace batchai::store {
 
-// The resources of one user as files below one directory:
+// Keeps the resources of one user as files below one directory:
 //
 //   groups/<group>/group.json
 //   groups/<group>/workspaces/<workspace>/workspace.json
@@ -22,22 +22,23 @@ namespace batchai::store {
 //   groups/<group>/workspaces/<workspace>/experiments/<experiment>/experiment.json
 //   groups/<group>/workspaces/<workspace>/experiments/<experiment>/jobs/<job>/   see job_files.hpp
 //   storage/    the default storage that jobs write to; never touched by the store
-//   .new/ .trash/   directories on their way in and out; leftovers of a crash go after a day
+//   .new/ .trash/   directories that are being made or removed; what a crash leaves in them is
+//                   deleted after a day
 //
-// Reading makes nothing. The first write makes the root with mode 0700. Every file appears whole
-// (base/file.hpp) and every directory appears with its record in it, by one rename. Removing a
-// parent removes what is below it: one rename to .trash, then deletion.
+// Reading creates nothing. The first write makes the root with mode 0700. Every file appears whole
+// (base/file.hpp), and every directory appears with its record in it, by one rename. Removing a
+// resource also removes everything below it: one rename to .trash, then deletion.
 //
-// Errors: not_found (says what exists and guesses what was meant; a missing parent is named before
-// the child), refused (exists already, or is being created), usage (bad name), failed (a damaged
-// file, with path and place; input and output). Lists are sorted by name; one damaged file makes
-// the whole list an error that names it. Any number of processes may work on one store; a Store
-// holds no state but its path, so that threads may share it.
+// Errors: not_found (says what exists or guesses what was meant; a missing parent is reported
+// before the child), refused (it already exists or is being created), usage (bad name), failed (a
+// damaged file, with its path and position, or an input/output error). Lists are sorted by name.
+// One damaged file makes the whole list an error that names the file. Any number of processes may
+// use one store. A Store has no state except its path, so threads may share it.
 class Store {
   public:
-    // `home` is absolute.
+    // `home` must be absolute.
     explicit Store(std::filesystem::path home) : home_(std::move(home)) {}
-    // $BATCHAI_HOME, which must be absolute, or ".batchai" in the user's home directory.
+    // Opens $BATCHAI_HOME, which must be absolute, or else ".batchai" in the user's home directory.
     [[nodiscard]] static base::Result<Store> open_default();
 
     [[nodiscard]] const std::filesystem::path& home() const { return home_; }
@@ -59,27 +60,29 @@ class Store {
     [[nodiscard]] base::Result<std::vector<Experiment>> experiments(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Cluster>> clusters(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key) const;
-    // Of all experiments of the workspace, by experiment and name: for a cluster's node states, and
-    // to find running jobs before a parent is removed.
+    // The jobs of all experiments of the workspace, by experiment and name. Used for a cluster's
+    // node states, and to find running jobs before a parent is removed.
     [[nodiscard]] base::Result<std::vector<Job>> jobs_of_workspace(const WorkspaceKey& key) const;
 
     [[nodiscard]] base::Result<void> remove_group(const std::string& name) const;
     [[nodiscard]] base::Result<void> remove(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<void> remove(const ExperimentKey& key) const;
     [[nodiscard]] base::Result<void> remove(const ClusterKey& key) const;
-    // The record and the job's directory; outputs in the storage stay.
+    // Removes the record and the job's directory. Outputs in the storage are kept.
     [[nodiscard]] base::Result<void> remove(const JobKey& key) const;
 
     // Reads, changes and replaces the record, and returns what was written. The key cannot change.
-    // Of two updates at once, the later write wins.
+    // Of two concurrent updates the later write wins.
     [[nodiscard]] base::Result<Cluster> update(const ClusterKey& key,
                                                const std::function<void(Cluster&)>& change) const;
     [[nodiscard]] base::Result<Job> update(const JobKey& key,
                                            const std::function<void(Job&)>& change) const;
 
-    // Takes the name and directory of a new job; the experiment must exist. See reservation.hpp.
+    // Reserves the name and directory of a new job, whose experiment must exist. See
+    // reservation.hpp.
     [[nodiscard]] base::Result<JobReservation> reserve(const JobKey& key) const;
-    // Where the job's files lie, whether it exists or not: for --dry-run. The names must be valid.
+    // The paths of the job's files, whether the job exists or not (for --dry-run). The names must
+    // be valid.
     [[nodiscard]] record::JobFiles job_files(const JobKey& key) const;
 
   private:
