@@ -46,7 +46,8 @@ class Lease {
     std::chrono::steady_clock::time_point renewed_;
 };
 
-// Tries repeatedly to get the lease at a path.
+// Tries repeatedly to get the lease at a path. A lease that has not been touched for `patience` is
+// lost to its holder.
 class LeaseSeeker {
   public:
     using Time = std::chrono::steady_clock::time_point;

@@ -21,10 +21,10 @@ struct Progress {
 
 using ShowProgress = std::function<void(const Progress&)>;
 
-// "pulling debian:12: 12.0 MiB of 48.1 MiB".
+// Describes the progress: "pulling debian:12: 12.0 MiB of 48.1 MiB".
 [[nodiscard]] std::string to_text(const Progress& progress);
 
-// "512 B", "1.5 GiB".
+// Formats a size: "512 B", "1.5 GiB".
 [[nodiscard]] std::string size_text(std::int64_t bytes);
 
 // Shows progress on standard error. On a terminal this is one line that is overwritten. Elsewhere

@@ -43,7 +43,7 @@ struct FindingKind {
     std::string_view title;
 };
 
-// In the order of Finding.
+// In the order of the enumerators of Finding.
 inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count_)> finding_kinds{{
     {"E100", "A toolkit is not supported"},
     {"E102", "There are fewer processes than nodes"},

@@ -50,7 +50,7 @@ struct Allocation {
     std::string gres;        // per node, as --gres takes it
     std::string account;
     std::string qos;
-    int nice = 0;  // schedulingPriority: low 1000, normal 100, high 0 (users cannot go below)
+    int nice = 0;  // schedulingPriority: low 1000, normal 100, high 0 (users cannot ask for less)
     std::chrono::minutes time_limit{0};
     // Further options of sbatch that the site sets, by their long names. A value may be empty.
     std::vector<Variable> extra_options;
@@ -62,7 +62,7 @@ enum class MountScope { job, cluster };
 
 // Remote storage that rclone shows as a directory. Each node runs its own rclone, as the user.
 struct RemoteVolume {
-    std::string backend;            // as rclone calls it: "smb", "azureblob", "webdav", …
+    std::string backend;            // rclone's name for it: "smb", "azureblob", "webdav", …
     std::string path;               // share or container, then the directory in it
     std::vector<Variable> options;  // of the backend, by rclone's names; without secrets
     std::string secret_option;      // option that takes the credential; empty: there is none
@@ -80,7 +80,7 @@ struct RemoteVolume {
 // root. Only the job's private mount namespace has the mount.
 struct Mount {
     std::string kind;    // the key in job.json: "azureFileShares", "fileServers", …
-    std::string name;    // what the user calls it, for messages: a URL or share name
+    std::string name;    // the user's name for it in messages: a URL or share name
     std::string source;  // absolute directory on every node; empty for remote storage
     std::string target;  // relative, below the mount root; no "." or ".." component
     MountScope scope = MountScope::job;
@@ -103,7 +103,7 @@ struct Mount {
 // system, which every node and the login node see.
 struct Directories {
     std::string node_root;       // node path: root of the user's jobs, <site>/batchai-<uid>
-    std::string job_temp;        // node path: AZ_BATCHAI_JOB_TEMP, kept from preparation to ranks
+    std::string job_temp;        // node path: AZ_BATCHAI_JOB_TEMP, which all steps share
     std::string mount_root;      // node path: AZ_BATCHAI_MOUNT_ROOT (cluster-level mounts)
     std::string job_mount_root;  // node path: AZ_BATCHAI_JOB_MOUNT_ROOT
     std::string job_directory;   // host path: the job's attempts, logs and records

@@ -31,7 +31,7 @@ struct SlurmOption {
 // site adds to a VM size replaces the launcher's.
 [[nodiscard]] std::vector<SlurmOption> allocation_options(const Plan& plan);
 
-// "--name" or "--name=value".
+// Returns "--name" or "--name=value".
 [[nodiscard]] std::string argument_of(const SlurmOption& option);
 
 // The commands of Slurm that take --job-json.

@@ -17,7 +17,7 @@ enum class ExecutionState { queued, running, terminating, succeeded, failed };
 [[nodiscard]] std::string_view to_string(ExecutionState state);
 
 // What the record of the newest attempt says (record/attempt.hpp). Attempt n is the run after n-1
-// requeues (SLURM_RESTART_COUNT + 1).
+// requeues, so n is SLURM_RESTART_COUNT + 1.
 struct AttemptView {
     int number = 1;
     std::optional<int> exit_code;  // absent: not ended, or killed before it could record its end
@@ -34,7 +34,7 @@ struct JobEvidence {
     std::optional<JobStatus> slurm;  // absent: neither queue nor accounting knows it
     std::optional<AttemptView> attempt;
     bool termination_requested = false;
-    // The user's numeric id, to tell the user's scancel from somebody else's.
+    // The user's numeric id, which tells the user's own scancel from that of somebody else.
     std::optional<unsigned> owner{};
 };
 
@@ -57,8 +57,8 @@ struct FailureCode {
 // it is closer to the cause.
 [[nodiscard]] std::optional<FailureCode> failure_code(const JobEvidence& evidence);
 
-// The job's exit code for executionInfo: the record's, else Slurm's (128 + signal for a signal);
-// nothing while the job runs, and for a job that the user stopped.
+// The job's exit code for executionInfo: the record's, else Slurm's (128 + signal if a signal ended
+// it). Nothing while the job runs, and nothing for a job that the user stopped.
 [[nodiscard]] std::optional<int> exit_code(const JobEvidence& evidence);
 
 }  // namespace batchai::slurm

@@ -50,7 +50,7 @@ struct ClusterNode {
 struct ClusterView {
     std::vector<ClusterNode> nodes;  // sorted by name
     NodeStateCounts counts;
-    int current_node_count = 0;  // all but the unusable ones
+    int current_node_count = 0;  // nodes of the cluster that are not unusable
     AllocationState allocation_state = AllocationState::steady;
 };
 

@@ -89,7 +89,7 @@ enum class NodeFlag {
     power_down,  // requested, not begun
     powered_down,
     powering_down,
-    powering_up,  // "POWERING_UP" and "CONFIGURING" alike
+    powering_up,  // for both "POWERING_UP" and "CONFIGURING"
     reboot_issued,
     reboot_requested,
     reserved,
