@@ -107,7 +107,7 @@ base::Result<void> check_cache_directory(const std::string& directory, int owner
         fmt::format("is not trusted for images: it {}", complaint(status, owner)), directory,
         status.st_uid == geteuid() ? fmt::format("chmod go-w {}", directory)
         : owner == nobody_else ? "image_directory in site.lua names the directory; it must be yours"
-                               : "shared_image_owner in site.lua says whose it must be",
+                               : "set shared_image_owner in site.lua to the owner of the directory",
         base::ExitCode::refused);
 }
 
@@ -116,7 +116,7 @@ base::Result<void> make_cache_directory(const std::string& directory, int owner)
         const int code = errno;
         auto error = system_error("be made", directory);
         if (code == ENOENT)
-            error.value().hint = "the directory above it must be there; the admin makes it";
+            error.value().hint = "its parent directory does not exist; ask the admin to create it";
         return error;
     }
     return check_cache_directory(directory, owner);
@@ -132,7 +132,7 @@ base::Result<bool> is_there(const std::string& path, int owner) {
         const bool file = S_ISREG(status.st_mode);
         return base::fail(fmt::format("is not trusted as an image: it {}",
                                       file ? complaint(status, owner) : "is not a file"),
-                          path, "remove it, and it is imported again", base::ExitCode::refused);
+                          path, "remove it; it will be imported again", base::ExitCode::refused);
     }
     TRY(check_cache_directory(fs::path(path).parent_path().string(), owner));
     return true;

@@ -299,7 +299,7 @@ base::Error explain(std::string_view standard_error, const Question& question) {
                     "which has /etc/containers/policy.json",
                     base::ExitCode::failed};
         case Fault::plain_http:
-            return {fmt::format("{} speaks no TLS", registry), question.image,
+            return {fmt::format("{} does not use TLS", registry), question.image,
                     "the admin adds it to insecure_registries in site.lua, or gives it TLS",
                     base::ExitCode::failed};
         case Fault::bad_certificate:
@@ -315,8 +315,7 @@ base::Error explain(std::string_view standard_error, const Question& question) {
         case Fault::not_found:
             return not_found(question, message);
         case Fault::rate_limit:
-            return {fmt::format("{} answers no more questions for a while (too many requests)",
-                                registry),
+            return {fmt::format("{} limits the request rate (too many requests)", registry),
                     question.image,
                     fmt::format("wait, or log in: `docker login {}`; credentials now: {}", registry,
                                 question.credential_source),
@@ -334,7 +333,7 @@ base::Error explain(std::string_view standard_error, const Question& question) {
         case Fault::unknown:
             break;
     }
-    return {message.empty() ? "skopeo failed and said nothing" : "skopeo: " + message,
+    return {message.empty() ? "skopeo failed without a message" : "skopeo: " + message,
             question.image,
             {},
             base::ExitCode::failed};

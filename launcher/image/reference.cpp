@@ -264,7 +264,7 @@ std::optional<BadReference> foreign_form(std::string_view image) {
                             std::string(forms), false};
     for (const std::string_view scheme : {"https://", "http://"}) {
         if (base::lower(image).starts_with(scheme))
-            return BadReference{fmt::format("\"{}\" is an address of the web, not an image", image),
+            return BadReference{fmt::format("\"{}\" is a web address, not an image", image),
                                 fmt::format("write \"{}\"", image.substr(scheme.size())), false};
     }
     for (const std::string_view transport : foreign_transports) {

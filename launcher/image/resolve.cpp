@@ -102,7 +102,7 @@ base::Result<void> check_squashfs(const std::string& path) {
     if (read(file.get(), magic.data(), magic.size()) == 4 &&
         std::memcmp(magic.data(), "hsqs", 4) == 0)
         return {};
-    return base::fail("is no squashfs file system", path);
+    return base::fail("is not a squashfs file system", path);
 }
 
 base::Result<void> check_directory(const std::string& path) {
@@ -118,7 +118,7 @@ base::Result<void> check_directory(const std::string& path) {
         if (lstat((path + part).c_str(), &status) == 0) return {};
     }
     return base::fail(
-        "has none of bin, usr and etc: it is no root file system", path,
+        "has no bin, usr or etc, so it is not a root file system", path,
         fs::exists(path + "/oci-layout") ? "it is an OCI layout: write oci:" + path : "");
 }
 

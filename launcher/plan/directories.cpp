@@ -76,7 +76,7 @@ std::string absolute_path(Planning& planning, std::string_view key, std::string_
     if (!path.starts_with('/')) {
         planning.findings.add(
             Finding::bad_path, pointer,
-            fmt::format("\"{}\" must be an absolute path, but \"{}\" stands for \"{}\"", key, text,
+            fmt::format("\"{}\" must be an absolute path, but \"{}\" expands to \"{}\"", key, text,
                         path),
             "start it with a mount, such as $AZ_BATCHAI_JOB_MOUNT_ROOT/myshare");
         return {};
@@ -116,10 +116,11 @@ void plan_logs(Planning& planning) {
                               fmt::format("nothing is mounted at \"stdOutErrPathPrefix\" {}", text),
                               mounted_paths(planning));
     } else if (plan.directories.stdouterr_host.empty()) {
-        plan.notices.push_back(fmt::format(
-            "the logs stay on the nodes, where {} is: they can be neither listed nor streamed, and "
-            "go when the job ends; set stdOutErrPathPrefix to a mounted directory to keep them",
-            text));
+        plan.notices.push_back(
+            fmt::format("{} is local to each node, so the logs cannot be listed or streamed and "
+                        "are deleted when "
+                        "the job ends; set stdOutErrPathPrefix to a mounted directory to keep them",
+                        text));
     }
 }
 
@@ -154,8 +155,8 @@ void plan_output(Planning& planning, std::size_t index) {
     if (below_mount_root(planning, prefix) && !on_mount(planning, prefix)) {
         planning.findings.add(
             Finding::output_not_mounted, pointer,
-            fmt::format("nothing is mounted at {}: what output \"{}\" gets stays on the nodes and "
-                        "goes when the job ends",
+            fmt::format("nothing is mounted at {}: output \"{}\" stays on the nodes and is deleted "
+                        "when the job ends",
                         output.path_prefix, output.id),
             mounted_paths(planning));
     }
@@ -251,8 +252,8 @@ bool Planning::refuse_too_long(std::size_t bytes, std::string_view pointer) {
     if (bytes < longest_argument) return false;
     findings.add(
         Finding::too_long, pointer,
-        fmt::format("is too long: Linux gives programs at most {} bytes in one piece, variables "
-                    "with their names",
+        fmt::format("is too long: Linux passes at most {} bytes in one argument, or in one "
+                    "variable including its name",
                     longest_argument - 1),
         "put it into a file on a mounted directory");
     return true;

@@ -48,7 +48,7 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"E100", "A toolkit is not supported"},
     {"E102", "There are fewer processes than nodes"},
     {"E103", "A path is not absolute, too long or has \"..\""},
-    {"E104", "Nothing is mounted where the logs are to be"},
+    {"E104", "Nothing is mounted at the log directory"},
     {"E105", "This site does not have the cluster's VM size"},
     {"E106", "The cluster has fewer nodes than the job asks for"},
     {"E107", "A file server is not known to this site"},
@@ -59,11 +59,11 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"E112", "A secret is in a key vault"},
     {"E113", "A variable of an elastic job has a wrong value"},
     {"E114", "The image or its registry cannot be used"},
-    {"E115", "A text is longer than Linux gives to a program"},
+    {"E115", "A text is longer than Linux can pass to a program"},
     {"E120", "A mount option is not known or not allowed"},
     {"E121", "There is no key for a storage account"},
     {"W200", "A variable that a text refers to is not known"},
-    {"W201", "Nothing is mounted where an output is to be"},
+    {"W201", "Nothing is mounted at an output directory"},
 }};
 
 // Collects all faults of one job file. take() returns them in the order of their positions.

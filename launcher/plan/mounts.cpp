@@ -118,7 +118,7 @@ void use_default_storage(const VolumeList& list, const Wanted& wanted, Mount& mo
     mount.source = joined(mount.source_root, wanted.directory);
     mount.create_source = true;
     if (list.planning.site.storage_accounts.empty()) return;
-    list.notice(fmt::format("storage account {} is not in {}: {} is used for {}", wanted.account,
+    list.notice(fmt::format("storage account {} is not in {}; using {} for {}", wanted.account,
                             list.planning.site.source, mount.source, mount.name));
 }
 
@@ -324,8 +324,8 @@ struct MountOptions {
 
 // The hint for mountOptions that are refused.
 constexpr std::string_view mount_options_help =
-    "ro, rw and noexec have an effect; other options of mount(8), nfs(5) and blobfuse that "
-    "say how, not what, is mounted are passed over";
+    "ro, rw and noexec have an effect; options of mount(8), nfs(5) and blobfuse that only tune the "
+    "mount are ignored";
 
 // Options of mount(8), nfs(5) and blobfuse. Each name has a blank before and after it.
 constexpr std::string_view without_effect =
@@ -442,8 +442,8 @@ void add_unmanaged(const VolumeList& list, const job::UnmanagedFileSystem& wante
                    "\"mountCommand\" does not name a mount of this site; a command of a job file "
                    "is never run as root",
                    known_names(mounts, "mounts", "named_mounts") +
-                       "; a name there may also be a whole command, which is then found but not "
-                       "run");
+                       "; a name in named_mounts may be a whole command, which is only compared "
+                       "and never run");
         return;
     }
     Mount mount;
@@ -485,19 +485,19 @@ bool apply_mount_options(const VolumeList& list, std::size_t index,
                          const std::optional<std::string>& options, Mount& mount) {
     const MountOptions read = read_mount_options(options);
     if (!read.unknown.empty()) {
-        list.fault(Finding::bad_mount_option, mount.kind, index, "mountOptions",
-                   fmt::format("\"mountOptions\" has what is not known here: {}",
-                               fmt::join(read.unknown, ", ")),
-                   std::string(mount_options_help));
+        list.fault(
+            Finding::bad_mount_option, mount.kind, index, "mountOptions",
+            fmt::format("\"mountOptions\" has unknown options: {}", fmt::join(read.unknown, ", ")),
+            std::string(mount_options_help));
         return false;
     }
     mount.read_only = mount.read_only || read.read_only;
     mount.no_execute = mount.no_execute || read.no_execute;
     if (!read.ignored.empty())
-        list.notice(
-            fmt::format("mountOptions of {}: {} have no effect, since the site decides how "
-                        "it is mounted",
-                        mount.name, fmt::join(read.ignored, ", ")));
+        list.notice(fmt::format(
+            "these mountOptions of {} have no effect, because the site decides how it is "
+            "mounted: {}",
+            mount.name, fmt::join(read.ignored, ", ")));
     return true;
 }
 

@@ -139,9 +139,9 @@ base::Result<std::vector<SlurmOption>> options_at_door(const Plan& plan, Door do
         if (const auto* const users = given_instead(option, given)) {
             if (option.must_agree && users->second != option.value)
                 return base::fail(
-                    fmt::format("--{}={}, but {} asks for {} ({})", users->first, users->second,
-                                file, option.value, option.key),
-                    {}, fmt::format("leave --{} out, or make both the same", users->first),
+                    fmt::format("--{}={} contradicts {}, which asks for {} ({})", users->first,
+                                users->second, file, option.value, option.key),
+                    {}, fmt::format("omit --{}, or use the same value in both", users->first),
                     base::ExitCode::usage);
             continue;
         }

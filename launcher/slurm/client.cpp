@@ -35,7 +35,7 @@ constexpr std::array<Known, 14> known{{
      "in site.lua"},
     {"requested node configuration is not available",
      "no node fits: compare the node count, cpus, gres and features with \"sinfo -Nl\"; Slurm "
-     "22.05.5 to 22.05.8 also refuse some valid requests so (SchedMD bug 15857)"},
+     "22.05.5 to 22.05.8 also refuse some valid requests with this message (SchedMD bug 15857)"},
     {"node count specification invalid",
      "the partition has fewer nodes, or its limit is lower: see \"scontrol show partition\""},
     {"more processors requested than permitted",
@@ -85,11 +85,11 @@ base::Error refusal(std::string_view command, std::string_view standard_error) {
         if (text.empty() || (!said.empty() && said.back() == text)) continue;
         said.push_back(text);
     }
-    base::Error error{
-        said.empty() ? "Slurm refused without a word" : fmt::format("{}", fmt::join(said, "; ")),
-        std::string(command),
-        {},
-        base::ExitCode::refused};
+    base::Error error{said.empty() ? "Slurm refused without giving a reason"
+                                   : fmt::format("{}", fmt::join(said, "; ")),
+                      std::string(command),
+                      {},
+                      base::ExitCode::refused};
     const std::string lowered = base::lower(error.what);
     for (const Known& entry : known) {
         if (lowered.find(entry.text) == std::string::npos) continue;

@@ -129,8 +129,9 @@ base::Result<void> JobReservation::commit(const Job& job) {
     if (job.key != key_)
         return base::fail("the record is not of the reserved job", files_.directory().string());
     if (!std::filesystem::exists(files_.directory() / marker_name(token_)))
-        return base::fail("the reservation of the job's name was lost", files_.directory().string(),
-                          "another process took it for abandoned; create the job again");
+        return base::fail(
+            "the reservation of the job's name was lost", files_.directory().string(),
+            "another process considered the reservation abandoned; create the job again");
     if (auto made = base::create_exclusively(files_.record(), to_json(job), 0600); !made)
         return made;
     std::error_code ignored;  // a marker beside a record has no effect

@@ -171,11 +171,11 @@ SH
         # shellcheck disable=SC2086
         run with_site plain ${words%% *} -N3 --job-json="$share/small.json" ${words#* }
         echo "$output"
-        [[ $status -ne 0 && $output == *"--nodes=3, but $share/small.json asks for 2 (nodeCount)"* ]]
+        [[ $status -ne 0 && $output == *"--nodes=3 contradicts $share/small.json, which asks for 2 (nodeCount)"* ]]
         # shellcheck disable=SC2086
         run with_site plain ${words%% *} -n1 --job-json="$share/small.json" ${words#* }
         echo "$output"
-        [[ $status -ne 0 && $output == *"--ntasks=1, but $share/small.json asks for 4 (processCount)"* ]]
+        [[ $status -ne 0 && $output == *"--ntasks=1 contradicts $share/small.json, which asks for 4 (processCount)"* ]]
     done
     as_user bash -c "printf '#!/bin/bash\n#SBATCH --nodes=1\ntrue\n' > $share/one.sh"
     run with_site plain sbatch --job-json="$share/small.json" "$share/one.sh"

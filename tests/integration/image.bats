@@ -131,7 +131,7 @@ credentials() {
     [[ $output == *"nowhere.invalid cannot be reached"* ]]
     as_user bash -c "echo 'return {}' > $home/site.lua"
     run -1 batchai image pull "$open/tests/tiny:v1"
-    [[ $output == *"$open speaks no TLS"*insecure_registries* ]]
+    [[ $output == *"$open does not use TLS"*insecure_registries* ]]
     run -2 batchai image pull nvcr.io#nvidia/x
     [[ $output == *'write "nvcr.io/nvidia/x"'* ]]
 }

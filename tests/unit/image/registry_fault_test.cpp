@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
              ExitCode::failed},
         Case{"pinging container registry reg:5000: Get \\\"https://reg:5000/v2/\\\": http: server "
              "gave HTTP response to HTTPS client",
-             "none", "speaks no TLS", "insecure_registries", ExitCode::failed},
+             "none", "does not use TLS", "insecure_registries", ExitCode::failed},
         Case{"pinging container registry reg:5000: x509: certificate signed by unknown authority",
              "none", "cannot be trusted: x509: certificate signed", "certs.d/reg:5000/ca.crt",
              ExitCode::failed},

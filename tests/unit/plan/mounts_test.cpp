@@ -203,7 +203,7 @@ TEST(Mounts, FollowTheOptionsThatMeanSomethingHere) {
     EXPECT_NE(made.plan->notices[0].find("vers, use-https"), std::string::npos);
     EXPECT_TRUE(server("rw").plan->notices.empty());
     EXPECT_EQ(faults(server("ro,password=hush,suid")),
-              "E120 \"mountOptions\" has what is not known here: password, suid");
+              "E120 \"mountOptions\" has unknown options: password, suid");
 }
 
 TEST(Mounts, RefuseContainersOfAnAccountThatHasOnlyShares) {

@@ -102,9 +102,10 @@ TEST(SlurmOptions, OfTheUserMustNotContradictTheFilesSize) {
                     Not(Contains(testing::StartsWith("error"))));
         const auto refused = at_door(plan, Door::srun, {{name, other}});
         ASSERT_EQ(refused.size(), 1U);
-        EXPECT_EQ(refused[0], fmt::format("error: --{}={}, but job.json asks for {} ({})\nhint: "
-                                          "leave --{} out, or make both the same",
-                                          name, other, same, key, name));
+        EXPECT_EQ(refused[0],
+                  fmt::format("error: --{}={} contradicts job.json, which asks for {} ({})\nhint: "
+                              "omit --{}, or use the same value in both",
+                              name, other, same, key, name));
     }
 }
 

@@ -154,7 +154,7 @@ TEST(Refusal, SlurmsWordsAreCleanedAndGetAHint) {
                         "configuration is not available\n")
                     .hint,
                 HasSubstr("22.05.8"));
-    EXPECT_EQ(refusal("sbatch", "").what, "Slurm refused without a word");
+    EXPECT_EQ(refusal("sbatch", "").what, "Slurm refused without giving a reason");
 }
 
 TEST(JobStates, EveryNameIsReadBackAndUnknownOnesAreUnknown) {
