@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Wrong{"", "", "has no name", "repository", false},
         Wrong{"a b", "", "a blank", "repository", false},
-        Wrong{"https://nvcr.io/x:1", "", "address of the web", "\"nvcr.io/x:1\"", false},
+        Wrong{"https://nvcr.io/x:1", "", "web address", "\"nvcr.io/x:1\"", false},
         Wrong{"nvcr.io#nvidia/x:1", "", "enroot's way", "\"nvcr.io/nvidia/x:1\"", false},
         Wrong{"me@nvcr.io#x:1", "", "enroot's way", "\"nvcr.io/x:1\"", false},
         Wrong{"dockerd://x", "", "not supported", "docker-archive:", false},

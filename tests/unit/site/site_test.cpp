@@ -69,7 +69,7 @@ TEST_F(SiteTest, RefusesSecretsInTheFileThatEverybodyReads) {
         return refusal("return { storage_accounts = { mine = { " + entries + " } } }");
     };
     EXPECT_EQ(account(R"(file_share_remote = { type = "smb", pass = "hush" })"),
-              "storage_accounts.mine.file_share_remote: pass is a secret, and everybody reads this "
+              "storage_accounts.mine.file_share_remote: pass is a secret, but everybody can read this "
               "file");
     EXPECT_EQ(account(R"(blob_container_remote = { url = "http://dav" })"),
               "storage_accounts.mine.blob_container_remote: has no type");
