@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
-#include "node/beneath.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/node_root.hpp"
@@ -125,7 +125,7 @@ int sandbox(const batchai::node::SandboxRequest& request) {
 }
 
 // Removes all of the job below one of the user's directories.
-int clean_below(const batchai::node::Root& root, const std::string& job_id) {
+int clean_below(const batchai::base::Root& root, const std::string& job_id) {
     const auto removed =
         batchai::node::prepare_to_remove_container(root, job_id, longest_flush).and_then([&] {
             return batchai::node::release(root, job_id, longest_flush);
@@ -136,11 +136,11 @@ int clean_below(const batchai::node::Root& root, const std::string& job_id) {
 // Each of the user's directories in a process of its own, since the user namespace cannot be left
 // again. Before anything else it is noted there what is of the run of the job that has ended: the
 // job may be queued again, and a new run of it may use its directories meanwhile.
-[[noreturn]] void clean_all(const std::vector<batchai::node::Root>& roots,
+[[noreturn]] void clean_all(const std::vector<batchai::base::Root>& roots,
                             const std::string& job_id) {
     setsid();
     int code = 0;
-    for (const batchai::node::Root& root : roots) {
+    for (const batchai::base::Root& root : roots) {
         if (!batchai::node::note_end_of_job(root, job_id)) continue;
         const pid_t child = fork();
         if (child == 0) _exit(clean_below(root, job_id));

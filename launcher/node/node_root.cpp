@@ -33,7 +33,7 @@ bool is_name_of(std::string_view name, const std::string& base) {
 }
 
 // Those of the user, and of nobody else, in a fixed order.
-std::vector<Root> own_directories(const fs::path& parent, const std::string& base) {
+std::vector<base::Root> own_directories(const fs::path& parent, const std::string& base) {
     std::vector<std::string> names;
     DIR* const stream = opendir(parent.c_str());
     if (stream == nullptr) return {};
@@ -42,15 +42,15 @@ std::vector<Root> own_directories(const fs::path& parent, const std::string& bas
     }
     closedir(stream);
     std::sort(names.begin(), names.end());
-    std::vector<Root> roots;
+    std::vector<base::Root> roots;
     for (const std::string& name : names) {
-        auto root = open_private_directory(parent / name);
+        auto root = base::open_private_directory(parent / name);
         if (root) roots.push_back(std::move(*root));
     }
     return roots;
 }
 
-std::optional<Root> first_of_own(const fs::path& parent, const std::string& base) {
+std::optional<base::Root> first_of_own(const fs::path& parent, const std::string& base) {
     auto roots = own_directories(parent, base);
     if (roots.empty()) return std::nullopt;
     return std::move(roots.front());
@@ -58,7 +58,7 @@ std::optional<Root> first_of_own(const fs::path& parent, const std::string& base
 
 // Two processes that come here at once may each make one; both then take the same, and remove the
 // other while it is still empty.
-base::Result<Root> make_unguessable(const fs::path& parent, const std::string& base) {
+base::Result<base::Root> make_unguessable(const fs::path& parent, const std::string& base) {
     std::string path = (parent / (base + unguessable)).string();
     if (mkdtemp(path.data()) == nullptr)
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path,
@@ -106,25 +106,25 @@ std::string with_other_root(const std::string& text, const std::string& from,
     return out.append(text, done);
 }
 
-std::vector<Root> find_node_roots(const std::string& node_directory) {
+std::vector<base::Root> find_node_roots(const std::string& node_directory) {
     return own_directories(node_directory, fmt::format("batchai-{}", geteuid()));
 }
 
-base::Result<Root> open_node_root(const std::string& planned) {
-    if (auto root = open_private_directory(planned)) return root;
+base::Result<base::Root> open_node_root(const std::string& planned) {
+    if (auto root = base::open_private_directory(planned)) return root;
     const fs::path path(planned);
     const std::string base = path.filename().string();
     if (auto own = first_of_own(path.parent_path(), base)) return std::move(*own);
     if (mkdir(planned.c_str(), 0700) == 0 || errno == EEXIST) {
         // Another process of the user's may have made it, or somebody else.
-        if (auto root = open_private_directory(planned)) return root;
+        if (auto root = base::open_private_directory(planned)) return root;
     }
     return make_unguessable(path.parent_path(), base);
 }
 
 base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
     const std::string planned = plan.directories.node_root;
-    const Root root = TRY(open_node_root(planned));
+    const base::Root root = TRY(open_node_root(planned));
     if (root.path == planned) return plan;
     trace.line(fmt::format("{} is not this user's own directory; {} is used on this node", planned,
                            root.path));
@@ -133,15 +133,15 @@ base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
     return record::plan_from_json(base::format_json(record));
 }
 
-base::Result<Root> make_job_directory(const Root& node_root, const std::string& path,
-                                      const std::string& job_id) {
-    const auto relative = relative_to(node_root.path, path);
+base::Result<base::Root> make_job_directory(const base::Root& node_root, const std::string& path,
+                                            const std::string& job_id) {
+    const auto relative = base::relative_to(node_root.path, path);
     if (!relative) return tl::unexpected<base::Error>(relative.error());
     const auto claimed = claim(node_root, job_id, relative->substr(0, relative->find('/')));
     if (!claimed) return tl::unexpected<base::Error>(claimed.error());
-    auto directory = make_beneath(node_root, *relative);
+    auto directory = base::make_beneath(node_root, *relative);
     if (!directory) return tl::unexpected<base::Error>(directory.error());
-    return Root{std::move(*directory), path};
+    return base::Root{std::move(*directory), path};
 }
 
 }  // namespace batchai::node

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
-#include "node/beneath.hpp"
 #include "node/reply.hpp"
 #include "plan/plan.hpp"
 
@@ -17,11 +17,11 @@
 namespace batchai::node {
 
 // Opens the user's directory, and makes it if there is none. `planned` is its first choice.
-[[nodiscard]] base::Result<Root> open_node_root(const std::string& planned);
+[[nodiscard]] base::Result<base::Root> open_node_root(const std::string& planned);
 
 // All that the user has below `node_directory`. There can be two when somebody else's directory
 // came and went while jobs ran.
-[[nodiscard]] std::vector<Root> find_node_roots(const std::string& node_directory);
+[[nodiscard]] std::vector<base::Root> find_node_roots(const std::string& node_directory);
 
 // Opens the user's directory as above. If it is not the one that the plan names, changes the plan's
 // paths and variables to it, and says so in the trace.
@@ -33,7 +33,8 @@ namespace batchai::node {
 
 // Makes `path`, which must be below the node root, and notes its first component there as used by
 // the Slurm job, so that the clean-up after the job finds it.
-[[nodiscard]] base::Result<Root> make_job_directory(const Root& node_root, const std::string& path,
-                                                    const std::string& job_id);
+[[nodiscard]] base::Result<base::Root> make_job_directory(const base::Root& node_root,
+                                                          const std::string& path,
+                                                          const std::string& job_id);
 
 }  // namespace batchai::node

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "base/beneath.hpp"
 #include "base/file.hpp"
 #include "base/ids.hpp"
-#include "node/beneath.hpp"
 #include "node/bundle/bundle.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/namespace/identity.hpp"
@@ -34,7 +34,7 @@ constexpr std::chrono::seconds rendezvous_deadline{10};
 
 base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job_id,
                                   const Trace& trace) {
-    const auto node_root = open_private_directory(plan.directories.node_root);
+    const auto node_root = base::open_private_directory(plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
     const auto made = make_job_directory(*node_root, plan.directories.job_temp, job_id);
     if (!made) return tl::unexpected<base::Error>(made.error());
@@ -118,7 +118,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const plan::Plan settled = TRY(settle_node_root(std::move(submitted), trace));
     const plan::Plan* const plan = &settled;
     wait_for_earlier_steps(*plan, request.job_id, trace);
-    remove_leftovers(TRY(open_private_directory(plan->directories.node_root)), request.job_id,
+    remove_leftovers(TRY(base::open_private_directory(plan->directories.node_root)), request.job_id,
                      trace);
     Sandbox out;
     auto& environment = out.environment;

@@ -74,7 +74,7 @@ std::string version_after(std::string_view bytes, std::string_view words) {
     return {};
 }
 
-std::optional<ImageLibrary> read_library(const Root& root, const std::string& path,
+std::optional<ImageLibrary> read_library(const base::Root& root, const std::string& path,
                                          std::string_view words) {
     const auto bytes = read_in_root(root, path, library_limit);
     Elf64_Ehdr header{};
@@ -131,7 +131,7 @@ base::Result<BundleManifest> read_manifest(const std::string& bundle) {
 }
 
 // Returns a sentence for the log; an error says why nothing is shown.
-base::Result<std::string> try_to_show(const plan::Plan& plan, const Root& root) {
+base::Result<std::string> try_to_show(const plan::Plan& plan, const base::Root& root) {
     const plan::Container& container = *plan.container;
     if (!container.inject) return base::fail("inject_mpi_bridge of the site's site.lua is off");
     if (last_value(plan.environment, inject_variable) == "0")
@@ -171,7 +171,7 @@ base::Result<BundleManifest> parse_bundle_manifest(std::string_view text) {
     return base::from_record<BundleManifest>(text, manifest_schema);
 }
 
-std::optional<ImageLibrary> find_c_library(const Root& image_root) {
+std::optional<ImageLibrary> find_c_library(const base::Root& image_root) {
     std::optional<ImageLibrary> found;
     for (const std::string& directory : usual_directories()) {
         found = read_library(image_root, fmt::format("{}/{}", directory, c_library_name),
@@ -181,7 +181,8 @@ std::optional<ImageLibrary> find_c_library(const Root& image_root) {
     return found;
 }
 
-std::vector<std::string> paths_in_loader_cache(const Root& image_root, std::string_view name) {
+std::vector<std::string> paths_in_loader_cache(const base::Root& image_root,
+                                               std::string_view name) {
     const std::string cache =
         read_in_root(image_root, "/etc/ld.so.cache", cache_limit).value_or("");
     std::vector<std::string> paths;
@@ -195,7 +196,7 @@ std::vector<std::string> paths_in_loader_cache(const Root& image_root, std::stri
     return paths;
 }
 
-std::optional<ImageLibrary> find_pmix(const Root& image_root, std::string_view library_path) {
+std::optional<ImageLibrary> find_pmix(const base::Root& image_root, std::string_view library_path) {
     std::vector<std::string> paths;
     for (const std::string_view directory : base::split(library_path, ':')) {
         if (directory.starts_with('/')) paths.push_back(fmt::format("{}/{}", directory, pmix_name));
@@ -227,7 +228,7 @@ std::string why_unfit(const std::optional<ImageLibrary>& c_library, const Bundle
     return {};
 }
 
-void show_bundle(const plan::Plan& plan, const Root& image_root, const Trace& trace) {
+void show_bundle(const plan::Plan& plan, const base::Root& image_root, const Trace& trace) {
     const auto begin = std::chrono::steady_clock::now();
     const auto shown = try_to_show(plan, image_root);
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(

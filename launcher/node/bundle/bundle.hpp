@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/beneath.hpp"
 #include "base/record.hpp"
-#include "node/beneath.hpp"
 #include "node/reply.hpp"
 #include "plan/plan.hpp"
 
@@ -42,7 +42,7 @@ struct BundleManifest {
 // Shows the bundle in the image. Called by the process that makes the container, before it changes
 // its root. A bundle that cannot be shown is no fault of the job: a note in the container and a
 // line in the log say why.
-void show_bundle(const plan::Plan& plan, const Root& image_root, const Trace& trace);
+void show_bundle(const plan::Plan& plan, const base::Root& image_root, const Trace& trace);
 
 // Called in the container. Adds to the job's variables a PYTHONPATH with the bundle's packages
 // behind what the job, or else the image, has in it; adds nothing when there is no bundle.
@@ -58,15 +58,15 @@ struct ImageLibrary {
 };
 
 // The image's C library, in the directories where loaders look for it.
-[[nodiscard]] std::optional<ImageLibrary> find_c_library(const Root& image_root);
+[[nodiscard]] std::optional<ImageLibrary> find_c_library(const base::Root& image_root);
 
 // Files of that name in the list of libraries that the image's ldconfig has written.
-[[nodiscard]] std::vector<std::string> paths_in_loader_cache(const Root& image_root,
+[[nodiscard]] std::vector<std::string> paths_in_loader_cache(const base::Root& image_root,
                                                              std::string_view name);
 
 // The libpmix that the image's own loader would find for its programs: in LD_LIBRARY_PATH, in what
 // /etc/ld.so.cache lists, or in the usual directories. Nothing of the image is run for it.
-[[nodiscard]] std::optional<ImageLibrary> find_pmix(const Root& image_root,
+[[nodiscard]] std::optional<ImageLibrary> find_pmix(const base::Root& image_root,
                                                     std::string_view library_path);
 
 // Compares the first three numbers of two versions: "4.2.2rc2" is older than "4.10.0", and not

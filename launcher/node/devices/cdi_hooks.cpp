@@ -41,7 +41,7 @@ void add_once(std::vector<std::string>& list, const std::string& entry) {
     if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
 }
 
-base::Result<void> make_links(const VendorHook& hook, const Root& root) {
+base::Result<void> make_links(const VendorHook& hook, const base::Root& root) {
     for (const std::string& value : hook.values("link")) {
         const std::size_t middle = value.find("::");
         if (middle == 0 || middle == std::string::npos || value[middle + 2] != '/')
@@ -52,7 +52,7 @@ base::Result<void> make_links(const VendorHook& hook, const Root& root) {
     return {};
 }
 
-base::Result<void> change_modes(const VendorHook& hook, const Root& root) {
+base::Result<void> change_modes(const VendorHook& hook, const base::Root& root) {
     const auto modes = hook.values("mode");
     unsigned int mode = 0;
     const std::string text = modes.empty() ? std::string() : modes.back();
@@ -77,7 +77,7 @@ std::optional<int> major_version(std::string_view version) {
 }
 
 // The major version of the driver that the image's compatibility library is of.
-std::optional<int> compat_version(const Root& root) {
+std::optional<int> compat_version(const base::Root& root) {
     base::FileDescriptor directory = open_in_root(root, compat_directory, O_RDONLY | O_DIRECTORY);
     if (!directory.valid()) return std::nullopt;
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(directory.get()), closedir);
@@ -96,7 +96,7 @@ std::optional<int> compat_version(const Root& root) {
     return found;
 }
 
-void prefer_newer_driver(const VendorHook& hook, const Root& root,
+void prefer_newer_driver(const VendorHook& hook, const base::Root& root,
                          std::vector<std::string>& directories) {
     const auto versions = hook.values("host-driver-version");
     const auto host = versions.empty() ? std::nullopt : major_version(versions.back());
@@ -162,7 +162,7 @@ base::Result<void> run_hook(const CdiHook& hook, const HookPlace& place) {
 
 // So that a later ldconfig, of a package that preparation installs, knows them as well.
 base::Result<void> write_loader_file(const std::vector<std::string>& directories,
-                                     const Root& root) {
+                                     const base::Root& root) {
     if (directories.empty()) return {};
     std::string text;
     for (const std::string& directory : directories)
@@ -211,7 +211,7 @@ std::optional<VendorHook> vendor_hook(const CdiHook& hook) {
     return made;
 }
 
-base::Result<void> perform(const VendorHook& hook, const Root& root,
+base::Result<void> perform(const VendorHook& hook, const base::Root& root,
                            std::vector<std::string>& directories) {
     if (hook.verb == "create-symlinks") return make_links(hook, root);
     if (hook.verb == "chmod") return change_modes(hook, root);

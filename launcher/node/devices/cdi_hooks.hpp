@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
-#include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
 #include "node/reply.hpp"
 
@@ -35,12 +35,12 @@ struct VendorHook {
 //   chmod --mode M --path P …                changes the mode, where the user may
 //   disable-device-node-modification,        nothing: a user's process makes no device files
 //   update-nvidia-params
-[[nodiscard]] base::Result<void> perform(const VendorHook& hook, const Root& root,
+[[nodiscard]] base::Result<void> perform(const VendorHook& hook, const base::Root& root,
                                          std::vector<std::string>& directories);
 
 // Where the root file system of a container lies before it is changed to.
 struct HookPlace {
-    const Root& root;             // with its path on the node
+    const base::Root& root;       // with its path on the node
     const std::string& bundle;    // directory in which config.json is written for the hooks
     const std::string& job_name;  // the container's id, for them
 };

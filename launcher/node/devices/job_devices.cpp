@@ -88,8 +88,9 @@ constexpr std::size_t note_limit = 64UL << 10U;
 // Of what the plugin waits for a sandbox; a controller that is slower keeps no job from starting.
 constexpr std::chrono::seconds answer_deadline{10};
 
-std::optional<std::string> read_note(const Root& place) {
-    const base::FileDescriptor file = open_beneath(place.directory.get(), note_name, O_RDONLY);
+std::optional<std::string> read_note(const base::Root& place) {
+    const base::FileDescriptor file =
+        base::open_beneath(place.directory.get(), note_name, O_RDONLY);
     if (!file.valid()) return std::nullopt;
     std::string text(note_limit, '\0');
     const ssize_t count = read(file.get(), text.data(), text.size());
@@ -97,15 +98,16 @@ std::optional<std::string> read_note(const Root& place) {
     return text;
 }
 
-void write_note(const Root& place, const std::string& text) {
+void write_note(const base::Root& place, const std::string& text) {
     const base::FileDescriptor file =
-        open_beneath(place.directory.get(), note_name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        base::open_beneath(place.directory.get(), note_name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (!file.valid() || write(file.get(), text.data(), text.size()) < 0) {
         // The next step asks again.
     }
 }
 
-slurm::DeviceIndices ask_slurm(const Root& place, const std::string& job_id, const Trace& trace) {
+slurm::DeviceIndices ask_slurm(const base::Root& place, const std::string& job_id,
+                               const Trace& trace) {
     const auto answer = slurm::Client(answer_deadline).devices(job_id);
     if (!answer) {
         trace.line("Slurm does not say which devices the job has, so the container shows all: " +
@@ -144,8 +146,8 @@ ChosenDevices choose_devices(const std::vector<CdiSpec>& specs,
     return chosen;
 }
 
-DeviceEdits devices_of_job(const CdiFiles& files, const Root& place, const std::string& job_id,
-                           const Trace& trace) {
+DeviceEdits devices_of_job(const CdiFiles& files, const base::Root& place,
+                           const std::string& job_id, const Trace& trace) {
     for (const std::string& remark : files.remarks)
         trace.line(remark);
     slurm::DeviceIndices of_job;

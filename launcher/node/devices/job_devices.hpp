@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "node/beneath.hpp"
+#include "base/beneath.hpp"
 #include "node/devices/cdi.hpp"
 #include "node/reply.hpp"
 #include "slurm/job_devices.hpp"
@@ -29,7 +29,7 @@ struct ChosenDevices {
 // What the job gets of the node's CDI files. A container is shared by the steps of the job, so
 // these are the job's devices on this node. Slurm is asked for them by the first step, and only
 // where there is a choice; later steps read the answer in the job's private directory `place`.
-[[nodiscard]] DeviceEdits devices_of_job(const CdiFiles& files, const Root& place,
+[[nodiscard]] DeviceEdits devices_of_job(const CdiFiles& files, const base::Root& place,
                                          const std::string& job_id, const Trace& trace);
 
 // The answer as it is kept: "gpu 0 2", a line for each resource.

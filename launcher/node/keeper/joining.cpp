@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds between_looks{2};
 
 using Handles = std::array<base::FileDescriptor, keeper_handles>;
 
-base::Error keeper_error(const Root& place, std::string_view what) {
+base::Error keeper_error(const base::Root& place, std::string_view what) {
     return {fmt::format("the container's keeper {}", what), place.path, {}, base::ExitCode::failed};
 }
 
@@ -72,9 +72,10 @@ bool are_ours(const Handles& handles) {
 
 }  // namespace
 
-base::Result<base::FileDescriptor> lock_place(const Root& place, std::chrono::seconds deadline) {
+base::Result<base::FileDescriptor> lock_place(const base::Root& place,
+                                              std::chrono::seconds deadline) {
     base::FileDescriptor lock =
-        open_beneath(place.directory.get(), keeper_lock, O_RDWR | O_CREAT, 0600);
+        base::open_beneath(place.directory.get(), keeper_lock, O_RDWR | O_CREAT, 0600);
     if (!lock.valid())
         return base::fail(fmt::format("cannot be opened: {}", std::strerror(errno)),
                           fmt::format("{}/{}", place.path, keeper_lock));
@@ -91,7 +92,7 @@ base::Result<base::FileDescriptor> lock_place(const Root& place, std::chrono::se
     return lock;
 }
 
-base::Result<std::optional<Connection>> connect_to_keeper(const Root& place) {
+base::Result<std::optional<Connection>> connect_to_keeper(const base::Root& place) {
     Connection made;
     made.socket = base::FileDescriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     sockaddr_un address{};

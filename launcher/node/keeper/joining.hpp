@@ -7,9 +7,9 @@
 
 #include <sys/types.h>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "node/beneath.hpp"
 #include "node/keeper/keeper.hpp"
 
 namespace batchai::node {
@@ -24,12 +24,12 @@ struct Connection {
 };
 
 // Held while somebody connects to the keeper, starts one, or it ends. Released with its descriptor.
-[[nodiscard]] base::Result<base::FileDescriptor> lock_place(const Root& place,
+[[nodiscard]] base::Result<base::FileDescriptor> lock_place(const base::Root& place,
                                                             std::chrono::seconds deadline);
 
 // Nothing when no keeper is there. That it is a process of this user, and alive, is what the kernel
 // says of the connection; that what it gives are namespaces of this user, what it says of those.
-[[nodiscard]] base::Result<std::optional<Connection>> connect_to_keeper(const Root& place);
+[[nodiscard]] base::Result<std::optional<Connection>> connect_to_keeper(const base::Root& place);
 
 enum class Identity { user, root };
 

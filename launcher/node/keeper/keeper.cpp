@@ -71,17 +71,18 @@ base::Result<void> become_first_process() {
 }
 
 struct Place {
-    Root node_root;
-    Root directory;
+    base::Root node_root;
+    base::Root directory;
     base::FileDescriptor lock;
 };
 
 base::Result<Place> open_place(const KeeperRequest& request) {
-    auto node_root = open_private_directory(request.plan.directories.node_root);
+    auto node_root = base::open_private_directory(request.plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
-    auto directory = make_beneath(*node_root, request.place);
+    auto directory = base::make_beneath(*node_root, request.place);
     if (!directory) return tl::unexpected<base::Error>(directory.error());
-    base::FileDescriptor lock = open_beneath(directory->get(), keeper_lock, O_RDWR | O_CREAT, 0600);
+    base::FileDescriptor lock =
+        base::open_beneath(directory->get(), keeper_lock, O_RDWR | O_CREAT, 0600);
     std::string path = node_root->path + '/' + request.place;
     if (!lock.valid())
         return base::fail(fmt::format("cannot be opened: {}", std::strerror(errno)),
@@ -228,7 +229,7 @@ bool is_same_user(int client) {
 
 }  // namespace
 
-base::Result<base::FileDescriptor> bind_keeper_socket(const Root& place) {
+base::Result<base::FileDescriptor> bind_keeper_socket(const base::Root& place) {
     base::FileDescriptor listener(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};

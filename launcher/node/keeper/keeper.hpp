@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
 #include "node/namespace/user_namespace.hpp"
 #include "node/rootfs/container_root.hpp"
@@ -45,7 +45,7 @@ inline constexpr unsigned keeper_handles = 3;
 
 // The socket at its name in the directory, not yet listening. One that a dead keeper left is
 // replaced. Leaves the working directory there.
-[[nodiscard]] base::Result<base::FileDescriptor> bind_keeper_socket(const Root& place);
+[[nodiscard]] base::Result<base::FileDescriptor> bind_keeper_socket(const base::Root& place);
 
 // Hands out the container's namespaces, and waits for the end of those who asked.
 class KeeperService {

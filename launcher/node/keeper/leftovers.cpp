@@ -30,12 +30,12 @@ constexpr const char* name_start = "container-";
 constexpr int farewell_milliseconds = 5000;
 
 // Best effort: only a later clean-up would need it.
-void note_end(const Root& place) {
+void note_end(const base::Root& place) {
     const base::FileDescriptor file =
-        open_beneath(place.directory.get(), end_note, O_WRONLY | O_CREAT, 0600);
+        base::open_beneath(place.directory.get(), end_note, O_WRONLY | O_CREAT, 0600);
 }
 
-bool has_ended(const Root& place) {
+bool has_ended(const base::Root& place) {
     return faccessat(place.directory.get(), end_note, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -45,7 +45,7 @@ struct PlaceName {
     std::string job_id;
 };
 
-std::vector<PlaceName> places_of_containers(const Root& node_root) {
+std::vector<PlaceName> places_of_containers(const base::Root& node_root) {
     std::vector<PlaceName> places;
     const int copy = openat(node_root.directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
@@ -61,13 +61,13 @@ std::vector<PlaceName> places_of_containers(const Root& node_root) {
     return places;
 }
 
-Root open_place(const Root& node_root, const PlaceName& place) {
-    return {open_beneath(node_root.directory.get(), place.name, O_PATH | O_DIRECTORY),
+base::Root open_place(const base::Root& node_root, const PlaceName& place) {
+    return {base::open_beneath(node_root.directory.get(), place.name, O_PATH | O_DIRECTORY),
             fmt::format("{}/{}", node_root.path, place.name)};
 }
 
 // The connection shows that the process is still the keeper: its number was not given to another.
-base::Result<void> end_keeper(const Root& place) {
+base::Result<void> end_keeper(const base::Root& place) {
     const auto connection = connect_to_keeper(place);
     if (!connection) return tl::unexpected<base::Error>(connection.error());
     if (!connection->has_value()) return {};
@@ -83,7 +83,7 @@ base::Result<void> end_keeper(const Root& place) {
 }
 
 // In a process of its own, since the user namespace cannot be left again.
-void remove_apart(const Root& node_root, const std::string& job_id, const Trace& trace) {
+void remove_apart(const base::Root& node_root, const std::string& job_id, const Trace& trace) {
     const pid_t child = fork();
     if (child == 0) {
         static_cast<void>(note_end_of_job(node_root, job_id));
@@ -99,27 +99,28 @@ void remove_apart(const Root& node_root, const std::string& job_id, const Trace&
 
 }  // namespace
 
-void forget_end(const Root& place) {
+void forget_end(const base::Root& place) {
     unlinkat(place.directory.get(), end_note, 0);
 }
 
-bool note_end_of_job(const Root& node_root, const std::string& job_id) {
+bool note_end_of_job(const base::Root& node_root, const std::string& job_id) {
     if (!end_claims(node_root, job_id)) return false;
     for (const PlaceName& name : places_of_containers(node_root)) {
         if (name.job_id != job_id) continue;
-        const Root place = open_place(node_root, name);
+        const base::Root place = open_place(node_root, name);
         if (place.directory.valid()) note_end(place);
     }
     return true;
 }
 
-base::Result<void> prepare_to_remove_container(const Root& node_root, const std::string& job_id,
+base::Result<void> prepare_to_remove_container(const base::Root& node_root,
+                                               const std::string& job_id,
                                                std::chrono::seconds patience) {
     // Held until all are ended.
     std::vector<base::FileDescriptor> locks;
     for (const PlaceName& name : places_of_containers(node_root)) {
         if (name.job_id != job_id) continue;
-        const Root place = open_place(node_root, name);
+        const base::Root place = open_place(node_root, name);
         if (!place.directory.valid()) continue;
         // A keeper that has come to its end holds it until remote storage has what the job wrote.
         auto lock = lock_place(place, patience);
@@ -133,7 +134,8 @@ base::Result<void> prepare_to_remove_container(const Root& node_root, const std:
     return enter_user_namespace(find_identities());
 }
 
-void remove_leftovers(const Root& node_root, const std::string& own_job_id, const Trace& trace) {
+void remove_leftovers(const base::Root& node_root, const std::string& own_job_id,
+                      const Trace& trace) {
     for (const std::string& job_id : jobs_left(node_root)) {
         if (job_id != own_job_id) remove_apart(node_root, job_id, trace);
     }

@@ -33,13 +33,13 @@ using Names = std::set<std::string, std::less<>>;
 
 // A name directly below the root, and not that of the registry itself.
 bool is_claimable(std::string_view name) {
-    return is_plain_relative(name) && name.find_first_of("/\n") == std::string_view::npos &&
+    return base::is_plain_relative(name) && name.find_first_of("/\n") == std::string_view::npos &&
            name != entries_name;
 }
 
 class Lock {
   public:
-    explicit Lock(const Root& root) : descriptor_(root.directory.get()) {
+    explicit Lock(const base::Root& root) : descriptor_(root.directory.get()) {
         while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
         }
     }
@@ -60,7 +60,7 @@ std::string read_all(int descriptor) {
 
 Names read_names(int directory, const std::string& entry) {
     Names names;
-    const base::FileDescriptor file = open_beneath(directory, entry, O_RDONLY | O_NONBLOCK);
+    const base::FileDescriptor file = base::open_beneath(directory, entry, O_RDONLY | O_NONBLOCK);
     if (!file.valid()) return names;
     const std::string text = read_all(file.get());
     for (const std::string_view line : base::split(text, '\n')) {
@@ -69,11 +69,11 @@ Names read_names(int directory, const std::string& entry) {
     return names;
 }
 
-base::Result<void> note_name(int directory, const Root& root, const std::string& job_id,
+base::Result<void> note_name(int directory, const base::Root& root, const std::string& job_id,
                              const std::string& name) {
     if (read_names(directory, job_id).contains(name)) return {};
     const base::FileDescriptor file =
-        open_beneath(directory, job_id, O_WRONLY | O_APPEND | O_CREAT, 0600);
+        base::open_beneath(directory, job_id, O_WRONLY | O_APPEND | O_CREAT, 0600);
     const std::string line = name + '\n';
     if (file.valid() &&
         write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
@@ -82,8 +82,8 @@ base::Result<void> note_name(int directory, const Root& root, const std::string&
                       fmt::format("{}/{}/{}", root.path, entries_name, job_id));
 }
 
-base::FileDescriptor open_entries(const Root& root) {
-    return open_beneath(root.directory.get(), entries_name, O_RDONLY | O_DIRECTORY);
+base::FileDescriptor open_entries(const base::Root& root) {
+    return base::open_beneath(root.directory.get(), entries_name, O_RDONLY | O_DIRECTORY);
 }
 
 std::string boot_id() {
@@ -94,7 +94,7 @@ std::string boot_id() {
 // Best effort: only a later clean-up would need it.
 void note_boot(int directory, const std::string& job_id) {
     const base::FileDescriptor file =
-        open_beneath(directory, job_id + boot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        base::open_beneath(directory, job_id + boot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const std::string id = boot_id();
     if (file.valid() && write(file.get(), id.data(), id.size()) < 0)
         unlinkat(directory, (job_id + boot).c_str(), 0);
@@ -133,7 +133,7 @@ std::string set_aside(const std::string& job_id, const std::string& name) {
     return fmt::format(".{}.{}", job_id, name);
 }
 
-Names unshared(const Root& root, int directory, const std::string& entry) {
+Names unshared(const base::Root& root, int directory, const std::string& entry) {
     const Lock lock(root);
     return names_of(directory, entry);
 }
@@ -145,21 +145,22 @@ bool is_job_id(const std::string& text) {
            text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-base::Result<void> claim(const Root& root, const std::string& job_id, const std::string& name) {
+base::Result<void> claim(const base::Root& root, const std::string& job_id,
+                         const std::string& name) {
     if (!is_claimable(name) || !is_job_id(job_id))
         return base::fail(fmt::format("job {} cannot have a directory \"{}\"", job_id, name),
                           root.path, "the plan is damaged; submit the job again");
     const Lock lock(root);
-    auto entries = make_beneath(root, entries_name);
+    auto entries = base::make_beneath(root, entries_name);
     if (!entries) return tl::unexpected<base::Error>(entries.error());
     note_boot(entries->get(), job_id);
     if (auto noted = note_name(entries->get(), root, job_id, name); !noted) return noted;
-    auto made = make_beneath(root, name);
+    auto made = base::make_beneath(root, name);
     if (!made) return tl::unexpected<base::Error>(made.error());
     return {};
 }
 
-bool end_claims(const Root& root, const std::string& job_id) {
+bool end_claims(const base::Root& root, const std::string& job_id) {
     if (!is_job_id(job_id)) return false;
     const Lock lock(root);
     const base::FileDescriptor entries = open_entries(root);
@@ -172,7 +173,7 @@ bool end_claims(const Root& root, const std::string& job_id) {
     return unlinkat(entries.get(), job_id.c_str(), 0) == 0;
 }
 
-std::set<std::string> jobs_left(const Root& root) {
+std::set<std::string> jobs_left(const base::Root& root) {
     const Lock lock(root);
     std::set<std::string> jobs;
     const base::FileDescriptor entries = open_entries(root);
@@ -184,13 +185,14 @@ std::set<std::string> jobs_left(const Root& root) {
         if (dot == std::string::npos || !is_job_id(job)) continue;
         if (entry.substr(dot) == over) jobs.insert(job);
         if (entry.substr(dot) != boot) continue;
-        const base::FileDescriptor file = open_beneath(entries.get(), entry, O_RDONLY | O_NONBLOCK);
+        const base::FileDescriptor file =
+            base::open_beneath(entries.get(), entry, O_RDONLY | O_NONBLOCK);
         if (file.valid() && !now.empty() && read_all(file.get()) != now) jobs.insert(job);
     }
     return jobs;
 }
 
-base::Result<void> release(const Root& root, const std::string& job_id,
+base::Result<void> release(const base::Root& root, const std::string& job_id,
                            std::chrono::seconds patience) {
     if (!is_job_id(job_id)) return base::fail("is not a Slurm job id", job_id);
     const base::FileDescriptor entries = open_entries(root);

@@ -56,7 +56,7 @@ base::Result<void> show(const Connection& connection, const Bind& bind) {
     if (setns(connection.mounts.get(), CLONE_NEWNS) != 0)
         return step_failed("the container's mounts cannot be entered");
     if (is_shown(bind, wanted)) return {};
-    const Root root{base::FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), "/"};
+    const base::Root root{base::FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), "/"};
     return attach(tree, root);
 }
 
@@ -155,14 +155,14 @@ std::string container_place(const std::string& job_id, const plan::Directories& 
 
 base::Result<Joined> join_container(const ContainerRequest& request, const Trace& trace) {
     const auto begin = std::chrono::steady_clock::now();
-    const auto node_root = TRY(open_private_directory(request.plan.directories.node_root));
+    const auto node_root = TRY(base::open_private_directory(request.plan.directories.node_root));
     const std::string name = container_place(request.job_id, request.plan.directories);
     for (const std::string& path :
          {request.plan.directories.job_temp, fmt::format("{}/{}", node_root.path, name)}) {
         static_cast<void>(TRY(make_job_directory(node_root, path, request.job_id)));
     }
-    auto directory = TRY(make_beneath(node_root, name));
-    const Root place{std::move(directory), fmt::format("{}/{}", node_root.path, name)};
+    auto directory = TRY(base::make_beneath(node_root, name));
+    const base::Root place{std::move(directory), fmt::format("{}/{}", node_root.path, name)};
     DeviceEdits devices = devices_of_job(request.device_files, place, request.job_id, trace);
     const auto lock = TRY(lock_place(place, lock_deadline));
     forget_end(place);

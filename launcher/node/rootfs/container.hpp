@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
-#include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
 #include "node/keeper/joining.hpp"
 #include "node/reply.hpp"

@@ -193,8 +193,8 @@ base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
                 : "");
 }
 
-base::Result<ImageLayers> mount_image_layers(const plan::Container& container, const Root& place,
-                                             const Trace& trace) {
+base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
+                                             const base::Root& place, const Trace& trace) {
     TRY(check_there(container));
     if (fchdir(place.directory.get()) != 0)
         return base::fail(fmt::format("cannot be entered: {}", std::strerror(errno)), place.path);
@@ -245,7 +245,7 @@ std::string node_file(const char* path) {
 }
 
 // Writes only what differs, because the writable layer keeps the file from step to step.
-base::Result<void> keep_written(const Root& root, const char* path, const std::string& text) {
+base::Result<void> keep_written(const base::Root& root, const char* path, const std::string& text) {
     if (read_in_root(root, path) == text) return {};
     return write_in_root(root, path, text);
 }
@@ -253,7 +253,8 @@ base::Result<void> keep_written(const Root& root, const char* path, const std::s
 // Writes /etc/{passwd,group,hosts,resolv.conf} of the container: the image's accounts and the
 // user's, and the names that the node knows. Where there is only one id, apt is told not to change
 // to another.
-base::Result<void> write_container_files(const NodeFiles& files, bool one_id, const Root& root) {
+base::Result<void> write_container_files(const NodeFiles& files, bool one_id,
+                                         const base::Root& root) {
     const auto image_text = [&](const char* path) { return read_in_root(root, path).value_or(""); };
     TRY(keep_written(root, "/etc/passwd", passwd_with(image_text("/etc/passwd"), files.account)));
     TRY(keep_written(root, "/etc/group", group_with(image_text("/etc/group"), files.account)));
@@ -291,7 +292,7 @@ std::vector<Bind> common_devices() {
 }
 
 // /dev of the container is a file system of its own, with the links that programs expect.
-base::Result<void> make_device_directory(const Root& root) {
+base::Result<void> make_device_directory(const base::Root& root) {
     TRY(mount_tmpfs({.target = "/dev", .mode = "755", .bytes = directory_bytes}, root));
     const auto directory = TRY(make_directory_in_root(root, "/dev"));
     for (const auto& [to, name] : links) {
@@ -318,7 +319,7 @@ base::Result<void> copy_all(const std::vector<Bind>& binds, std::vector<HostTree
     return {};
 }
 
-base::Result<void> attach_all(const std::vector<HostTree>& trees, const Root& root) {
+base::Result<void> attach_all(const std::vector<HostTree>& trees, const base::Root& root) {
     for (const HostTree& tree : trees) {
         TRY(attach(tree, root));
     }
@@ -343,8 +344,8 @@ base::Result<HostTrees> copy_host(const RootRequest& request) {
     return trees;
 }
 
-base::Result<void> fill(const RootRequest& request, const HostTrees& trees, const Root& place,
-                        const Root& root) {
+base::Result<void> fill(const RootRequest& request, const HostTrees& trees, const base::Root& place,
+                        const base::Root& root) {
     const plan::Container& container = *request.plan.container;
     TRY(attach_all(trees.kernel, root));
     TRY(make_device_directory(root));
@@ -359,7 +360,7 @@ base::Result<void> fill(const RootRequest& request, const HostTrees& trees, cons
         {.target = place.path, .mode = "755", .bytes = hidden_bytes, .read_only = true}, root);
 }
 
-base::Result<void> change_root(const Root& root) {
+base::Result<void> change_root(const base::Root& root) {
     // The old root is mounted over the new one, and taken off.
     if (fchdir(root.directory.get()) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
         umount2(".", MNT_DETACH) == 0 && chdir("/") == 0)
@@ -394,7 +395,7 @@ NodeFiles read_node_files() {
 }
 
 base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest& request,
-                                                               const Root& place,
+                                                               const base::Root& place,
                                                                const Trace& trace) {
     // Before the image is mounted: the copies must not contain it.
     const auto trees = TRY(copy_host(request));

@@ -6,9 +6,9 @@
 
 #include <sys/types.h>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "node/beneath.hpp"
 #include "node/devices/cdi.hpp"
 #include "node/namespace/identity.hpp"
 #include "node/reply.hpp"
@@ -40,14 +40,15 @@ class FuseServer {
 
 // The image with a writable layer over it. It lives as long as the process that made it.
 struct ImageLayers {
-    Root root;  // where both are seen as one
+    base::Root root;  // where both are seen as one
     std::vector<FuseServer> servers;
 };
 
 // Makes them in `place`, which keeps the writable layer for the job's next step, in this process'
 // own user and mount namespaces. Leaves the working directory in `place`.
 [[nodiscard]] base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
-                                                           const Root& place, const Trace& trace);
+                                                           const base::Root& place,
+                                                           const Trace& trace);
 
 // Facts from the node's /etc for the container's, read before the process changes its root and
 // user.
@@ -71,6 +72,6 @@ struct RootRequest {
 // Makes the container's root file system in `place` and changes this process' root to it. The
 // process has user and mount namespaces of its own, with the job's volumes mounted.
 [[nodiscard]] base::Result<std::vector<FuseServer>> change_to_container_root(
-    const RootRequest& request, const Root& place, const Trace& trace);
+    const RootRequest& request, const base::Root& place, const Trace& trace);
 
 }  // namespace batchai::node

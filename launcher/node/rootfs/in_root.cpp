@@ -33,7 +33,8 @@ std::pair<std::string_view, std::string> split_last(std::string_view path) {
 
 }  // namespace
 
-base::FileDescriptor open_in_root(const Root& root, std::string_view path, int flags, mode_t mode) {
+base::FileDescriptor open_in_root(const base::Root& root, std::string_view path, int flags,
+                                  mode_t mode) {
     open_how how{};
     how.flags = static_cast<unsigned int>(flags | O_CLOEXEC);
     how.mode = mode;
@@ -43,7 +44,8 @@ base::FileDescriptor open_in_root(const Root& root, std::string_view path, int f
         syscall(SYS_openat2, root.directory.get(), text.c_str(), &how, sizeof how)));
 }
 
-base::Result<base::FileDescriptor> make_directory_in_root(const Root& root, std::string_view path) {
+base::Result<base::FileDescriptor> make_directory_in_root(const base::Root& root,
+                                                          std::string_view path) {
     base::FileDescriptor current = open_in_root(root, "/", O_PATH | O_DIRECTORY);
     std::string walked;
     for (const std::string_view component : base::split(path, '/')) {
@@ -63,7 +65,8 @@ base::Result<base::FileDescriptor> make_directory_in_root(const Root& root, std:
     return current;
 }
 
-base::Result<base::FileDescriptor> make_file_in_root(const Root& root, std::string_view path) {
+base::Result<base::FileDescriptor> make_file_in_root(const base::Root& root,
+                                                     std::string_view path) {
     base::FileDescriptor file = open_in_root(root, path, O_PATH);
     if (file.valid()) return file;
     const auto [parent, name] = split_last(path);
@@ -76,8 +79,8 @@ base::Result<base::FileDescriptor> make_file_in_root(const Root& root, std::stri
     return file;
 }
 
-base::Result<void> write_in_root(const Root& root, std::string_view path, std::string_view text,
-                                 mode_t mode) {
+base::Result<void> write_in_root(const base::Root& root, std::string_view path,
+                                 std::string_view text, mode_t mode) {
     const auto [parent, name] = split_last(path);
     const auto directory = TRY(make_directory_in_root(root, parent));
     // Renamed into place: what is there now is neither opened nor followed.
@@ -96,7 +99,7 @@ base::Result<void> write_in_root(const Root& root, std::string_view path, std::s
     return image_error(path, "cannot be replaced", code);
 }
 
-base::Result<void> link_in_root(const Root& root, std::string_view path,
+base::Result<void> link_in_root(const base::Root& root, std::string_view path,
                                 const std::string& target) {
     const auto [parent, name] = split_last(path);
     const auto directory = TRY(make_directory_in_root(root, parent));
@@ -113,7 +116,7 @@ base::Result<void> link_in_root(const Root& root, std::string_view path,
     return image_error(path, "cannot be replaced by a link", code);
 }
 
-std::optional<std::string> read_in_root(const Root& root, std::string_view path,
+std::optional<std::string> read_in_root(const base::Root& root, std::string_view path,
                                         std::size_t limit) {
     const base::FileDescriptor file = open_in_root(root, path, O_RDONLY | O_NONBLOCK);
     struct stat status {};

@@ -56,7 +56,7 @@ base::FileDescriptor open_below(int root, const std::string& relative) {
 base::FileDescriptor open_directory(const plan::Mount& mount) {
     if (mount.source_root.empty() || mount.source_root == mount.source)
         return base::FileDescriptor(open(mount.source.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    const auto below = relative_to(mount.source_root, mount.source);
+    const auto below = base::relative_to(mount.source_root, mount.source);
     if (!below) {
         errno = EINVAL;
         return {};
@@ -91,7 +91,7 @@ base::Result<HostTree> copy_host_tree(const Bind& bind) {
     return copy;
 }
 
-base::Result<void> attach(const HostTree& host, const Root& root) {
+base::Result<void> attach(const HostTree& host, const base::Root& root) {
     if (!host.tree.valid()) return {};
     const auto target = TRY(host.is_directory ? make_directory_in_root(root, host.bind.target)
                                               : make_file_in_root(root, host.bind.target));
@@ -101,7 +101,7 @@ base::Result<void> attach(const HostTree& host, const Root& root) {
     return {};
 }
 
-base::Result<void> mount_tmpfs(const FreshTmpfs& request, const Root& root) {
+base::Result<void> mount_tmpfs(const FreshTmpfs& request, const base::Root& root) {
     const auto failed = [&](std::string_view what) {
         return base::fail(fmt::format("cannot mount a tmpfs: {}: {}", what, std::strerror(errno)),
                           fmt::format("{} in the container", request.target));
@@ -136,11 +136,11 @@ base::Result<base::FileDescriptor> open_mount_source(const plan::Mount& mount) {
     return source;
 }
 
-base::Result<void> bind_mount(const plan::Mount& mount, const Root& root) {
-    if (!mount.source.starts_with('/') || !is_plain_relative(mount.target))
+base::Result<void> bind_mount(const plan::Mount& mount, const base::Root& root) {
+    if (!mount.source.starts_with('/') || !base::is_plain_relative(mount.target))
         return mount_error(mount, "the plan is damaged", EINVAL);
     auto source = TRY(open_mount_source(mount));
-    auto target = TRY(make_beneath(root, mount.target));
+    auto target = TRY(base::make_beneath(root, mount.target));
 
     const base::FileDescriptor tree(open_tree(
         source.get(), "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));

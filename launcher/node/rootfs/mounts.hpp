@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "node/beneath.hpp"
 #include "plan/plan.hpp"
 
 // Parts of the node's own file system, and fresh ones, mounted below a root.
@@ -39,7 +39,7 @@ struct HostTree {
 [[nodiscard]] base::Result<HostTree> copy_host_tree(const Bind& bind);
 
 // Mounts the copy in the root; the directory or file to mount on is made where it is missing.
-[[nodiscard]] base::Result<void> attach(const HostTree& host, const Root& root);
+[[nodiscard]] base::Result<void> attach(const HostTree& host, const base::Root& root);
 
 struct FreshTmpfs {
     std::string target;  // absolute, inside the root; made where it is missing
@@ -49,7 +49,7 @@ struct FreshTmpfs {
 };
 
 // An empty file system in memory, without set-user-id programs and devices of its own.
-[[nodiscard]] base::Result<void> mount_tmpfs(const FreshTmpfs& request, const Root& root);
+[[nodiscard]] base::Result<void> mount_tmpfs(const FreshTmpfs& request, const base::Root& root);
 
 // Opens mount.source (O_PATH) with the user's rights. What comes after mount.source_root may be
 // links, but none that lead out of it.
@@ -57,7 +57,7 @@ struct FreshTmpfs {
 
 // Shows mount.source, with what is mounted below it, at mount.target below `root`, in this process'
 // own mount namespace. Read-only and no-execute hold before the mount is visible. Needs Linux 5.12.
-[[nodiscard]] base::Result<void> bind_mount(const plan::Mount& mount, const Root& root);
+[[nodiscard]] base::Result<void> bind_mount(const plan::Mount& mount, const base::Root& root);
 
 // Which parts of the node's file system a container shows. Pure.
 

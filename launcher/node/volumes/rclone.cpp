@@ -68,10 +68,10 @@ void add_unwritten(const fs::path& notes, const fs::path& data, std::vector<Unwr
 
 }  // namespace
 
-base::Result<CacheSlot> CacheSlot::take(const Root& job_temp, std::size_t mount) {
+base::Result<CacheSlot> CacheSlot::take(const base::Root& job_temp, std::size_t mount) {
     for (int number = 0; number < most_slots; ++number) {
         const std::string relative = fmt::format(".volumes/{}/{}", mount, number);
-        const auto directory = make_beneath(job_temp, relative);
+        const auto directory = base::make_beneath(job_temp, relative);
         if (!directory) return tl::unexpected<base::Error>(directory.error());
         const std::string path = job_temp.path + "/" + relative;
         // Inherited by rclone, hence no O_CLOEXEC.

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
-#include "node/beneath.hpp"
 #include "plan/plan.hpp"
 
 // Where rclone keeps what a job has written until the storage has it, on the node's own disk:
@@ -23,7 +23,8 @@ namespace batchai::node {
 class CacheSlot {
   public:
     // The first slot below `job_temp` that nobody has.
-    [[nodiscard]] static base::Result<CacheSlot> take(const Root& job_temp, std::size_t mount);
+    [[nodiscard]] static base::Result<CacheSlot> take(const base::Root& job_temp,
+                                                      std::size_t mount);
 
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] std::string cache() const { return path_ + "/cache"; }

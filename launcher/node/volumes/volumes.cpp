@@ -73,7 +73,7 @@ int look_into(const std::string& path) {
 // Makes the mounts of one plan; each part of the way for all of them.
 class Maker {
   public:
-    Maker(const plan::Plan& plan, const Root& node_root, const std::string& job_id,
+    Maker(const plan::Plan& plan, const base::Root& node_root, const std::string& job_id,
           const Trace& trace)
         : plan_(plan), node_root_(node_root), job_id_(job_id), trace_(trace) {}
 
@@ -172,10 +172,10 @@ class Maker {
         return {};
     }
 
-    base::Result<void> mount_remote(const plan::Mount& mount, const Root& root) {
+    base::Result<void> mount_remote(const plan::Mount& mount, const base::Root& root) {
         const auto remote = std::find_if(remotes_.begin(), remotes_.end(),
                                          [&](const auto& one) { return one.mount == &mount; });
-        auto target = make_beneath(root, mount.target);
+        auto target = base::make_beneath(root, mount.target);
         if (!target) return tl::unexpected<base::Error>(target.error());
         auto mounted =
             mount_fuse(remote->device,
@@ -229,7 +229,7 @@ class Maker {
     }
 
     const plan::Plan& plan_;
-    const Root& node_root_;
+    const base::Root& node_root_;
     const std::string& job_id_;
     const Trace& trace_;
     std::vector<RemoteMount> remotes_;
@@ -244,7 +244,7 @@ bool has_remote_mounts(const plan::Plan& plan) {
                        [](const plan::Mount& mount) { return mount.remote.has_value(); });
 }
 
-base::Result<Volumes> Volumes::mount(const plan::Plan& plan, const Root& node_root,
+base::Result<Volumes> Volumes::mount(const plan::Plan& plan, const base::Root& node_root,
                                      const std::string& job_id, const Trace& trace) {
     Maker maker(plan, node_root, job_id, trace);
     auto steward = maker.make();

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
-#include "node/beneath.hpp"
 #include "node/reply.hpp"
 #include "node/volumes/steward.hpp"
 #include "plan/plan.hpp"
@@ -22,7 +22,8 @@ class Volumes {
     // mount namespace; it must own its user namespace and have one thread. All at once, each within
     // its deadline. The first that fails, in the plan's order, is the error: it says which, where
     // and why, and is noted for the job's record.
-    [[nodiscard]] static base::Result<Volumes> mount(const plan::Plan& plan, const Root& node_root,
+    [[nodiscard]] static base::Result<Volumes> mount(const plan::Plan& plan,
+                                                     const base::Root& node_root,
                                                      const std::string& job_id, const Trace& trace);
 
     // When no task uses them any more: see Steward::finish. Without it the programs end at once,

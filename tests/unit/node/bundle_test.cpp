@@ -12,7 +12,7 @@
 #include <gnu/libc-version.h>
 #include <gtest/gtest.h>
 
-#include "scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace batchai::node {
 namespace {
@@ -53,11 +53,11 @@ class Image : public testing::Test {
 
     Scratch scratch;
     fs::path top = scratch.path();
-    Root root{{}, top};
+    base::Root root{{}, top};
 };
 
 TEST(CLibrary, OfThisMachineTellsItsRelease) {
-    const Root node{base::FileDescriptor(open("/", O_PATH | O_DIRECTORY)), "/"};
+    const base::Root node{base::FileDescriptor(open("/", O_PATH | O_DIRECTORY)), "/"};
     const auto found = find_c_library(node);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->version, gnu_get_libc_version());
@@ -105,7 +105,7 @@ TEST_F(Image, HasItsPmixWhereItsLoaderFindsIt) {
 }
 
 TEST(LoaderCache, OfThisMachineIsUnderstood) {
-    const Root node{base::FileDescriptor(open("/", O_PATH | O_DIRECTORY)), "/"};
+    const base::Root node{base::FileDescriptor(open("/", O_PATH | O_DIRECTORY)), "/"};
     const auto listed = paths_in_loader_cache(node, "libc.so.6");
     ASSERT_THAT(listed, Contains(HasSubstr("/libc.so.6")));
     for (const std::string& path : listed)

@@ -14,7 +14,7 @@
 
 #include "node/devices/cdi_hooks.hpp"
 #include "node/devices/job_devices.hpp"
-#include "scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace batchai::node {
 namespace {
@@ -289,8 +289,9 @@ class VendorHookTest : public testing::Test {
     }
 
     Scratch scratch;
-    Root root{base::FileDescriptor(open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
-              scratch.path().string()};
+    base::Root root{
+        base::FileDescriptor(open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
+        scratch.path().string()};
     std::vector<std::string> directories;
 };
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace batchai::node {
 namespace {
@@ -36,7 +36,7 @@ class InRoot : public testing::Test {
     Scratch scratch;
     fs::path outside = fs::path(scratch.path()) / "outside";
     fs::path inside = fs::path(scratch.path()) / "inside";
-    Root root;
+    base::Root root;
 };
 
 TEST_F(InRoot, MakesDirectoriesAndFollowsLinksWithinTheRoot) {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/node/scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace {
 

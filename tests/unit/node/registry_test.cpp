@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
-#include "tests/unit/node/scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace {
 
@@ -19,7 +19,7 @@ using batchai::node::end_claims;
 using batchai::node::jobs_left;
 
 // The job's end and the clean-up after it.
-batchai::base::Result<void> release(const batchai::node::Root& root, const std::string& job) {
+batchai::base::Result<void> release(const batchai::base::Root& root, const std::string& job) {
     static_cast<void>(end_claims(root, job));
     return batchai::node::release(root, job, {});
 }
@@ -27,7 +27,7 @@ batchai::base::Result<void> release(const batchai::node::Root& root, const std::
 class Registry : public testing::Test {
   protected:
     void SetUp() override {
-        auto opened = batchai::node::open_private_directory(scratch.path().string());
+        auto opened = batchai::base::open_private_directory(scratch.path().string());
         ASSERT_TRUE(opened);
         root = std::move(*opened);
     }
@@ -41,7 +41,7 @@ class Registry : public testing::Test {
     }
 
     Scratch scratch;
-    batchai::node::Root root;
+    batchai::base::Root root;
 };
 
 TEST_F(Registry, RemovesAJobsDirectoryWithAllThatIsInIt) {

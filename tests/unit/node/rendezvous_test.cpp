@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace batchai::node {
 

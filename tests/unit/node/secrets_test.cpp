@@ -9,7 +9,7 @@
 
 #include "node/reply.hpp"
 #include "spank/protocol.h"
-#include "tests/unit/node/scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include "node/volumes/rclone.hpp"
 #include "node/volumes/steward.hpp"
 #include "record/node_notes.hpp"
-#include "tests/unit/node/scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace {
 
@@ -142,7 +142,7 @@ TEST(Cache, KnowsWhatIsNotWritten) {
 TEST(Cache, HasASlotForEachSandbox) {
     const Scratch scratch;
     ASSERT_EQ(mkdir((scratch.path() / "job").c_str(), 0700), 0);
-    const auto root = open_private_directory((scratch.path() / "job").string());
+    const auto root = batchai::base::open_private_directory((scratch.path() / "job").string());
     ASSERT_TRUE(root);
     const auto first = CacheSlot::take(*root, 2);
     {
@@ -225,7 +225,7 @@ class StewardTest : public testing::Test {
     void with_steward(const std::function<void(Steward&)>& end) {
         const pid_t starter = fork();
         if (starter == 0) {
-            auto root = open_private_directory((scratch.path() / "temp").string());
+            auto root = batchai::base::open_private_directory((scratch.path() / "temp").string());
             auto slot = CacheSlot::take(*root, 0);
             std::vector<RemoteMount> mounts;
             mounts.push_back({&mount_,

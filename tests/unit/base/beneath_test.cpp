@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "node/beneath.hpp"
+#include "base/beneath.hpp"
 
 #include <filesystem>
 
@@ -7,15 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/node/scratch.hpp"
+#include "tests/unit/base/scratch.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
-using batchai::node::is_plain_relative;
-using batchai::node::make_beneath;
-using batchai::node::open_private_directory;
-using batchai::node::relative_to;
+using batchai::base::is_plain_relative;
+using batchai::base::make_beneath;
+using batchai::base::open_private_directory;
+using batchai::base::relative_to;
 
 TEST(RelativeTo, ComparesWholeComponents) {
     EXPECT_EQ(relative_to("/a/b", "/a/b/c/d").value_or("none"), "c/d");
