@@ -112,9 +112,16 @@ JSON
 @test "bob cannot hold the epilog with the lock of his own directory" {
     step_of_bob true
     wait_until 20 nodes_idle 4
-    step_of_bob bash -c "setsid -f flock /tmp/batchai-\$(id -u) sleep 120 < /dev/null > /dev/null 2>&1; sleep 0.5" ||
-        true
+    # What a step leaves behind would not outlive it under proctrack/cgroup, so bob takes the lock
+    # from a login session on the node, while his step runs.
+    as_bob rm -f "$share/step-runs" "$share/lock-is-held"
+    step_of_bob bash -c "touch $share/step-runs; until [[ -e $share/lock-is-held ]]; do sleep 0.1; done" 3>&- &
+    wait_until 30 as_root_on login test -e "$share/step-runs"
+    as_bob_on h1 setsid -f flock "$bob_root" bash -c "touch $share/lock-is-held; exec sleep 120" \
+        < /dev/null > /dev/null 2>&1 3>&-
+    wait "$!"
     wait_until 15 nodes_idle 4
+    as_root_on h1 pgrep -u bob -x sleep
     no_node_is_drained
     # The clean-up waits for the lock in a process of bob's, and then does its work.
     as_root_on h1 pkill -u bob -x sleep

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import kernel, rootfs
+from . import control_group, kernel, rootfs
 from .layout import SWITCH, Cluster
 from .report import ClusterError
 
@@ -60,6 +60,8 @@ def _hold(cluster: Cluster, host: str, show: list[str], report: int) -> None:
     os.closerange(4, 65536)
     try:
         if host != SWITCH:
+            if cluster.proctrack == "cgroup":
+                control_group.enter(cluster, host)
             rootfs.enter_new_root(cluster, host, show)
             socket.sethostname(host)
             ipv6 = Path("/proc/sys/net/ipv6/conf/all/disable_ipv6")
@@ -125,7 +127,7 @@ def members(anchor: int) -> dict[int, str]:
 
 def enter_command(anchor: int) -> list[str]:
     """The words before a command that make it run in the host, as root."""
-    return ["nsenter", "-t", str(anchor), "-n", "-u", "-i", "-m", "-p", "--"]
+    return ["nsenter", "-t", str(anchor), "-n", "-u", "-i", "-m", "-p", "-C", "--"]
 
 
 def run(anchor: int, argv: list[str]) -> subprocess.CompletedProcess[str]:

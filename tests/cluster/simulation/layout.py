@@ -13,6 +13,8 @@ from .report import ClusterError
 
 LOGIN = "login"
 SWITCH = "switch"
+# How Slurm knows which processes belong to a step: by their parents, or by their control group.
+PROCTRACKS = ("linuxproc", "cgroup")
 _NETWORK = "10.77.0"
 _MOST_NODES = 64
 
@@ -29,6 +31,7 @@ class Cluster:
     name: str
     nodes: int = 4
     prefix: str | None = None
+    proctrack: str = PROCTRACKS[0]
 
     @property
     def directory(self) -> Path:

@@ -10,7 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import accounts, daemons, database, host, layout, network, project, slurm_config
+from . import (
+    accounts,
+    control_group,
+    daemons,
+    database,
+    host,
+    layout,
+    network,
+    project,
+    slurm_config,
+)
 from .layout import LOGIN, SWITCH, Cluster
 from .report import ClusterError, progress
 
@@ -71,7 +81,7 @@ def _configure(cluster: Cluster) -> bool:
     lua = project.configure(cluster)
     _write(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
     _write(slurm / "plugstack.conf", slurm_config.plugstack_conf())
-    _write(slurm / "cgroup.conf", slurm_config.cgroup_conf())
+    _write(slurm / "cgroup.conf", slurm_config.cgroup_conf(cluster))
     _write(slurm / "gres.conf", slurm_config.gres_conf())
     return _write(slurm / "slurm.conf", slurm_config.slurm_conf(cluster, lua))
 
@@ -98,6 +108,7 @@ def faults(cluster: Cluster) -> list[str]:
 def _clear(cluster: Cluster, keep_logs: bool) -> None:
     """Ends every process and removes every file of the cluster, logs only if not kept."""
     host.end(cluster)
+    control_group.remove(cluster)
     if not cluster.directory.is_dir():
         return
     for entry in cluster.directory.iterdir():
@@ -142,6 +153,8 @@ def up(cluster: Cluster, show: list[str]) -> None:
     """
     layout.check(cluster)
     _check_machine()
+    if cluster.proctrack == "cgroup":
+        control_group.check()
     if cluster.prefix:
         project.check(cluster.prefix)
         show = [*show, cluster.prefix]

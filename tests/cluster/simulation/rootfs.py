@@ -12,7 +12,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from . import accounts, kernel
+from . import accounts, control_group, kernel
 from .layout import LOGIN, Cluster
 
 _MADE_HERE = {"proc", "sys", "etc", "tmp", "run", "home", "shared", "lost+found"}
@@ -91,13 +91,15 @@ def _make_runtime(root: Path) -> None:
         os.chown(own, user.number, user.number)
 
 
-def _make_kernel_views(root: Path) -> None:
+def _make_kernel_views(cluster: Cluster, root: Path) -> None:
     """/proc of the host's processes, /sys of its network, /dev with private shared memory."""
     for name in ("proc", "sys"):
         (root / name).mkdir()
     kernel.mount("proc", str(root / "proc"), "proc")
     kernel.mount("sysfs", str(root / "sys"), "sysfs")
     kernel.bind("/sys/fs/cgroup", str(root / "sys/fs/cgroup"))
+    if cluster.proctrack == "cgroup":
+        control_group.show(root)
     kernel.mount("tmpfs", str(root / "dev/shm"), "tmpfs", 0, "mode=1777")
     if (root / "dev/mqueue").is_dir():
         kernel.mount("mqueue", str(root / "dev/mqueue"), "mqueue")
@@ -146,7 +148,7 @@ def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
     _bind_machine(root)
     _make_etc(cluster, host, root)
     _make_runtime(root)
-    _make_kernel_views(root)
+    _make_kernel_views(cluster, root)
     _make_service_state(cluster, host, root)
     for name in ("home", "shared"):
         (root / name).mkdir()

@@ -13,7 +13,7 @@ from . import kernel
 from .layout import Cluster
 from .report import ClusterError
 
-_NAMESPACES = ("ipc", "uts", "net", "pid", "mnt")
+_NAMESPACES = ("ipc", "uts", "net", "pid", "cgroup", "mnt")
 _FORWARDED = (
     signal.SIGTERM,
     signal.SIGHUP,

@@ -29,7 +29,7 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "SlurmdPidFile=/run/slurm/slurmd.pid",
         "StateSaveLocation=/var/lib/slurm/slurmctld",
         "SlurmdSpoolDir=/var/lib/slurm/slurmd",
-        "ProctrackType=proctrack/linuxproc",
+        f"ProctrackType=proctrack/{cluster.proctrack}",
         "TaskPlugin=task/none",
         "MpiDefault=none",
         "SelectType=select/cons_tres",
@@ -94,5 +94,7 @@ def plugstack_conf() -> str:
     return "include /etc/slurm/plugstack.conf.d/*.conf\n"
 
 
-def cgroup_conf() -> str:
-    return "CgroupAutomount=no\n"
+def cgroup_conf(cluster: Cluster) -> str:
+    # Slurm would not recognise the version where both are mounted.
+    version = "CgroupPlugin=cgroup/v1\n" if cluster.proctrack == "cgroup" else ""
+    return "CgroupAutomount=no\n" + version
