@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include <fcntl.h>
@@ -33,6 +34,47 @@ Result<void> check_private(int directory, const std::string& path) {
     return {};
 }
 
+std::uint64_t resolve_flags(Links links) {
+    switch (links) {
+        case Links::as_root:
+            return RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+        case Links::inside:
+            return RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+        case Links::none:
+            break;
+    }
+    return RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+}
+
+// The directory `name` in `parent`, which is made if it is missing; errno says why not, ELOOP that
+// it is a link.
+FileDescriptor enter(int parent, const std::string& name, mode_t mode) {
+    // With O_DIRECTORY an automounter is roused, which O_PATH alone would not do.
+    constexpr int flags = O_PATH | O_DIRECTORY;
+    FileDescriptor found = open_beneath(parent, name, flags);
+    if (found.valid() || errno != ENOENT) return found;
+    if (mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) return {};
+    return open_beneath(parent, name, flags);
+}
+
+// Whether somebody besides root and us could have made or exchanged what is in the directory.
+bool is_shared(const struct stat& directory) {
+    const bool ours = directory.st_uid == 0 || directory.st_uid == geteuid();
+    return !ours || (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+// The directory to which the link `name` leads. `parent.path` has the name already.
+Result<FileDescriptor> follow_link(const Root& parent, const std::string& name) {
+    struct stat status {};
+    if (fstat(parent.directory.get(), &status) != 0) return fail(std::strerror(errno), parent.path);
+    if (is_shared(status))
+        return fail(
+            "is a symbolic link in a directory to which others can write, and is not followed",
+            parent.path, "if you did not make the link, ask who did; else name its target instead");
+    return FileDescriptor(
+        openat(parent.directory.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
 }  // namespace
 
 bool is_plain_relative(std::string_view path) {
@@ -52,11 +94,12 @@ Result<std::string> relative_to(const std::string& root, const std::string& path
     return path.substr(root.size() + 1);
 }
 
-FileDescriptor open_beneath(int root, const std::string& relative, int flags, mode_t mode) {
+FileDescriptor open_beneath(int root, const std::string& relative, int flags, mode_t mode,
+                            Links links) {
     open_how how{};
     how.flags = static_cast<unsigned int>(flags | O_CLOEXEC);
     how.mode = mode;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    how.resolve = resolve_flags(links);
     return FileDescriptor(
         static_cast<int>(syscall(SYS_openat2, root, relative.c_str(), &how, sizeof how)));
 }
@@ -78,15 +121,28 @@ Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative)
     for (const std::string_view component : split(relative, '/')) {
         const std::string name(component);
         walked += '/' + name;
-        if (mkdirat(current.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
-            return fail(fmt::format("cannot be made: {}", std::strerror(errno)), walked);
-        FileDescriptor next = open_beneath(current.get(), name, O_PATH | O_DIRECTORY);
+        FileDescriptor next = enter(current.get(), name, 0700);
         if (!next.valid())
             return fail(fmt::format("cannot be entered: {}", std::strerror(errno)), walked,
                         errno == ELOOP ? "it is a symbolic link, which is not followed here" : "");
         current = std::move(next);
     }
     return current;
+}
+
+Result<Root> make_guarded_directory(const std::string& path) {
+    Root here{FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), ""};
+    for (const std::string_view component : split(path, '/')) {
+        if (component.empty() || component == ".") continue;
+        if (component == "..") return fail("leads upwards", path);
+        const std::string name(component);
+        here.path += '/' + name;
+        FileDescriptor next = enter(here.directory.get(), name, 0755);
+        if (!next.valid() && errno == ELOOP) next = TRY(follow_link(here, name));
+        if (!next.valid()) return fail(std::strerror(errno), here.path);
+        here.directory = std::move(next);
+    }
+    return here;
 }
 
 }  // namespace batchai::base

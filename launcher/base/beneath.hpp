@@ -8,9 +8,9 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 
-// Paths below a directory that is held open. The kernel resolves them (openat2) and refuses "..",
-// symbolic links and /proc links on the way, so that nobody can lead us elsewhere between a check
-// and its use.
+// Paths below a directory that is held open. The kernel resolves them (openat2), so that nobody can
+// lead us elsewhere between a check and its use. It follows no /proc link ever, and refuses what
+// leads out of the directory.
 namespace batchai::base {
 
 // A directory's place below a root, for messages.
@@ -24,7 +24,13 @@ struct Root {
 [[nodiscard]] Result<Root> open_private_directory(const std::string& path);
 
 // Opens the directory `relative` below the root (O_PATH); missing components are made, mode 0700.
+// No link is followed.
 [[nodiscard]] Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative);
+
+// Opens the directory at an absolute path (O_PATH), which anybody may have had a hand in; missing
+// components are made, mode 0755. A symbolic link is followed only where nobody but root and the
+// user could have put it. The error names the component that is in the way.
+[[nodiscard]] Result<Root> make_guarded_directory(const std::string& path);
 
 // `path` as seen from `root`, without leading slash. An error unless it is below it, component by
 // component ("/a/bc" is not below "/a/b"), with no empty, "." or ".." component.
@@ -33,8 +39,15 @@ struct Root {
 // True for a non-empty relative path without empty, "." and ".." components.
 [[nodiscard]] bool is_plain_relative(std::string_view path);
 
-// openat2 below the root, with the restrictions above; errno says why it fails.
+// Which symbolic links are followed on the way to a path.
+enum class Links {
+    none,
+    inside,   // those that stay below the directory
+    as_root,  // all, with the directory as "/": an absolute one and ".." lead to places in it
+};
+
+// openat2 below the open directory; errno says why it fails.
 [[nodiscard]] FileDescriptor open_beneath(int root, const std::string& relative, int flags,
-                                          mode_t mode = 0);
+                                          mode_t mode = 0, Links links = Links::none);
 
 }  // namespace batchai::base

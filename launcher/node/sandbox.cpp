@@ -21,6 +21,7 @@
 #include "node/slurm_conf.hpp"
 #include "node/volumes/volumes.hpp"
 #include "plan/array_task.hpp"
+#include "plan/paths.hpp"
 #include "record/job_files.hpp"
 #include "record/node_notes.hpp"
 #include "record/plan_file.hpp"
@@ -36,20 +37,41 @@ base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job
                                   const Trace& trace) {
     const auto node_root = base::open_private_directory(plan.directories.node_root);
     if (!node_root) return tl::unexpected<base::Error>(node_root.error());
-    const auto made = make_job_directory(*node_root, plan.directories.job_temp, job_id);
-    if (!made) return tl::unexpected<base::Error>(made.error());
     return Volumes::mount(plan, *node_root, job_id, trace);
 }
 
-// Programs expect them to be there. Not worth a failure: a job may never write to them.
-void make_output_directories(const plan::Plan& plan, const Trace& trace) {
-    std::vector<std::string> paths{plan.directories.shared_job_temp, plan.directories.stdouterr};
+// The directories for what the job writes: those that the node has, and those that only the sandbox
+// has, on remote storage or in a container. The former are made before the user namespace, in which
+// the owner of a directory cannot be told: all strangers, and root, look alike there.
+struct OutputPaths {
+    std::vector<std::string> on_node;
+    std::vector<std::string> in_sandbox;
+};
+
+OutputPaths output_paths(const plan::Plan& plan) {
+    const plan::Directories& directories = plan.directories;
+    OutputPaths paths;
+    const auto add = [&](const std::string& path, const std::string& path_host) {
+        const bool only_in_sandbox = (plan.container || plan.place_of(path).mount != nullptr) &&
+                                     !plan::is_within(path, directories.node_root);
+        if (!path_host.empty()) {
+            paths.on_node.push_back(path_host);
+        } else if (!path.empty()) {
+            (only_in_sandbox ? paths.in_sandbox : paths.on_node).push_back(path);
+        }
+    };
+    add(directories.shared_job_temp, directories.shared_job_temp);
+    add(directories.stdouterr, directories.stdouterr_host);
     for (const plan::OutputDirectory& output : plan.outputs) {
-        if (output.create) paths.push_back(output.path);
+        if (output.create) add(output.path, output.path_host);
     }
+    return paths;
+}
+
+// Programs expect them to be there. Not worth a failure: a job may never write to them.
+void make_output_directories(const std::vector<std::string>& paths, const Trace& trace) {
     for (const std::string& path : paths) {
-        if (path.empty()) continue;
-        if (auto made = base::make_directories(path); !made) trace.line(made.error().text());
+        if (auto made = base::make_guarded_directory(path); !made) trace.line(made.error().text());
     }
 }
 
@@ -118,8 +140,8 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const plan::Plan settled = TRY(settle_node_root(std::move(submitted), trace));
     const plan::Plan* const plan = &settled;
     wait_for_earlier_steps(*plan, request.job_id, trace);
-    remove_leftovers(TRY(base::open_private_directory(plan->directories.node_root)), request.job_id,
-                     trace);
+    const auto node_root = TRY(base::open_private_directory(plan->directories.node_root));
+    remove_leftovers(node_root, request.job_id, trace);
     Sandbox out;
     auto& environment = out.environment;
     environment = plan->environment;
@@ -134,6 +156,9 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     if (auto sound = check_environment(environment); !sound)
         return tl::unexpected<base::Error>(sound.error());
 
+    const OutputPaths outputs = output_paths(*plan);
+    TRY(make_job_directory(node_root, plan->directories.job_temp, request.job_id));
+    make_output_directories(outputs.on_node, trace);
     const auto made = plan->container ? enter_container(*plan, request, trace, out)
                                       : enter_node(*plan, request, trace, out);
     if (!made) {
@@ -141,7 +166,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
         if (plan->container) note_failed_container(plan->directories.job_directory, made.error());
         return tl::unexpected<base::Error>(made.error());
     }
-    make_output_directories(*plan, trace);
+    make_output_directories(outputs.in_sandbox, trace);
     trace.line(fmt::format("the sandbox of Slurm job {} is ready", request.job_id));
     return out;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Attacks on a job's logs below a prefix to which everybody can write: bob makes what alice's job is
-# about to make there. Each must fail, and alice's own files must stay as they were.
+# Attacks on a job's logs and output directories below a directory to which everybody can write: bob
+# makes what alice's job is about to make there. Each must fail, and alice's own files must stay as they were.
 
 bats_require_minimum_version 1.5.0
 load ../integration/lib
@@ -74,5 +74,22 @@ the_job_failed_with() {
         for name in stdout.txt stderr.txt execution.log; do ln -s '$home/notes' \$name; done"
     as_bob scancel --user=bob
     the_job_failed_with "belongs to user"
+    alices_files_are_untouched
+}
+
+@test "bob cannot choose by a link where alice's output directory is" {
+    as_bob ln -s "$home/private" "$share/out"
+    as_user bash -c "cat > $home/job.json" << JSON
+{"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "$home",
+                "outputDirectories": [{"id": "MODEL", "pathPrefix": "$share/out", "createNew": true}],
+                "customToolkitSettings": {"commandLine": "true"}}}
+JSON
+    create
+    the_job_failed_with "is a symbolic link in a directory to which others can write"
+    alices_files_are_untouched
+    # The door has no attempt that could fail: its tasks find no directory.
+    run as_user srun --job-json="$home/job.json" bash -c 'echo "$AZ_BATCHAI_OUTPUT_MODEL"'
+    echo "$output"
+    [[ $output == *"$share/out"* ]]
     alices_files_are_untouched
 }

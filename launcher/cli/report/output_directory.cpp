@@ -12,11 +12,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/beneath.hpp"
 #include "base/timestamp.hpp"
 #include "plan/plan.hpp"
 #include "record/plan_file.hpp"
@@ -82,11 +81,8 @@ base::Result<base::FileDescriptor> open_below(const fs::path& root, const std::s
                                               int flags) {
     auto directory = open_root(root);
     if (!directory) return directory;
-    struct open_how how {};
-    how.flags = static_cast<decltype(how.flags)>(flags | O_CLOEXEC);
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-    base::FileDescriptor file(static_cast<int>(
-        syscall(SYS_openat2, directory->get(), relative.c_str(), &how, sizeof how)));
+    base::FileDescriptor file =
+        base::open_beneath(directory->get(), relative, flags, 0, base::Links::inside);
     if (file.valid()) return file;
     if (errno == EXDEV) {
         return base::fail("the path leaves the job's output directory", relative, "",

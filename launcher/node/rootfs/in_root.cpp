@@ -8,9 +8,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/text.hpp"
@@ -35,13 +33,8 @@ std::pair<std::string_view, std::string> split_last(std::string_view path) {
 
 base::FileDescriptor open_in_root(const base::Root& root, std::string_view path, int flags,
                                   mode_t mode) {
-    open_how how{};
-    how.flags = static_cast<unsigned int>(flags | O_CLOEXEC);
-    how.mode = mode;
-    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
     const std::string text = path.empty() ? "/" : std::string(path);
-    return base::FileDescriptor(static_cast<int>(
-        syscall(SYS_openat2, root.directory.get(), text.c_str(), &how, sizeof how)));
+    return base::open_beneath(root.directory.get(), text, flags, mode, base::Links::as_root);
 }
 
 base::Result<base::FileDescriptor> make_directory_in_root(const base::Root& root,

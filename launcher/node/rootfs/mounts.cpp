@@ -7,10 +7,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -44,15 +42,6 @@ tl::unexpected<base::Error> mount_error(const plan::Mount& mount, std::string_vi
                       source_hint(code, mount));
 }
 
-// Links are followed as long as they stay below the root: users make them on purpose.
-base::FileDescriptor open_below(int root, const std::string& relative) {
-    open_how how{};
-    how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-    return base::FileDescriptor(
-        static_cast<int>(syscall(SYS_openat2, root, relative.c_str(), &how, sizeof how)));
-}
-
 base::FileDescriptor open_directory(const plan::Mount& mount) {
     if (mount.source_root.empty() || mount.source_root == mount.source)
         return base::FileDescriptor(open(mount.source.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -63,7 +52,9 @@ base::FileDescriptor open_directory(const plan::Mount& mount) {
     }
     const base::FileDescriptor root(
         open(mount.source_root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    return root.valid() ? open_below(root.get(), *below) : base::FileDescriptor();
+    if (!root.valid()) return {};
+    // Links are followed as long as they stay below the root: users make them on purpose.
+    return base::open_beneath(root.get(), *below, O_PATH | O_DIRECTORY, 0, base::Links::inside);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/beneath.hpp"
 #include "base/file.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/node_root.hpp"
@@ -35,13 +36,13 @@ base::Result<void> make_outputs(const Context& context) {
         TRY(node::make_job_directory(root, directories.job_temp, context.granted.job_id));
     }
     TRY(context.logs.make());
-    std::vector<std::string> wanted{directories.shared_job_temp,
-                                    context.files().node_logs().string()};
+    TRY(base::make_directories(directories.shared_job_temp));
+    TRY(base::make_directories(context.files().node_logs()));
     for (const plan::OutputDirectory& output : context.plan.outputs) {
-        if (output.create && !output.path_host.empty()) wanted.push_back(output.path_host);
+        // Nobody else may choose, by a link, where the ranks write.
+        if (output.create && !output.path_host.empty())
+            TRY(base::make_guarded_directory(output.path_host));
     }
-    for (const std::string& directory : wanted)
-        TRY(base::make_directories(directory));
     return write_host_file(context);
 }
 

@@ -2,7 +2,10 @@
 #include "base/beneath.hpp"
 
 #include <filesystem>
+#include <fstream>
+#include <string>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +15,12 @@
 namespace {
 
 namespace fs = std::filesystem;
+using batchai::base::FileDescriptor;
 using batchai::base::is_plain_relative;
+using batchai::base::Links;
 using batchai::base::make_beneath;
+using batchai::base::make_guarded_directory;
+using batchai::base::open_beneath;
 using batchai::base::open_private_directory;
 using batchai::base::relative_to;
 
@@ -61,6 +68,81 @@ TEST(MakeBeneath, RefusesAFileInTheWay) {
     ASSERT_TRUE(root);
     fs::copy_file("/proc/self/cmdline", scratch.path() / "root/file");
     EXPECT_FALSE(make_beneath(*root, "file/a"));
+}
+
+class GuardedDirectory : public testing::Test {
+  protected:
+    GuardedDirectory() {
+        // As a site's directory in which everybody has a project.
+        fs::create_directory(scratch.path() / "shared");
+        fs::permissions(scratch.path() / "shared", fs::perms::all | fs::perms::sticky_bit);
+        fs::create_directory(scratch.path() / "elsewhere");
+    }
+    [[nodiscard]] std::string path(const char* name) const {
+        return (scratch.path() / name).string();
+    }
+
+    Scratch scratch;
+};
+
+TEST_F(GuardedDirectory, IsMadeWithWhatIsMissingAboveIt) {
+    for (int time = 0; time < 2; ++time) {
+        const auto made = make_guarded_directory(path("shared/./a//b/"));
+        ASSERT_TRUE(made);
+        EXPECT_EQ(made->path, path("shared/a/b"));
+    }
+    EXPECT_TRUE(fs::is_directory(path("shared/a/b")));
+}
+
+TEST_F(GuardedDirectory, IsNotWhereALinkInASharedDirectoryLeads) {
+    fs::create_directory_symlink(path("elsewhere"), path("shared/planted"));
+    for (const char* name : {"shared/planted", "shared/planted/a"}) {
+        const auto made = make_guarded_directory(path(name));
+        ASSERT_FALSE(made) << name;
+        EXPECT_EQ(made.error().where, path("shared/planted"));
+    }
+    EXPECT_TRUE(fs::is_empty(path("elsewhere")));
+}
+
+TEST_F(GuardedDirectory, IsNotWhereALinkInSomebodyElsesDirectoryLeads) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+    fs::create_directory(path("theirs"));
+    fs::create_directory_symlink(path("elsewhere"), path("theirs/planted"));
+    ASSERT_EQ(chown(path("theirs").c_str(), 65534, 65534), 0);
+    EXPECT_FALSE(make_guarded_directory(path("theirs/planted/a")));
+    EXPECT_TRUE(fs::is_empty(path("elsewhere")));
+}
+
+TEST_F(GuardedDirectory, IsWhereTheUsersOwnLinkLeads) {
+    fs::create_directory_symlink("elsewhere", path("own"));
+    ASSERT_TRUE(make_guarded_directory(path("own/a")));
+    EXPECT_TRUE(fs::is_directory(path("elsewhere/a")));
+}
+
+TEST_F(GuardedDirectory, IsNotBehindAFileOrUpwards) {
+    std::ofstream(path("file")) << "x";
+    EXPECT_FALSE(make_guarded_directory(path("file")));
+    EXPECT_FALSE(make_guarded_directory(path("file/a")));
+    EXPECT_FALSE(make_guarded_directory(path("elsewhere/../a")));
+}
+
+TEST(OpenBeneath, FollowsLinksAsFarAsItIsTold) {
+    const Scratch scratch;
+    fs::create_directories(scratch.path() / "root/real");
+    fs::create_directories(scratch.path() / "outside");
+    fs::create_directory_symlink("real", scratch.path() / "root/inside");
+    fs::create_directory_symlink("../outside", scratch.path() / "root/out");
+    fs::create_directory_symlink("/real", scratch.path() / "root/absolute");
+    const FileDescriptor root(open((scratch.path() / "root").c_str(), O_PATH | O_DIRECTORY));
+    const auto opens = [&](const char* name, Links links) {
+        return open_beneath(root.get(), name, O_PATH | O_DIRECTORY, 0, links).valid();
+    };
+    EXPECT_FALSE(opens("inside", Links::none));
+    EXPECT_TRUE(opens("inside", Links::inside));
+    EXPECT_FALSE(opens("out", Links::inside));
+    EXPECT_FALSE(opens("absolute", Links::inside));
+    EXPECT_TRUE(opens("absolute", Links::as_root));
+    EXPECT_FALSE(opens("out", Links::as_root));
 }
 
 TEST(OpenPrivateDirectory, RefusesALink) {
