@@ -55,7 +55,7 @@ base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
         if (TRY(is_there(container.root, container.root_owner))) return std::nullopt;
         if (lease) return lease;
         TRY(check_interrupted(options.watch));
-        const Lease::Holder& holder = seeker.holder();
+        const base::Holder& holder = seeker.holder();
         const std::string importer =
             holder.host.empty() ? "another process"
                                 : fmt::format("{} (process {})", holder.host, holder.process);

@@ -3,11 +3,8 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <csignal>
 #include <cstdint>
 #include <ctime>
-#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -17,7 +14,6 @@
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
-#include "base/text.hpp"
 
 namespace batchai::image {
 
@@ -28,32 +24,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds renewal{5};
 constexpr std::int64_t day_in_nanoseconds = 86400LL * 1000000000LL;
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    gethostname(name.data(), name.size() - 1);
-    return name.data();
-}
-
-std::string text_of(const Lease::Holder& holder) {
-    return fmt::format("{} {} {}\n", holder.host, holder.process, holder.token);
-}
-
-Lease::Holder holder_in(std::string_view text) {
-    const auto words = base::split(base::trim(text), ' ');
-    Lease::Holder holder;
-    if (words.size() != 3) return holder;
-    holder.host = words[0];
-    std::from_chars(words[1].data(), words[1].data() + words[1].size(), holder.process);
-    holder.token = words[2];
-    return holder;
-}
-
 std::int64_t nanoseconds(const timespec& time) {
     return std::int64_t{time.tv_sec} * 1000000000LL + time.tv_nsec;
 }
 
 struct Seen {
-    Lease::Holder holder;
+    base::Holder holder;
     std::int64_t touched = 0;
 };
 
@@ -66,18 +42,13 @@ std::optional<Seen> look(const std::string& path) {
     std::array<char, 512> text{};
     const ssize_t count = read(file.get(), text.data(), text.size());
     if (count < 0) return std::nullopt;
-    return Seen{holder_in({text.data(), static_cast<std::size_t>(count)}),
+    return Seen{base::Holder::parse({text.data(), static_cast<std::size_t>(count)}),
                 nanoseconds(status.st_mtim)};
-}
-
-bool is_dead_here(const Lease::Holder& holder) {
-    if (holder.process <= 0 || holder.host != host_name()) return false;
-    return kill(holder.process, 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace
 
-Lease::Lease(std::string path, Holder holder)
+Lease::Lease(std::string path, base::Holder holder)
     : path_(std::move(path)), holder_(std::move(holder)), renewed_(Clock::now()) {}
 
 Lease::Lease(Lease&& other) noexcept
@@ -99,8 +70,8 @@ void Lease::renew() {
 }
 
 base::Result<std::optional<Lease>> LeaseSeeker::attempt(Time now) {
-    Lease::Holder self{host_name(), getpid(), base::random_uuid()};
-    const auto made = base::create_exclusively(path_, text_of(self), 0600);
+    base::Holder self = base::Holder::self();
+    const auto made = base::create_exclusively(path_, self.text(), 0600);
     if (made) return Lease(path_, std::move(self));
     if (made.error().exit_code != base::ExitCode::refused)
         return tl::unexpected<base::Error>(made.error());
@@ -110,17 +81,17 @@ base::Result<std::optional<Lease>> LeaseSeeker::attempt(Time now) {
     return std::nullopt;
 }
 
-bool LeaseSeeker::is_lost(const Lease::Holder& seen, std::int64_t touched, Time now) {
+bool LeaseSeeker::is_lost(const base::Holder& seen, std::int64_t touched, Time now) {
     // Only this host's clock is used, because the clocks of hosts differ.
     if (seen != holder_ || touched != touched_) {
         holder_ = seen;
         touched_ = touched;
         changed_ = now;
     }
-    return is_dead_here(seen) || now - changed_ > patience_;
+    return seen.is_gone() || now - changed_ > patience_;
 }
 
-void LeaseSeeker::break_lease(const Lease::Holder& seen) {
+void LeaseSeeker::break_lease(const base::Holder& seen) {
     const std::string aside = fmt::format("{}.{}", path_, base::random_uuid());
     if (rename(path_.c_str(), aside.c_str()) != 0) return;
     const auto moved = look(aside);
@@ -139,7 +110,7 @@ bool is_abandoned(const std::string& path) {
     if (!seen) return access(path.c_str(), F_OK) != 0;
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
-    return is_dead_here(seen->holder) || nanoseconds(now) - seen->touched > day_in_nanoseconds;
+    return seen->holder.is_gone() || nanoseconds(now) - seen->touched > day_in_nanoseconds;
 }
 
 }  // namespace batchai::image

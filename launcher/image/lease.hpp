@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/lock.hpp"
 
 namespace batchai::image {
 
@@ -17,14 +18,6 @@ namespace batchai::image {
 // it. The file is then made twice, with the same content, and the last rename wins.
 class Lease {
   public:
-    struct Holder {
-        std::string host;
-        int process = 0;
-        std::string token;  // unique to this lease
-
-        bool operator==(const Holder&) const = default;
-    };
-
     Lease(Lease&& other) noexcept;
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
@@ -39,10 +32,10 @@ class Lease {
 
   private:
     friend class LeaseSeeker;
-    Lease(std::string path, Holder holder);
+    Lease(std::string path, base::Holder holder);
 
     std::string path_;
-    Holder holder_;
+    base::Holder holder_;
     std::chrono::steady_clock::time_point renewed_;
 };
 
@@ -60,15 +53,15 @@ class LeaseSeeker {
     [[nodiscard]] base::Result<std::optional<Lease>> attempt(
         Time now = std::chrono::steady_clock::now());
     // The process that had the lease at the last attempt.
-    [[nodiscard]] const Lease::Holder& holder() const { return holder_; }
+    [[nodiscard]] const base::Holder& holder() const { return holder_; }
 
   private:
-    [[nodiscard]] bool is_lost(const Lease::Holder& seen, std::int64_t touched, Time now);
-    void break_lease(const Lease::Holder& seen);
+    [[nodiscard]] bool is_lost(const base::Holder& seen, std::int64_t touched, Time now);
+    void break_lease(const base::Holder& seen);
 
     std::string path_;
     std::chrono::milliseconds patience_;
-    Lease::Holder holder_;
+    base::Holder holder_;
     std::int64_t touched_ = 0;  // modification time of the lock file, in nanoseconds
     Time changed_;
 };

@@ -2,7 +2,6 @@
 #include "store/reservation.hpp"
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 
@@ -12,7 +11,7 @@
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
-#include "base/text.hpp"
+#include "base/lock.hpp"
 #include "store/directory.hpp"
 #include "store/records.hpp"
 
@@ -25,29 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view reserved_prefix = ".reserved.";
 // claim() gives this prefix to a marker. The file stays only if the claimant died right after that.
 constexpr std::string_view claimed_prefix = ".claimed.";
-
-std::string boot_id() {
-    const auto text = base::read_file("/proc/sys/kernel/random/boot_id", 4096);
-    return text ? std::string(base::trim(*text)) : std::string();
-}
-
-// Containers that share a kernel have the same boot id, but process ids of their own.
-std::string process_namespace() {
-    std::error_code code;
-    const fs::path link = fs::read_symlink("/proc/self/ns/pid", code);
-    return code ? std::string() : link.string();
-}
-
-// Returns field 22 of /proc/<pid>/stat. Fields are counted after the program's name, which may
-// contain any character.
-std::string start_time(long process) {
-    const auto text = base::read_file(fmt::format("/proc/{}/stat", process), 65536);
-    if (!text) return {};
-    const std::size_t name_end = text->rfind(')');
-    if (name_end == std::string::npos) return {};
-    const auto fields = base::split(std::string_view(*text).substr(name_end + 1), ' ');
-    return fields.size() > 20 ? std::string(fields[20]) : std::string();
-}
 
 bool reservation_is_abandoned(const fs::path& marker) {
     std::error_code code;
@@ -73,20 +49,12 @@ std::string marker_name(std::string_view token) {
 }
 
 std::string marker_text() {
-    const long process = getpid();
-    return fmt::format("{} {} {} {}\n", boot_id(), process_namespace(), process,
-                       start_time(process));
+    return base::Holder::self().text();
 }
 
 bool is_abandoned(std::string_view text, fs::file_time_type written) {
-    const auto fields = base::split(base::trim(text), ' ');
-    if (fields.size() == 4 && !fields[0].empty() && fields[0] == boot_id() &&
-        fields[1] == process_namespace()) {
-        long process = 0;
-        const auto parsed =
-            std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), process);
-        if (parsed.ec == std::errc() && process > 0) return start_time(process) != fields[3];
-    }
+    const base::Holder holder = base::Holder::parse(text);
+    if (holder.is_here()) return holder.is_gone();
     return fs::file_time_type::clock::now() - written > std::chrono::hours(1);
 }
 

@@ -17,7 +17,7 @@ namespace batchai::store {
 
 [[nodiscard]] std::string marker_name(std::string_view token);
 
-// Returns the text of this process's marker: boot id, PID namespace, process id and start time.
+// Returns the text that names this process as the holder (see base::Holder).
 [[nodiscard]] std::string marker_text();
 
 // Whether the process that wrote this marker is certainly gone, or the marker is from another host

@@ -5,25 +5,24 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
-#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/nsfs.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "base/lock.hpp"
 
 namespace batchai::node {
 
 namespace {
 
 constexpr int greeting_milliseconds = 10000;
-constexpr std::chrono::milliseconds between_looks{2};
 
 using Handles = std::array<base::FileDescriptor, keeper_handles>;
 
@@ -79,17 +78,11 @@ base::Result<base::FileDescriptor> lock_place(const base::Root& place,
     if (!lock.valid())
         return base::fail(fmt::format("cannot be opened: {}", std::strerror(errno)),
                           fmt::format("{}/{}", place.path, keeper_lock));
-    const auto end = std::chrono::steady_clock::now() + deadline;
-    while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-        if (std::chrono::steady_clock::now() > end)
-            return base::fail(
-                fmt::format("is locked for more than {} s: another step of the job makes the "
-                            "container, or what an earlier one wrote is still being stored",
-                            deadline.count()),
-                fmt::format("{}/{}", place.path, keeper_lock));
-        std::this_thread::sleep_for(between_looks);
-    }
-    return lock;
+    if (base::lock_by(lock.get(), std::chrono::steady_clock::now() + deadline)) return lock;
+    return base::fail(fmt::format("is locked for more than {} s: another step of the job makes the "
+                                  "container, or what an earlier one wrote is still being stored",
+                                  deadline.count()),
+                      fmt::format("{}/{}", place.path, keeper_lock));
 }
 
 base::Result<std::optional<Connection>> connect_to_keeper(const base::Root& place) {

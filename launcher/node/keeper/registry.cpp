@@ -11,11 +11,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/lock.hpp"
 #include "base/text.hpp"
 #include "node/remove_tree.hpp"
 #include "node/volumes/flush.hpp"
@@ -36,20 +36,6 @@ bool is_claimable(std::string_view name) {
     return base::is_plain_relative(name) && name.find_first_of("/\n") == std::string_view::npos &&
            name != entries_name;
 }
-
-class Lock {
-  public:
-    explicit Lock(const base::Root& root) : descriptor_(root.directory.get()) {
-        while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-        }
-    }
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-    ~Lock() { flock(descriptor_, LOCK_UN); }
-
-  private:
-    int descriptor_;
-};
 
 std::string read_all(int descriptor) {
     std::string text(entry_limit, '\0');
@@ -86,16 +72,11 @@ base::FileDescriptor open_entries(const base::Root& root) {
     return base::open_beneath(root.directory.get(), entries_name, O_RDONLY | O_DIRECTORY);
 }
 
-std::string boot_id() {
-    const auto text = base::read_file("/proc/sys/kernel/random/boot_id", entry_limit);
-    return text ? std::string(base::trim(*text)) : std::string();
-}
-
 // Best effort: only a later clean-up would need it.
 void note_boot(int directory, const std::string& job_id) {
     const base::FileDescriptor file =
         base::open_beneath(directory, job_id + boot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const std::string id = boot_id();
+    const std::string id = base::boot_id();
     if (file.valid() && write(file.get(), id.data(), id.size()) < 0)
         unlinkat(directory, (job_id + boot).c_str(), 0);
 }
@@ -134,7 +115,7 @@ std::string set_aside(const std::string& job_id, const std::string& name) {
 }
 
 Names unshared(const base::Root& root, int directory, const std::string& entry) {
-    const Lock lock(root);
+    const base::FileLock lock(root.directory.get());
     return names_of(directory, entry);
 }
 
@@ -150,7 +131,7 @@ base::Result<void> claim(const base::Root& root, const std::string& job_id,
     if (!is_claimable(name) || !is_job_id(job_id))
         return base::fail(fmt::format("job {} cannot have a directory \"{}\"", job_id, name),
                           root.path, "the plan is damaged; submit the job again");
-    const Lock lock(root);
+    const base::FileLock lock(root.directory.get());
     auto entries = base::make_beneath(root, entries_name);
     if (!entries) return tl::unexpected<base::Error>(entries.error());
     note_boot(entries->get(), job_id);
@@ -162,7 +143,7 @@ base::Result<void> claim(const base::Root& root, const std::string& job_id,
 
 bool end_claims(const base::Root& root, const std::string& job_id) {
     if (!is_job_id(job_id)) return false;
-    const Lock lock(root);
+    const base::FileLock lock(root.directory.get());
     const base::FileDescriptor entries = open_entries(root);
     const Names names = entries.valid() ? read_names(entries.get(), job_id) : Names();
     if (names.empty()) return false;
@@ -174,11 +155,11 @@ bool end_claims(const base::Root& root, const std::string& job_id) {
 }
 
 std::set<std::string> jobs_left(const base::Root& root) {
-    const Lock lock(root);
+    const base::FileLock lock(root.directory.get());
     std::set<std::string> jobs;
     const base::FileDescriptor entries = open_entries(root);
     if (!entries.valid()) return jobs;
-    const std::string now = boot_id();
+    const std::string now = base::boot_id();
     for (const std::string& entry : entries_in(entries.get())) {
         const std::size_t dot = entry.find('.');
         const std::string job = entry.substr(0, dot);
@@ -187,7 +168,8 @@ std::set<std::string> jobs_left(const base::Root& root) {
         if (entry.substr(dot) != boot) continue;
         const base::FileDescriptor file =
             base::open_beneath(entries.get(), entry, O_RDONLY | O_NONBLOCK);
-        if (file.valid() && !now.empty() && read_all(file.get()) != now) jobs.insert(job);
+        if (file.valid() && !now.empty() && base::trim(read_all(file.get())) != now)
+            jobs.insert(job);
     }
     return jobs;
 }
@@ -216,7 +198,7 @@ base::Result<void> release(const base::Root& root, const std::string& job_id,
     remove(read_names(entries.get(), entry));
     Names names;
     {
-        const Lock lock(root);
+        const base::FileLock lock(root.directory.get());
         names = names_of(entries.get(), entry);
         for (const std::string& name : names) {
             if (renameat(root.directory.get(), name.c_str(), root.directory.get(),

@@ -12,12 +12,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/lock.hpp"
 #include "base/text.hpp"
 #include "node/reply.hpp"
 #include "node/volumes/rclone.hpp"
@@ -178,11 +178,7 @@ void save_and_tell(const std::vector<UnwrittenFile>& files, const Label& label) 
 bool is_left(const fs::path& slot, Clock::time_point end) {
     const base::FileDescriptor lock(
         open((slot / "lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    while (lock.valid() && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-        if (Clock::now() >= end) return false;
-        std::this_thread::sleep_for(milliseconds(100));
-    }
-    return true;
+    return !lock.valid() || base::lock_by(lock.get(), end);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "image/lease.hpp"
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 
@@ -9,16 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
+#include "base/lock.hpp"
 #include "scratch.hpp"
 
 namespace batchai::image {
 namespace {
 
-std::string host() {
-    std::array<char, 256> name{};
-    gethostname(name.data(), name.size() - 1);
-    return name.data();
-}
+constexpr const char* elsewhere = "another-boot pid:[1] 1 1 elsewhere token\n";
 
 TEST(Lease, OnlyOneHasItAndGivesItBack) {
     const Scratch scratch;
@@ -30,7 +27,7 @@ TEST(Lease, OnlyOneHasItAndGivesItBack) {
         ASSERT_TRUE(held);
         EXPECT_FALSE(second.attempt().value());
         EXPECT_EQ(second.holder().process, getpid());
-        EXPECT_EQ(second.holder().host, host());
+        EXPECT_EQ(second.holder(), base::Holder::parse(base::read_file(lock).value()));
         EXPECT_FALSE(is_abandoned(lock));
     }
     EXPECT_FALSE(std::filesystem::exists(lock));
@@ -39,11 +36,11 @@ TEST(Lease, OnlyOneHasItAndGivesItBack) {
 
 TEST(Lease, OfADeadProcessOfThisHostIsLostAtOnce) {
     const Scratch scratch;
-    const pid_t child = fork();
-    if (child == 0) _exit(0);
-    waitpid(child, nullptr, 0);
-    const std::string lock =
-        scratch.write("x.lock", host() + " " + std::to_string(child) + " token\n");
+    base::Holder dead = base::Holder::self();
+    dead.process = fork();
+    if (dead.process == 0) _exit(0);
+    waitpid(dead.process, nullptr, 0);
+    const std::string lock = scratch.write("x.lock", dead.text());
     EXPECT_TRUE(is_abandoned(lock));
     LeaseSeeker seeker(lock);
     EXPECT_FALSE(seeker.attempt().value());
@@ -52,7 +49,7 @@ TEST(Lease, OfADeadProcessOfThisHostIsLostAtOnce) {
 
 TEST(Lease, OfAnotherHostIsLostWhenNobodyTouchesIt) {
     const Scratch scratch;
-    const std::string lock = scratch.write("x.lock", "elsewhere 1 token\n");
+    const std::string lock = scratch.write("x.lock", elsewhere);
     EXPECT_FALSE(is_abandoned(lock));
     LeaseSeeker seeker(lock, std::chrono::seconds(60));
     const auto start = std::chrono::steady_clock::now();
@@ -69,13 +66,23 @@ TEST(Lease, OfAnotherHostIsLostWhenNobodyTouchesIt) {
     EXPECT_TRUE(seeker.attempt(after(116)).value());
 }
 
+TEST(Lease, OfAnEarlierVersionIsLostWhenNobodyTouchesIt) {
+    const Scratch scratch;
+    const std::string lock = scratch.write("x.lock", "host 1 token\n");
+    LeaseSeeker seeker(lock, std::chrono::seconds(60));
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_FALSE(seeker.attempt(start).value());
+    EXPECT_FALSE(seeker.attempt(start + std::chrono::seconds(61)).value());
+    EXPECT_TRUE(seeker.attempt(start + std::chrono::seconds(61)).value());
+}
+
 TEST(Lease, ThatAnotherTookOverIsNotGivenBackByTheFirst) {
     const Scratch scratch;
     const std::string lock = scratch / "x.lock";
     {
         const auto held = LeaseSeeker(lock).attempt().value();
         ASSERT_TRUE(held);
-        scratch.write("x.lock", "elsewhere 1 token\n");
+        scratch.write("x.lock", elsewhere);
     }
     EXPECT_TRUE(std::filesystem::exists(lock));
 }

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include "base/lock.hpp"
 #include "tests/unit/base/scratch.hpp"
 
 namespace {
@@ -112,6 +113,7 @@ TEST_F(Registry, TellsWhatIsLeftOfJobsThatCannotLive) {
     ASSERT_TRUE(claim(root, "9", "ghi"));
     EXPECT_TRUE(jobs_left(root).empty());
     ASSERT_TRUE(end_claims(root, "8"));
+    write("by-job/7.boot", batchai::base::boot_id() + "\n");
     write("by-job/9.boot", "an earlier run of the node");
     EXPECT_EQ(jobs_left(root), (std::set<std::string>{"8", "9"}));
     ASSERT_TRUE(release(root, "8"));

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/lock.hpp"
 #include "temporary_store.hpp"
 
 namespace batchai::store {
@@ -151,9 +152,9 @@ TEST(Marker, OneFromElsewhereIsAbandonedAfterAnHour) {
 }
 
 TEST(Marker, AProcessNumberThatWasGivenAgainIsAbandoned) {
-    std::string text = marker_text();
-    text.insert(text.size() - 1, "9");  // another start time
-    EXPECT_TRUE(is_abandoned(text, fs::file_time_type::clock::now()));
+    base::Holder other = base::Holder::self();
+    other.start_time += '9';
+    EXPECT_TRUE(is_abandoned(other.text(), fs::file_time_type::clock::now()));
 }
 
 }  // namespace

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/lock.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/ids.hpp"
+#include "base/text.hpp"
+
+namespace batchai::base {
+
+namespace {
+
+// A wait gets longer by some 3 % at most, and a long one takes no processor time worth the name.
+constexpr std::chrono::milliseconds shortest_pause{2};
+constexpr std::chrono::milliseconds longest_pause{100};
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    gethostname(name.data(), name.size() - 1);
+    return name.data();
+}
+
+std::string process_namespace() {
+    std::error_code code;
+    const std::filesystem::path link = std::filesystem::read_symlink("/proc/self/ns/pid", code);
+    return code ? std::string() : link.string();
+}
+
+// Field 22 of /proc/<pid>/stat, counted after the program's name, which may hold anything.
+std::string start_time(pid_t process) {
+    const auto text = read_file(fmt::format("/proc/{}/stat", process), 65536);
+    if (!text) return {};
+    const std::size_t name_end = text->rfind(')');
+    if (name_end == std::string::npos) return {};
+    const auto fields = split(std::string_view(*text).substr(name_end + 1), ' ');
+    return fields.size() > 20 ? std::string(fields[20]) : std::string();
+}
+
+}  // namespace
+
+std::string boot_id() {
+    const auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);
+    return text ? std::string(trim(*text)) : std::string();
+}
+
+Holder Holder::self() {
+    return {.boot = boot_id(),
+            .process_namespace = batchai::base::process_namespace(),
+            .process = getpid(),
+            .start_time = batchai::base::start_time(getpid()),
+            .host = host_name(),
+            .token = random_uuid()};
+}
+
+Holder Holder::parse(std::string_view text) {
+    const auto words = split(trim(text), ' ');
+    if (words.size() != 4 && words.size() != 6) return {};
+    Holder holder{.boot = std::string(words[0]),
+                  .process_namespace = std::string(words[1]),
+                  .process = 0,
+                  .start_time = std::string(words[3]),
+                  .host = {},
+                  .token = {}};
+    const auto parsed =
+        std::from_chars(words[2].data(), words[2].data() + words[2].size(), holder.process);
+    if (parsed.ec != std::errc() || holder.process <= 0) return {};
+    if (words.size() == 6) {
+        holder.host = words[4];
+        holder.token = words[5];
+    }
+    return holder;
+}
+
+std::string Holder::text() const {
+    return fmt::format("{} {} {} {} {} {}\n", boot, process_namespace, process, start_time, host,
+                       token);
+}
+
+bool Holder::is_here() const {
+    return process > 0 && !boot.empty() && boot == boot_id() &&
+           process_namespace == batchai::base::process_namespace();
+}
+
+bool Holder::is_gone() const {
+    if (!is_here()) return false;
+    if (kill(process, 0) != 0 && errno == ESRCH) return true;
+    // /proc may hide the processes of other users.
+    const std::string now = batchai::base::start_time(process);
+    return !now.empty() && !start_time.empty() && now != start_time;
+}
+
+FileLock::FileLock(int descriptor) : descriptor_(descriptor) {
+    while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+}
+
+FileLock::~FileLock() {
+    flock(descriptor_, LOCK_UN);
+}
+
+bool lock_by(int descriptor, std::chrono::steady_clock::time_point end) {
+    using std::chrono::milliseconds;
+    const auto begin = std::chrono::steady_clock::now();
+    while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= end) return false;
+        const auto pause = std::chrono::duration_cast<milliseconds>(now - begin) / 32;
+        std::this_thread::sleep_for(std::clamp(pause, shortest_pause, longest_pause));
+    }
+    return true;
+}
+
+}  // namespace batchai::base
