@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -114,6 +115,102 @@ Result<void> make_directories(const std::filesystem::path& path, mode_t mode) {
     struct stat status {};
     if (errno == EEXIST && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return {};
     return system_error("create the directory", path);
+}
+
+namespace {
+
+// Deeper than any path can name; each level holds a descriptor.
+constexpr int deepest = 512;
+constexpr int entries_per_tick = 256;
+
+class Remover {
+  public:
+    Remover(dev_t device, const std::function<void()>& tick) : device_(device), tick_(tick) {}
+
+    void remove(int parent, const char* name, int depth) {
+        if (tick_ && ++visited_ % entries_per_tick == 0) tick_();
+        FileDescriptor directory = open_directory(parent, name);
+        if (!directory.valid() && (errno == ENOTDIR || errno == ELOOP))
+            return unlink_in(parent, name, 0);
+        if (!directory.valid()) return note(name);
+        empty(std::move(directory), name, depth);
+        unlink_in(parent, name, AT_REMOVEDIR);
+    }
+
+    [[nodiscard]] Result<void> result(const std::string& path) const {
+        if (first_error_.empty()) return {};
+        return fail(first_error_, path);
+    }
+
+  private:
+    // A directory of ours that its program closed, or made read-only, can still be emptied.
+    static FileDescriptor open_directory(int parent, const char* name) {
+        constexpr int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+        FileDescriptor directory(openat(parent, name, O_RDONLY | flags));
+        struct stat status {};
+        if (directory.valid()) {
+            if (fstat(directory.get(), &status) == 0 && (status.st_mode & S_IRWXU) != S_IRWXU)
+                fchmod(directory.get(), S_IRWXU);
+            return directory;
+        }
+        if (errno != EACCES) return directory;
+        // By its descriptor, since chmod(2) would follow a link that takes its place.
+        const FileDescriptor closed(openat(parent, name, O_PATH | flags));
+        if (!closed.valid()) return {};
+        chmod(fmt::format("/proc/self/fd/{}", closed.get()).c_str(), S_IRWXU);
+        return FileDescriptor(openat(closed.get(), ".", O_RDONLY | flags));
+    }
+
+    void empty(FileDescriptor directory, const char* name, int depth) {
+        struct stat status {};
+        if (depth > deepest || fstat(directory.get(), &status) != 0 || status.st_dev != device_) {
+            errno = depth > deepest ? ENAMETOOLONG : EXDEV;
+            return note(name);
+        }
+        const int handle = directory.get();
+        DIR* const stream = fdopendir(handle);
+        if (stream == nullptr) return note(name);
+        directory.release();  // the stream has it
+        while (const dirent* const entry = readdir(stream)) {
+            const std::string_view child(entry->d_name);
+            if (child != "." && child != "..") remove(handle, entry->d_name, depth + 1);
+        }
+        closedir(stream);
+    }
+
+    void unlink_in(int parent, const char* name, int flags) {
+        if (unlinkat(parent, name, flags) != 0) note(name);
+    }
+
+    void note(const char* name) {
+        if (errno != ENOENT && first_error_.empty())
+            first_error_ = fmt::format("\"{}\" cannot be removed: {}", name, std::strerror(errno));
+    }
+
+    dev_t device_;
+    const std::function<void()>& tick_;
+    int visited_ = 0;
+    std::string first_error_;
+};
+
+}  // namespace
+
+Result<void> remove_tree(int parent, const std::string& name, const std::function<void()>& tick) {
+    struct stat status {};
+    if (fstat(parent, &status) != 0) return system_error("examine its directory", name);
+    Remover remover(status.st_dev, tick);
+    remover.remove(parent, name.c_str(), 0);
+    return remover.result(name);
+}
+
+Result<void> remove_tree(const std::filesystem::path& path, const std::function<void()>& tick) {
+    const FileDescriptor parent(open(path.has_parent_path() ? path.parent_path().c_str() : ".",
+                                     O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!parent.valid() && errno == ENOENT) return {};
+    if (!parent.valid()) return system_error("enter its directory", path);
+    auto removed = remove_tree(parent.get(), path.filename().string(), tick);
+    if (!removed) removed.error().where = path.string();
+    return removed;
 }
 
 Result<void> check_own_directory(const std::string& path) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,6 +54,15 @@ class FileDescriptor {
 
 // mkdir -p; every directory that it makes gets `mode`.
 [[nodiscard]] Result<void> make_directories(const std::filesystem::path& path, mode_t mode = 0755);
+
+// Removes `name` in the open directory `parent`, with all that is in it. Links are removed, not
+// followed; a directory on another file system is an error and stays. Goes on after an error, and
+// returns the first. `tick` is called now and then. What is not there is removed already.
+[[nodiscard]] Result<void> remove_tree(int parent, const std::string& name,
+                                       const std::function<void()>& tick = {});
+// The same by its path; nobody else may be able to change what leads there.
+[[nodiscard]] Result<void> remove_tree(const std::filesystem::path& path,
+                                       const std::function<void()>& tick = {});
 
 // Refuses a directory that somebody else could have put where ours was: one that is a symbolic link
 // itself (links on the way to it are the admin's business), belongs to another user, or can be

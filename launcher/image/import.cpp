@@ -39,12 +39,9 @@ struct Close {
 };
 using Stream = std::unique_ptr<DIR, Close>;
 
-// Walks a directory tree. Children are visited before their directory is removed.
-class Walk {
+class ReadableMaker {
   public:
-    enum class Action { make_readable, remove };
-
-    Walk(Action action, const std::function<void()>& tick) : action_(action), tick_(tick) {}
+    explicit ReadableMaker(const std::function<void()>& tick) : tick_(tick) {}
 
     void visit(int parent, const char* name, int depth) {
         if (tick_ && ++visited_ % entries_per_tick == 0) tick_();
@@ -52,8 +49,6 @@ class Walk {
         if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return note(name);
         if (S_ISDIR(status.st_mode)) {
             directory(parent, name, status, depth);
-        } else if (action_ == Action::remove) {
-            if (unlinkat(parent, name, 0) != 0) note(name);
         } else if (S_ISREG(status.st_mode) && (status.st_mode & S_IRUSR) == 0) {
             // fchmodat() would follow a link. This was not a link a moment ago, and only we change
             // the tree.
@@ -86,17 +81,13 @@ class Walk {
             const std::string_view child(entry->d_name);
             if (child != "." && child != "..") visit(handle, entry->d_name, depth + 1);
         }
-        if (action_ == Action::remove && unlinkat(parent, name, AT_REMOVEDIR) != 0) note(name);
     }
 
     void note(const char* name) {
         if (errno == ENOENT || !first_error_.empty()) return;
-        first_error_ =
-            fmt::format("\"{}\" cannot be {}: {}", name,
-                        action_ == Action::remove ? "removed" : "read", std::strerror(errno));
+        first_error_ = fmt::format("\"{}\" cannot be read: {}", name, std::strerror(errno));
     }
 
-    Action action_;
     const std::function<void()>& tick_;
     int visited_ = 0;
     std::string first_error_;
@@ -126,15 +117,9 @@ std::int64_t size_below(int handle, int depth) {
 }  // namespace
 
 base::Result<void> make_readable(const std::string& path, const std::function<void()>& tick) {
-    Walk walk(Walk::Action::make_readable, tick);
-    walk.visit(AT_FDCWD, path.c_str(), 0);
-    return walk.result(path);
-}
-
-base::Result<void> remove_tree(const std::string& path, const std::function<void()>& tick) {
-    Walk walk(Walk::Action::remove, tick);
-    walk.visit(AT_FDCWD, path.c_str(), 0);
-    return walk.result(path);
+    ReadableMaker maker(tick);
+    maker.visit(AT_FDCWD, path.c_str(), 0);
+    return maker.result(path);
 }
 
 std::int64_t size_of_tree(const std::string& path) {
@@ -173,7 +158,7 @@ class Workshop {
     Workshop& operator=(Workshop&&) = delete;
     ~Workshop() {
         // The next import removes what cannot be removed now.
-        if (!path_.empty()) static_cast<void>(remove_tree(path_, {}));
+        if (!path_.empty()) static_cast<void>(base::remove_tree(path_));
     }
 
     [[nodiscard]] const std::string& path() const { return path_; }
@@ -284,7 +269,7 @@ base::Result<void> unpack(const ImportRequest& request, const Workshop& workshop
                     {"umoci", "raw", "unpack", "--rootless", "--image",
                      workshop.layout() + ":image", workshop.root()},
                     watch)
-        .and_then([&] { return remove_tree(workshop.layout(), watch.tick); })
+        .and_then([&] { return base::remove_tree(workshop.layout(), watch.tick); })
         .and_then([&] { return make_readable(workshop.root(), watch.tick); });
 }
 
@@ -397,7 +382,7 @@ void collect_leftovers(const std::string& import_directory, const std::string& o
         if (entry.is_directory(error) && !entry.is_symlink(error)) {
             const bool left =
                 own ? name != fmt::format("{}.{}", own_digits, own_token) : is_abandoned(lock);
-            if (left) static_cast<void>(remove_tree(entry.path().string(), {}));
+            if (left) static_cast<void>(base::remove_tree(entry.path()));
         } else if (is_abandoned(entry.path().string())) {
             unlink(entry.path().c_str());
         }

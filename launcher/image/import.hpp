@@ -20,10 +20,6 @@ namespace batchai::image {
 [[nodiscard]] base::Result<void> make_readable(const std::string& path,
                                                const std::function<void()>& tick);
 
-// Removes a file or a directory tree. It is not an error if `path` does not exist.
-[[nodiscard]] base::Result<void> remove_tree(const std::string& path,
-                                             const std::function<void()>& tick);
-
 // The size of all regular files together, in bytes.
 [[nodiscard]] std::int64_t size_of_tree(const std::string& path);
 

@@ -17,7 +17,6 @@
 #include "base/file.hpp"
 #include "base/lock.hpp"
 #include "base/text.hpp"
-#include "node/remove_tree.hpp"
 #include "node/volumes/flush.hpp"
 
 namespace batchai::node {
@@ -190,7 +189,7 @@ base::Result<void> release(const base::Root& root, const std::string& job_id,
     base::Result<void> outcome;
     const auto remove = [&](const Names& names) {
         for (const std::string& name : names) {
-            auto removed = remove_tree(root.directory.get(), set_aside(job_id, name));
+            auto removed = base::remove_tree(root.directory.get(), set_aside(job_id, name));
             if (!removed && outcome) outcome = removed;
         }
     };

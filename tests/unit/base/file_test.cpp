@@ -68,4 +68,25 @@ TEST_F(FileTest, MakeDirectoriesRefusesAFileInTheWay) {
     EXPECT_TRUE(make_directories(directory_ / "a" / "b" / "c"));
 }
 
+TEST_F(FileTest, RemoveTreeTakesClosedDirectoriesAndLinksAndNothingElse) {
+    namespace fs = std::filesystem;
+    const auto outside = directory_ / "outside" / "kept";
+    const auto tree = directory_ / "tree";
+    fs::create_directories(outside.parent_path());
+    fs::create_directories(tree / "closed" / "below");
+    ASSERT_TRUE(write_atomically(outside, "x"));
+    ASSERT_TRUE(write_atomically(tree / "closed" / "below" / "file", "x"));
+    fs::create_directory_symlink(outside.parent_path(), tree / "link");
+    ASSERT_EQ(mkfifo((tree / "fifo").c_str(), 0), 0);
+    fs::permissions(tree / "closed" / "below", fs::perms::owner_read | fs::perms::owner_exec);
+    fs::permissions(tree / "closed", fs::perms::none);
+    EXPECT_TRUE(remove_tree(tree));
+    EXPECT_FALSE(fs::exists(tree));
+    EXPECT_TRUE(fs::exists(outside));
+    EXPECT_TRUE(remove_tree(tree)) << "when it is not there";
+    EXPECT_TRUE(remove_tree(tree / "nor" / "this"));
+    EXPECT_TRUE(remove_tree(outside)) << "a file";
+    EXPECT_FALSE(fs::exists(outside));
+}
+
 }  // namespace batchai::base

@@ -58,9 +58,9 @@ TEST(Config, OfAnImageIsReadInto) {
     EXPECT_TRUE(read_config(R"({"config": {"Entrypoint": null}})", container));
 }
 
-TEST(Tree, WithClosedDirectoriesAndLinksOutIsRemovedAndNothingElse) {
+TEST(Tree, WithClosedDirectoriesAndLinksOutIsMadeReadable) {
     const Scratch scratch;
-    const std::string outside = scratch.write("outside/kept", "x");
+    scratch.write("outside/kept", "x");
     scratch.write("tree/closed/file", "x");
     fs::create_directory_symlink(scratch / "outside", scratch / "tree/link");
     chmod((scratch / "tree/closed/file").c_str(), 0);
@@ -71,11 +71,6 @@ TEST(Tree, WithClosedDirectoriesAndLinksOutIsRemovedAndNothingElse) {
     EXPECT_EQ(status.st_mode & 0777U, 0400U);
     ASSERT_EQ(stat((scratch / "outside").c_str(), &status), 0);
     EXPECT_EQ(size_of_tree(scratch / "tree"), 1);
-    chmod((scratch / "tree/closed").c_str(), 0);
-    ASSERT_TRUE(remove_tree(scratch / "tree", {}));
-    EXPECT_FALSE(fs::exists(scratch / "tree"));
-    EXPECT_TRUE(fs::exists(outside));
-    EXPECT_TRUE(remove_tree(scratch / "tree", {}));
 }
 
 // A layout of one image with one file.

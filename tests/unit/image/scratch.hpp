@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "image/import.hpp"
+#include "base/file.hpp"
 
 namespace batchai::image {
 
@@ -21,7 +21,7 @@ class Scratch {
     }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
-    ~Scratch() { static_cast<void>(remove_tree(path_, {})); }
+    ~Scratch() { static_cast<void>(base::remove_tree(path_)); }
 
     [[nodiscard]] std::string operator/(const std::string& name) const {
         return path_ + "/" + name;
