@@ -7,13 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/child.hpp"
 #include "base/error.hpp"
 
 namespace batchai::base {
-
-using Arguments = std::vector<std::string>;
-// "NAME=value" entries.
-using Environment = std::vector<std::string>;
 
 struct RunOptions {
     std::optional<Environment> environment;  // nothing: inherit ours
@@ -21,10 +18,14 @@ struct RunOptions {
     bool show_messages = false;              // standard error is ours: a user watches the progress
     std::chrono::milliseconds deadline{60000};
     std::size_t output_limit = 64UL << 20U;  // of each stream; more is an error
-    // Asked once, when the program has not ended after `patience`, whether it is worth waiting on.
-    // An error of it ends the program and is the result.
-    std::function<Result<void>()> still_wanted;
-    std::chrono::milliseconds patience{1000};
+    bool keeps_end = false;                  // more is no error: the last of it is kept
+    bool own_group = false;                  // as of Program
+    bool ends_with_us = false;
+    Signals signals = Signals::inherited;
+    std::string missing_hint = Program().missing_hint;
+    // Called as long as the program runs. An error of it ends the program and is the result.
+    std::function<Result<void>()> tick;
+    std::chrono::milliseconds tick_period{250};
 };
 
 struct Completed {
@@ -40,8 +41,5 @@ struct Completed {
 
 // Our environment without the variables whose names start with one of `prefixes`.
 [[nodiscard]] Environment environment_without(const std::vector<std::string>& prefixes);
-
-// What waitpid(2) reported, as a shell says it.
-[[nodiscard]] int shell_exit_code(int wait_status);
 
 }  // namespace batchai::base

@@ -28,9 +28,9 @@ inline constexpr auto interrupted_code = static_cast<base::ExitCode>(130);
 
 // Runs the command in our environment and waits until it ends. It has its own process group, so
 // that Ctrl-C on a terminal reaches only us and we end the command. It also ends if we are killed.
-// No signals are blocked in it. Keeps the last 64 KiB of its standard error and the last 16 MiB of
-// its standard output. Errors: it cannot be started (the hint names the Debian package), it has not
-// ended before the deadline, or it was interrupted.
+// No signals are blocked in it. Keeps the last 16 MiB of each of its streams. Errors: it cannot be
+// started (the hint names the Debian package), it has not ended before the deadline, or it was
+// interrupted.
 [[nodiscard]] base::Result<base::Completed> run(const Command& command, const Watch& watch);
 
 // Returns an error if the caller wants to give up.

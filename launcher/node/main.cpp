@@ -19,10 +19,10 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/beneath.hpp"
+#include "base/child.hpp"
 #include "base/error.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/keeper/registry.hpp"
@@ -42,6 +42,7 @@ namespace {
 constexpr std::chrono::minutes longest_flush{20};
 constexpr std::chrono::seconds farewell{BATCHAI_FAREWELL_SECONDS};
 
+using batchai::base::Child;
 using batchai::base::Error;
 using batchai::base::ExitCode;
 
@@ -136,18 +137,15 @@ int clean_below(const batchai::base::Root& root, const std::string& job_id) {
 // Each of the user's directories in a process of its own, since the user namespace cannot be left
 // again. Before anything else it is noted there what is of the run of the job that has ended: the
 // job may be queued again, and a new run of it may use its directories meanwhile.
-[[noreturn]] void clean_all(const std::vector<batchai::base::Root>& roots,
-                            const std::string& job_id) {
+int clean_all(const std::vector<batchai::base::Root>& roots, const std::string& job_id) {
     setsid();
     int code = 0;
     for (const batchai::base::Root& root : roots) {
         if (!batchai::node::note_end_of_job(root, job_id)) continue;
-        const pid_t child = fork();
-        if (child == 0) _exit(clean_below(root, job_id));
-        int status = 0;
-        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) code = 1;
+        auto child = Child::fork([&] { return clean_below(root, job_id); });
+        if (!child || child->wait() != 0) code = 1;
     }
-    _exit(code);
+    return code;
 }
 
 // The epilog waits for this process, but never long. So the work is done by another, in a session
@@ -160,13 +158,11 @@ int clean(const std::string& job_id, std::string node_directory) {
     }
     const auto roots = batchai::node::find_node_roots(node_directory);
     if (roots.empty()) return 0;
-    const pid_t worker = fork();
-    if (worker < 0) return static_cast<int>(ExitCode::failed);
-    if (worker == 0) clean_all(roots, job_id);
-    int status = 0;
-    const bool ended =
-        batchai::node::ends_by(worker, batchai::node::Clock::now() + farewell, status);
-    return ended && status != 0 ? static_cast<int>(ExitCode::failed) : 0;
+    auto worker = Child::fork([&] { return clean_all(roots, job_id); });
+    if (!worker) return report(worker.error());
+    const auto status = worker->ended_by(batchai::node::Clock::now() + farewell);
+    worker->release();
+    return status.value_or(0) != 0 ? static_cast<int>(ExitCode::failed) : 0;
 }
 
 int run(int argc, char** argv) {

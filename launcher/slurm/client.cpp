@@ -5,10 +5,10 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <future>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/chrono.h>
@@ -115,7 +115,9 @@ base::Environment reading_environment() {
     return environment;
 }
 
-// Less than three seconds, together with RunOptions::patience and the time to start the programs.
+// After this time without an answer, the controller is asked whether it answers at all.
+constexpr std::chrono::milliseconds patience{1000};
+// Less than three seconds, together with `patience` and the time to start the programs.
 constexpr std::chrono::milliseconds ping_deadline{1200};
 
 // With more ids the user's whole queue is read instead, because squeue compares each of its jobs
@@ -174,7 +176,13 @@ Result<base::Completed> Client::ask(const base::Arguments& arguments) const {
     base::RunOptions options;
     options.environment = reading_environment();
     options.deadline = deadline_;
-    if (give_up_early_) options.still_wanted = [this] { return ping(); };
+    options.tick_period = patience;
+    if (give_up_early_) {
+        options.tick = [this, asked = false]() mutable -> Result<void> {
+            if (std::exchange(asked, true)) return {};
+            return ping();
+        };
+    }
     auto completed = TRY(base::run(arguments, options));
     if (completed.exit_code != 0 && says(completed, "Unable to contact slurm controller"))
         return controller_is_silent();
@@ -254,15 +262,13 @@ Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) 
 
 Result<Client::Jobs> Client::jobs_of_caller(base::Time since) const {
     const std::string user = fmt::format("--user={}", getuid());
-    // sacct expects local time. A day is subtracted because clocks and time zones of hosts may
-    // differ.
-    const std::time_t start = std::chrono::system_clock::to_time_t(since - std::chrono::hours(24));
-    std::tm local{};
-    localtime_r(&start, &local);
+    // reading_environment() makes sacct take UTC. A day is subtracted because clocks may differ.
+    const std::string start = fmt::format(
+        "--starttime={:%Y-%m-%dT%H:%M:%S}",
+        fmt::gmtime(std::chrono::system_clock::to_time_t(since - std::chrono::hours(24))));
     Jobs accounts;
     auto accounting = std::async(std::launch::async, [&] {
-        return read_accounting({user, fmt::format("--starttime={:%Y-%m-%dT%H:%M:%S}", local)},
-                               accounts);
+        return read_accounting({user, start}, accounts);
     });
     Jobs found;
     const auto queue = read_queue(user, found);

@@ -2,7 +2,6 @@
 #include "cli/report/job_image.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/signals.hpp"
 #include "base/timestamp.hpp"
 #include "image/resolve.hpp"
 #include "plan/plan.hpp"
@@ -25,36 +25,6 @@
 namespace batchai::cli {
 
 namespace {
-
-constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
-volatile std::sig_atomic_t stop_asked = 0;
-
-void note_stop(int /*number*/) {
-    stop_asked = 1;
-}
-
-// While an instance exists, the signals that end a program set a flag instead, so that an
-// interrupted import can remove what it has written.
-class NotedSignals {
-  public:
-    NotedSignals() {
-        stop_asked = 0;
-        struct sigaction action {};
-        action.sa_handler = note_stop;
-        sigemptyset(&action.sa_mask);
-        for (std::size_t i = 0; i < stop_signals.size(); ++i)
-            sigaction(stop_signals.at(i), &action, &before_.at(i));
-    }
-    ~NotedSignals() {
-        for (std::size_t i = 0; i < stop_signals.size(); ++i)
-            sigaction(stop_signals.at(i), &before_.at(i), nullptr);
-    }
-    NotedSignals(const NotedSignals&) = delete;
-    NotedSignals& operator=(const NotedSignals&) = delete;
-
-  private:
-    std::array<struct sigaction, stop_signals.size()> before_{};
-};
 
 std::string user_name() {
     const auto* entry = getpwuid(getuid());
@@ -97,12 +67,14 @@ base::Result<plan::Container> resolve_image(const store::Store& store, const sit
 base::Result<image::Ensured> ensure_image(const store::Store& store, const slurm::Client& slurm,
                                           const plan::Container& container,
                                           const image::Access& access) {
-    const NotedSignals noted;
+    // Signals that end a program wait, so that an import can clean up behind it.
+    const base::HeldSignals stop{SIGINT, SIGTERM, SIGHUP};
+    bool stopped = false;
     image::ProgressPrinter printer;
     image::EnsureOptions options;
     options.limit = container.cache_limit;
     options.in_use = [&] { return images_in_use(store, slurm); };
-    options.watch.interrupted = [] { return stop_asked != 0; };
+    options.watch.interrupted = [&] { return stopped = stopped || stop.next(); };
     options.show = [&](const image::Progress& progress) { printer.show(progress); };
     // The default image directory is inside the user's record directory, which may not exist yet.
     TRY(base::make_directories(store.home(), 0700));

@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
@@ -29,25 +30,6 @@ struct JobCreateOptions {
     std::optional<std::string> cluster;
     JobFileOptions file;
     bool dry_run = false;
-};
-
-// Blocks the signals that end this program. An interrupt between a submission and its record would
-// leave a job in Slurm that has no record.
-class HeldSignals {
-  public:
-    HeldSignals() {
-        sigset_t held;
-        sigemptyset(&held);
-        for (const int number : {SIGINT, SIGTERM, SIGHUP})
-            sigaddset(&held, number);
-        sigprocmask(SIG_BLOCK, &held, &before_);
-    }
-    ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-    HeldSignals(const HeldSignals&) = delete;
-    HeldSignals& operator=(const HeldSignals&) = delete;
-
-  private:
-    sigset_t before_{};
 };
 
 base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const store::Store& store) {
@@ -112,7 +94,9 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
                                plan::batch_script(planned.plan, launcher_path(), planned.digest),
                                0700));
 
-    const HeldSignals held;
+    // Between a submission and its record an interrupt would leave a job that nobody knows: it
+    // waits.
+    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
     const std::string id =
         TRY(here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string()));
     auto job = record_of(key, planned, id);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/child.hpp"
 #include "base/network.hpp"
 #include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
@@ -109,22 +109,15 @@ base::Environment visit_environment(const store::Job& job, const record::JobFile
     return environment;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-    std::vector<char*> out;
-    out.reserve(words.size() + 1);
-    for (std::string& word : words)
-        out.push_back(word.data());
-    out.push_back(nullptr);
-    return out;
-}
-
 // Replaces this process by the command. Returns only if that fails.
 Answer become(base::Arguments arguments, base::Environment environment) {
     std::fflush(stdout);
     std::fflush(stderr);
-    execvpe(arguments.front().c_str(), pointers(arguments).data(), pointers(environment).data());
-    return base::fail(fmt::format("cannot be started: {}", std::strerror(errno)), arguments.front(),
-                      "is Slurm's client package installed on this host?");
+    return tl::unexpected(
+        base::become({.arguments = std::move(arguments),
+                      .environment = std::move(environment),
+                      .signals = base::Signals::inherited,
+                      .missing_hint = "is Slurm's client package installed on this host?"}));
 }
 
 // Lists the nodes of a running job. The list is empty for any other job.

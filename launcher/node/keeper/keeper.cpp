@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.hpp"
 #include "base/text.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container_root.hpp"
@@ -133,67 +134,51 @@ void answer(std::string_view bytes) {
     close(answer_descriptor);
 }
 
-[[noreturn]] void be_keeper(const KeeperRequest& request) {
+int be_keeper(const KeeperRequest& request) {
     try {
         auto built = build(request);
         if (!built) {
             answer(packed(built.error()));
-            _exit(1);
+            return 1;
         }
         KeeperService service(std::move(built->listener), std::move(built->rank_namespace),
                               std::move(built->lock));
         if (auto listening = service.listen(); !listening) {
             answer(packed(listening.error()));
-            _exit(1);
+            return 1;
         }
         answer(std::string_view(&ready_byte, 1));
         service.serve();
         // The last step waits for it: its connection is still open.
         built->volumes.finish();
+        // Nothing of it is taken down: the end of this process does that.
         _exit(0);
     } catch (const std::exception& error) {
         answer(packed({error.what(), "batchai-node", {}, base::ExitCode::failed}));
-        _exit(1);
+        return 1;
     }
 }
 
-// In a process between the starter and the keeper, so that the keeper is nobody's child: Slurm ends
-// a step's children with the step, and other steps may need the container longer.
-[[noreturn]] void start_detached(const KeeperRequest& request, int answer_end) {
-    setsid();
-    const pid_t keeper = fork();
-    if (keeper != 0) _exit(keeper < 0 ? 1 : 0);
+// The keeper is nobody's child: Slurm ends a step's children with the step, and other steps may
+// need the container longer.
+int begin_keeper(const KeeperRequest& request, int answer_end) {
     // Among the descriptors that are closed here is the lock, and what tells batchai.so of the end
     // of the step's own batchai-node.
     if (dup2(answer_end, answer_descriptor) < 0 ||
         close_range(answer_descriptor + 1, ~0U, 0) != 0 ||
         fcntl(answer_descriptor, F_SETFD, FD_CLOEXEC) != 0)
-        _exit(1);
+        return 1;
     prctl(PR_SET_NAME, "batchai-keeper", 0, 0, 0);
-    be_keeper(request);
+    return be_keeper(request);
 }
 
 }  // namespace
 
 base::Result<void> start_keeper(const KeeperRequest& request) {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0)
-        return base::fail(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-    const base::FileDescriptor read_end(ends[0]);
-    base::FileDescriptor write_end(ends[1]);
-    const pid_t between = fork();
-    if (between < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
-    if (between == 0) start_detached(request, write_end.get());
-    write_end.reset(-1);
-    waitpid(between, nullptr, 0);
-    std::string bytes;
-    std::array<char, 4096> chunk{};
-    while (true) {
-        const ssize_t count = read(read_end.get(), chunk.data(), chunk.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) break;
-        bytes.append(chunk.data(), static_cast<std::size_t>(count));
-    }
+    base::Pipe answer = TRY(base::make_pipe());
+    TRY(base::fork_detached([&] { return begin_keeper(request, answer.write_end.get()); }));
+    answer.write_end.reset(-1);
+    const std::string bytes = base::read_to_end(answer.read_end.get());
     if (bytes == std::string_view(&ready_byte, 1)) return {};
     return tl::unexpected<base::Error>(unpacked(bytes));
 }

@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.hpp"
 #include "base/file.hpp"
 #include "node/keeper/joining.hpp"
 #include "node/keeper/registry.hpp"
@@ -84,16 +84,14 @@ base::Result<void> end_keeper(const base::Root& place) {
 
 // In a process of its own, since the user namespace cannot be left again.
 void remove_apart(const base::Root& node_root, const std::string& job_id, const Trace& trace) {
-    const pid_t child = fork();
-    if (child == 0) {
+    auto child = base::Child::fork([&] {
         static_cast<void>(note_end_of_job(node_root, job_id));
         const auto removed = prepare_to_remove_container(node_root, job_id, {}).and_then([&] {
             return release(node_root, job_id, {});
         });
-        _exit(removed ? 0 : 1);
-    }
-    int status = 0;
-    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
+        return removed ? 0 : 1;
+    });
+    if (child && child->wait() == 0)
         trace.line(fmt::format("removed what job {} had left on this node", job_id));
 }
 

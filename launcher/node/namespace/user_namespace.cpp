@@ -15,9 +15,9 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.hpp"
 #include "base/process.hpp"
 
 namespace batchai::node {
@@ -26,30 +26,6 @@ namespace {
 
 constexpr std::size_t file_limit = 16UL << 20U;
 constexpr std::chrono::seconds mapping_deadline{10};
-
-struct Pipe {
-    base::FileDescriptor read_end;
-    base::FileDescriptor write_end;
-};
-
-base::Result<Pipe> make_pipe() {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0)
-        return base::fail(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-    return Pipe{base::FileDescriptor(ends[0]), base::FileDescriptor(ends[1])};
-}
-
-// To its end, which comes when the writer has closed it.
-std::string read_to_end(int descriptor) {
-    std::string text;
-    std::array<char, 512> chunk{};
-    while (true) {
-        const ssize_t count = read(descriptor, chunk.data(), chunk.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return text;
-        text.append(chunk.data(), static_cast<std::size_t>(count));
-    }
-}
 
 void say(int descriptor, std::string_view text) {
     if (write(descriptor, text.data(), text.size()) < 0) {
@@ -95,8 +71,8 @@ base::Result<void> run_mapper(const char* program, pid_t process, const IdMap& m
 
 // A process that stays in the namespace outside, where newuidmap works, and maps our ids once we
 // have left. It ends with an error's text, or nothing, written to `answer`.
-[[noreturn]] void map_from_outside(const Identities& identities, pid_t process, const Pipe& left,
-                                   const Pipe& answer) {
+int map_from_outside(const Identities& identities, pid_t process, const base::Pipe& left,
+                     const base::Pipe& answer) {
     char byte = 0;
     while (read(left.read_end.get(), &byte, 1) < 0 && errno == EINTR) {
     }
@@ -108,7 +84,7 @@ base::Result<void> run_mapper(const char* program, pid_t process, const IdMap& m
                                               outer_map(identities.group, identities.groups));
                         });
     if (!mapped) say(answer.write_end.get(), mapped.error().text());
-    _exit(0);
+    return 0;
 }
 
 base::Result<void> leave(int further = 0) {
@@ -120,23 +96,19 @@ base::Result<void> leave(int further = 0) {
 }
 
 base::Result<void> leave_with_all_ids(const Identities& identities) {
-    auto left = make_pipe();
-    if (!left) return tl::unexpected<base::Error>(left.error());
-    auto answer = make_pipe();
-    if (!answer) return tl::unexpected<base::Error>(answer.error());
+    base::Pipe left = TRY(base::make_pipe());
+    base::Pipe answer = TRY(base::make_pipe());
     const pid_t process = getpid();
-    const pid_t mapper = fork();
-    if (mapper < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
-    if (mapper == 0) {
-        left->write_end.reset(-1);
-        map_from_outside(identities, process, *left, *answer);
-    }
-    answer->write_end.reset(-1);
+    auto mapper = TRY(base::Child::fork([&] {
+        left.write_end.reset(-1);
+        return map_from_outside(identities, process, left, answer);
+    }));
+    answer.write_end.reset(-1);
     auto gone = leave();
-    if (gone) say(left->write_end.get(), "x");
-    left->write_end.reset(-1);
-    const std::string complaint = read_to_end(answer->read_end.get());
-    waitpid(mapper, nullptr, 0);
+    if (gone) say(left.write_end.get(), "x");
+    left.write_end.reset(-1);
+    const std::string complaint = base::read_to_end(answer.read_end.get());
+    static_cast<void>(mapper.wait());
     if (!gone) return gone;
     if (!complaint.empty()) return base::fail(complaint);
     return {};
@@ -197,27 +169,23 @@ base::Result<void> enter_user_namespace(const Identities& identities) {
 }
 
 base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identities) {
-    auto ready = make_pipe();
-    if (!ready) return tl::unexpected<base::Error>(ready.error());
-    auto done = make_pipe();
-    if (!done) return tl::unexpected<base::Error>(done.error());
-    const pid_t holder = fork();
-    if (holder < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
-    if (holder == 0) {
-        done->write_end.reset(-1);
+    base::Pipe ready = TRY(base::make_pipe());
+    base::Pipe done = TRY(base::make_pipe());
+    auto holder = TRY(base::Child::fork([&] {
+        done.write_end.reset(-1);
         // By the number that it has in /proc: we may be in another PID namespace than that is of.
         std::array<char, 32> number{"?"};
         if (unshare(CLONE_NEWUSER) == 0 &&
             readlink("/proc/self", number.data(), number.size() - 1) > 0)
-            say(ready->write_end.get(), number.data());
+            say(ready.write_end.get(), number.data());
         else
-            say(ready->write_end.get(), std::string("!") + std::strerror(errno));
-        ready->write_end.reset(-1);
-        static_cast<void>(read_to_end(done->read_end.get()));
-        _exit(0);
-    }
-    ready->write_end.reset(-1);
-    const std::string answer = read_to_end(ready->read_end.get());
+            say(ready.write_end.get(), std::string("!") + std::strerror(errno));
+        ready.write_end.reset(-1);
+        static_cast<void>(base::read_to_end(done.read_end.get()));
+        return 0;
+    }));
+    ready.write_end.reset(-1);
+    const std::string answer = base::read_to_end(ready.read_end.get());
     const std::string process = "/proc/" + answer;
     const bool found =
         !answer.empty() && answer.find_first_not_of("0123456789") == std::string::npos;
@@ -235,8 +203,8 @@ base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identit
             });
     base::FileDescriptor handle(open((process + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
     const int code = errno;
-    done->write_end.reset(-1);
-    waitpid(holder, nullptr, 0);
+    done.write_end.reset(-1);
+    static_cast<void>(holder.wait());
     if (!made) return tl::unexpected<base::Error>(made.error());
     if (!handle.valid())
         return base::fail(fmt::format("cannot be opened: {}", std::strerror(code)),

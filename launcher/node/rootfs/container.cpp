@@ -2,7 +2,6 @@
 #include "node/rootfs/container.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,9 +13,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.hpp"
 #include "node/devices/job_devices.hpp"
 #include "node/keeper/keeper.hpp"
 #include "node/keeper/leftovers.hpp"
@@ -60,7 +59,7 @@ base::Result<void> show(const Connection& connection, const Bind& bind) {
     return attach(tree, root);
 }
 
-[[noreturn]] void show_and_tell(const Connection& connection, const Bind& bind, int answer) {
+int show_and_tell(const Connection& connection, const Bind& bind, int answer) {
     std::string text;
     try {
         if (const auto shown = show(connection, bind); !shown) text = shown.error().what;
@@ -68,7 +67,7 @@ base::Result<void> show(const Connection& connection, const Bind& bind) {
         text = error.what();
     }
     const bool told = write(answer, text.data(), text.size()) >= 0;
-    _exit(told && text.empty() ? 0 : 1);
+    return told && text.empty() ? 0 : 1;
 }
 
 // Less than the plugin's usual patience with a sandbox, which would have no better words.
@@ -78,21 +77,12 @@ constexpr std::chrono::seconds lock_deadline{25};
 // until the container ends. The caller has one thread, holds the lock of the container's place, and
 // is in the node's mount namespace. Nothing happens where the container shows that very directory.
 base::Result<void> show_in_container(const Connection& connection, const Bind& bind) {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) return step_failed("cannot make a pipe");
-    const base::FileDescriptor read_end(ends[0]);
-    base::FileDescriptor write_end(ends[1]);
-    const pid_t child = fork();
-    if (child < 0) return step_failed("cannot fork");
-    if (child == 0) show_and_tell(connection, bind, write_end.get());
-    write_end.reset(-1);
-    std::string why(512, '\0');
-    const ssize_t count = read(read_end.get(), why.data(), why.size());
-    why.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+    base::Pipe answer = TRY(base::make_pipe());
+    auto child = TRY(
+        base::Child::fork([&] { return show_and_tell(connection, bind, answer.write_end.get()); }));
+    answer.write_end.reset(-1);
+    const std::string why = base::read_to_end(answer.read_end.get());
+    if (child.wait() == 0) return {};
     return base::fail(why.empty() ? "cannot be shown in the container" : why, bind.source);
 }
 

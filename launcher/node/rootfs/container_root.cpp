@@ -14,10 +14,8 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -32,7 +30,7 @@ namespace batchai::node {
 
 namespace {
 
-constexpr int first_closed_descriptor = 3;
+constexpr int device_in_program = 3;
 
 std::string read_from_start(int file) {
     std::string text(4096, '\0');
@@ -41,29 +39,25 @@ std::string read_from_start(int file) {
     return std::string(base::trim(text));
 }
 
-[[noreturn]] void become(const FuseRequest& request, int device, int errors, pid_t parent) {
-    // Without a parent there is nobody left to serve.
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != parent) _exit(1);
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    dup2(errors, STDERR_FILENO);
-    const int kept = dup2(device, first_closed_descriptor);
-    // Among the others are the sockets and pipes whose end tells somebody something.
-    if (kept < 0 || close_range(first_closed_descriptor + 1, ~0U, 0) != 0) _exit(1);
-    std::vector<std::string> words{request.program};
-    words.insert(words.end(), request.arguments.begin(), request.arguments.end());
-    words.push_back(fmt::format("/dev/fd/{}", kept));
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 1);
-    for (std::string& word : words)
-        pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    execvp(pointers[0], pointers.data());
-    const std::string text = fmt::format("cannot be started: {}", std::strerror(errno));
-    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(126);
-    _exit(127);
+base::Program program_of(const FuseRequest& request, int device, int errors) {
+    base::Program program{
+        .arguments = {request.program},
+        .environment = {},
+        .descriptors = {{.ours = -1, .its = STDIN_FILENO},
+                        {.ours = -1, .its = STDOUT_FILENO},
+                        {.ours = errors, .its = STDERR_FILENO},
+                        {.ours = device, .its = device_in_program}},
+        // Among the others are the sockets and pipes whose end tells somebody something.
+        .closes_all_others = true,
+        // Without us there is nobody left to serve.
+        .ends_with_us = true,
+        .signals = base::Signals::inherited,
+        .missing_hint =
+            fmt::format("the admin must install the package {} on this node", request.package)};
+    program.arguments.insert(program.arguments.end(), request.arguments.begin(),
+                             request.arguments.end());
+    program.arguments.push_back(fmt::format("/dev/fd/{}", device_in_program));
+    return program;
 }
 
 // The first question: the kernel lets it wait for the program's first word.
@@ -170,27 +164,21 @@ base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
     }
     const base::FileDescriptor errors(memfd_create("fuse-errors", MFD_CLOEXEC));
     if (!errors.valid()) return base::fail(fmt::format("memfd_create: {}", std::strerror(errno)));
-    FuseServer server;
-    const pid_t parent = getpid();
-    server.process_ = fork();
-    if (server.process_ < 0)
-        return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
-    if (server.process_ == 0) become(request, device->get(), errors.get(), parent);
+    auto started = base::Child::start(program_of(request, device->get(), errors.get()));
+    if (!started)
+        return base::fail(fmt::format("cannot mount {}: {} {}", request.what, request.program,
+                                      started.error().what),
+                          {}, started.error().hint);
     // Only the program holds it now: when it ends, waiting for an answer ends as well.
     device->reset(-1);
+    FuseServer server(std::move(*started));
     if (answers(request.target)) return server;
     const int code = errno;
-    kill(server.process_, SIGKILL);
-    int status = 0;
-    waitpid(server.process_, &status, 0);
-    const bool missing = WIFEXITED(status) && WEXITSTATUS(status) == 127;
+    server.process_.signal(SIGKILL);
+    static_cast<void>(server.process_.wait());
     const std::string said = read_from_start(errors.get());
-    return base::fail(
-        fmt::format("cannot mount {}: {} {}", request.what, request.program,
-                    said.empty() ? std::string(std::strerror(code)) : said),
-        {},
-        missing ? fmt::format("the admin must install the package {} on this node", request.package)
-                : "");
+    return base::fail(fmt::format("cannot mount {}: {} {}", request.what, request.program,
+                                  said.empty() ? std::string(std::strerror(code)) : said));
 }
 
 base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
@@ -208,7 +196,7 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
         TRY(mount_directory(container));
     } else {
         auto server = TRY(mount_squashfs(container));
-        layers.servers.push_back(server);
+        layers.servers.push_back(std::move(server));
     }
     const auto by_kernel = owner_is_known()
                                ? mount_kernel_overlay()
@@ -221,7 +209,7 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
                 fmt::format("{} (the kernel's overlay: {})", error.what, by_kernel.error().what);
             return tl::unexpected<base::Error>(std::move(error));
         }
-        layers.servers.push_back(*server);
+        layers.servers.push_back(std::move(*server));
         trace.line("the container's writable layer is made by fuse-overlayfs: " +
                    by_kernel.error().what);
     }

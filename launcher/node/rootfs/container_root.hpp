@@ -2,11 +2,13 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
 
 #include "base/beneath.hpp"
+#include "base/child.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "node/devices/cdi.hpp"
@@ -35,7 +37,9 @@ class FuseServer {
     [[nodiscard]] static base::Result<FuseServer> start(const FuseRequest& request);
 
   private:
-    pid_t process_ = -1;
+    explicit FuseServer(base::Child process) : process_(std::move(process)) {}
+
+    base::Child process_;
 };
 
 // The image with a writable layer over it. It lives as long as the process that made it.

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
+#include "base/child.hpp"
 #include "node/volumes/steward.hpp"
 
 namespace batchai::node {
@@ -21,7 +20,7 @@ class Apart {
   public:
     // `work` returns 0 or an errno.
     explicit Apart(const std::function<int()>& work);
-    Apart(Apart&& other) noexcept;
+    Apart(Apart&& other) = default;
     Apart& operator=(Apart&&) = delete;
     Apart(const Apart&) = delete;
     Apart& operator=(const Apart&) = delete;
@@ -32,12 +31,9 @@ class Apart {
     [[nodiscard]] std::optional<int> result_by(Clock::time_point end);
 
   private:
-    pid_t child_ = -1;
+    std::optional<base::Child> child_;
     std::optional<int> result_;
 };
-
-// Whether the child ends until then; `status` as of waitpid(2). True as well when there is none.
-[[nodiscard]] bool ends_by(pid_t child, Clock::time_point end, int& status);
 
 // Waits until the storage has all that the job wrote, for at most the plan's flush_seconds; says in
 // the log what it waits for. What rclone leaves behind (it was killed, or gave up) is copied.

@@ -16,9 +16,9 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.hpp"
 #include "base/timestamp.hpp"
 #include "node/reply.hpp"
 #include "node/volumes/flush.hpp"
@@ -36,59 +36,51 @@ constexpr char give_up_byte = 'g';
 constexpr int farewell_seconds = 15;
 constexpr std::chrono::seconds rclone_farewell{3};
 
-// Between fork and exec.
-[[noreturn]] void become_rclone(const RemoteMount& remote, const base::Arguments& arguments) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    for (const int number : {SIGTERM, SIGHUP, SIGPIPE})
-        signal(number, SIG_DFL);
-    const int log = open(remote.slot.log().c_str(),
-                         O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (log < 0 || null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0 ||
-        dup2(remote.device.get(), rclone_fuse_descriptor) < 0 ||
-        fcntl(rclone_fuse_descriptor, F_SETFD, 0) != 0)
-        _exit(126);
-    std::vector<char*> words;
-    for (const std::string& word : arguments)
-        words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    std::vector<char*> variables;
-    for (const std::string& entry : remote.environment)
-        variables.push_back(const_cast<char*>(entry.c_str()));
-    variables.push_back(nullptr);
-    execvpe(words.front(), words.data(), variables.data());
+// Its log has why it could not be started, as it has rclone's own complaints.
+std::optional<base::Child> start_rclone(const RemoteMount& remote) {
+    const base::FileDescriptor log(open(
+        remote.slot.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!log.valid()) return std::nullopt;
+    auto rclone = base::Child::start(
+        {.arguments = serve_arguments(*remote.mount, remote.slot.cache()),
+         .environment = remote.environment,
+         .descriptors = {{.ours = -1, .its = STDIN_FILENO},
+                         {.ours = log.get(), .its = STDOUT_FILENO},
+                         {.ours = log.get(), .its = STDERR_FILENO},
+                         {.ours = remote.device.get(), .its = rclone_fuse_descriptor}},
+         .ends_with_us = true,
+         .signals = base::Signals::unblocked_all_default,
+         .missing_hint = "rclone is not installed on this node"});
+    if (rclone) return std::move(*rclone);
+    const base::Error& error = rclone.error();
     const std::string complaint =
-        errno == ENOENT ? "Failed to start: rclone is not installed on this node\n"
-                        : fmt::format("Failed to start rclone: {}\n", std::strerror(errno));
-    if (write(2, complaint.data(), complaint.size()) < 0) _exit(126);
-    _exit(127);
+        fmt::format("Failed to start: {}\n", error.hint.empty() ? error.text() : error.hint);
+    if (write(log.get(), complaint.data(), complaint.size()) < 0) {
+        // Then the mount fails without words.
+    }
+    return std::nullopt;
 }
 
-std::vector<pid_t> start_all(const std::vector<RemoteMount>& mounts) {
-    std::vector<pid_t> children;
+std::vector<base::Child> start_all(const std::vector<RemoteMount>& mounts) {
+    std::vector<base::Child> children;
     for (const RemoteMount& remote : mounts) {
-        const auto arguments = serve_arguments(*remote.mount, remote.slot.cache());
-        const pid_t child = fork();
-        if (child == 0) become_rclone(remote, arguments);
-        children.push_back(child);
+        if (auto child = start_rclone(remote)) children.push_back(std::move(*child));
     }
     return children;
 }
 
-void end_all(const std::vector<pid_t>& children) {
+void end_all(std::vector<base::Child> children) {
     for (const int number : {SIGTERM, SIGKILL}) {
         const auto end = Clock::now() + rclone_farewell;
-        for (const pid_t child : children) {
-            // One that has ended already is ours to reap, so the number is nobody else's.
-            if (child > 0 && waitpid(child, nullptr, WNOHANG) == 0) kill(child, number);
+        for (base::Child& child : children) {
+            if (!child.ended()) child.signal(number);
         }
-        bool all = true;
-        for (const pid_t child : children) {
-            int status = 0;
-            all = (child <= 0 || ends_by(child, end, status)) && all;
-        }
-        if (all) return;
+        for (base::Child& child : children)
+            static_cast<void>(child.ended_by(end));
     }
+    // One that does not die hangs in its file system, and is not waited for.
+    for (base::Child& child : children)
+        child.release();
 }
 
 // The next byte of the control pipe; its end is one too, namely zero.
@@ -152,7 +144,7 @@ void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, i
     Note note(mounts, job);
     constexpr int code = 0;
     if (write(ready, &code, sizeof code) != sizeof code || next_byte(control) != serve_byte) return;
-    const auto children = start_all(mounts);
+    auto children = start_all(mounts);
     for (const RemoteMount& remote : mounts)
         close(remote.device.get());
     // The end of the pipe is that of the starter, who may have been killed.
@@ -160,12 +152,11 @@ void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, i
         note.ends_within(std::chrono::seconds(patience_with(mounts)));
         flush_volumes(mounts, job.directory);
     }
-    end_all(children);
+    end_all(std::move(children));
     report_unwritten(mounts, job.directory);
 }
 
-[[noreturn]] void be_steward(const std::vector<RemoteMount>& mounts, const Job& job, int control,
-                             int ready) {
+int be_steward(const std::vector<RemoteMount>& mounts, const Job& job, int control, int ready) {
     prctl(PR_SET_NAME, "batchai-volumes", 0, 0, 0);
     for (const int number : {SIGTERM, SIGHUP, SIGPIPE})
         signal(number, SIG_IGN);
@@ -175,15 +166,15 @@ void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, i
     close_all_but(std::move(kept));
     if (unshare(CLONE_NEWNS) != 0) {
         const int code = errno;
-        _exit(write(ready, &code, sizeof code) < 0 ? 2 : 1);
+        return write(ready, &code, sizeof code) < 0 ? 2 : 1;
     }
     try {
         work(mounts, job, control, ready);
     } catch (const std::exception& error) {
         Trace(job.directory).line(fmt::format("volumes: {}", error.what()));
-        _exit(1);
+        return 1;
     }
-    _exit(0);
+    return 0;
 }
 
 struct Ends {
@@ -224,16 +215,11 @@ base::Result<Steward> Steward::start(const std::vector<RemoteMount>& mounts,
                                      const std::string& slurm_job_id) {
     Ends control = TRY(make_ends());
     Ends ready = TRY(make_ends());
-    const pid_t between = fork();
-    if (between < 0) return base::fail(fmt::format("cannot fork: {}", std::strerror(errno)));
-    if (between == 0) {
-        setsid();
-        const pid_t process = fork();
-        if (process != 0) _exit(process < 0 ? 1 : 0);
-        be_steward(mounts, {job_directory, slurm_job_id}, control.its.get(), ready.its.get());
-    }
+    TRY(base::fork_detached([&] {
+        return be_steward(mounts, {job_directory, slurm_job_id}, control.its.get(),
+                          ready.its.get());
+    }));
     ready.its.reset(-1);
-    waitpid(between, nullptr, 0);
     Steward steward(std::move(control.ours), std::move(ready.ours), patience_with(mounts));
     int code = EPIPE;
     if (read(steward.end_.get(), &code, sizeof code) == sizeof code && code == 0) return steward;

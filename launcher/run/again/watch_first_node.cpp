@@ -9,11 +9,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "run/srun/step.hpp"
+#include "base/signals.hpp"
 #include "slurm/client.hpp"
 
 namespace batchai::run {
@@ -75,16 +74,12 @@ int queue_again(const slurm::Client& client, const FirstNodeWatch& watch) {
 }
 
 // Waits at most so long for TERM or INT.
-bool told_to_end(const SignalWatch& signals, std::chrono::milliseconds time) {
+bool told_to_end(const base::HeldSignals& signals, std::chrono::milliseconds time) {
     using Clock = std::chrono::steady_clock;
     const auto until = Clock::now() + time;
     for (auto now = Clock::now(); now < until; now = Clock::now()) {
-        pollfd waiting{signals.descriptor(), POLLIN, 0};
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
-        ::poll(&waiting, 1, static_cast<int>(left.count()));
-        // Others come too: CHLD of Slurm's commands.
-        while (const auto signal = signals.next())
-            if (*signal == SIGTERM || *signal == SIGINT) return true;
+        if (signals.next_within(left)) return true;
     }
     return false;
 }
@@ -122,7 +117,7 @@ bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job
 }
 
 int watch_first_node(const FirstNodeWatch& watch) {
-    const SignalWatch signals;
+    const base::HeldSignals signals{SIGTERM, SIGINT};
     const slurm::Client client(answer_deadline);
     while (true) {
         const bool ends = told_to_end(signals, between_looks);

@@ -2,43 +2,23 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include <sys/types.h>
-
+#include "base/child.hpp"
 #include "base/process.hpp"
+#include "base/signals.hpp"
 
 namespace batchai::run {
-
-// Signals for the job: blocked while this object lives and read from a descriptor, so that they
-// are handled between system calls, in one place. One object a process.
-class SignalWatch {
-  public:
-    SignalWatch();
-    ~SignalWatch();
-    SignalWatch(const SignalWatch&) = delete;
-    SignalWatch& operator=(const SignalWatch&) = delete;
-
-    [[nodiscard]] int descriptor() const { return descriptor_; }
-    // The next signal that has arrived, or nothing.
-    [[nodiscard]] std::optional<int> next() const;
-
-  private:
-    int descriptor_ = -1;
-};
 
 struct StepResult {
     int exit_code = 0;              // of srun, as a shell says it
     std::string messages;           // what srun itself printed on its standard error
     std::optional<int> stopped_by;  // TERM or INT that we got while the step ran
 };
-
-// Starts srun, with no signal blocked and its standard error where `error_descriptor` leads.
-[[nodiscard]] base::Result<pid_t> start_srun(const base::Arguments& arguments,
-                                             const base::Environment& environment,
-                                             int error_descriptor);
 
 // One srun.
 struct StepRequest {
@@ -65,7 +45,7 @@ class SrunRunner final : public StepRunner {
     [[nodiscard]] std::optional<int> stopped_by() override;
 
   private:
-    SignalWatch signals_;
+    base::HeldSignals signals_{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
 };
 
 // An srun that runs beside the job's other steps. Its end asks srun to end the step, and waits.
@@ -76,7 +56,7 @@ class BackgroundStep {
                                                             const base::Environment& environment,
                                                             const std::string& messages_path);
     ~BackgroundStep();
-    BackgroundStep(BackgroundStep&& other) noexcept;
+    BackgroundStep(BackgroundStep&& other) = default;
     BackgroundStep& operator=(BackgroundStep&& other) noexcept;
     BackgroundStep(const BackgroundStep&) = delete;
     BackgroundStep& operator=(const BackgroundStep&) = delete;
@@ -85,10 +65,10 @@ class BackgroundStep {
     [[nodiscard]] bool runs();
 
   private:
-    explicit BackgroundStep(pid_t srun) : srun_(srun) {}
+    explicit BackgroundStep(base::Child srun) : srun_(std::move(srun)) {}
     void end();
 
-    pid_t srun_ = -1;  // -1: has ended
+    base::Child srun_;
 };
 
 }  // namespace batchai::run

@@ -39,6 +39,28 @@ TEST(Run, KillsAtTheDeadlineAProgramThatClosedItsOutputs) {
     EXPECT_EQ(done.error().exit_code, ExitCode::timed_out);
 }
 
+TEST(Run, EndsWhatATickGivesUp) {
+    int ticks = 0;
+    RunOptions options;
+    options.tick_period = std::chrono::milliseconds(20);
+    options.tick = [&]() -> Result<void> {
+        if (++ticks == 3) return fail("enough");
+        return {};
+    };
+    const auto done = run({"sleep", "30"}, options);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().what, "enough");
+    EXPECT_EQ(ticks, 3);
+}
+
+TEST(Run, KeepsTheEndOfALongOutputOrFails) {
+    RunOptions options;
+    options.output_limit = 5;
+    EXPECT_FALSE(run({"seq", "1000"}, options));
+    options.keeps_end = true;
+    EXPECT_EQ(run({"seq", "1000"}, options)->standard_output, "1000\n");
+}
+
 TEST(Run, SaysASignalAsAShellDoes) {
     EXPECT_EQ(run({"sh", "-c", "kill -9 $$"})->exit_code, 137);
 }
