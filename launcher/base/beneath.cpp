@@ -46,10 +46,10 @@ std::uint64_t resolve_flags(Links links) {
     return RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 }
 
-// The directory `name` in `parent`, which is made if it is missing; errno says why not, ELOOP that
-// it is a link.
+// Opens the directory `name` in `parent` and makes it if it is missing. If the result is not valid,
+// errno says why; ELOOP means that `name` is a link.
 FileDescriptor enter(int parent, const std::string& name, mode_t mode) {
-    // With O_DIRECTORY an automounter is roused, which O_PATH alone would not do.
+    // O_DIRECTORY makes an automounter mount the directory, which O_PATH alone would not.
     constexpr int flags = O_PATH | O_DIRECTORY;
     FileDescriptor found = open_beneath(parent, name, flags);
     if (found.valid() || errno != ENOENT) return found;
@@ -57,13 +57,14 @@ FileDescriptor enter(int parent, const std::string& name, mode_t mode) {
     return open_beneath(parent, name, flags);
 }
 
-// Whether somebody besides root and us could have made or exchanged what is in the directory.
+// Returns whether somebody besides root and us could have made or replaced an entry of the
+// directory.
 bool is_shared(const struct stat& directory) {
     const bool ours = directory.st_uid == 0 || directory.st_uid == geteuid();
     return !ours || (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-// The directory to which the link `name` leads. `parent.path` has the name already.
+// Opens the directory to which the link `name` leads. `parent.path` has the name already.
 Result<FileDescriptor> follow_link(const Root& parent, const std::string& name) {
     struct stat status {};
     if (fstat(parent.directory.get(), &status) != 0) return fail(std::strerror(errno), parent.path);

@@ -9,44 +9,46 @@
 #include "base/file.hpp"
 
 // Paths below a directory that is held open. The kernel resolves them (openat2), so that nobody can
-// lead us elsewhere between a check and its use. It follows no /proc link ever, and refuses what
-// leads out of the directory.
+// lead us elsewhere between a check and its use. It never follows a /proc link, and it refuses a
+// path that leads out of the directory.
 namespace batchai::base {
 
-// A directory's place below a root, for messages.
+// An open directory and its path, which is for messages.
 struct Root {
     FileDescriptor directory;
     std::string path;
 };
 
-// A directory that is the user's own: refused when it is a link, belongs to somebody else, or
-// others may write to it.
+// Opens a directory that is the user's own. Refuses a link, a directory that belongs to somebody
+// else, and one to which others may write.
 [[nodiscard]] Result<Root> open_private_directory(const std::string& path);
 
-// Opens the directory `relative` below the root (O_PATH); missing components are made, mode 0700.
-// No link is followed.
+// Opens the directory `relative` below the root (O_PATH) and follows no link. Makes the components
+// that are missing, with mode 0700.
 [[nodiscard]] Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative);
 
-// Opens the directory at an absolute path (O_PATH), which anybody may have had a hand in; missing
-// components are made, mode 0755. A symbolic link is followed only where nobody but root and the
-// user could have put it. The error names the component that is in the way.
+// Opens the directory at an absolute path (O_PATH) and makes the components that are missing, with
+// mode 0755. Other users may be able to write to directories on the way, so a symbolic link is
+// followed only where nobody but root and the user could have made it. The error names the
+// component that is in the way.
 [[nodiscard]] Result<Root> make_guarded_directory(const std::string& path);
 
-// `path` as seen from `root`, without leading slash. An error unless it is below it, component by
-// component ("/a/bc" is not below "/a/b"), with no empty, "." or ".." component.
+// Returns `path` as seen from `root`, without a leading slash. It is an error if `path` is not
+// below `root`, component by component ("/a/bc" is not below "/a/b"), or has an empty, "." or ".."
+// component.
 [[nodiscard]] Result<std::string> relative_to(const std::string& root, const std::string& path);
 
-// True for a non-empty relative path without empty, "." and ".." components.
+// Returns true for a relative path that is not empty and has no empty, "." or ".." component.
 [[nodiscard]] bool is_plain_relative(std::string_view path);
 
-// Which symbolic links are followed on the way to a path.
+// Tells which symbolic links are followed on the way to a path.
 enum class Links {
     none,
-    inside,   // those that stay below the directory
-    as_root,  // all, with the directory as "/": an absolute one and ".." lead to places in it
+    inside,   // a link is followed as long as it stays below the directory
+    as_root,  // all are followed, with the directory as "/", so that none leads out of it
 };
 
-// openat2 below the open directory; errno says why it fails.
+// Calls openat2 below the open directory. If the result is not valid, errno says why.
 [[nodiscard]] FileDescriptor open_beneath(int root, const std::string& relative, int flags,
                                           mode_t mode = 0, Links links = Links::none);
 

@@ -39,8 +39,8 @@ void set_signals(Signals signals) {
         ::signal(number, SIG_DFL);  // those that cannot be changed have the default anyway
 }
 
-// What is needed between fork and exec, where other threads' locks may be held, so that nothing may
-// be allocated.
+// Prepares all that is needed between fork and exec. There nothing may be allocated, because
+// another thread may have held the lock of the heap at the fork.
 class Launch {
   public:
     explicit Launch(const Program& program)
@@ -52,7 +52,8 @@ class Launch {
             above_all_ = std::max(above_all_, handed.its + 1);
     }
 
-    // Returns when it fails; errno says why. The failure's descriptor is kept, and closed on exec.
+    // Returns only if it fails, and errno says why. `failure` becomes a duplicate that is closed on
+    // exec and that no descriptor of the program overwrites.
     void operator()(int& failure) {
         set_signals(program_.signals);
         failure = fcntl(failure, F_DUPFD_CLOEXEC, above_all_);
@@ -63,7 +64,8 @@ class Launch {
 
   private:
     bool place_descriptors() {
-        // First above all targets, so that none is overwritten before it is duplicated itself.
+        // All are duplicated above the program's numbers first, so that none is overwritten while
+        // it is still needed.
         for (std::size_t i = 0; i < safe_.size(); ++i) {
             const int ours = program_.descriptors[i].ours;
             const int source = ours < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : ours;
@@ -107,7 +109,7 @@ void wait_for(pid_t process, int& status) {
     _exit(code);
 }
 
-// With which a child ends that lives no longer than its parent, which may be dead already.
+// Has this child killed when its parent ends. The parent may have ended already.
 void end_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != parent) _exit(127);
@@ -188,7 +190,7 @@ std::optional<int> Child::ended() {
 }
 
 std::optional<int> Child::ended_by(std::chrono::steady_clock::time_point deadline) {
-    // It polls, because pidfd_open(2) is younger than kernels that Slurm runs on.
+    // It polls, because Slurm runs on kernels that have no pidfd_open(2).
     constexpr std::chrono::microseconds longest_pause{20000};
     std::chrono::microseconds pause{100};
     while (true) {
@@ -211,7 +213,8 @@ void Child::signal(int number) const {
 }
 
 void Child::end() {
-    // Waited for first, if it is a zombie: another process may have its number otherwise.
+    // A process that has ended is waited for and not killed, because its id may be given to
+    // another.
     if (process_ <= 0 || ended()) return;
     if (group_) kill(-process_, SIGKILL);
     kill(process_, SIGKILL);

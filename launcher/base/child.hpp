@@ -13,56 +13,56 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 
-// Processes that this one starts. base/process.hpp has run(), for a program that is waited for.
+// Starting other processes. run() in base/process.hpp starts a program and waits for its end.
 namespace batchai::base {
 
 using Arguments = std::vector<std::string>;
 // "NAME=value" entries.
 using Environment = std::vector<std::string>;
 
-// Both ends are closed on exec.
+// Both ends are closed on exec, so that no other program keeps them open.
 struct Pipe {
     FileDescriptor read_end;
     FileDescriptor write_end;
 };
 [[nodiscard]] Result<Pipe> make_pipe();
 
-// What comes until the last writer has closed its end.
+// Reads until the last writer has closed its end.
 [[nodiscard]] std::string read_to_end(int descriptor);
 
-// What a program gets of our signals.
+// Tells how a program finds its signals.
 enum class Signals {
-    inherited,  // what is blocked or ignored here is so there
-    unblocked,  // none is blocked; what is ignored here is ignored there
-    unblocked_all_default,
+    inherited,              // it blocks and ignores the signals that we block and ignore
+    unblocked,              // it blocks none, and ignores those that we ignore
+    unblocked_all_default,  // it blocks and ignores none
 };
 
-// A descriptor of ours that is another number in the program. A negative one of ours is /dev/null.
+// A descriptor that the program gets, perhaps under another number.
 struct Handed {
-    int ours;
+    int ours;  // a negative number stands for /dev/null
     int its;
 };
 
 struct Program {
-    Arguments arguments;                     // the first is found on PATH; no shell is in between
-    std::optional<Environment> environment;  // nothing: ours
-    // Other descriptors are as they are here: those that are closed on exec are closed.
+    Arguments arguments;                     // the first is found on PATH; there is no shell
+    std::optional<Environment> environment;  // without it the program gets ours
+    // The program also gets all others that are not closed on exec.
     std::vector<Handed> descriptors;
-    bool closes_all_others = false;  // from 3 on, also those that are not closed on exec
-    bool own_group = false;          // the terminal's Ctrl-C does not reach it
-    bool ends_with_us = false;       // is killed when this thread ends
+    bool closes_all_others = false;  // but for 0, 1 and 2
+    bool own_group = false;          // a process group, which Ctrl-C does not reach
+    bool ends_with_us = false;       // it is killed when this thread ends
     Signals signals = Signals::unblocked;
     std::string missing_hint = "is it installed and on PATH?";
 };
 
-// A child process, which is killed, with its group if it has one of its own, and waited for when
-// this object goes. Move-only.
+// A child process. When the object is destroyed the process is killed, together with its group if
+// it has its own, and waited for. Move-only.
 class Child {
   public:
-    // Returns once the program runs; the error says why it cannot.
+    // Returns once the program runs. The error says why it cannot.
     [[nodiscard]] static Result<Child> start(const Program& program);
-    // A copy of this process, which has to have one thread. It does `work` and exits with what that
-    // returns, without destructors of what is on the stack.
+    // Makes a copy of this process, which must not have several threads. The copy does `work` and
+    // exits with the code that it returns. It destroys none of the objects that exist.
     [[nodiscard]] static Result<Child> fork(const std::function<int()>& work,
                                             bool ends_with_us = false);
 
@@ -73,15 +73,16 @@ class Child {
     Child& operator=(const Child&) = delete;
     ~Child() { end(); }
 
-    // -1 once it has been waited for.
+    // The process id, or -1 once the process has been waited for.
     [[nodiscard]] pid_t process() const { return process_; }
-    // How it ended, as waitpid(2) says it, if it has by then. Only once: then there is no child.
+    // Returns the wait status if the process has ended, as waitpid(2) does. After that there is no
+    // child, and it returns nothing.
     [[nodiscard]] std::optional<int> ended();
     [[nodiscard]] std::optional<int> ended_by(std::chrono::steady_clock::time_point deadline);
     [[nodiscard]] int wait();
-    // To the process alone; nothing happens when it has been waited for.
+    // Signals the process, but not its group. Does nothing once it has been waited for.
     void signal(int number) const;
-    // Leaves it to itself. Somebody else waits for it, or nobody.
+    // Gives up the process, which then goes on by itself.
     pid_t release() { return std::exchange(process_, -1); }
 
   private:
@@ -92,14 +93,15 @@ class Child {
     bool group_;
 };
 
-// Does `work` in a copy of this process that is nobody's child, in a session of its own, so that it
-// outlives whoever started it. This process has to have one thread.
+// Does `work` in a copy of this process that is a child of init and has a session of its own, so
+// that it outlives the process that has started it. This process must not have several threads.
 [[nodiscard]] Result<void> fork_detached(const std::function<int()>& work);
 
-// Puts the program in the place of this process. Returns only when that fails.
+// Replaces this process by the program. Returns only if that fails.
 [[nodiscard]] Error become(const Program& program);
 
-// What waitpid(2) reported, as a shell says it.
+// Converts a wait status to an exit code as a shell does: 128 + signal for a process that was
+// killed.
 [[nodiscard]] int shell_exit_code(int wait_status);
 
 }  // namespace batchai::base

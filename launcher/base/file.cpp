@@ -143,7 +143,8 @@ class Remover {
     }
 
   private:
-    // A directory of ours that its program closed, or made read-only, can still be emptied.
+    // Programs leave directories that their owner cannot read or write. They are opened to the
+    // owner.
     static FileDescriptor open_directory(int parent, const char* name) {
         constexpr int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         FileDescriptor directory(openat(parent, name, O_RDONLY | flags));
@@ -154,7 +155,8 @@ class Remover {
             return directory;
         }
         if (errno != EACCES) return directory;
-        // By its descriptor, since chmod(2) would follow a link that takes its place.
+        // The mode is changed through a descriptor, because chmod(2) would follow a link that has
+        // taken the directory's place.
         const FileDescriptor closed(openat(parent, name, O_PATH | flags));
         if (!closed.valid()) return {};
         chmod(fmt::format("/proc/self/fd/{}", closed.get()).c_str(), S_IRWXU);

@@ -55,12 +55,13 @@ class FileDescriptor {
 // mkdir -p; every directory that it makes gets `mode`.
 [[nodiscard]] Result<void> make_directories(const std::filesystem::path& path, mode_t mode = 0755);
 
-// Removes `name` in the open directory `parent`, with all that is in it. Links are removed, not
-// followed; a directory on another file system is an error and stays. Goes on after an error, and
-// returns the first. `tick` is called now and then. What is not there is removed already.
+// Removes `name` in the open directory `parent` with all that is in it. Links are removed and not
+// followed. A directory on another file system is an error and stays. After an error it removes
+// what it can, and returns the first error. It is no error if `name` is not there. Calls `tick` now
+// and then.
 [[nodiscard]] Result<void> remove_tree(int parent, const std::string& name,
                                        const std::function<void()>& tick = {});
-// The same by its path; nobody else may be able to change what leads there.
+// Removes the tree at a path, in which nobody else may be able to replace a directory.
 [[nodiscard]] Result<void> remove_tree(const std::filesystem::path& path,
                                        const std::function<void()>& tick = {});
 

@@ -22,7 +22,8 @@ namespace batchai::base {
 
 namespace {
 
-// A wait gets longer by some 3 % at most, and a long one takes no processor time worth the name.
+// The pauses grow with the time that has passed, so that a short wait ends at once and a long one
+// takes little processor time.
 constexpr std::chrono::milliseconds shortest_pause{2};
 constexpr std::chrono::milliseconds longest_pause{100};
 
@@ -38,7 +39,8 @@ std::string process_namespace() {
     return code ? std::string() : link.string();
 }
 
-// Field 22 of /proc/<pid>/stat, counted after the program's name, which may hold anything.
+// Returns field 22 of /proc/<pid>/stat. Fields are counted after the program's name, which may
+// contain any character.
 std::string start_time(pid_t process) {
     const auto text = read_file(fmt::format("/proc/{}/stat", process), 65536);
     if (!text) return {};
@@ -96,7 +98,7 @@ bool Holder::is_here() const {
 bool Holder::is_gone() const {
     if (!is_here()) return false;
     if (kill(process, 0) != 0 && errno == ESRCH) return true;
-    // /proc may hide the processes of other users.
+    // The time is empty if /proc hides the processes of other users.
     const std::string now = batchai::base::start_time(process);
     return !now.empty() && !start_time.empty() && now != start_time;
 }

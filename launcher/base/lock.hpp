@@ -7,38 +7,42 @@
 
 #include <sys/types.h>
 
-// Locks between processes. flock(2) locks within a host, and is free as soon as its process is
-// gone. Between hosts that share a file system there may be no lock manager: there a file that is
-// made exclusively, and names its holder, is the lock.
+// Locks between processes. flock(2) works within a host and is released when its process ends.
+// Hosts that share a file system may have no lock manager, so between them the lock is a file that
+// is created exclusively and names its holder.
 namespace batchai::base {
 
-// Which run of the machine this is; empty when the kernel does not say.
+// Returns the id that the kernel made when the machine was started. It is empty if it cannot be
+// read.
 [[nodiscard]] std::string boot_id();
 
-// The process that holds a lock file, so that others can tell when it is gone.
+// The process that holds a lock. A lock file contains its text, so that others can tell when it has
+// ended.
 struct Holder {
     std::string boot;
-    std::string process_namespace;  // hosts that share a kernel have process numbers of their own
+    std::string process_namespace;  // containers that share a kernel have process ids of their own
     pid_t process = 0;
-    std::string start_time;  // the number may be given to another process
+    std::string start_time;  // tells it from a later process with the same id
     std::string host;        // for messages
-    std::string token;       // of this one lock; no two have the same
+    std::string token;       // unique to this lock
 
     bool operator==(const Holder&) const = default;
 
     [[nodiscard]] static Holder self();
-    // What text() made, or an earlier version of it that has neither host nor token. Other text
-    // gives a holder of which nothing is known.
+    // Reads the line that text() returns, or that of an earlier version, which has neither host nor
+    // token. Returns an empty holder for any other text.
     [[nodiscard]] static Holder parse(std::string_view text);
-    [[nodiscard]] std::string text() const;  // one line
-    // Whether it is, or was, a process among ours: of this host, and since the host was started.
+    // Returns one line.
+    [[nodiscard]] std::string text() const;
+    // Returns whether the process is, or was, one of this host since the host was last started.
     [[nodiscard]] bool is_here() const;
-    // Whether it is one that has ended. Of a process elsewhere that is not known.
+    // Returns whether the process is one of this host and has ended. It returns false for a process
+    // of another host, because that cannot be known.
     [[nodiscard]] bool is_gone() const;
 };
 
-// An exclusive flock(2) on an open file or directory, for as long as the object lives. Waits for
-// it.
+// Holds an exclusive flock(2) on an open file or directory as long as the object exists. The
+// constructor waits for it.
 class FileLock {
   public:
     explicit FileLock(int descriptor);
@@ -50,7 +54,8 @@ class FileLock {
     int descriptor_;
 };
 
-// The same until the descriptor is closed; false if another process still has the lock at `end`.
+// Takes an exclusive flock(2), which lasts until the descriptor is closed. Returns false if another
+// process still has it at `end`.
 [[nodiscard]] bool lock_by(int descriptor, std::chrono::steady_clock::time_point end);
 
 }  // namespace batchai::base

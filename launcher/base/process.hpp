@@ -13,17 +13,18 @@
 namespace batchai::base {
 
 struct RunOptions {
-    std::optional<Environment> environment;  // nothing: inherit ours
+    std::optional<Environment> environment;  // without it the program gets ours
     std::string standard_input;              // at most 64 KiB
-    bool show_messages = false;              // standard error is ours: a user watches the progress
+    bool show_messages = false;              // on our standard error, for a user who watches
     std::chrono::milliseconds deadline{60000};
-    std::size_t output_limit = 64UL << 20U;  // of each stream; more is an error
-    bool keeps_end = false;                  // more is no error: the last of it is kept
+    std::size_t output_limit = 64UL << 20U;  // of each stream; more is an error, unless
+    bool keeps_end = false;                  // only the last bytes are kept
     bool own_group = false;                  // as of Program
     bool ends_with_us = false;
     Signals signals = Signals::inherited;
     std::string missing_hint = Program().missing_hint;
-    // Called as long as the program runs. An error of it ends the program and is the result.
+    // It is called while the program runs. If it fails, the program is ended and its error is the
+    // result.
     std::function<Result<void>()> tick;
     std::chrono::milliseconds tick_period{250};
 };

@@ -10,9 +10,9 @@
 
 namespace batchai::base {
 
-// Signals that wait while this object lives, until somebody asks for them: they are handled between
-// system calls, in one place, and no handler runs. What nobody has asked for has its usual effect
-// when the object goes. Programs that are started meanwhile get the mask that they ask for.
+// Blocks signals as long as the object exists, so that they can be handled in one place and no
+// handler interrupts a system call. A signal that has arrived and was not taken with next() has its
+// usual effect when the object is destroyed.
 class HeldSignals {
   public:
     explicit HeldSignals(std::initializer_list<int> numbers);
@@ -20,11 +20,11 @@ class HeldSignals {
     HeldSignals& operator=(const HeldSignals&) = delete;
     ~HeldSignals();
 
-    // Can be read when one has arrived: for poll(2).
+    // poll(2) says that it can be read when a signal has arrived.
     [[nodiscard]] int descriptor() const { return descriptor_.get(); }
-    // The next that has arrived, or nothing.
+    // Takes the next signal that has arrived, if there is one.
     [[nodiscard]] std::optional<int> next() const;
-    // The same, after waiting for it.
+    // Takes the next signal, and waits for it no longer than `time`.
     [[nodiscard]] std::optional<int> next_within(std::chrono::milliseconds time) const;
 
   private:

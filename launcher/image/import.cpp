@@ -39,6 +39,7 @@ struct Close {
 };
 using Stream = std::unique_ptr<DIR, Close>;
 
+// Walks a directory tree and gives its owner the rights that make_readable() promises.
 class ReadableMaker {
   public:
     explicit ReadableMaker(const std::function<void()>& tick) : tick_(tick) {}

@@ -40,9 +40,10 @@ base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job
     return Volumes::mount(plan, *node_root, job_id, trace);
 }
 
-// The directories for what the job writes: those that the node has, and those that only the sandbox
-// has, on remote storage or in a container. The former are made before the user namespace, in which
-// the owner of a directory cannot be told: all strangers, and root, look alike there.
+// The directories for what the job writes. Some are on the node; others are on remote storage or in
+// a container, so that only the sandbox has them. Those of the node are made before the process
+// enters its user namespace, because there root and all other users look alike as owners of a
+// directory.
 struct OutputPaths {
     std::vector<std::string> on_node;
     std::vector<std::string> in_sandbox;

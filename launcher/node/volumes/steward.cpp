@@ -36,7 +36,7 @@ constexpr char give_up_byte = 'g';
 constexpr int farewell_seconds = 15;
 constexpr std::chrono::seconds rclone_farewell{3};
 
-// Its log has why it could not be started, as it has rclone's own complaints.
+// If rclone cannot be started, its log says why.
 std::optional<base::Child> start_rclone(const RemoteMount& remote) {
     const base::FileDescriptor log(open(
         remote.slot.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -78,7 +78,7 @@ void end_all(std::vector<base::Child> children) {
         for (base::Child& child : children)
             static_cast<void>(child.ended_by(end));
     }
-    // One that does not die hangs in its file system, and is not waited for.
+    // A process that cannot be killed hangs in its file system, and is not waited for.
     for (base::Child& child : children)
         child.release();
 }
