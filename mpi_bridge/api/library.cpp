@@ -17,6 +17,7 @@
 #include "core/log.hpp"
 #include "reduce/reduction.hpp"
 #include "trace/bus_bytes.hpp"
+#include "trace/failure_record.hpp"
 #include "trace/trace.hpp"
 #include "transport/alone_transport.hpp"
 #include "transport/open_transport.hpp"
@@ -113,6 +114,7 @@ Done Library::join_step() {
 
     trace().counters.reset();
     const Topology& where = bootstrap_->topology();
+    forget_failure(process_environment, where.rank);
     auto timeline = start_timeline_from_environment(process_environment, where.rank, where.size);
     if (!timeline) return timeline;
     launcher_ = bootstrap_.get();
@@ -203,6 +205,7 @@ void Library::abort(int code, std::string_view message) {
                                                where->rank, where->size, message);
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
+    if (where != nullptr) record_abort(process_environment, where->rank, message);
     const int exit_code = code == 0 ? 1 : code;
     if (Bootstrap* launcher = launcher_.load(); launcher != nullptr) {
         launcher->abort(exit_code, text);
@@ -273,6 +276,8 @@ void Library::break_off(const Failure& failure) {
         failure_ = failure;
         broken_ = true;
     }
+    if (const Topology* where = topology_.load(); where != nullptr)
+        record_failure(process_environment, where->rank, failure);
     communicators_.abandon_all();
     transport_->abandon();
     if (Engine* engine = engine_in_use_; engine != nullptr) engine->fail_all(failure);

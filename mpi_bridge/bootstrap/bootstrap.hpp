@@ -52,4 +52,7 @@ class Bootstrap {
 // Versions of the PMIx library in use and, as far as the launcher says, of its server.
 [[nodiscard]] std::string pmix_versions();
 
+// The file that the PMIx library was loaded from; "" where it cannot be told.
+[[nodiscard]] std::string pmix_client_library();
+
 }  // namespace mpi_bridge

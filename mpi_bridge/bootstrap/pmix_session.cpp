@@ -158,15 +158,8 @@ class ForThisCall {
     std::vector<PmixSetting> settings_;
 };
 
-// The file that libpmix was loaded from; "" where it cannot be told.
-std::string client_library() {
-    Dl_info found{};
-    const bool known = dladdr(reinterpret_cast<void*>(&PMIx_Init), &found) != 0;
-    return known && found.dli_fname != nullptr ? found.dli_fname : "";
-}
-
 tl::unexpected<Failure> with_reasons(Failure failure) {
-    if (const auto library = client_library(); !library.empty())
+    if (const auto library = pmix_client_library(); !library.empty())
         failure.text += "; the client library is " + library;
     failure.text +=
         likely_reasons(process_environment, client_version(), pmix_offer(process_environment));
@@ -184,7 +177,7 @@ bool may_enter(const std::string& directory) {
 std::vector<PmixSetting> settings_for_init() {
     auto settings = settings_for_surroundings(process_environment, may_enter);
     for (auto& setting :
-         settings_for_relocation(process_environment, client_library(), may_enter)) {
+         settings_for_relocation(process_environment, pmix_client_library(), may_enter)) {
         settings.push_back(std::move(setting));
     }
     return settings;
@@ -196,6 +189,12 @@ pmix_proc_t process_of(const pmix_proc_t& self, pmix_rank_t rank) {
     pmix_proc_t process;
     PMIX_LOAD_PROCID(&process, self.nspace, rank);
     return process;
+}
+
+std::string pmix_client_library() {
+    Dl_info found{};
+    const bool known = dladdr(reinterpret_cast<void*>(&PMIx_Init), &found) != 0;
+    return known && found.dli_fname != nullptr ? found.dli_fname : "";
 }
 
 std::string pmix_versions() {

@@ -17,6 +17,8 @@
 
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/launch.hpp"
+#include "bootstrap/pmix_offer.hpp"
+#include "trace/failure_record.hpp"
 
 namespace {
 
@@ -29,19 +31,25 @@ constexpr int no_answer = 75;  // EX_TEMPFAIL: trying again may help
 constexpr int usage_error = 2;
 
 constexpr const char* help =
-    "Usage: srun --mpi=pmix mpi_bridge_wireup --expect N\n"
+    "Usage: srun --mpi=pmix mpi_bridge_wireup --expect N [--report PATH]\n"
     "\n"
     "Checks that the N ranks of a job step find each other through PMIx.\n"
     "\n"
-    "  --expect N  the number of ranks there must be\n"
-    "  --help      this text\n"
+    "  --expect N     the number of ranks there must be\n"
+    "  --report PATH  also write what is wrong, as JSON, to PATH.TASK.json\n"
+    "  --help         this text\n"
     "\n"
     "Prints nothing and exits with 0 when all is well; else rank 0 says what is wrong and\n"
     "every rank that notices exits with 1. A wrong command line is 2. 75 says that the others\n"
     "did not answer within 5 s, which may pass: try again.\n";
 
+// Where to report; "" for nowhere.
+std::string report_path;
+
 std::optional<int> expected_ranks(int argc, char** argv) {
-    if (argc != 3 || std::strcmp(argv[1], "--expect") != 0) return std::nullopt;
+    if ((argc != 3 && argc != 5) || std::strcmp(argv[1], "--expect") != 0) return std::nullopt;
+    if (argc == 5 && std::strcmp(argv[3], "--report") != 0) return std::nullopt;
+    if (argc == 5) report_path = argv[4];
     const std::string_view text = argv[2];
     int number = 0;
     const auto [rest, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -59,6 +67,14 @@ bool speaks_for_all() {
 
 void say(const std::string& text) {
     std::fprintf(stderr, "mpi_bridge_wireup: %s\n", text.c_str());
+    if (report_path.empty()) return;
+    const auto task = mpi_bridge::process_environment("SLURM_PROCID").value_or("0");
+    const auto server = mpi_bridge::pmix_offer(mpi_bridge::process_environment).server_version;
+    mpi_bridge::write_record(report_path + "." + task + ".json",
+                             {{"schema", "mpi_bridge-wireup/v1"},
+                              {"fault", text},
+                              {"library", mpi_bridge::pmix_client_library()},
+                              {"server", server}});
 }
 
 std::string how_to_start() {
@@ -143,7 +159,10 @@ int main(int argc, char** argv) {
     }
     const auto expected = expected_ranks(argc, argv);
     if (!expected) {
-        std::fprintf(stderr, "mpi_bridge_wireup: expected --expect N, N at least 1\n%s", help);
+        std::fprintf(stderr,
+                     "mpi_bridge_wireup: expected --expect N, N at least 1, and no more than "
+                     "--report PATH after it\n%s",
+                     help);
         return usage_error;
     }
     return check(*expected);

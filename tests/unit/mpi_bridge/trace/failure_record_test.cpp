@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/failure_record.hpp"
+
+#include <gtest/gtest.h>
+
+#include "trace_files.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+using test::contents;
+using test::Directory;
+using test::load;
+
+Environment leading_to(const std::string& path) {
+    return [path](const char* name) -> std::optional<std::string> {
+        if (std::string_view(name) != "MPI_BRIDGE_FAILURE_RECORD") return std::nullopt;
+        return path;
+    };
+}
+
+TEST(FailureRecord, TellsALostPeerFromOtherCauses) {
+    const Directory directory;
+    const auto environment = leading_to(directory.file("failure"));
+    record_failure(environment, 3, {MPIB_ERROR_PEER_LOST, "lost \"rank\" 2\n"});
+    record_failure(environment, 4, {MPIB_ERROR_MISMATCH, "sizes differ"});
+    const auto lost = load(directory.file("failure.3.json"));
+    EXPECT_EQ(lost["schema"], "mpi_bridge-failure/v1");
+    EXPECT_EQ(lost["cause"], "peerLost");
+    EXPECT_EQ(lost["text"], "lost \"rank\" 2\n");
+    EXPECT_EQ(load(directory.file("failure.4.json"))["cause"], "other");
+}
+
+TEST(FailureRecord, OfAnAbortStandsOverAnEarlierOneUntilTheRankJoinsAgain) {
+    const Directory directory;
+    const auto environment = leading_to(directory.file("failure"));
+    record_failure(environment, 0, {MPIB_ERROR_PEER_LOST, "a text that is longer than the next"});
+    record_abort(environment, 0, "no data");
+    EXPECT_EQ(load(directory.file("failure.0.json"))["cause"], "aborted");
+    EXPECT_EQ(load(directory.file("failure.0.json"))["text"], "no data");
+    forget_failure(environment, 0);
+    EXPECT_EQ(contents(directory.file("failure.0.json")), "");
+}
+
+TEST(FailureRecord, IsNotWrittenUnlessSomebodyWantsIt) {
+    const Directory directory;
+    record_abort(leading_to(""), 0, "no data");
+    record_abort([](const char*) { return std::nullopt; }, 0, "no data");
+    record_abort(leading_to(directory.file("none/failure")), 0, "no data");
+    EXPECT_EQ(contents(directory.file("none/failure.0.json")), "");
+}
+
+}  // namespace
+}  // namespace mpi_bridge
