@@ -15,6 +15,7 @@
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
+#include "run/srun/guard.hpp"
 #include "run/srun/srun_arguments.hpp"
 
 namespace batchai::run {
@@ -27,15 +28,11 @@ constexpr std::string_view has_no_check = "batchai: the container has no wire-up
 constexpr std::string_view could_not_start = "batchai: mpi_bridge_wireup cannot run in the image";
 constexpr std::string_view bundle_is = "batchai: the node's bundle is ";
 
-// As the ranks' own command it refuses to run on the bare host. The shell stays, to say what the
+// The shell stays, to say what the
 // loader's message leaves open when the check cannot be started: the image's libpmix may lack what
 // it needs. An image need not have any program besides this shell.
 constexpr std::string_view check_script =
-    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
-  echo "batchai: the plugin batchai.so is not active on node ${{SLURMD_NODENAME:-?}}; the job is not run outside its container; ask the admin to add the plugin to plugstack.conf there" >&2
-  exit 97
-fi
-if [ ! -x {program} ]; then
+    R"(if [ ! -x {program} ]; then
   why="it was not brought in"
   if [ -r {note} ]; then read -r why < {note}; fi
   echo "{has_no_check}$why" >&2
@@ -96,11 +93,11 @@ base::Arguments check_on_nodes() {
 
 base::Arguments check_in_container() {
     return {"/bin/sh", "-c",
-            fmt::format(check_script, fmt::arg("program", node::bundle_wire_up),
-                        fmt::arg("note", node::no_bundle_note),
-                        fmt::arg("manifest", node::bundle_manifest),
-                        fmt::arg("bundle_is", bundle_is), fmt::arg("has_no_check", has_no_check),
-                        fmt::arg("could_not_start", could_not_start)),
+            guarded(fmt::format(
+                check_script, fmt::arg("program", node::bundle_wire_up),
+                fmt::arg("note", node::no_bundle_note), fmt::arg("manifest", node::bundle_manifest),
+                fmt::arg("bundle_is", bundle_is), fmt::arg("has_no_check", has_no_check),
+                fmt::arg("could_not_start", could_not_start))),
             "batchai-wire-up"};
 }
 

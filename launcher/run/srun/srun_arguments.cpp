@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "run/srun/guard.hpp"
+
 namespace batchai::run {
 
 namespace {
@@ -14,45 +16,30 @@ namespace {
 // For the other ranks to say what they know, once one has failed.
 constexpr std::chrono::seconds wire_up_patience{15};
 
-// The plugin sets BATCHAI_SANDBOX to the plan's digest in every task that it prepared. Without
-// it the task would run on the bare host, with none of the job's mounts: refuse that.
-constexpr std::string_view guarded_command =
-    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
-  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}; ask the admin to add it to plugstack.conf there" >&2
-  exit 97
-fi
-exec /bin/bash -c "$1")";
+constexpr std::string_view run_command = R"(exec /bin/bash -c "$1")";
 
-// In a container: an image need not have bash, and its entry point, if wanted, comes first.
-constexpr std::string_view guarded_command_in_container =
-    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
-  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}; the job is not run outside its container; ask the admin to add the plugin to plugstack.conf there" >&2
-  exit 97
-fi
-command=$1
+// An image need not have bash, and its entry point, if wanted, comes first.
+constexpr std::string_view run_command_in_container =
+    R"(command=$1
 shift
 if [ -x /bin/bash ]; then exec "$@" /bin/bash -c "$command"; fi
 exec "$@" /bin/sh -c "$command")";
 
 // The shell of the image, or of the node. Not a login shell: /etc/profile would set another PATH
 // than the ranks have.
-constexpr std::string_view guarded_shell =
-    R"(if [ "$BATCHAI_SANDBOX" != "$BATCHAI_PLAN_DIGEST" ]; then
-  echo "batchai: the plugin batchai.so is not active on node ${SLURMD_NODENAME:-?}, so the job's sandbox cannot be entered; ask the admin to add it to plugstack.conf there" >&2
-  exit 97
-fi
-if [ -x /bin/bash ]; then exec /bin/bash "$@"; fi
+constexpr std::string_view run_shell =
+    R"(if [ -x /bin/bash ]; then exec /bin/bash "$@"; fi
 exec /bin/sh "$@")";
 
 void add_command(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step) {
     const std::string name = "batchai-step";
     if (!plan.container) {
         arguments.insert(arguments.end(),
-                         {"/bin/bash", "-c", std::string(guarded_command), name, step.command});
+                         {"/bin/bash", "-c", guarded(run_command), name, step.command});
         return;
     }
-    arguments.insert(arguments.end(), {"/bin/sh", "-c", std::string(guarded_command_in_container),
-                                       name, step.command});
+    arguments.insert(arguments.end(),
+                     {"/bin/sh", "-c", guarded(run_command_in_container), name, step.command});
     arguments.insert(arguments.end(), plan.container->entrypoint.begin(),
                      plan.container->entrypoint.end());
 }
@@ -130,8 +117,7 @@ base::Arguments visit_arguments(const Visit& visit) {
     // Else the first Ctrl-C would only show the state of the step.
     arguments.emplace_back("--disable-status");
     if (visit.terminal) arguments.emplace_back("--pty");
-    arguments.insert(arguments.end(),
-                     {"/bin/sh", "-c", std::string(guarded_shell), "batchai-exec"});
+    arguments.insert(arguments.end(), {"/bin/sh", "-c", guarded(run_shell), "batchai-exec"});
     if (visit.command) arguments.insert(arguments.end(), {"-c", *visit.command});
     return arguments;
 }
