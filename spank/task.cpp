@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -44,8 +45,23 @@ void say(spank_t handle, const std::string& text) {
     }
 }
 
+// Does its best, as the user: whatever the path leads to is the user's own affair.
+void report(spank_t handle, const std::string& text) {
+    const std::string path = job_variable(handle, BATCHAI_REFUSALS_VARIABLE, PATH_MAX);
+    if (path.empty()) return;
+    const std::string own = path + '.' + job_variable(handle, "SLURM_PROCID", 16) + ".txt";
+    const int file =
+        open(own.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (file < 0) return;
+    if (write(file, text.data(), text.size()) < 0) {
+        // The words on standard error are all that there is then.
+    }
+    close(file);
+}
+
 [[noreturn]] void refuse(spank_t handle, const std::string& text) {
     say(handle, text);
+    report(handle, text);
     _exit(1);
 }
 

@@ -40,6 +40,18 @@ class JobFiles {
     [[nodiscard]] Path rank_error(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stderr-" + std::string(rank) + ".txt");
     }
+    // What the tasks of a step report (record/task_reports.hpp), as PATH.TASK and an ending; these
+    // are the PATHs. `step` is a `start`, as above, with a word after it for another step than the
+    // ranks'.
+    [[nodiscard]] Path refusals(std::string_view step) const {
+        return attempts() / (std::string(step) + ".refused");
+    }
+    [[nodiscard]] Path rank_failures(std::string_view step) const {
+        return attempts() / (std::string(step) + ".failure");
+    }
+    [[nodiscard]] Path wire_up_reports(std::string_view start) const {
+        return attempts() / (std::string(start) + ".wire-up");
+    }
     // What the tasks of preparation print, before it comes to the logs. `name` is that of the log.
     [[nodiscard]] Path preparation_output(int attempt, std::string_view name) const {
         return attempts() / (std::to_string(attempt) + "." + std::string(name));

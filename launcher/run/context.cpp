@@ -104,10 +104,13 @@ std::vector<std::string> Context::step_nodes() const {
     return place.nodes.size() == granted.nodes.size() ? std::vector<std::string>() : place.nodes;
 }
 
+std::string Context::start() const {
+    return place.restarts == 0 ? std::to_string(attempt())
+                               : fmt::format("{}-{}", attempt(), place.restarts);
+}
+
 std::string Context::rank_error_file(const std::string& rank) const {
-    std::string start = std::to_string(attempt());
-    if (place.restarts > 0) start += fmt::format("-{}", place.restarts);
-    return files().rank_error(start, rank).string();
+    return files().rank_error(start(), rank).string();
 }
 
 std::string output_directory(const plan::Plan& plan) {
@@ -140,6 +143,11 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
         out.push_back(
             fmt::format(BATCHAI_MASTER_VARIABLE "={} {}", first, context.ports.ranks->number()));
     return out;
+}
+
+base::Environment report_variables(const record::JobFiles& files, const std::string& step) {
+    return {BATCHAI_REFUSALS_VARIABLE "=" + files.refusals(step).string(),
+            "MPI_BRIDGE_FAILURE_RECORD=" + files.rank_failures(step).string()};
 }
 
 std::string host_file(const std::vector<std::string>& addresses, int slots) {

@@ -114,6 +114,9 @@ struct Context {
     [[nodiscard]] std::string preparation_file(const std::string& name) const {
         return files().preparation_output(attempt(), name).string();
     }
+    // What the files of this start of the ranks are called by: the attempt, and how often the ranks
+    // have been started again within it.
+    [[nodiscard]] std::string start() const;
     // Each rank's standard error at this start. `rank` is a number, or "%t" for srun.
     [[nodiscard]] std::string rank_error_file(const std::string& rank) const;
 };
@@ -123,6 +126,10 @@ struct Context {
 
 // What a step's srun gets besides our own environment.
 [[nodiscard]] base::Environment step_environment(const Context& context, plan::StepKind kind);
+
+// The variables with which the tasks of a step leave word of what went wrong (blame/culprit.hpp).
+[[nodiscard]] base::Environment report_variables(const record::JobFiles& files,
+                                                 const std::string& step);
 
 // One line a node for mpirun: "10.0.0.4 slots=2 max_slots=2".
 [[nodiscard]] std::string host_file(const std::vector<std::string>& addresses, int slots);

@@ -80,6 +80,17 @@ TEST_F(Step, IsRefusedWhenASourceIsMissing) {
     EXPECT_THAT(ended.errors, HasSubstr("hint: "));
 }
 
+TEST_F(Step, ReportsItsRefusalWhereItIsToldTo) {
+    plan.mounts[0].source = "/nonexistent/share";
+    submit();
+    slurm().environment["SLURM_PROCID"] = "3";
+    slurm().environment["BATCHAI_REFUSALS"] = (scratch.path() / "job/refused").string();
+    EXPECT_EQ(run("echo ran").exit_code, 1);
+    const std::string report = scratch.read("job/refused.3.txt");
+    EXPECT_THAT(report, HasSubstr("/nonexistent/share: No such file or directory\n"));
+    EXPECT_THAT(report, HasSubstr("hint: "));
+}
+
 TEST_F(Step, IsRefusedWhenThePlanWasChanged) {
     submit();
     scratch.file("job/plan.json", batchai::record::to_json(plan) + " ");

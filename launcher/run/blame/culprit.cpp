@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "record/task_reports.hpp"
 
 namespace batchai::run {
 
@@ -56,46 +57,47 @@ std::string first_error_line(std::string_view standard_error) {
             const std::size_t end = traceback_end(lines, i);
             if (end < lines.size()) return presentable(lines[end]);
         }
-        // The plugin's, of a task that it did not let run.
-        if (lines[i].starts_with("batchai: node ") && lines[i].find(": warning: ") == lines[i].npos)
-            return presentable(lines[i]);
         if (first_error == lines.size() && looks_like_an_error(lines[i])) first_error = i;
     }
     if (first_error < lines.size()) return presentable(lines[first_error]);
     return last_text < lines.size() ? presentable(lines[last_text]) : std::string();
 }
 
-bool aborted_the_step(std::string_view standard_error) {
-    const auto lines = split(standard_error, '\n');
-    return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
-        return line.starts_with("mpi_bridge: rank ") && line.find(" aborted: ") != line.npos;
-    });
-}
-
-bool blames_a_peer(std::string_view error_line) {
+bool tells_of_a_broken_connection(std::string_view error_line) {
     const std::string low = base::lower(error_line);
-    return low.find("lost rank ") != std::string::npos ||
-           low.find("lost peer") != std::string::npos ||
-           low.find("peer lost") != std::string::npos ||
-           low.find("connection reset") != std::string::npos ||
+    return low.find("connection reset") != std::string::npos ||
+           low.find("connection closed by peer") != std::string::npos ||
            low.find("lost connection") != std::string::npos;
 }
 
-std::optional<std::pair<TaskEnd, std::string>> culprit(
-    const std::vector<TaskEnd>& ends, const std::vector<std::string>& error_files) {
+namespace {
+
+std::string line_about(int task, const TaskWords& words) {
+    if (const auto refusal = record::refusal(words.refusals, task))
+        return presentable(split(*refusal, '\n').front());
+    const auto index = static_cast<std::size_t>(task);
+    if (task < 0 || index >= words.error_files.size()) return {};
+    return first_error_line(base::read_file(words.error_files[index]).value_or(""));
+}
+
+}  // namespace
+
+std::optional<std::pair<TaskEnd, std::string>> culprit(const std::vector<TaskEnd>& ends,
+                                                       const TaskWords& words) {
+    using Cause = record::RankFailureCause;
     std::optional<std::pair<TaskEnd, std::string>> best;
     int best_weight = 0;
     for (TaskEnd end : ends) {
-        std::string said;
-        if (end.task >= 0 && static_cast<std::size_t>(end.task) < error_files.size())
-            said = base::read_file(error_files[static_cast<std::size_t>(end.task)]).value_or("");
+        const auto failure = record::rank_failure(words.rank_failures, end.task);
         if (end.victim) {
-            if (!aborted_the_step(said)) continue;
+            if (!failure || failure->cause != Cause::aborted) continue;
             end.signal.reset();
             end.exit_code.reset();
         }
-        std::string line = first_error_line(said);
-        const int weight = end.signal ? 3 : (blames_a_peer(line) ? 1 : 2);
+        std::string line = line_about(end.task, words);
+        const bool follows =
+            failure ? failure->cause == Cause::peer_lost : tells_of_a_broken_connection(line);
+        const int weight = end.signal ? 3 : (follows ? 1 : 2);
         if (weight <= best_weight) continue;
         best_weight = weight;
         best = {end, std::move(line)};
@@ -110,9 +112,9 @@ int exit_code_of(const TaskEnd& end, int otherwise) {
 }
 
 int blame(record::Failure& failure, int step_code, std::string_view srun_messages,
-          const std::vector<std::string>& error_files) {
+          const TaskWords& words) {
     failure.exit_code = step_code;
-    const auto found = culprit(bad_ends(srun_messages), error_files);
+    const auto found = culprit(bad_ends(srun_messages), words);
     if (!found) return step_code;
     const auto& [end, line] = *found;
     const int exit_code = exit_code_of(end, step_code);

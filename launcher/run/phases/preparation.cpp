@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/logs.hpp"
@@ -59,9 +61,13 @@ PhaseEnd Preparation::run(Context& context) {
     };
     expect_node_failures(context);
     context.had_sandbox = true;
+    const std::string step_name = fmt::format("{}.{}", context.attempt(), name);
+    base::Environment environment = step_environment(context, step.kind);
+    for (std::string& variable : report_variables(context.files(), step_name))
+        environment.push_back(std::move(variable));
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
-                           .environment = srun_environment(step_environment(context, step.kind)),
+                           .environment = srun_environment(environment),
                            .tick = [&] {
                                for (LineMerger& output : *outputs)
                                    note(output.poll());
@@ -88,11 +94,11 @@ PhaseEnd Preparation::run(Context& context) {
     std::fputs(result->messages.c_str(), stderr);
     if (auto ending = ended_from_outside(context, *result, name))
         return {.exit_code = step_code, .ending = std::move(ending)};
-    std::vector<std::string> error_files;
+    TaskWords words{.error_files = {}, .refusals = context.files().refusals(step_name)};
     for (const std::string& node : nodes)
-        error_files.push_back(file_of_node(files.standard_error, node));
+        words.error_files.push_back(file_of_node(files.standard_error, node));
     failure.message = "Job preparation task failed with non-zero exit code";
-    const int exit_code = blame(failure, step_code, result->messages, error_files);
+    const int exit_code = blame(failure, step_code, result->messages, words);
     failure.rank.reset();  // its tasks are nodes, not ranks
     return {.exit_code = step_code,
             .ending = Ending{.failure = std::move(failure),

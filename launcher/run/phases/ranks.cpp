@@ -20,16 +20,18 @@ PhaseEnd Ranks::run(Context& context) {
                 context.logs.path().c_str());
     std::fflush(stdout);
     context.log.all_nodes(fmt::format("the job's command starts, {} processes", step.processes));
-    std::vector<std::string> error_files;
+    TaskWords words{.error_files = {},
+                    .refusals = context.files().refusals(context.start()),
+                    .rank_failures = context.files().rank_failures(context.start())};
     for (int rank = 0; rank < step.processes; ++rank)
-        error_files.push_back(context.rank_error_file(std::to_string(rank)));
+        words.error_files.push_back(context.rank_error_file(std::to_string(rank)));
     auto all_errors = context.logs.append(step.stderr_name);
     if (!all_errors)
         return ends_with({.failure = {.code = "JobFailed",
                                       .message = all_errors.error().text(),
                                       .phase = std::string(name),
                                       .node = context.place.nodes.front()}});
-    LineMerger merger(error_files, std::move(*all_errors), step.stderr_name);
+    LineMerger merger(words.error_files, std::move(*all_errors), step.stderr_name);
     std::string merge_problem;
     const auto merge = [&](base::Result<void> merged) {
         if (!merged) merge_problem = merged.error().text();
@@ -38,10 +40,13 @@ PhaseEnd Ranks::run(Context& context) {
                           .standard_error = context.rank_error_file("%t")};
     expect_node_failures(context);
     context.had_sandbox = true;
+    base::Environment environment = step_environment(context, step.kind);
+    for (std::string& variable : report_variables(context.files(), context.start()))
+        environment.push_back(std::move(variable));
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, context.plan.mpi, files,
                                                        context.step_nodes()),
-                           .environment = srun_environment(step_environment(context, step.kind)),
+                           .environment = srun_environment(environment),
                            .tick = [&] { merge(merger.poll()); }});
     merge(merger.finish());
     if (!merge_problem.empty())
@@ -61,7 +66,7 @@ PhaseEnd Ranks::run(Context& context) {
     record::Failure failure{.code = "JobFailed",
                             .message = "Job failed with non-zero exit code",
                             .phase = std::string(name)};
-    const int exit_code = blame(failure, step_code, said, error_files);
+    const int exit_code = blame(failure, step_code, said, words);
     const auto by = end_of_step(said).value_or(record::EndedBy::program);
     if (by != record::EndedBy::program) {
         failure.code = record::words_of(by).code;

@@ -89,6 +89,7 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
 
 base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
                                   const std::string& mpi, const base::Arguments& check,
+                                  const std::string& reports,
                                   const std::vector<std::string>& nodes) {
     base::Arguments arguments{"srun"};
     add_layout(arguments, plan, ranks, nodes);
@@ -99,7 +100,8 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
     arguments.emplace_back("--kill-on-bad-exit=0");
     arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
     arguments.insert(arguments.end(), check.begin(), check.end());
-    arguments.insert(arguments.end(), {"--expect", std::to_string(ranks.processes)});
+    arguments.insert(arguments.end(),
+                     {"--expect", std::to_string(ranks.processes), "--report", reports});
     return arguments;
 }
 

@@ -24,10 +24,12 @@ struct StepFiles {
                                              const std::string& mpi, const StepFiles& files,
                                              const std::vector<std::string>& nodes = {});
 
-// The same for the wire-up check: as many processes as the ranks step, each runs `check`.
+// The same for the wire-up check: as many processes as the ranks step, each runs `check`
+// and reports to a file of its own (JobFiles::wire_up_reports).
 [[nodiscard]] base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
                                                 const std::string& mpi,
                                                 const base::Arguments& check,
+                                                const std::string& reports,
                                                 const std::vector<std::string>& nodes = {});
 
 // A step beside the others of a job that runs: one command on one node, with all that the ranks

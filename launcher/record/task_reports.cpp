@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "record/task_reports.hpp"
+
+#include <array>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/record.hpp"
+#include "base/text.hpp"
+
+namespace batchai::base {
+
+template <>
+struct WordsOf<record::RankFailureCause> {
+    using Cause = record::RankFailureCause;
+    static constexpr std::array<std::pair<std::string_view, Cause>, 3> words{
+        {{"peerLost", Cause::peer_lost}, {"aborted", Cause::aborted}, {"other", Cause::other}}};
+};
+
+template <>
+struct RecordOf<record::RankFailure> {
+    static constexpr auto fields = std::tuple{field("cause", &record::RankFailure::cause),
+                                              field("text", &record::RankFailure::text)};
+};
+
+template <>
+struct RecordOf<record::WireUpReport> {
+    using Report = record::WireUpReport;
+    static constexpr auto fields = std::tuple{field("fault", &Report::fault).or_missing(),
+                                              field("exitCode", &Report::exit_code).or_missing(),
+                                              field("library", &Report::library).or_missing(),
+                                              field("server", &Report::server)};
+};
+
+}  // namespace batchai::base
+
+namespace batchai::record {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t report_limit = 1UL << 20U;
+
+std::optional<std::string> text_of(const fs::path& path, int task, std::string_view ending) {
+    if (path.empty()) return std::nullopt;
+    const auto text =
+        base::read_file(fmt::format("{}.{}.{}", path.string(), task, ending), report_limit);
+    if (!text || base::trim(*text).empty()) return std::nullopt;
+    return std::string(base::trim(*text));
+}
+
+template <typename Report>
+std::optional<Report> read(const fs::path& path, int task, std::string_view schema) {
+    const auto text = text_of(path, task, "json");
+    if (!text) return std::nullopt;
+    auto report = base::from_record<Report>(*text, schema);
+    return report ? std::optional(std::move(*report)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(const fs::path& path, int task) {
+    return text_of(path, task, "txt");
+}
+
+std::optional<RankFailure> rank_failure(const fs::path& path, int task) {
+    return read<RankFailure>(path, task, "mpi_bridge-failure/v1");
+}
+
+std::optional<WireUpReport> wire_up_report(const fs::path& path, int task) {
+    return read<WireUpReport>(path, task, "mpi_bridge-wireup/v1");
+}
+
+std::optional<std::string> why_no_wire_up(const fs::path& path, int task) {
+    return text_of(path, task, "txt");
+}
+
+std::optional<std::string> bundle_in_use(const fs::path& path, int task) {
+    return text_of(path, task, "bundle.json");
+}
+
+void forget_reports(const fs::path& path) {
+    const std::string prefix = path.filename().string() + '.';
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
+        std::error_code ignored;
+        if (entry.path().filename().string().starts_with(prefix)) fs::remove(entry, ignored);
+    }
+}
+
+}  // namespace batchai::record
