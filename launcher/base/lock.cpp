@@ -66,28 +66,43 @@ Holder Holder::self() {
             .token = random_uuid()};
 }
 
+namespace {
+
+// Stands for a value that is not known, so that each line has the same number of words.
+constexpr std::string_view unknown = "-";
+
+std::string word_of(const std::string& value) {
+    return value.empty() ? std::string(unknown) : value;
+}
+
+std::string value_of(std::string_view word) {
+    return word == unknown ? std::string() : std::string(word);
+}
+
+}  // namespace
+
 Holder Holder::parse(std::string_view text) {
     const auto words = split(trim(text), ' ');
     if (words.size() != 4 && words.size() != 6) return {};
-    Holder holder{.boot = std::string(words[0]),
-                  .process_namespace = std::string(words[1]),
+    Holder holder{.boot = value_of(words[0]),
+                  .process_namespace = value_of(words[1]),
                   .process = 0,
-                  .start_time = std::string(words[3]),
+                  .start_time = value_of(words[3]),
                   .host = {},
                   .token = {}};
     const auto parsed =
         std::from_chars(words[2].data(), words[2].data() + words[2].size(), holder.process);
     if (parsed.ec != std::errc() || holder.process <= 0) return {};
     if (words.size() == 6) {
-        holder.host = words[4];
-        holder.token = words[5];
+        holder.host = value_of(words[4]);
+        holder.token = value_of(words[5]);
     }
     return holder;
 }
 
 std::string Holder::text() const {
-    return fmt::format("{} {} {} {} {} {}\n", boot, process_namespace, process, start_time, host,
-                       token);
+    return fmt::format("{} {} {} {} {} {}\n", word_of(boot), word_of(process_namespace), process,
+                       word_of(start_time), word_of(host), word_of(token));
 }
 
 bool Holder::is_here() const {

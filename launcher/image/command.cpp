@@ -32,7 +32,7 @@ base::Result<base::Completed> run(const Command& command, const Watch& watch) {
         if (watch.tick) watch.tick();
         return {};
     };
-    // Of a short command there would be no other.
+    // A command that ends within the first period would report no progress otherwise.
     TRY(tick());
     const std::string package = package_of(command.arguments.front());
     return base::run(command.arguments,

@@ -67,7 +67,8 @@ base::Result<plan::Container> resolve_image(const store::Store& store, const sit
 base::Result<image::Ensured> ensure_image(const store::Store& store, const slurm::Client& slurm,
                                           const plan::Container& container,
                                           const image::Access& access) {
-    // Signals that end a program wait, so that an import can clean up behind it.
+    // The signals that end a program are held, so that an interrupted import can remove what it has
+    // written.
     const base::HeldSignals stop{SIGINT, SIGTERM, SIGHUP};
     bool stopped = false;
     image::ProgressPrinter printer;

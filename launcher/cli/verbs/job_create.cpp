@@ -94,8 +94,8 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
                                plan::batch_script(planned.plan, launcher_path(), planned.digest),
                                0700));
 
-    // Between a submission and its record an interrupt would leave a job that nobody knows: it
-    // waits.
+    // An interrupt between a submission and its record would leave a job in Slurm that has no
+    // record.
     const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
     const std::string id =
         TRY(here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string()));

@@ -27,6 +27,10 @@ TEST(Holder, ComesBackFromItsText) {
     EXPECT_TRUE(self.is_here());
     EXPECT_FALSE(self.is_gone());
     EXPECT_NE(Holder::self().token, self.token);
+    Holder of_a_bare_system = self;
+    of_a_bare_system.boot = of_a_bare_system.process_namespace = "";
+    EXPECT_EQ(Holder::parse(of_a_bare_system.text()), of_a_bare_system);
+    EXPECT_FALSE(of_a_bare_system.is_here());
 }
 
 TEST(Holder, OfAnEarlierVersionHasNeitherHostNorToken) {
