@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run on a cluster's login host by `run`: from submission to the first line of rank 0.
 
+What is left out is the wait in Slurm's queue, from the end of the submission to the start of the
+batch script: its scheduler looks about once a second, so that this wait is up to a second of
+chance.
+
 Arguments: the number of nodes and of rounds. Prints one JSON object a round, {"plain": seconds,
 "ours": seconds}: `sbatch` of a script with `srun --mpi=pmix`, and `batchai job create`, of the same
 command on the same hosts.
@@ -16,19 +20,27 @@ import tempfile
 import time
 from pathlib import Path
 
-# Rank 0 prints the time at which it runs; the others print nothing.
-COMMAND = 'if [ "$SLURM_PROCID" = 0 ]; then date +%s.%N; fi'
+# Rank 0 prints the time at which it runs; when the slurmstepd of the batch script, which is on the
+# same host, was started, in clock ticks after boot; and for comparison the seconds since boot and
+# the time once more. The others print nothing.
+BATCH_STEP = '/proc/$(pgrep -o -f "slurmstepd: .$SLURM_JOB_ID.batch")/stat'
+COMMAND = (
+    'if [ "$SLURM_PROCID" = 0 ]; then echo $(date +%s.%N)'
+    f' $(cut -d " " -f 22 {BATCH_STEP}) $(cut -d " " -f 1 /proc/uptime) $(date +%s.%N); fi'
+)
+TICKS = os.sysconf("SC_CLK_TCK")
 DEADLINE_SECONDS = 120.0
 
 
-def wait_for_line(path: Path) -> float:
-    """Return the time stamp in the first line of the file, which may not exist yet."""
+def since_batch_start(path: Path) -> float:
+    """Return what the first line of the file says, which may not exist yet."""
     end = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < end:
         if path.exists():
-            lines = path.read_text().splitlines()
-            if lines:
-                return float(lines[0])
+            text = path.read_text()
+            if "\n" in text:
+                printed, ticks, uptime, now = map(float, text.splitlines()[0].split())
+                return printed - (now - uptime + ticks / TICKS)
         time.sleep(0.02)
     sys.exit(f"rounds: {path}: no output within {DEADLINE_SECONDS:.0f} s; see squeue")
 
@@ -46,7 +58,7 @@ def wait_until_idle() -> None:
 
 
 def plain(directory: Path, nodes: int, number: int) -> float:
-    """Submit a script that runs srun; return the seconds until rank 0 printed."""
+    """Submit a script that runs srun; return the seconds of that and until rank 0 printed."""
     script = directory / "plain.sh"
     output = directory / f"plain-{number}.txt"
     script.write_text(
@@ -67,11 +79,12 @@ def plain(directory: Path, nodes: int, number: int) -> float:
         check=True,
         capture_output=True,
     )
-    return wait_for_line(output) - begin
+    submitted = time.time()
+    return submitted - begin + since_batch_start(output)
 
 
 def ours(directory: Path, nodes: int, number: int) -> float:
-    """Submit a job file that runs the same command; return the seconds until rank 0 printed."""
+    """Submit a job file that runs the same command; return the same."""
     name = f"launch-{os.getpid()}-{number}"
     job = {
         "properties": {
@@ -89,8 +102,10 @@ def ours(directory: Path, nodes: int, number: int) -> float:
         capture_output=True,
         text=True,
     )
+    submitted = time.time()
     segment = json.loads(created.stdout)["jobOutputDirectoryPathSegment"]
-    return wait_for_line(directory / segment / "stdouterr" / "stdout.txt") - begin
+    output = directory / segment / "stdouterr" / "stdout.txt"
+    return submitted - begin + since_batch_start(output)
 
 
 def main() -> None:
