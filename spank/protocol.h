@@ -58,8 +58,8 @@
 #define BATCHAI_MASTER_LIMIT 512u
 #define BATCHAI_RANK_VARIABLES_LIMIT 2048u
 
-/* From `batchai run` in the environment of a step: where the plugin writes, to PATH.TASK.txt, why it
- * did not let the task run. What it prints is for people. */
+/* From `batchai run` in the environment of a step: where the plugin writes, to PATH.TASK.txt, why
+ * it did not let the task run. What it prints is for people. */
 #define BATCHAI_REFUSALS_VARIABLE "BATCHAI_REFUSALS"
 
 /* In the environment of a step whose tasks are root in the job's container: preparation. */

@@ -41,7 +41,11 @@ class Bootstrap {
 //
 // The connection closes by itself when the process ends, except by _exit() or SIGKILL. Launchers
 // take a connection that breaks for a crash and kill the other ranks.
-[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline);
+//
+// `all_tasks_run`: the caller publishes only after it has heard from every task of the step, so
+// that there is no need to wait for nodes that may still be starting theirs (settle.hpp).
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline,
+                                                               bool all_tasks_run = false);
 
 // Rank 0 of 1.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_alone_bootstrap();

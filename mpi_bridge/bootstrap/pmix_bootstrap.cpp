@@ -55,8 +55,11 @@ void value_came(pmix_status_t status, pmix_value_t* value, void* ticket) {
 // One use of the session. Keys can not be taken back, so those of each use carry its number.
 class PmixBootstrap final : public Bootstrap {
   public:
-    PmixBootstrap(const PmixSession& session, unsigned use)
-        : self_(session.self()), topology_(session.topology()), use_(use) {}
+    PmixBootstrap(const PmixSession& session, unsigned use, bool all_tasks_run)
+        : self_(session.self()),
+          topology_(session.topology()),
+          use_(use),
+          all_tasks_run_(all_tasks_run) {}
 
     [[nodiscard]] const Topology& topology() const override { return topology_; }
 
@@ -76,7 +79,8 @@ class PmixBootstrap final : public Bootstrap {
             return pmix_failure("PMIx_Commit", commit.value_or(PMIX_ERR_TIMEOUT));
         }
         const bool several_hosts = topology_.local_size < topology_.size;
-        if (several_hosts && std::getenv("SLURM_STEP_ID") != nullptr) let_slurm_settle();
+        if (several_hosts && !all_tasks_run_ && std::getenv("SLURM_STEP_ID") != nullptr)
+            let_slurm_settle();
         const auto start = Clock::now();
         Done met = fence(deadline);
         log_time("exchanging addresses with all ranks", start);
@@ -139,15 +143,16 @@ class PmixBootstrap final : public Bootstrap {
     pmix_proc_t self_;
     Topology topology_;
     unsigned use_;
+    bool all_tasks_run_;
 };
 
 }  // namespace
 
-Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline) {
+Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline, bool all_tasks_run) {
     static std::atomic<unsigned> uses{0};
     auto session = PmixSession::open(deadline);
     if (!session) return pass_on(std::move(session));
-    return std::make_unique<PmixBootstrap>(**session, uses++);
+    return std::make_unique<PmixBootstrap>(**session, uses++, all_tasks_run);
 }
 
 }  // namespace mpi_bridge

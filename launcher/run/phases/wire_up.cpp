@@ -159,7 +159,8 @@ Checked check(Context& context, const plan::Step& ranks, bool in_container) {
         .arguments = wire_up_arguments(context.plan, ranks, context.plan.mpi, program,
                                        reports.string(), context.step_nodes()),
         .environment = in_container ? srun_environment(environment) : environment_of_bare_nodes(),
-        .deadline = in_container ? container_deadline : node_deadline};
+        .deadline = in_container ? container_deadline : node_deadline,
+        .held_tasks = ranks.processes};
     record::forget_reports(reports);
     auto result = context.steps.run(request);
     for (int tries = 1; tries < most_tries && worth_another_try(result); ++tries) {

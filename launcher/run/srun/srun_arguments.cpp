@@ -95,13 +95,15 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
     add_layout(arguments, plan, ranks, nodes);
     arguments.push_back("--mpi=" + mpi);
     arguments.emplace_back("--export=ALL");
-    arguments.emplace_back("--input=none");
+    // Which users may have changed by SLURM_STDINMODE and SLURM_STDOUTMODE.
+    arguments.emplace_back("--input=all");
+    arguments.emplace_back("--output=all");
     // Not --kill-on-bad-exit: srun may then drop the very words that say what is wrong.
     arguments.emplace_back("--kill-on-bad-exit=0");
     arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
     arguments.insert(arguments.end(), check.begin(), check.end());
     arguments.insert(arguments.end(),
-                     {"--expect", std::to_string(ranks.processes), "--report", reports});
+                     {"--expect", std::to_string(ranks.processes), "--report", reports, "--held"});
     return arguments;
 }
 

@@ -25,7 +25,7 @@ struct StepFiles {
                                              const std::vector<std::string>& nodes = {});
 
 // The same for the wire-up check: as many processes as the ranks step, each runs `check`
-// and reports to a file of its own (JobFiles::wire_up_reports).
+// and reports to a file of its own (JobFiles::wire_up_reports). Its tasks are held (StepRequest).
 [[nodiscard]] base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
                                                 const std::string& mpi,
                                                 const base::Arguments& check,

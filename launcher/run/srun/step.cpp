@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/srun/step.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -11,9 +12,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "run/blame/slurm_words.hpp"
 
 namespace batchai::run {
 
@@ -31,6 +34,60 @@ bool drain(int descriptor, std::string& into) {
     return count > 0;
 }
 
+// A stream between srun and us: the one end is handed to srun, the other is ours. A socket, because
+// writing to a pipe that srun has closed would bring a signal that also ends us.
+struct Link {
+    base::FileDescriptor ours;
+    base::FileDescriptor theirs;
+};
+
+base::Result<Link> make_link() {
+    std::array<int, 2> ends{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+        return base::fail(std::strerror(errno), "socketpair");
+    return Link{base::FileDescriptor(ends[0]), base::FileDescriptor(ends[1])};
+}
+
+// Lets the tasks of a step go on when all of them run. srun's standard input and output lead here.
+class Gate {
+  public:
+    static base::Result<Gate> of(int tasks) {
+        if (tasks == 0) return Gate{};
+        Gate gate;
+        gate.awaited_ = tasks;
+        gate.input_ = TRY(make_link());
+        gate.output_ = TRY(make_link());
+        return gate;
+    }
+
+    [[nodiscard]] int input() const { return input_.theirs.get(); }
+    [[nodiscard]] int output() const { return output_.theirs.get(); }
+    void srun_has_its_ends() {
+        input_.theirs.reset(-1);
+        output_.theirs.reset(-1);
+    }
+
+    // Readable when tasks have said something; -1 when there is nothing more to hear.
+    [[nodiscard]] int descriptor() const { return output_.ours.get(); }
+    void listen() {
+        std::string lines;
+        if (!drain(output_.ours.get(), lines)) output_.ours.reset(-1);
+        awaited_ -= static_cast<int>(std::count(lines.begin(), lines.end(), '\n'));
+        if (awaited_ > 0 || !input_.ours.valid()) return;
+        // Whether srun is still there shows in how it ends.
+        static_cast<void>(send(input_.ours.get(), "\n", 1, MSG_NOSIGNAL));
+        input_.ours.reset(-1);
+    }
+    // The tasks that wait will wait in vain.
+    void give_up() { input_.ours.reset(-1); }
+    [[nodiscard]] bool holds() const { return input_.ours.valid(); }
+
+  private:
+    int awaited_ = 0;
+    Link input_;
+    Link output_;
+};
+
 // srun says this to everyone who wants no binding at a site that has none.
 void drop_noise(std::string& messages) {
     constexpr std::string_view noise =
@@ -39,22 +96,36 @@ void drop_noise(std::string& messages) {
     if (at != std::string::npos) messages.erase(at, noise.size());
 }
 
+// Where srun's standard streams lead. -1 stands for where ours lead.
+struct Streams {
+    int input = -1;
+    int output = -1;
+    int error = -1;
+};
+
 base::Result<base::Child> start_srun(const base::Arguments& arguments,
-                                     const base::Environment& environment, int error_descriptor) {
-    return base::Child::start(
-        {.arguments = arguments,
-         .environment = environment,
-         .descriptors = {{.ours = error_descriptor, .its = STDERR_FILENO}},
-         .missing_hint = "is Slurm's client package installed on the nodes?"});
+                                     const base::Environment& environment, const Streams& streams) {
+    base::Program srun{.arguments = arguments,
+                       .environment = environment,
+                       .missing_hint = "is Slurm's client package installed on the nodes?"};
+    for (const auto& [ours, its] :
+         {std::pair{streams.input, STDIN_FILENO}, std::pair{streams.output, STDOUT_FILENO},
+          std::pair{streams.error, STDERR_FILENO}}) {
+        if (ours >= 0) srun.descriptors.push_back({.ours = ours, .its = its});
+    }
+    return base::Child::start(srun);
 }
 
 }  // namespace
 
 base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
     base::Pipe pipe = TRY(base::make_pipe());
-    base::Child srun =
-        TRY(start_srun(request.arguments, request.environment, pipe.write_end.get()));
+    Gate gate = TRY(Gate::of(request.held_tasks));
+    base::Child srun = TRY(start_srun(
+        request.arguments, request.environment,
+        {.input = gate.input(), .output = gate.output(), .error = pipe.write_end.get()}));
     pipe.write_end.reset(-1);
+    gate.srun_has_its_ends();
     const int read_end = pipe.read_end.get();
 
     StepResult result;
@@ -63,8 +134,9 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
     bool stream_open = true;
     std::optional<int> status;
     while (!(status = srun.ended())) {
-        std::array<pollfd, 2> waiting{
-            {{signals_.descriptor(), POLLIN, 0}, {stream_open ? read_end : -1, POLLIN, 0}}};
+        std::array<pollfd, 3> waiting{{{signals_.descriptor(), POLLIN, 0},
+                                       {stream_open ? read_end : -1, POLLIN, 0},
+                                       {gate.descriptor(), POLLIN, 0}}};
         ::poll(waiting.data(), waiting.size(), 250);
         while (const auto signal = signals_.next()) {
             if (*signal == SIGCHLD) continue;
@@ -72,6 +144,8 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
             srun.signal(*signal);
         }
         if (waiting[1].revents != 0) stream_open = drain(read_end, result.messages);
+        if (waiting[2].revents != 0) gate.listen();
+        if (gate.holds() && !bad_ends(result.messages).empty()) gate.give_up();
         request.tick();
         if (request.deadline.count() > 0 && Clock::now() > end && !overdue) {
             overdue = true;
@@ -111,7 +185,7 @@ base::Result<BackgroundStep> BackgroundStep::start(const base::Arguments& argume
     const base::FileDescriptor messages(
         open(messages_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!messages.valid()) return base::fail(std::strerror(errno), messages_path);
-    return BackgroundStep(TRY(start_srun(arguments, environment, messages.get())));
+    return BackgroundStep(TRY(start_srun(arguments, environment, {.error = messages.get()})));
 }
 
 BackgroundStep::~BackgroundStep() {

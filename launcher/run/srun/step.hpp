@@ -26,6 +26,10 @@ struct StepRequest {
     base::Environment environment;
     std::chrono::seconds deadline{0};    // none: the job's own time limit bounds it
     std::function<void()> tick = [] {};  // called about four times a second
+    // Not 0: the number of tasks. Each prints a line once it runs, and waits for one on its
+    // standard input. They get it when all of them run, or the end of the stream when one has
+    // failed.
+    int held_tasks = 0;
 };
 
 // What starts the steps of an attempt. Tests have another one than srun's.

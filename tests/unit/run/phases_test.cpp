@@ -138,6 +138,9 @@ TEST_F(PhasesTest, RunInOrderAndAreRecorded) {
     ASSERT_EQ(steps_.requests.size(), 3U);
     EXPECT_THAT(steps_.requests[0].arguments, Contains("--mpi=none"));
     EXPECT_THAT(steps_.requests[1].arguments, Contains("--expect"));
+    EXPECT_THAT(steps_.requests[1].arguments, Contains("--held"));
+    EXPECT_EQ(steps_.requests[1].held_tasks, 2);
+    EXPECT_EQ(steps_.requests[2].held_tasks, 0);
     EXPECT_THAT(steps_.requests[2].arguments, Contains("--kill-on-bad-exit=1"));
     EXPECT_EQ(text_of("job/hostfile"),
               "n1.invalid slots=1 max_slots=1\nn2.invalid slots=1 max_slots=1\n");

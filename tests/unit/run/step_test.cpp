@@ -21,6 +21,31 @@ TEST(SrunRunner, GivesTheExitCodeAndWhatWasSaid) {
     EXPECT_GE(ticks, 2);
 }
 
+TEST(SrunRunner, LetsHeldTasksGoWhenAllOfThemRun) {
+    SrunRunner runner;
+    // Two tasks behind one srun; the first would wait for ever for the second's line.
+    const auto result = runner.run(
+        {.arguments = {"bash", "-c", "echo; read -t 0.3 early && exit 4; echo; read word; exit 6"},
+         .environment = base::environment_without({}),
+         .deadline = std::chrono::seconds(20),
+         .held_tasks = 2});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 6);
+}
+
+TEST(SrunRunner, EndsTheWaitOfHeldTasksWhenOneHasFailed) {
+    SrunRunner runner;
+    const auto result =
+        runner.run({.arguments = {"sh", "-c",
+                                  "echo; echo 'srun: error: h1: task 0: Exited with exit code 1' "
+                                  ">&2; read word || exit 7"},
+                    .environment = base::environment_without({}),
+                    .deadline = std::chrono::seconds(20),
+                    .held_tasks = 2});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 7);
+}
+
 TEST(SrunRunner, LeavesOutWhatSrunSaysWithoutNeed) {
     SrunRunner runner;
     const auto result =
