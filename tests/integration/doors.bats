@@ -179,7 +179,7 @@ SH
     done
     as_user bash -c "printf '#!/bin/bash\n#SBATCH --nodes=1\ntrue\n' > $share/one.sh"
     run with_site plain sbatch --job-json="$share/small.json" "$share/one.sh"
-    [[ $status -ne 0 && $output == *"--nodes=1, but"* ]]
+    [[ $status -ne 0 && $output == *"--nodes=1 contradicts"* ]]
     [[ $(as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p') -eq $before ]]
 }
 
