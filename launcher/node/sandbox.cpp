@@ -40,10 +40,10 @@ base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job
     return Volumes::mount(plan, *node_root, job_id, trace);
 }
 
-// The directories for what the job writes. Some are on the node; others are on remote storage or in
-// a container, so that only the sandbox has them. Those of the node are made before the process
-// enters its user namespace, because there root and all other users look alike as owners of a
-// directory.
+// The directories for what the job writes. Those on a mount of the plan or in a container are made
+// in the sandbox: before the mount is checked, its source may be missing or its server silent. The
+// others are made before the process enters its user namespace, because there root and all other
+// users look alike as owners of a directory.
 struct OutputPaths {
     std::vector<std::string> on_node;
     std::vector<std::string> in_sandbox;
@@ -53,13 +53,13 @@ OutputPaths output_paths(const plan::Plan& plan) {
     const plan::Directories& directories = plan.directories;
     OutputPaths paths;
     const auto add = [&](const std::string& path, const std::string& path_host) {
-        const bool only_in_sandbox = (plan.container || plan.place_of(path).mount != nullptr) &&
-                                     !plan::is_within(path, directories.node_root);
-        if (!path_host.empty()) {
-            paths.on_node.push_back(path_host);
-        } else if (!path.empty()) {
-            (only_in_sandbox ? paths.in_sandbox : paths.on_node).push_back(path);
-        }
+        const bool in_container =
+            plan.container && path_host.empty() && !plan::is_within(path, directories.node_root);
+        if (path.empty() && path_host.empty()) return;
+        if (plan.place_of(path).mount != nullptr || in_container)
+            paths.in_sandbox.push_back(path);
+        else
+            paths.on_node.push_back(path_host.empty() ? path : path_host);
     };
     add(directories.shared_job_temp, directories.shared_job_temp);
     add(directories.stdouterr, directories.stdouterr_host);
