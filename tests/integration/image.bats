@@ -109,7 +109,7 @@ credentials() {
     run batchai image list --query 'length([?size > `1000`])' -o tsv
     [[ $output == 2 ]]
     run -2 batchai image rm "$open/tests/tiny:v1" < /dev/null
-    [[ $output == *"give --yes"* ]]
+    [[ $output == *"add --yes"* ]]
     batchai image rm "docker://$open/tests/tiny:v1" --yes
     lines_are 1 "$(entries)"
     run -5 batchai image rm "$open/tests/tiny:v1" --yes
