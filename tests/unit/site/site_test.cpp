@@ -68,9 +68,10 @@ TEST_F(SiteTest, RefusesSecretsInTheFileThatEverybodyReads) {
     const auto account = [&](const std::string& entries) {
         return refusal("return { storage_accounts = { mine = { " + entries + " } } }");
     };
-    EXPECT_EQ(account(R"(file_share_remote = { type = "smb", pass = "hush" })"),
-              "storage_accounts.mine.file_share_remote: pass is a secret, but everybody can read this "
-              "file");
+    EXPECT_EQ(
+        account(R"(file_share_remote = { type = "smb", pass = "hush" })"),
+        "storage_accounts.mine.file_share_remote: pass is a secret, but everybody can read this "
+        "file");
     EXPECT_EQ(account(R"(blob_container_remote = { url = "http://dav" })"),
               "storage_accounts.mine.blob_container_remote: has no type");
     EXPECT_EQ(account(R"(file_share_remote = { type = "smb", ["a=b"] = "" })"),
