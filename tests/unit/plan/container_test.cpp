@@ -43,7 +43,8 @@ TEST(Container, AServerThatContradictsTheImageIsItsOwnFault) {
 
 TEST(Container, ARegistryWithoutEncryptionNeedsTheAdminsWord) {
     constexpr std::string_view settings = R"("serverUrl": "http://reg:5000", "image": "x")";
-    EXPECT_THAT(faults(with_registry(settings)), HasSubstr("E114 reg:5000 would be contacted without"));
+    EXPECT_THAT(faults(with_registry(settings)),
+                HasSubstr("E114 reg:5000 would be contacted without"));
     site::Site site;
     site.insecure_registries = {"reg:5000"};
     EXPECT_THAT(faults(with_registry(settings, site)), Not(HasSubstr("E114")));
