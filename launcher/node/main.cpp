@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// batchai-node: the part of the plugin that works as the user. Started by batchai.so; its messages
-// go to the reply, or, where there is none, to stderr.
+// batchai-node, the part of the plugin that runs as the user. batchai.so starts it. Its messages go
+// into the reply to batchai.so, or to stderr if there is no reply.
 
 #include <cerrno>
 #include <chrono>
@@ -38,7 +38,7 @@
 
 namespace {
 
-// For remote storage to have what a job wrote, after the job.
+// After a job, the clean-up waits at most this long until remote storage has what the job wrote.
 constexpr std::chrono::minutes longest_flush{20};
 constexpr std::chrono::seconds farewell{BATCHAI_FAREWELL_SECONDS};
 
@@ -69,9 +69,9 @@ void wait_for_end_of_step() {
     }
 }
 
-// What the job wrote is to be in remote storage before the next step, if that takes a moment only:
-// root's slurmstepd waits for this process. Else those who store it, who are in no step, go on
-// alone; the storage note tells of them.
+// Stores what the job wrote on remote storage before the next step starts, if that takes only a
+// moment, because root's slurmstepd waits for this process. If it takes longer, the processes that
+// store it go on alone. They belong to no step, and the storage note reports them.
 void finish(batchai::node::Sandbox& made, const batchai::node::SandboxRequest& request) {
     const bool stored = !made.volumes || made.volumes->finish(farewell);
     const bool left = !made.container || batchai::node::leave(*made.container, farewell);
@@ -104,20 +104,22 @@ int sandbox(const batchai::node::SandboxRequest& request) {
             return report(
                 {"is started by batchai.so, not by hand", "sandbox", {}, ExitCode::usage});
     }
-    // Besides the control pipe: slurmstepd may be killed while a task still holds its copy.
+    // This process must end with slurmstepd. The end of the control pipe is not enough for that,
+    // because a task may still hold a copy of the pipe's write end when slurmstepd is killed.
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     umask(022);
-    // Holds the port where the ranks meet, until the step is over.
+    // Holds the ranks' rendezvous port, the mounts and the connection to the container until the
+    // step is over.
     std::optional<batchai::node::Sandbox> made;
     const std::string reply = build_reply(request, made);
-    // Only now: newuidmap, which may have been needed, is a set-user-id program.
+    // This comes after build_reply, which may have had to run newuidmap, a set-user-id program.
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (!write_all(BATCHAI_REPLY_DESCRIPTOR, reply) || !write_all(BATCHAI_READY_DESCRIPTOR, "r"))
         return static_cast<int>(ExitCode::failed);
     close(BATCHAI_READY_DESCRIPTOR);
-    // The namespaces live as long as we do.
+    // The namespaces exist as long as this process.
     if (made) {
-        // What the job wrote is still to be saved when the job is cancelled.
+        // Even if the job is cancelled, what it wrote must still be saved.
         if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
         wait_for_end_of_step();
         finish(*made, request);
@@ -125,7 +127,7 @@ int sandbox(const batchai::node::SandboxRequest& request) {
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
 }
 
-// Removes all of the job below one of the user's directories.
+// Removes everything that belongs to the job below one of the user's directories.
 int clean_below(const batchai::base::Root& root, const std::string& job_id) {
     const auto removed =
         batchai::node::prepare_to_remove_container(root, job_id, longest_flush).and_then([&] {
@@ -134,9 +136,10 @@ int clean_below(const batchai::base::Root& root, const std::string& job_id) {
     return removed ? 0 : report(removed.error());
 }
 
-// Each of the user's directories in a process of its own, since the user namespace cannot be left
-// again. Before anything else it is noted there what is of the run of the job that has ended: the
-// job may be queued again, and a new run of it may use its directories meanwhile.
+// Cleans up each of the user's directories in a child process of its own, because a process cannot
+// leave a user namespace again. Before that, it records in the directory which of its contents
+// belong to the run of the job that has ended: the job may be requeued, and a new run may use the
+// directory during the clean-up.
 int clean_all(const std::vector<batchai::base::Root>& roots, const std::string& job_id) {
     setsid();
     int code = 0;
@@ -148,8 +151,9 @@ int clean_all(const std::vector<batchai::base::Root>& roots, const std::string& 
     return code;
 }
 
-// The epilog waits for this process, but never long. So the work is done by another, in a session
-// of its own, which goes on alone when remote storage or a lock of the user's takes its time.
+// The epilog waits for this process, so it must not take long. A child process in a session of its
+// own does the work. It goes on alone if remote storage, or a lock that another process of the user
+// holds, takes longer.
 int clean(const std::string& job_id, std::string node_directory) {
     if (node_directory.empty()) {
         const auto site = batchai::site::load_default();

@@ -25,14 +25,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* unguessable = ".XXXXXX";  // mkdtemp(3)
+constexpr const char* unguessable = ".XXXXXX";  // replaced by mkdtemp(3)
 
-// "batchai-1001" and "batchai-1001.x7Gq2c"; not "batchai-10012".
+// With the base "batchai-1001", returns true for "batchai-1001" and "batchai-1001.x7Gq2c", but not
+// for "batchai-10012".
 bool is_name_of(std::string_view name, const std::string& base) {
     return name.starts_with(base) && (name.size() == base.size() || name[base.size()] == '.');
 }
 
-// Those of the user, and of nobody else, in a fixed order.
+// Returns the directories that belong to the user and to nobody else, in a fixed order, so that all
+// processes choose the same one.
 std::vector<base::Root> own_directories(const fs::path& parent, const std::string& base) {
     std::vector<std::string> names;
     DIR* const stream = opendir(parent.c_str());
@@ -56,8 +58,8 @@ std::optional<base::Root> first_of_own(const fs::path& parent, const std::string
     return std::move(roots.front());
 }
 
-// Two processes that come here at once may each make one; both then take the same, and remove the
-// other while it is still empty.
+// Two processes that do this at the same time may each make a directory. Both then take the one
+// that sorts first, and the other one is removed while it is still empty.
 base::Result<base::Root> make_unguessable(const fs::path& parent, const std::string& base) {
     std::string path = (parent / (base + unguessable)).string();
     if (mkdtemp(path.data()) == nullptr)
@@ -116,7 +118,7 @@ base::Result<base::Root> open_node_root(const std::string& planned) {
     const std::string base = path.filename().string();
     if (auto own = first_of_own(path.parent_path(), base)) return std::move(*own);
     if (mkdir(planned.c_str(), 0700) == 0 || errno == EEXIST) {
-        // Another process of the user's may have made it, or somebody else.
+        // If it exists, it may have been made by another process of the user, or by another user.
         if (auto root = base::open_private_directory(planned)) return root;
     }
     return make_unguessable(path.parent_path(), base);

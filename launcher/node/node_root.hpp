@@ -9,30 +9,30 @@
 #include "node/reply.hpp"
 #include "plan/plan.hpp"
 
-// The user's private directory on this node, such as /tmp/batchai-1001. The plan names it, but
-// below a directory like /tmp anybody can make that name first. Then the user's directory is
-// /tmp/batchai-1001.x7Gq2c, with letters that nobody could guess. Whoever looks for it later (other
-// steps, the clean-up) finds it by its owner.
+// The user's private directory on this node, such as /tmp/batchai-1001. The plan names it, but in a
+// directory like /tmp another user can take that name first. In that case the user's directory is
+// /tmp/batchai-1001.x7Gq2c, with a suffix that nobody could guess. Later steps and the clean-up
+// find it by its owner.
 
 namespace batchai::node {
 
-// Opens the user's directory, and makes it if there is none. `planned` is its first choice.
+// Opens the user's directory, or makes it if there is none. `planned` is the preferred path.
 [[nodiscard]] base::Result<base::Root> open_node_root(const std::string& planned);
 
-// All that the user has below `node_directory`. There can be two when somebody else's directory
-// came and went while jobs ran.
+// Returns all private directories that the user has below `node_directory`. There can be two if a
+// directory of another user had the preferred name for part of the time while jobs ran.
 [[nodiscard]] std::vector<base::Root> find_node_roots(const std::string& node_directory);
 
-// Opens the user's directory as above. If it is not the one that the plan names, changes the plan's
-// paths and variables to it, and says so in the trace.
+// Opens the user's directory as open_node_root does. If it is not the one that the plan names,
+// changes the plan's paths and variables accordingly and writes that to the trace.
 [[nodiscard]] base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace);
 
-// `text` with another directory in the place of each path that is `from` or below it.
+// Returns `text` with `to` in place of `from` in each path that is `from` or below it.
 [[nodiscard]] std::string with_other_root(const std::string& text, const std::string& from,
                                           const std::string& to);
 
-// Makes `path`, which must be below the node root, and notes its first component there as used by
-// the Slurm job, so that the clean-up after the job finds it.
+// Makes `path`, which must be below the node root, and registers its first component below the node
+// root as used by the Slurm job, so that the clean-up after the job finds it.
 [[nodiscard]] base::Result<base::Root> make_job_directory(const base::Root& node_root,
                                                           const std::string& path,
                                                           const std::string& job_id);

@@ -34,7 +34,7 @@ base::Result<Rendezvous> host(const RendezvousRequest& request) {
     const std::string path = rendezvous_file(request);
     const base::FileDescriptor file(
         open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-    // One write; the line's end says that it is whole.
+    // The line is written by a single call, and its newline tells readers that it is complete.
     const std::string line = fmt::format("{} {}\n", made.address, made.port);
     if (!file.valid() || ::write(file.get(), line.data(), line.size()) < 0)
         return base::fail(std::strerror(errno), path);
@@ -53,8 +53,9 @@ std::optional<Rendezvous> parse(std::string_view text) {
     return sound && !out.address.empty() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Opens with O_CREAT, and anew each time: so an NFS client asks the server. For a name that it once
-// did not find it would believe itself for half a minute.
+// Reads the file if it is complete. Opens it anew each time, and with O_CREAT, so that an NFS
+// client asks the server. Otherwise the client might assume for half a minute that a file which it
+// once did not find is still missing.
 std::optional<Rendezvous> look(const std::string& path) {
     const base::FileDescriptor file(
         open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -31,7 +31,7 @@ void Trace::line(std::string_view text) const {
     const base::FileDescriptor file(
         open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
     if (!file.valid()) return;
-    // One write, so that lines of steps that run at the same time do not mix.
+    // The line is written by a single call, so that the lines of concurrent steps do not mix.
     const std::string stamped = fmt::format("{} {}\n", base::to_iso8601(base::now()), text);
     if (write(file.get(), stamped.data(), stamped.size()) < 0) {
         // Best effort.
@@ -65,7 +65,7 @@ std::string success_reply(const SuccessReply& reply) {
 }
 
 std::string failure_reply(const base::Error& error) {
-    // Far below the limit, so that a long message cannot make the reply unreadable.
+    // The text is cut far below BATCHAI_REPLY_LIMIT, because batchai.so refuses a longer reply.
     return with_header(BATCHAI_STATUS_FAILED, error.text().substr(0, 65536), {});
 }
 

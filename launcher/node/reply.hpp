@@ -10,11 +10,11 @@
 
 namespace batchai::node {
 
-// This node's name as Slurm has it.
+// Returns this node's host name without a domain, which is its name in Slurm.
 [[nodiscard]] std::string node_name();
 
-// Appends UTC-stamped lines to <job directory>/node/<node>.log, from where `batchai run` takes
-// them into the execution log. Best effort: a full disk must not fail the job.
+// Appends lines with a UTC timestamp to <job directory>/node/<node>.log, from where `batchai run`
+// copies them into the execution log. Best effort: a full disk must not fail the job.
 class Trace {
   public:
     explicit Trace(const std::string& job_directory);
@@ -24,7 +24,7 @@ class Trace {
     std::string path_;
 };
 
-// The bytes of a reply to batchai.so (spank/protocol.h).
+// The contents of a successful reply to batchai.so. spank/protocol.h defines the format of replies.
 struct SuccessReply {
     const std::vector<plan::Variable>& environment;
     const std::vector<std::string>& unset;
@@ -34,8 +34,8 @@ struct SuccessReply {
 [[nodiscard]] std::string success_reply(const SuccessReply& reply);
 [[nodiscard]] std::string failure_reply(const base::Error& error);
 
-// Fails when a name or value cannot be handed on (an empty name, '=' in a name, a zero byte), or
-// all of it is longer than the protocol allows.
+// Fails if a name or value cannot be passed on (an empty name, '=' in a name, a zero byte), or if
+// all variables together are longer than the protocol allows.
 [[nodiscard]] base::Result<void> check_environment(const std::vector<plan::Variable>& environment);
 
 }  // namespace batchai::node

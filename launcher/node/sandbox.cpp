@@ -40,10 +40,10 @@ base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job
     return Volumes::mount(plan, *node_root, job_id, trace);
 }
 
-// The directories for what the job writes. Those on a mount of the plan or in a container are made
-// in the sandbox: before the mount is checked, its source may be missing or its server silent. The
-// others are made before the process enters its user namespace, because there root and all other
-// users look alike as owners of a directory.
+// The directories for the job's output. Those on a mount of the plan or in a container are made
+// inside the sandbox: before the mount is checked, its source may be missing or its server may not
+// answer. The others are made before the process enters its user namespace, because inside it, root
+// and all other users look alike as owners of a directory.
 struct OutputPaths {
     std::vector<std::string> on_node;
     std::vector<std::string> in_sandbox;
@@ -69,7 +69,8 @@ OutputPaths output_paths(const plan::Plan& plan) {
     return paths;
 }
 
-// Programs expect them to be there. Not worth a failure: a job may never write to them.
+// Makes the directories because programs expect them. A failure is only written to the trace,
+// because the job may never write to them.
 void make_output_directories(const std::vector<std::string>& paths, const Trace& trace) {
     for (const std::string& path : paths) {
         if (auto made = base::make_guarded_directory(path); !made) trace.line(made.error().text());
@@ -91,7 +92,7 @@ std::string spool_of_slurmd(const std::string& slurm_conf) {
     return spool_directory(read_slurm_conf(slurm_conf), node_name());
 }
 
-// Without a container the plan's mounts are all that differs from the node.
+// Without a container, the step sees the node's own file system, except for the plan's mounts.
 base::Result<void> enter_node(const plan::Plan& plan, const SandboxRequest& request,
                               const Trace& trace, Sandbox& out) {
     return enter_private_namespaces()
@@ -104,7 +105,7 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool root = request.as_root || plan.container->ranks_as_root;
     const NodePlaces places{find_account().home, spool_of_slurmd(request.slurm_conf),
                             request.submit_directory};
-    // For Slurm's own commands, if it has to be asked which devices the job has.
+    // Slurm's commands need this if Slurm has to be asked which devices the job has.
     if (!request.slurm_conf.empty()) setenv("SLURM_CONF", request.slurm_conf.c_str(), 1);
     const auto device_files = read_cdi();
     if (!device_files) return tl::unexpected<base::Error>(device_files.error());
@@ -124,7 +125,8 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     return check_environment(out.environment);
 }
 
-// For the job's record. A volume that could not be mounted has said so itself.
+// Writes a failure note for the job's record, unless there is one already, such as that of a volume
+// that could not be mounted.
 void note_failed_container(const std::string& job_directory, const base::Error& error) {
     const record::JobFiles files(job_directory);
     if (!record::has_failure_note(files, node_name()))

@@ -42,7 +42,7 @@ base::Result<std::vector<plan::Variable>> read_secrets(const std::string& job_di
     const std::string path = record::JobFiles(job_directory).secrets().string();
     const std::string text = TRY(read_private_file(path));
     const auto object = base::parse_json(text, path);
-    // The parser's own message could quote what it read.
+    // The parser's own message is not shown, because it could quote a secret.
     if (!object || !object->is_object())
         return base::fail("is not a JSON object of strings", path, "submit the job again");
     for (const std::string& name : names) {

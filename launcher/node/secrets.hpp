@@ -9,11 +9,12 @@
 
 namespace batchai::node {
 
-// The text of a file that belongs to the user and that nobody else can read.
+// Returns the text of a file that belongs to the user and that nobody else can read. It is an error
+// if others have access to the file.
 [[nodiscard]] base::Result<std::string> read_private_file(const std::string& path);
 
-// The values of `names` from <job directory>/secrets.json, an object of strings that only the user
-// may read. No message ever holds a value.
+// Returns the values of `names` from <job directory>/secrets.json, an object of strings that only
+// the user may read. No error message contains a value.
 [[nodiscard]] base::Result<std::vector<plan::Variable>> read_secrets(
     const std::string& job_directory, const std::vector<std::string>& names);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t conf_limit = 8UL << 20U;
 
-// "%n" and "%h" of slurm.conf stand for the node.
+// Replaces "%n" and "%h", which stand for the node in slurm.conf.
 std::string with_node(std::string text, std::string_view node) {
     for (const std::string_view token : {"%n", "%h"}) {
         for (auto at = text.find(token); at != std::string::npos; at = text.find(token))

@@ -4,14 +4,15 @@
 #include <string>
 #include <string_view>
 
-// What batchai-node has to know of Slurm's configuration, read as the user.
+// The part of Slurm's configuration that batchai-node needs. It is read as the user.
 namespace batchai::node {
 
-// The text of slurm.conf: of `file` if that is not empty and can be read, else from the usual
-// places. Empty when there is none.
+// Returns the text of slurm.conf: that of `file` if it is not empty and can be read, otherwise that
+// of the first file found in the usual places. Empty if there is none.
 [[nodiscard]] std::string read_slurm_conf(const std::string& file);
 
-// SlurmdSpoolDir of that text for this node; Slurm's default when it is not set.
+// Returns SlurmdSpoolDir for this node from the text of slurm.conf, or Slurm's default if it is not
+// set.
 [[nodiscard]] std::string spool_directory(std::string_view slurm_conf, std::string_view node);
 
 }  // namespace batchai::node
