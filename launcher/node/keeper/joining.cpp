@@ -126,7 +126,7 @@ bool leave(const Connection& connection, std::chrono::seconds at_most) {
 }
 
 base::Result<void> enter(const Connection& connection, Identity identity) {
-    // The ranks' user namespace last: it has no rights over the mounts.
+    // The ranks' user namespace is entered last, because it has no rights over the mounts.
     const bool entered =
         setns(connection.outer.get(), CLONE_NEWUSER) == 0 &&
         setns(connection.mounts.get(), CLONE_NEWNS) == 0 &&

@@ -14,7 +14,7 @@
 
 namespace batchai::node {
 
-// A connection to a living keeper of the same user, and the namespaces that it gave.
+// A connection to a running keeper of the same user, and handles of the container's namespaces.
 struct Connection {
     base::FileDescriptor socket;  // the container stays as long as this is open
     pid_t keeper = -1;
@@ -23,22 +23,24 @@ struct Connection {
     base::FileDescriptor ranks;
 };
 
-// Held while somebody connects to the keeper, starts one, or it ends. Released with its descriptor.
+// Takes the lock of the container's directory. A process holds it while it connects to the keeper
+// or starts one, and the keeper holds it while it ends. Closing the descriptor releases the lock.
 [[nodiscard]] base::Result<base::FileDescriptor> lock_place(const base::Root& place,
                                                             std::chrono::seconds deadline);
 
-// Nothing when no keeper is there. That it is a process of this user, and alive, is what the kernel
-// says of the connection; that what it gives are namespaces of this user, what it says of those.
+// Connects to the keeper, or returns nothing if there is none. The kernel confirms that the keeper
+// is a running process of this user (SO_PEERCRED), and that the handles which it sends are
+// namespaces of this user (NS_GET_OWNER_UID).
 [[nodiscard]] base::Result<std::optional<Connection>> connect_to_keeper(const base::Root& place);
 
 enum class Identity { user, root };
 
 // Leaves the container. If this was the last connection, the keeper then waits until remote storage
-// has what the job wrote. That may take longer than `at_most`: then false, and the keeper, which
-// belongs to no step, does it alone.
+// has what the job wrote. Returns false if that takes longer than `at_most`. The keeper belongs to
+// no step and goes on alone.
 bool leave(const Connection& connection, std::chrono::seconds at_most);
 
-// Moves this process, which must have one thread, into the container.
+// Moves this process, which must be single-threaded, into the container.
 [[nodiscard]] base::Result<void> enter(const Connection& connection, Identity identity);
 
 }  // namespace batchai::node

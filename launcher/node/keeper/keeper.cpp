@@ -37,7 +37,7 @@ namespace {
 constexpr int answer_descriptor = 3;
 constexpr char ready_byte = '\0';
 
-// An error on its way through the pipe: its three texts, zero bytes between them.
+// Packs an error for the pipe: its three texts, separated by zero bytes.
 std::string packed(const base::Error& error) {
     return fmt::format("{}{}{}{}{}", error.what, '\0', error.where, '\0', error.hint);
 }
@@ -58,9 +58,9 @@ base::Result<void> leave_mounts() {
     return base::fail(fmt::format("cannot make a mount namespace: {}", std::strerror(errno)));
 }
 
-// From here on this is the first process of a PID namespace, so that whatever is started on behalf
-// of the container, such as the image's ldconfig and what that starts, ends with the keeper.
-// Returns in the new process only.
+// Forks and returns only in the new process, which is the first one of a PID namespace. So
+// everything that is started for the container, such as the image's ldconfig and its children, ends
+// with the keeper.
 base::Result<void> become_first_process() {
     if (unshare(CLONE_NEWPID) != 0)
         return base::fail(fmt::format("cannot make a PID namespace: {}", std::strerror(errno)), {},
@@ -104,14 +104,16 @@ base::Result<Built> build(const KeeperRequest& request) {
     if (!place) return tl::unexpected<base::Error>(place.error());
     const Trace trace(request.plan.directories.job_directory);
     if (!request.identities.remark.empty()) trace.line(request.identities.remark);
-    // While its name can be reached; nobody connects before it listens.
+    // The socket is bound now, while its name can still be reached. Nobody connects before it
+    // listens.
     auto listener = bind_keeper_socket(place->directory);
     if (!listener) return tl::unexpected<base::Error>(listener.error());
     auto entered = enter_user_namespace(request.identities)
                        .and_then([] { return leave_mounts(); })
                        .and_then([] { return become_first_process(); });
     if (!entered) return tl::unexpected<base::Error>(entered.error());
-    // Anew: what was opened before is in the mounts that were left, where nothing can be mounted.
+    // The directories are opened again. The earlier descriptors refer to the mount namespace that
+    // this process has left, where it cannot mount anything.
     place = open_place(request);
     if (!place) return tl::unexpected<base::Error>(place.error());
     auto volumes = Volumes::mount(request.plan, place->node_root, request.job_id, trace);
@@ -129,7 +131,7 @@ base::Result<Built> build(const KeeperRequest& request) {
 
 void answer(std::string_view bytes) {
     if (write(answer_descriptor, bytes.data(), bytes.size()) < 0) {
-        // The starter is gone; nobody will connect.
+        // The process that started the keeper is gone, so nobody will connect.
     }
     close(answer_descriptor);
 }
@@ -149,9 +151,9 @@ int be_keeper(const KeeperRequest& request) {
         }
         answer(std::string_view(&ready_byte, 1));
         service.serve();
-        // The last step waits for it: its connection is still open.
+        // The last step waits for this, because its connection is still open.
         built->volumes.finish();
-        // Nothing of it is taken down: the end of this process does that.
+        // Nothing is unmounted here, because the namespaces end with this process.
         _exit(0);
     } catch (const std::exception& error) {
         answer(packed({error.what(), "batchai-node", {}, base::ExitCode::failed}));
@@ -159,11 +161,11 @@ int be_keeper(const KeeperRequest& request) {
     }
 }
 
-// The keeper is nobody's child: Slurm ends a step's children with the step, and other steps may
-// need the container longer.
+// The keeper is not a child of batchai-node: Slurm kills a step's child processes when the step
+// ends, and other steps may need the container longer.
 int begin_keeper(const KeeperRequest& request, int answer_end) {
-    // Among the descriptors that are closed here is the lock, and what tells batchai.so of the end
-    // of the step's own batchai-node.
+    // The descriptors that are closed here include the lock, and the pipe whose end tells
+    // batchai.so that the step's own batchai-node has ended.
     if (dup2(answer_end, answer_descriptor) < 0 ||
         close_range(answer_descriptor + 1, ~0U, 0) != 0 ||
         fcntl(answer_descriptor, F_SETFD, FD_CLOEXEC) != 0)
@@ -187,7 +189,7 @@ namespace {
 
 constexpr int backlog = 64;
 constexpr std::chrono::seconds first_client_deadline{10};
-constexpr int look_milliseconds = 50;  // while somebody else holds the lock
+constexpr int look_milliseconds = 50;  // polling interval while there is no client
 
 bool send_handles(int client, const std::array<int, keeper_handles>& handles) {
     char greeting = keeper_greeting;
@@ -219,7 +221,7 @@ base::Result<base::FileDescriptor> bind_keeper_socket(const base::Root& place) {
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    // A relative name: the directory's own may be longer than a socket's may be.
+    // The name is relative, because the path of the directory may be too long for a socket address.
     std::string_view(keeper_socket).copy(address.sun_path, sizeof address.sun_path - 1);
     const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
     if (listener.valid() && fchdir(place.directory.get()) == 0 &&
@@ -263,14 +265,15 @@ void KeeperService::drop_ended() {
     std::erase_if(clients_, [&](base::FileDescriptor& client) {
         pollfd state{client.get(), POLLIN, 0};
         if (poll(&state, 1, 0) <= 0) return false;
-        // It may be the last, which waits until the container has come to its end.
+        // This may be the last client, which waits until the container has ended.
         last_client_ = std::move(client);
         return true;
     });
     if (!clients_.empty()) last_client_.reset(-1);
 }
 
-// Who wants to connect holds the lock: with it in our hands and nobody waiting, nobody will.
+// A process must hold the lock to connect. If this process has the lock and no connection is
+// waiting, no other client can come.
 bool KeeperService::may_end() {
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return false;
     pollfd waiting{listener_.get(), POLLIN, 0};
@@ -290,7 +293,7 @@ void KeeperService::serve() {
             watched.push_back({client.get(), POLLIN, 0});
         const bool all_there = !clients_.empty();
         const int ready = poll(watched.data(), watched.size(), all_there ? -1 : look_milliseconds);
-        // Orphans of the PID namespace become children of its first process.
+        // Orphans in the PID namespace become children of its first process, which must reap them.
         while (waitpid(-1, nullptr, WNOHANG) > 0) {
         }
         if (ready <= 0) continue;

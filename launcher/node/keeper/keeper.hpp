@@ -13,11 +13,12 @@
 #include "node/rootfs/mounts.hpp"
 #include "plan/plan.hpp"
 
-// The keeper: a process of the user that makes the job's container on this node and keeps it as
-// long as any step is in it. Steps come and go in any order, so it belongs to none of them: each
-// step's batchai-node holds a connection to it, and it ends with the last one, however that ends.
-// It is the first process of a PID namespace: its children (file system servers, the image's
-// ldconfig), and all that they start, die with it.
+// The keeper is a process of the user that makes the job's container on this node and keeps it as
+// long as any step uses it. Steps start and end in any order, so the keeper belongs to none of
+// them. Instead, the batchai-node of each step holds a connection to the keeper, and the keeper
+// ends with the last connection, however that is closed. The keeper is the first process of a PID
+// namespace, so its children (file system servers, the image's ldconfig) and everything that they
+// start die with it.
 
 namespace batchai::node {
 
@@ -28,34 +29,35 @@ struct KeeperRequest {
     NodeFiles files;
     DeviceEdits devices;
     Identities identities;
-    std::string place;  // name of the job's private directory below the node root
+    std::string place;  // name of the container's private directory below the node root
 };
 
-// Names in that directory.
+// Names of files in that directory.
 inline constexpr const char* keeper_socket = "keeper";
 inline constexpr const char* keeper_lock = "lock";
 
-// What the keeper sends to whoever connects: one byte, with three descriptors in this order.
+// The keeper sends each client one byte, together with three descriptors in this order.
 inline constexpr char keeper_greeting = 'k';
 enum KeeperHandle : unsigned { outer_user_namespace, mount_namespace, rank_user_namespace };
 inline constexpr unsigned keeper_handles = 3;
 
-// Returns when the container is ready. The caller holds the lock.
+// Starts the keeper and returns when the container is ready. The caller holds the lock.
 [[nodiscard]] base::Result<void> start_keeper(const KeeperRequest& request);
 
-// The socket at its name in the directory, not yet listening. One that a dead keeper left is
-// replaced. Leaves the working directory there.
+// Binds the socket in the directory, without listening yet. Replaces a socket that a dead keeper
+// left. Changes the working directory to `place`.
 [[nodiscard]] base::Result<base::FileDescriptor> bind_keeper_socket(const base::Root& place);
 
-// Hands out the container's namespaces, and waits for the end of those who asked.
+// Hands out the container's namespaces and waits until all clients have gone.
 class KeeperService {
   public:
-    // `lock` is the lock file, not locked.
+    // `lock` is the open lock file, which is not locked yet.
     KeeperService(base::FileDescriptor listener, base::FileDescriptor rank_namespace,
                   base::FileDescriptor lock);
     [[nodiscard]] base::Result<void> listen();
-    // Returns when the last client has gone, or none came in time, with the lock held: who waits
-    // for it then finds no keeper. The last client's connection stays open until this object ends.
+    // Returns when the last client has gone, or when none has connected in time. It then holds the
+    // lock, so that a process that waits for the lock finds no keeper afterwards. The last client's
+    // connection stays open until this object is destroyed.
     void serve();
 
   private:

@@ -29,7 +29,7 @@ constexpr const char* end_note = "ended";
 constexpr const char* name_start = "container-";
 constexpr int farewell_milliseconds = 5000;
 
-// Best effort: only a later clean-up would need it.
+// Best effort: only a later clean-up needs the note.
 void note_end(const base::Root& place) {
     const base::FileDescriptor file =
         base::open_beneath(place.directory.get(), end_note, O_WRONLY | O_CREAT, 0600);
@@ -39,7 +39,7 @@ bool has_ended(const base::Root& place) {
     return faccessat(place.directory.get(), end_note, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// A container's directory below the user's, and the Slurm job that it is of.
+// The name of a container's directory below the node root, and the id of its Slurm job.
 struct PlaceName {
     std::string name;
     std::string job_id;
@@ -66,7 +66,8 @@ base::Root open_place(const base::Root& node_root, const PlaceName& place) {
             fmt::format("{}/{}", node_root.path, place.name)};
 }
 
-// The connection shows that the process is still the keeper: its number was not given to another.
+// Kills the keeper. The open connection shows that the process id still belongs to the keeper and
+// has not been reused.
 base::Result<void> end_keeper(const base::Root& place) {
     const auto connection = connect_to_keeper(place);
     if (!connection) return tl::unexpected<base::Error>(connection.error());
@@ -82,7 +83,7 @@ base::Result<void> end_keeper(const base::Root& place) {
                       place.path);
 }
 
-// In a process of its own, since the user namespace cannot be left again.
+// Uses a child process, because a process cannot leave a user namespace again.
 void remove_apart(const base::Root& node_root, const std::string& job_id, const Trace& trace) {
     auto child = base::Child::fork([&] {
         static_cast<void>(note_end_of_job(node_root, job_id));
@@ -114,16 +115,16 @@ bool note_end_of_job(const base::Root& node_root, const std::string& job_id) {
 base::Result<void> prepare_to_remove_container(const base::Root& node_root,
                                                const std::string& job_id,
                                                std::chrono::seconds patience) {
-    // Held until all are ended.
+    // All locks are held until all keepers have ended.
     std::vector<base::FileDescriptor> locks;
     for (const PlaceName& name : places_of_containers(node_root)) {
         if (name.job_id != job_id) continue;
         const base::Root place = open_place(node_root, name);
         if (!place.directory.valid()) continue;
-        // A keeper that has come to its end holds it until remote storage has what the job wrote.
+        // A keeper that is ending holds the lock until remote storage has what the job wrote.
         auto lock = lock_place(place, patience);
         if (!lock) return tl::unexpected<base::Error>(lock.error());
-        // Meanwhile a new run of the job may have taken it.
+        // A new run of the job may have taken the directory in the meantime.
         if (!has_ended(place)) continue;
         locks.push_back(std::move(*lock));
         if (auto ended = end_keeper(place); !ended) return ended;

@@ -30,7 +30,7 @@ constexpr std::size_t entry_limit = 65536;
 
 using Names = std::set<std::string, std::less<>>;
 
-// A name directly below the root, and not that of the registry itself.
+// Returns true for a name directly below the root that is not the name of the registry itself.
 bool is_claimable(std::string_view name) {
     return base::is_plain_relative(name) && name.find_first_of("/\n") == std::string_view::npos &&
            name != entries_name;
@@ -71,7 +71,7 @@ base::FileDescriptor open_entries(const base::Root& root) {
     return base::open_beneath(root.directory.get(), entries_name, O_RDONLY | O_DIRECTORY);
 }
 
-// Best effort: only a later clean-up would need it.
+// Best effort: only a later clean-up needs the boot id.
 void note_boot(int directory, const std::string& job_id) {
     const base::FileDescriptor file =
         base::open_beneath(directory, job_id + boot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -91,7 +91,8 @@ std::vector<std::string> entries_in(int directory) {
     return found;
 }
 
-// What jobs use that have not ended, a new run of the same job among them.
+// Returns the directories in use by jobs that have not ended. A new run of an ended job counts as
+// well.
 Names names_in_use(int directory) {
     Names names;
     for (const std::string& job : entries_in(directory)) {
@@ -100,7 +101,7 @@ Names names_in_use(int directory) {
     return names;
 }
 
-// The directories that only ended runs used. The caller holds the lock.
+// Returns the directories that only ended runs used. The caller holds the lock.
 Names names_of(int directory, const std::string& entry) {
     Names names = read_names(directory, entry);
     const Names used = names_in_use(directory);
@@ -108,7 +109,7 @@ Names names_of(int directory, const std::string& entry) {
     return names;
 }
 
-// The name of a directory that nobody uses any more while it is being removed, which may take long.
+// Returns the name that an unused directory has while it is being removed, which may take long.
 std::string set_aside(const std::string& job_id, const std::string& name) {
     return fmt::format(".{}.{}", job_id, name);
 }
@@ -179,7 +180,7 @@ base::Result<void> release(const base::Root& root, const std::string& job_id,
     const base::FileDescriptor entries = open_entries(root);
     if (!entries.valid()) return {};
     const std::string entry = job_id + over;
-    // Not under the lock, which every new step of the user's needs.
+    // This is done without the lock, because every new step of the user needs the lock.
     const auto end = Clock::now() + patience;
     for (const std::string& name : unshared(root, entries.get(), entry)) {
         const std::string path = root.path + "/" + name;
@@ -193,7 +194,7 @@ base::Result<void> release(const base::Root& root, const std::string& job_id,
             if (!removed && outcome) outcome = removed;
         }
     };
-    // What an earlier clean-up has left, first: its names are needed again.
+    // What an earlier clean-up has left is removed first, because its names are used again below.
     remove(read_names(entries.get(), entry));
     Names names;
     {
