@@ -43,9 +43,10 @@ bool is_shown(const Bind& bind, const struct stat& wanted) {
            status.st_ino == wanted.st_ino;
 }
 
-// The node's tree can be copied only in a mount namespace that shows the node and belongs to the
-// container's user namespace. So this process enters that user namespace first, copies the tree,
-// and takes the copy into the container's mount namespace.
+// Mounts a directory of the node in the container. Its mount tree can be copied only in a mount
+// namespace that has the node's mounts and belongs to the container's user namespace. So this
+// process first enters that user namespace and makes such a mount namespace. It copies the tree
+// there, and takes the copy into the container's mount namespace.
 base::Result<void> show(const Connection& connection, const Bind& bind) {
     struct stat wanted {};
     if (stat(bind.source.c_str(), &wanted) != 0) return step_failed("cannot be examined");
@@ -70,12 +71,13 @@ int show_and_tell(const Connection& connection, const Bind& bind, int answer) {
     return told && text.empty() ? 0 : 1;
 }
 
-// Less than the plugin's usual patience with a sandbox, which would have no better words.
+// Less than the plugin's default timeout for a sandbox, whose message would be less helpful.
 constexpr std::chrono::seconds lock_deadline{25};
 
-// Shows a directory of the node in a container that exists already, to everybody who is in it,
-// until the container ends. The caller has one thread, holds the lock of the container's place, and
-// is in the node's mount namespace. Nothing happens where the container shows that very directory.
+// Mounts a directory of the node in an existing container. All processes in the container see it
+// until the container ends. The caller must be single-threaded, hold the lock of the container's
+// directory, and be in the node's mount namespace. Does nothing if the container already has that
+// very directory at the target.
 base::Result<void> show_in_container(const Connection& connection, const Bind& bind) {
     base::Pipe answer = TRY(base::make_pipe());
     auto child = TRY(
@@ -86,8 +88,8 @@ base::Result<void> show_in_container(const Connection& connection, const Bind& b
     return base::fail(why.empty() ? "cannot be shown in the container" : why, bind.source);
 }
 
-// Shows the directory to a container that another step has made. If that fails, the task itself
-// says that it cannot start there.
+// Mounts the step's submit directory in a container that another step has made. A failure is only
+// written to the trace, because the task itself will report that it cannot start there.
 void show_submit_directory(const ContainerRequest& request, const Connection& connection,
                            const Trace& trace) {
     const auto bind = further_bind(request.plan, request.places);
@@ -97,8 +99,9 @@ void show_submit_directory(const ContainerRequest& request, const Connection& co
                    shown.error().text());
 }
 
-// An imported image is known by the name of its file alone, so nobody else may be able to put
-// another file there. A file that is missing is an error where it is mounted.
+// Checks that only trusted users can replace the file of an imported image, because the image is
+// identified only by the name of that file. A missing file is not an error here, because mounting
+// it will fail with a better message.
 base::Result<void> check_imported(const plan::Container& container) {
     if (container.digest.empty()) return {};
     const std::string directory = container.root.substr(0, container.root.rfind('/'));
@@ -125,7 +128,8 @@ TaskEnvironment container_environment(const plan::Container& container,
                                       const std::vector<plan::Variable>& devices,
                                       const std::vector<plan::Variable>& job) {
     TaskEnvironment made;
-    // The container shows neither the memory that PMIx's server would share nor munge's socket.
+    // PMIx must do without the shared memory of its server and without munge's socket, because the
+    // container has neither.
     made.set.push_back({"PMIX_MCA_gds", "hash"});
     made.set.push_back({"PMIX_MCA_psec", "native"});
     const auto of_image = plan::image_environment(container);

@@ -15,37 +15,39 @@
 namespace batchai::node {
 
 struct TaskEnvironment {
-    std::vector<plan::Variable> set;  // in order: the last one of a name wins
+    std::vector<plan::Variable> set;  // in order; the last value of a name wins
     std::vector<std::string> unset;
 };
 
-// Changes the environment that Slurm brings from the submitting host for a task in a container. The
-// image's variables win over the host's, those of the devices over the image's, and the job's (of
-// site.lua, then job.json, then secrets) over all. Variables that lead programs to files of the
-// host are removed, unless the image or the job sets them.
+// Returns the changes to the environment that Slurm brings from the submitting host, for a task in
+// a container. The image's variables override the host's, those of the devices override the
+// image's, and the job's (from site.lua, then job.json, then secrets) override all others.
+// Variables that point programs to files of the host are removed, unless the image, the devices or
+// the job set them.
 [[nodiscard]] TaskEnvironment container_environment(const plan::Container& container,
                                                     const std::vector<plan::Variable>& devices,
                                                     const std::vector<plan::Variable>& job);
 
 struct ContainerRequest {
     const plan::Plan& plan;  // has a container
-    std::string job_id;      // Slurm's
+    std::string job_id;      // Slurm's job id
     NodePlaces places;
     const CdiFiles& device_files;
 };
 
 struct Joined {
     Connection connection;
-    DeviceEdits devices;  // those in the container
+    DeviceEdits devices;  // the devices in the container
 };
 
-// The container of the job on this node: the living one, or a new one over the writable layer that
-// the job's earlier steps left.
+// Connects to the job's container on this node. If none is running, makes one over the writable
+// layer that the job's earlier steps have left.
 [[nodiscard]] base::Result<Joined> join_container(const ContainerRequest& request,
                                                   const Trace& trace);
 
-// The name of the container's private directory below the node root. Each plan of a Slurm job has
-// one of its own, since another job file or image means other mounts and another root.
+// Returns the name of the container's private directory below the node root. Each plan of a Slurm
+// job has a directory of its own, because a different job file or image means different mounts and
+// a different root file system.
 [[nodiscard]] std::string container_place(const std::string& job_id,
                                           const plan::Directories& directories);
 

@@ -47,9 +47,10 @@ base::Program program_of(const FuseRequest& request, int device, int errors) {
                         {.ours = -1, .its = STDOUT_FILENO},
                         {.ours = errors, .its = STDERR_FILENO},
                         {.ours = device, .its = device_in_program}},
-        // Among the others are the sockets and pipes whose end tells somebody something.
+        // The program must not keep the other descriptors open: among them are sockets and pipes
+        // whose end other processes wait for.
         .closes_all_others = true,
-        // Without us there is nobody left to serve.
+        // The program serves nobody once this process has ended.
         .ends_with_us = true,
         .signals = base::Signals::inherited,
         .missing_hint =
@@ -60,7 +61,8 @@ base::Program program_of(const FuseRequest& request, int device, int errors) {
     return program;
 }
 
-// The first question: the kernel lets it wait for the program's first word.
+// Returns whether the file system answers. The kernel holds this first request back until the
+// program has answered FUSE's initialization request.
 bool answers(const std::string& directory) {
     DIR* const stream = opendir(directory.c_str());
     if (stream == nullptr) return false;
@@ -70,8 +72,8 @@ bool answers(const std::string& directory) {
     return readable;
 }
 
-// All below `place`, which is the working directory: so no comma or colon of its path can be taken
-// for one of overlay's.
+// Names below `place`, which is the working directory. They are relative so that the kernel cannot
+// take a comma or colon in the path of `place` for a separator of overlay's options.
 constexpr const char* image_name = "image";
 constexpr const char* upper_name = "upper";
 constexpr const char* work_name = "work";
@@ -121,8 +123,8 @@ base::Result<void> mount_directory(const plan::Container& container) {
     return tl::unexpected<base::Error>(image_error(container, std::strerror(errno), {}));
 }
 
-// Whether files of the image could be changed through the kernel's overlay: it copies them up with
-// their owner, who must be somebody in this user namespace.
+// Returns whether files of the image can be changed through the kernel's overlay. It copies a file
+// up with its owner, who must have an id in this user namespace.
 bool owner_is_known() {
     struct stat status {};
     return stat(image_name, &status) == 0 && status.st_uid == 0;
@@ -150,7 +152,7 @@ base::Result<FuseServer> mount_fuse_overlay() {
 base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
     auto device = open_fuse_device();
     if (!device) return tl::unexpected<base::Error>(device.error());
-    // Everybody inside may use it, by the modes of its files: that is root, the user and, where the
+    // All users inside have access, subject to the modes of the files: root, the user and, if the
     // site has subordinate ids, the accounts of the image.
     auto mounted = mount_fuse(*device, {.program = request.program,
                                         .source = request.program,
@@ -169,7 +171,8 @@ base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
         return base::fail(fmt::format("cannot mount {}: {} {}", request.what, request.program,
                                       started.error().what),
                           {}, started.error().hint);
-    // Only the program holds it now: when it ends, waiting for an answer ends as well.
+    // From now on only the program has the device open, so that its end also ends the wait for an
+    // answer.
     device->reset(-1);
     FuseServer server(std::move(*started));
     if (answers(request.target)) return server;
@@ -232,15 +235,15 @@ std::string node_file(const char* path) {
     return base::read_file(path, file_limit).value_or("");
 }
 
-// Writes only what differs, because the writable layer keeps the file from step to step.
+// Writes the file only if its text differs, because the writable layer keeps it from step to step.
 base::Result<void> keep_written(const base::Root& root, const char* path, const std::string& text) {
     if (read_in_root(root, path) == text) return {};
     return write_in_root(root, path, text);
 }
 
-// Writes /etc/{passwd,group,hosts,resolv.conf} of the container: the image's accounts and the
-// user's, and the names that the node knows. Where there is only one id, apt is told not to change
-// to another.
+// Writes /etc/{passwd,group,hosts,resolv.conf} of the container with the accounts of the image and
+// the user, and with the node's hosts and name servers. If there is only one id, also tells apt not
+// to change to another user.
 base::Result<void> write_container_files(const NodeFiles& files, bool one_id,
                                          const base::Root& root) {
     const auto image_text = [&](const char* path) { return read_in_root(root, path).value_or(""); };
@@ -264,8 +267,9 @@ constexpr std::array<std::pair<const char*, const char*>, 5> links{{{"/proc/self
                                                                     {"/proc/self/fd/2", "stderr"},
                                                                     {"/proc/kcore", "core"}}};
 
-// The node's devices that every container has: those that programs cannot do without, and those of
-// the InfiniBand network and of memory shared between ranks (knem, xpmem).
+// Returns the node's devices that every container has: those that programs cannot do without and,
+// where the node has them, others such as those of InfiniBand and of memory shared between ranks
+// (knem, xpmem).
 std::vector<Bind> common_devices() {
     std::vector<Bind> binds;
     const auto add = [&](const char* name, bool is_optional) {
@@ -279,7 +283,7 @@ std::vector<Bind> common_devices() {
     return binds;
 }
 
-// /dev of the container is a file system of its own, with the links that programs expect.
+// Mounts a tmpfs at /dev of the container and makes the links that programs expect there.
 base::Result<void> make_device_directory(const base::Root& root) {
     TRY(mount_tmpfs({.target = "/dev", .mode = "755", .bytes = directory_bytes}, root));
     const auto directory = TRY(make_directory_in_root(root, "/dev"));
@@ -293,7 +297,8 @@ base::Result<void> make_device_directory(const base::Root& root) {
 
 constexpr std::int64_t hidden_bytes = 4096;
 
-// In the order in which they are mounted: /dev before what is in it.
+// Copies of the node's mount trees, in the order in which they are mounted. /dev itself is mounted
+// before `devices`.
 struct HostTrees {
     std::vector<HostTree> kernel;   // /proc and /sys
     std::vector<HostTree> devices;  // below /dev
@@ -343,13 +348,14 @@ base::Result<void> fill(const RootRequest& request, const HostTrees& trees, cons
                         root));
     TRY(write_container_files(request.files, request.one_id, root));
     TRY(attach_all(trees.others, root));
-    // Nobody inside may change the writable layer behind the overlay's back.
+    // Hides `place`, because processes inside may change the writable layer only through the
+    // overlay.
     return mount_tmpfs(
         {.target = place.path, .mode = "755", .bytes = hidden_bytes, .read_only = true}, root);
 }
 
 base::Result<void> change_root(const base::Root& root) {
-    // The old root is mounted over the new one, and taken off.
+    // pivot_root stacks the old root on top of the new one, and umount2 detaches it.
     if (fchdir(root.directory.get()) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
         umount2(".", MNT_DETACH) == 0 && chdir("/") == 0)
         return {};
@@ -357,8 +363,8 @@ base::Result<void> change_root(const base::Root& root) {
         fmt::format("cannot change to the container's root file system: {}", std::strerror(errno)));
 }
 
-// Lets the image's loader know of libraries that came with the devices or lie in directories that
-// the vendor's hooks named. An image without ldconfig has no list of libraries.
+// Updates the library cache of the image's loader, for libraries that came with the devices or are
+// in directories that the vendor's hooks named. An image without ldconfig has no such cache.
 void refresh_library_list(const DeviceEdits& devices, const std::vector<std::string>& directories,
                           const Trace& trace) {
     const bool any =
@@ -385,7 +391,7 @@ NodeFiles read_node_files() {
 base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest& request,
                                                                const base::Root& place,
                                                                const Trace& trace) {
-    // Before the image is mounted: the copies must not contain it.
+    // The copies are made before the image is mounted, because they must not contain it.
     const auto trees = TRY(copy_host(request));
     auto layers = TRY(mount_image_layers(*request.plan.container, place, trace));
     TRY(fill(request, trees, place, layers.root));

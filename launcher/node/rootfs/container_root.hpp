@@ -23,14 +23,14 @@ struct FuseRequest {
     std::string program;                 // found on PATH
     std::vector<std::string> arguments;  // before the mount point
     std::string target;                  // an existing directory
-    std::string package;                 // to which the program belongs, for messages
+    std::string package;                 // package of the program, for messages
     std::string what;                    // what is mounted, for messages
     bool read_only = true;
 };
 
-// A program that serves a file system in the foreground, as our child: the kernel kills it when
-// this process ends in any way. We mount the file system before the program starts, so that it
-// needs no fusermount.
+// A program that serves a file system in the foreground, as a child of this process. The kernel
+// kills it when this process ends, for whatever reason. This process mounts the file system before
+// it starts the program, so that the program needs no fusermount.
 class FuseServer {
   public:
     // Mounts, starts the program, and waits until the file system answers.
@@ -42,20 +42,20 @@ class FuseServer {
     base::Child process_;
 };
 
-// The image with a writable layer over it. It lives as long as the process that made it.
+// The image with a writable layer over it. It exists as long as the process that made it.
 struct ImageLayers {
-    base::Root root;  // where both are seen as one
+    base::Root root;  // the merged view of both
     std::vector<FuseServer> servers;
 };
 
-// Makes them in `place`, which keeps the writable layer for the job's next step, in this process'
-// own user and mount namespaces. Leaves the working directory in `place`.
+// Mounts the layers in `place`, in this process's own user and mount namespaces. `place` keeps the
+// writable layer for the job's next step. Changes the working directory to `place`.
 [[nodiscard]] base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
                                                            const base::Root& place,
                                                            const Trace& trace);
 
-// Facts from the node's /etc for the container's, read before the process changes its root and
-// user.
+// Data from the node's /etc for the container's /etc. It is read before the process changes its
+// root and user.
 struct NodeFiles {
     Account account;
     std::string hosts;
@@ -70,11 +70,11 @@ struct RootRequest {
     const NodeFiles& files;
     const DeviceEdits& devices;
     const std::string& job_id;
-    bool one_id = true;  // the user namespace maps one id only
+    bool one_id = true;  // the user namespace maps only one id
 };
 
-// Makes the container's root file system in `place` and changes this process' root to it. The
-// process has user and mount namespaces of its own, with the job's volumes mounted.
+// Makes the container's root file system in `place` and changes this process's root to it. The
+// process must have user and mount namespaces of its own, in which the job's volumes are mounted.
 [[nodiscard]] base::Result<std::vector<FuseServer>> change_to_container_root(
     const RootRequest& request, const base::Root& place, const Trace& trace);
 

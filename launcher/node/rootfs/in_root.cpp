@@ -23,7 +23,7 @@ tl::unexpected<base::Error> image_error(std::string_view path, std::string_view 
         code == EEXIST ? "it is a link that leads nowhere; build the image without it" : "");
 }
 
-// The directory that holds `path`'s last component, and that component.
+// Splits `path` into the directory and its last component.
 std::pair<std::string_view, std::string> split_last(std::string_view path) {
     const std::size_t slash = path.rfind('/');
     return {path.substr(0, slash), std::string(path.substr(slash + 1))};
@@ -47,7 +47,8 @@ base::Result<base::FileDescriptor> make_directory_in_root(const base::Root& root
         walked += '/' + name;
         base::FileDescriptor next = open_in_root(root, walked, O_PATH | O_DIRECTORY);
         if (!next.valid() && errno == ENOENT) {
-            // Also when it is a link to nothing: then the name is taken.
+            // A link that leads nowhere gives ENOENT as well. Then this fails, because the name is
+            // taken.
             if (mkdirat(current.get(), name.c_str(), 0755) != 0)
                 return image_error(walked, "cannot be made", errno);
             next = open_in_root(root, walked, O_PATH | O_DIRECTORY);
@@ -76,7 +77,7 @@ base::Result<void> write_in_root(const base::Root& root, std::string_view path,
                                  std::string_view text, mode_t mode) {
     const auto [parent, name] = split_last(path);
     const auto directory = TRY(make_directory_in_root(root, parent));
-    // Renamed into place: what is there now is neither opened nor followed.
+    // The new file is renamed into place, so that an existing one is neither opened nor followed.
     const std::string fresh = fmt::format(".{}.batchai-{}", name, getpid());
     const base::FileDescriptor file(openat(directory.get(), fresh.c_str(),
                                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,

@@ -11,33 +11,36 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 
-// Paths inside a root file system that a stranger made: an image. The kernel resolves them with
-// that root as "/" (openat2, RESOLVE_IN_ROOT), so that no link in it, absolute or with "..", leads
-// to a place outside.
+// Paths inside the root file system of an image, which is not trusted. The kernel resolves them
+// with that root as "/" (openat2, RESOLVE_IN_ROOT), so that no symbolic link in the image, absolute
+// or with "..", leads outside.
 namespace batchai::node {
 
-// `path` is absolute as a process inside sees it. errno says why it fails.
+// Opens `path`, an absolute path inside the root. If the result is not valid, errno says why.
 [[nodiscard]] base::FileDescriptor open_in_root(const base::Root& root, std::string_view path,
                                                 int flags, mode_t mode = 0);
 
-// The directory (O_PATH), made with its parents (0755) where it is missing.
+// Opens the directory (O_PATH). Makes it and its parents (mode 0755) where they are missing.
 [[nodiscard]] base::Result<base::FileDescriptor> make_directory_in_root(const base::Root& root,
                                                                         std::string_view path);
 
-// The file (O_PATH), an empty one where it is missing: something to mount on.
+// Opens the file (O_PATH) to mount something on it. Makes an empty file if it is missing.
 [[nodiscard]] base::Result<base::FileDescriptor> make_file_in_root(const base::Root& root,
                                                                    std::string_view path);
 
-// Puts a new file in the place of whatever is there: a file, a link, a device. Not on a directory.
+// Writes a new file, which replaces a file, symbolic link or device of that name. A directory of
+// that name is an error.
 [[nodiscard]] base::Result<void> write_in_root(const base::Root& root, std::string_view path,
                                                std::string_view text, mode_t mode = 0644);
 
-// Puts a symbolic link to `target`, taken as it is, in the place of whatever is there: a file or a
-// link. Not of a directory, nor of what something is mounted on. Does nothing if it is there.
+// Makes a symbolic link with the unchanged text `target`, which replaces a file or link of that
+// name. Fails if the name is that of a directory or a mount point. Does nothing if the link exists
+// already.
 [[nodiscard]] base::Result<void> link_in_root(const base::Root& root, std::string_view path,
                                               const std::string& target);
 
-// The regular file's first bytes, at most `limit`; nothing when there is none that can be read.
+// Returns the first bytes of the regular file, at most `limit`. Returns nothing if there is no such
+// file that can be read.
 [[nodiscard]] std::optional<std::string> read_in_root(const base::Root& root, std::string_view path,
                                                       std::size_t limit = 1UL << 20U);
 

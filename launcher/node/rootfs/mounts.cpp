@@ -53,7 +53,7 @@ base::FileDescriptor open_directory(const plan::Mount& mount) {
     const base::FileDescriptor root(
         open(mount.source_root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!root.valid()) return {};
-    // Links are followed as long as they stay below the root: users make them on purpose.
+    // Symbolic links that stay below the root are followed, because users make them on purpose.
     return base::open_beneath(root.get(), *below, O_PATH | O_DIRECTORY, 0, base::Links::inside);
 }
 
@@ -106,7 +106,8 @@ base::Result<void> mount_tmpfs(const FreshTmpfs& request, const base::Root& root
     if (!set("mode", request.mode) || !set("size", std::to_string(request.bytes)) ||
         fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0)
         return failed("fsconfig");
-    // Bound devices keep the permissions of their own mount: "nodev" is for new ones.
+    // "nodev" is for device files that are made in the tmpfs. Devices that are mounted there keep
+    // the permissions of their own mount.
     const unsigned int attributes =
         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (request.read_only ? MOUNT_ATTR_RDONLY : 0U);
     const base::FileDescriptor mounted(fsmount(context.get(), FSMOUNT_CLOEXEC, attributes));
@@ -121,7 +122,8 @@ base::Result<base::FileDescriptor> open_mount_source(const plan::Mount& mount) {
     if (mount.create_source) TRY(base::make_directories(mount.source));
     base::FileDescriptor source = open_directory(mount);
     if (!source.valid()) return mount_error(mount, mount.source, errno);
-    // O_PATH asks for no right on the directory itself; a mount that nobody can enter helps nobody.
+    // O_PATH needs no permission on the directory itself, but a mount that the user cannot enter is
+    // of no use.
     if (faccessat(source.get(), ".", X_OK, AT_EACCESS) != 0)
         return mount_error(mount, mount.source, errno);
     return source;
@@ -150,7 +152,8 @@ base::Result<void> bind_mount(const plan::Mount& mount, const base::Root& root) 
 
 namespace {
 
-// These belong to the image: a job directory mounted there would hide the image's programs.
+// These directories belong to the image. A directory of the user mounted there would hide the
+// image's programs.
 constexpr std::string_view kept_from_image[] = {"/usr",   "/bin", "/sbin", "/lib", "/lib32",
                                                 "/lib64", "/etc", "/opt",  "/dev", "/proc",
                                                 "/sys",   "/var", "/boot", "/run"};
@@ -165,7 +168,7 @@ constexpr const char* site_hint =
     "container_binds of site.lua names it; an entry for nodes that need not have it ends with "
     ":optional";
 
-// Whether `inner` can be seen in `outer` already.
+// Returns whether `inner` is already visible in `outer`.
 bool shows(const Bind& outer, const Bind& inner) {
     return outer.source == outer.target && inner.source == inner.target &&
            outer.read_only == inner.read_only;
@@ -191,7 +194,8 @@ class Collected {
         });
         std::vector<Bind> kept;
         for (Bind& bind : binds_) {
-            // The nearest is what is seen there; the longer names come later.
+            // The innermost directory that contains the target decides. It is the last match,
+            // because longer names come later.
             const auto outer = std::find_if(kept.rbegin(), kept.rend(), [&](const Bind& candidate) {
                 return plan::is_within(bind.target, candidate.target);
             });
@@ -209,7 +213,8 @@ class Collected {
 std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places) {
     const plan::Directories& directories = plan.directories;
     Collected collected;
-    // Slurm, MPI libraries and users need it; PMIx has its directory for a step's clients there.
+    // Slurm, MPI libraries and users need /tmp, and PMIx has its directory for a step's clients
+    // there.
     collected.add("/tmp");
     collected.add(directories.node_root, false);
     collected.add(places.spool);
