@@ -26,11 +26,12 @@ namespace {
 
 using base::Value;
 
-// No file that is meant to be read is deeper; a loop of aliases would have no end.
+// The maximum nesting depth, which no real file reaches. Without it, a loop of aliases would never
+// end.
 constexpr int deepest = 32;
 
-// YAML becomes the JSON value that it stands for: plain scalars (with the tag "?") are null,
-// booleans and whole numbers as YAML's core schema reads them; everything else is text.
+// Converts YAML to the JSON value that it stands for. Plain scalars (with the tag "?") become null,
+// booleans and integers according to YAML's core schema. Every other scalar becomes text.
 Value scalar(const YAML::Node& node) {
     const std::string& text = node.Scalar();
     if (node.Tag() != "?") return text;
@@ -68,7 +69,7 @@ constexpr std::size_t file_limit = 16UL << 20U;
 
 struct Found {
     std::filesystem::path path;
-    std::size_t directory = 0;  // which of them; later ones come before
+    std::size_t directory = 0;  // index of the directory; a later one takes precedence
 };
 
 std::optional<CdiFormat> format_of(const std::filesystem::path& path) {
@@ -89,7 +90,8 @@ std::map<std::string, Found> find_files(const std::vector<std::string>& director
     return files;
 }
 
-// Of a bind mount. Only "ro" changes anything for processes that have the user's rights only.
+// Accepted options of bind mounts. Only "ro" has an effect on processes that have no more than the
+// user's rights.
 constexpr std::array<std::string_view, 20> mount_options{
     "ro",     "rw",     "bind",    "rbind",      "private", "rprivate",   "slave",
     "rslave", "shared", "rshared", "unbindable", "nosuid",  "suid",       "nodev",
@@ -148,7 +150,8 @@ bool is_assignment(const std::string& text) {
     return sign != 0 && sign != std::string::npos;
 }
 
-// One file's edits, each with the file's name for the messages of those who carry them out.
+// Decodes the edits of one file. Each edit keeps the file's name for messages when it is carried
+// out.
 class Decoder {
   public:
     Decoder(CdiSpec& spec, std::string file) : spec_(spec), file_(std::move(file)) {
@@ -176,7 +179,8 @@ class Decoder {
         return into;
     }
 
-    // What is new in a later version of the specification, or is root's to do.
+    // Adds a remark for each unknown key: one from a later version of the specification, or one
+    // that only root could carry out.
     void note_unknown(const Value& object, std::initializer_list<std::string_view> known) {
         if (!object.is_object()) return;
         for (const auto& [key, value] : *object.object()) {
@@ -188,7 +192,8 @@ class Decoder {
     }
 
   private:
-    // The rest (type, numbers, owner) is for those who make the file anew; here it is the node's.
+    // The other keys (type, numbers, owner) are for runtimes that create the device file. Here the
+    // container gets the node's own file.
     Bind device(const Value& node) {
         const std::string path = absolute(text_of(node, "path"), "path");
         const std::string host = text_of(node, "hostPath");
@@ -216,8 +221,8 @@ class Decoder {
 
     CdiHook hook(const Value& from) {
         const std::string stage = text_of(from, "hookName");
-        // The others run where there is no part of a container yet that a user's process could
-        // change, or when it has ended.
+        // Hooks of the other stages run before a user's process can change any part of the
+        // container, or after the container has ended.
         if (stage != "createContainer")
             throw std::runtime_error(fmt::format(
                 "a hook of the stage \"{}\" is not supported, only of createContainer", stage));

@@ -61,7 +61,8 @@ base::Result<void> change_modes(const VendorHook& hook, const base::Root& root) 
         return base::fail(fmt::format("\"{}\" is not a mode", text));
     for (const std::string& path : hook.values("path")) {
         const base::FileDescriptor file = open_in_root(root, path, O_RDONLY | O_NONBLOCK);
-        // As the tool itself: what is not there, or not the user's, stays as it is.
+        // Like the tool itself, this ignores files that are missing, belong to somebody else or are
+        // on a read-only file system.
         if (file.valid() && fchmod(file.get(), mode) != 0 && errno != EPERM && errno != EROFS)
             return base::fail(fmt::format("cannot be changed: {}", std::strerror(errno)), path);
     }
@@ -76,7 +77,7 @@ std::optional<int> major_version(std::string_view version) {
     return number;
 }
 
-// The major version of the driver that the image's compatibility library is of.
+// Returns the major version of the driver to which the image's compatibility library belongs.
 std::optional<int> compat_version(const base::Root& root) {
     base::FileDescriptor directory = open_in_root(root, compat_directory, O_RDONLY | O_DIRECTORY);
     if (!directory.valid()) return std::nullopt;
@@ -88,7 +89,7 @@ std::optional<int> compat_version(const base::Root& root) {
         const std::string_view name(entry->d_name);
         if (!name.starts_with(driver_library)) continue;
         const std::string_view version = name.substr(driver_library.size());
-        // "libcuda.so.1" is a link to it.
+        // "libcuda.so.1" is only a link to the library.
         if (version.find('.') == std::string_view::npos) continue;
         const auto major = major_version(version);
         if (major) found = std::max(found.value_or(0), *major);
@@ -106,12 +107,14 @@ void prefer_newer_driver(const VendorHook& hook, const base::Root& root,
 }
 
 constexpr const char* oci_version = "1.0.2";
-// When the file names none. It is a part of the time that the plugin waits for a sandbox.
+// The timeout of a hook if the file gives none. It is shorter than the plugin's default timeout for
+// a sandbox, which includes the hooks.
 constexpr std::chrono::seconds usual_deadline{20};
-// Read before the image's own files, which are in the order of their names.
+// ldconfig reads this file before the image's own, because it reads them in the order of their
+// names.
 constexpr const char* loader_file = "/etc/ld.so.conf.d/00-batchai-devices.conf";
 
-// Hooks read in the bundle where the root file system is.
+// Writes the config.json of the bundle, in which hooks read the path of the root file system.
 base::Result<void> write_bundle(const HookPlace& place) {
     const base::Value config(base::Value::Object{
         {"ociVersion", oci_version},
@@ -120,7 +123,8 @@ base::Result<void> write_bundle(const HookPlace& place) {
     return base::write_atomically(place.bundle + "/config.json", base::format_json(config), 0600);
 }
 
-// As /proc has it, which may be of another PID namespace than this process is in.
+// Returns the id of this process as /proc shows it, because /proc may belong to another PID
+// namespace than this process.
 int own_number() {
     std::array<char, 32> number{};
     const ssize_t length = readlink("/proc/self", number.data(), number.size());
@@ -160,7 +164,8 @@ base::Result<void> run_hook(const CdiHook& hook, const HookPlace& place) {
                               base::trim(ended->standard_error)));
 }
 
-// So that a later ldconfig, of a package that preparation installs, knows them as well.
+// Writes the file so that a later ldconfig, such as one of a package that preparation installs,
+// finds the directories as well.
 base::Result<void> write_loader_file(const std::vector<std::string>& directories,
                                      const base::Root& root) {
     if (directories.empty()) return {};

@@ -30,7 +30,8 @@ const CdiDevice* find_index(const CdiSpec& spec, int index) {
     return find_device(spec, fmt::format("{}{}", spec.device_class(), index));
 }
 
-// "/dev/nvidia3" for 3; files in directories below have numbers of their own.
+// Returns whether the device has a file like "/dev/nvidia3" for index 3. Files in subdirectories of
+// /dev do not count, because they have numbers of their own.
 bool has_file(const CdiDevice& device, int index) {
     return std::any_of(device.edits.nodes.begin(), device.edits.nodes.end(), [&](const Bind& node) {
         std::string_view name = node.source;
@@ -40,8 +41,9 @@ bool has_file(const CdiDevice& device, int index) {
     });
 }
 
-// Slurm counts device files, the vendor's tool may count in another order: the file decides where
-// each device has one with a number, else the name.
+// Returns the device that has the given index in Slurm. Slurm counts device files, but the vendor's
+// tool may count in another order. So the number in the name of the device file decides if exactly
+// one device has such a file. Otherwise the device's name decides.
 const CdiDevice* device_of_slurm(const CdiSpec& spec, int index) {
     const CdiDevice* by_file = nullptr;
     const auto count = static_cast<int>(spec.devices.size());
@@ -85,7 +87,8 @@ std::vector<const CdiDevice*> devices_of_job(const CdiSpec& spec,
 
 constexpr const char* note_name = "devices";
 constexpr std::size_t note_limit = 64UL << 10U;
-// Of what the plugin waits for a sandbox; a controller that is slower keeps no job from starting.
+// This is part of the plugin's timeout for a sandbox. If the controller takes longer, the job
+// starts without its answer.
 constexpr std::chrono::seconds answer_deadline{10};
 
 std::optional<std::string> read_note(const base::Root& place) {
@@ -158,7 +161,8 @@ DeviceEdits devices_of_job(const CdiFiles& files, const base::Root& place,
     ChosenDevices chosen = choose_devices(files.specs, of_job);
     for (const std::string& remark : chosen.remarks)
         trace.line(remark);
-    // Nobody but root can join a group; the user's own hold inside as outside.
+    // Only root can add a process to a group. The user's own groups apply in the container as they
+    // do outside.
     for (const gid_t group : chosen.edits.groups) {
         if (!is_member_of(group))
             trace.line(fmt::format(

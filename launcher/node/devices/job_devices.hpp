@@ -11,7 +11,8 @@
 
 namespace batchai::node {
 
-// Whether the file names several devices by their index, so that a job may have some of them only.
+// Returns whether the file names several devices by their index, so that a job can have only some
+// of them.
 [[nodiscard]] bool has_choice(const CdiSpec& spec);
 
 struct ChosenDevices {
@@ -19,20 +20,22 @@ struct ChosenDevices {
     std::vector<std::string> remarks;
 };
 
-// The devices of all files that a job gets. Where Slurm gave it some of a generic resource with the
-// name of the file's class ("gpu" for nvidia.com/gpu): those with the same indices, by the number
-// of their device file (/dev/nvidia0) or by their names ("0", "1" … or "gpu0", "gpu1" …). Else all:
-// the device "all" if there is one, or each.
+// Returns the devices of all files that a job gets. Slurm may have given the job some of a generic
+// resource with the name of a file's class ("gpu" for nvidia.com/gpu). Then the job gets the file's
+// devices with the same indices, which are found by the number of their device file (/dev/nvidia0)
+// or by their names ("0", "1", … or "gpu0", "gpu1", …). Otherwise the job gets all devices: the
+// device "all" if there is one, or else each of them.
 [[nodiscard]] ChosenDevices choose_devices(const std::vector<CdiSpec>& specs,
                                            const slurm::DeviceIndices& of_job);
 
-// What the job gets of the node's CDI files. A container is shared by the steps of the job, so
-// these are the job's devices on this node. Slurm is asked for them by the first step, and only
-// where there is a choice; later steps read the answer in the job's private directory `place`.
+// Returns what the job gets from the node's CDI files. The steps of a job share a container, so
+// these are all devices of the job on this node. The first step asks Slurm for them, but only if
+// there is a choice. Later steps read the answer from the container's private directory `place`.
 [[nodiscard]] DeviceEdits devices_of_job(const CdiFiles& files, const base::Root& place,
                                          const std::string& job_id, const Trace& trace);
 
-// The answer as it is kept: "gpu 0 2", a line for each resource.
+// Converts Slurm's answer to the text that is kept, and back. The text has one line for each
+// resource, such as "gpu 0 2".
 [[nodiscard]] std::string to_text(const slurm::DeviceIndices& devices);
 [[nodiscard]] slurm::DeviceIndices device_indices(std::string_view text);
 
