@@ -54,9 +54,9 @@ using std::chrono::seconds;
 namespace fs = std::filesystem;
 
 constexpr seconds between_messages{30};
-// After which rclone's own retries are helped by a copy of ours.
+// After this time, files are also copied separately, in addition to rclone's own retries.
 constexpr seconds rclone_first{5};
-// A copy takes its list of files from a pipe's buffer.
+// In bytes. A copy reads its list of files from a pipe, whose buffer must hold the whole list.
 constexpr std::size_t longest_list = 60000;
 
 std::vector<UnwrittenFile> unwritten(const RemoteMount& remote) {
@@ -74,7 +74,7 @@ seconds left_until(Clock::time_point end) {
     return std::chrono::ceil<seconds>(end - Clock::now());
 }
 
-// Of those that are all there and in one directory, as many as one call takes.
+// Returns the files for one call of rclone: as many as fit, all complete and below one directory.
 std::vector<UnwrittenFile> next_copies(const std::vector<UnwrittenFile>& files) {
     std::vector<UnwrittenFile> copies;
     std::size_t length = 0;
@@ -101,7 +101,7 @@ void copy_rest(const RemoteMount& remote, Clock::time_point end, const Trace& tr
                                remote.mount->name, names.size(), copied.error().what));
         return;
     }
-    // The notes would say otherwise for ever.
+    // The notes would say for ever that the files are not stored, so they are removed.
     std::error_code error;
     for (const UnwrittenFile& file : files)
         fs::remove(file.note, error);
@@ -116,7 +116,7 @@ std::string list_of(const std::vector<UnwrittenFile>& files) {
     return text;
 }
 
-// The files that could be saved.
+// Copies the files to `directory` and returns the number of those that could be saved.
 std::size_t save(const std::vector<UnwrittenFile>& files, const fs::path& directory) {
     std::size_t saved = 0;
     for (const UnwrittenFile& file : files) {
@@ -130,10 +130,10 @@ std::size_t save(const std::vector<UnwrittenFile>& files, const fs::path& direct
     return saved;
 }
 
-// What a slot is for.
+// The job and the volume to which a slot belongs.
 struct Label {
     std::string job_directory;
-    std::string volume;  // in words
+    std::string volume;  // for messages
     std::string target;
     std::string remote_path;
 };
@@ -154,7 +154,7 @@ void save_and_tell(const std::vector<UnwrittenFile>& files, const Label& label) 
         {.code = record::data_not_written, .text = text, .node = node_name()});
 }
 
-// Whether the slot's lock was free, or became free by then.
+// Returns whether the slot's lock is free, or becomes free by `end`.
 bool is_left(const fs::path& slot, Clock::time_point end) {
     const base::FileDescriptor lock(
         open((slot / "lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

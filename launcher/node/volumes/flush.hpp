@@ -14,8 +14,8 @@ namespace batchai::node {
 
 using Clock = std::chrono::steady_clock;
 
-// Work on a file system that may never answer, in a child process of its own, so that giving up
-// on it is possible. For single-threaded programs.
+// Work on a file system that may never answer. A child process does it, so that the caller can give
+// up on it. Only for single-threaded programs.
 class Apart {
   public:
     // `work` returns 0 or an errno.
@@ -26,8 +26,8 @@ class Apart {
     Apart& operator=(const Apart&) = delete;
     ~Apart();
 
-    // What the work returned; nothing when it has not by then: it is killed, and may linger until
-    // its file system answers.
+    // Returns what the work returned, or nothing if it has not returned by `end`. In that case the
+    // destructor kills the child, which may linger until its file system answers.
     [[nodiscard]] std::optional<int> result_by(Clock::time_point end);
 
   private:
@@ -35,21 +35,23 @@ class Apart {
     std::optional<int> result_;
 };
 
-// Waits until the storage has all that the job wrote, for at most the plan's flush_seconds; says in
-// the log what it waits for. What rclone leaves behind (it was killed, or gave up) is copied.
+// Waits until the storage has everything that the job wrote, for at most the plan's flush_seconds,
+// and logs what it waits for. Copies the files that rclone has left behind because it was killed or
+// has given up.
 void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
 
-// After rclone's end: what the storage does not have is saved to <job directory>/unsaved/<node>/,
-// and that is said in the log and in a failure note.
+// Called after the end of rclone. Saves what the storage does not have in
+// <job directory>/unsaved/<node>/, and reports that in the log and in a failure note.
 void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
 
-// Says in the slot what belongs where, for save_leftovers().
+// Writes a label into the slot that tells save_leftovers() to which job and volume the files in it
+// belong.
 [[nodiscard]] base::Result<void> label_slot(const CacheSlot& slot, const plan::Mount& mount,
                                             const std::string& job_directory);
 
-// Before a job's temporary directory goes: waits until nobody stores what is in its caches any
-// more, at most until `end`, and saves what is left there, as report_unwritten() does. False when
-// somebody still does.
+// Called before a job's temporary directory is removed. Waits until no process stores the contents
+// of the caches in it any more, at most until `end`, and saves what is left there as
+// report_unwritten() does. Returns false if a process is still storing.
 [[nodiscard]] bool save_leftovers(const std::string& job_temp, Clock::time_point end);
 
 }  // namespace batchai::node

@@ -31,7 +31,8 @@ struct State {
     bool whole = false;
 };
 
-// rclone's note on one file. One that cannot be read is being written, and so is its file.
+// Reads rclone's note on one file. A note that cannot be read is just being written, so its file
+// counts as not stored.
 State read_state(const fs::path& note) {
     const auto text = base::read_file(note, note_limit);
     if (!text) return {};
@@ -60,7 +61,7 @@ void add_unwritten(const fs::path& notes, const fs::path& data, std::vector<Unwr
         if (state.written) continue;
         const fs::path below = entry->path().lexically_relative(notes);
         const fs::path local = data / below;
-        // A note whose file is gone is of a file that was deleted meanwhile.
+        // If the file is gone, it was deleted in the meantime.
         if (!fs::exists(local, ignored)) continue;
         files.push_back({below.string(), local.string(), entry->path().string(), state.whole});
     }
@@ -74,7 +75,7 @@ base::Result<CacheSlot> CacheSlot::take(const base::Root& job_temp, std::size_t 
         const auto directory = base::make_beneath(job_temp, relative);
         if (!directory) return tl::unexpected<base::Error>(directory.error());
         const std::string path = job_temp.path + "/" + relative;
-        // Inherited by rclone, hence no O_CLOEXEC.
+        // There is no O_CLOEXEC, because rclone inherits the lock.
         base::FileDescriptor lock(
             openat(directory->get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
         if (!lock.valid())
@@ -93,8 +94,8 @@ std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
                                            const std::string& remote_path) {
     std::vector<UnwrittenFile> files;
     std::error_code error;
-    // rclone appends a hash of the remote's options, "volume{x1y2z}": another one for each rclone,
-    // since a password is never encoded the same way twice.
+    // rclone appends a hash of the remote's options to its name: "volume{x1y2z}". Each start of
+    // rclone has a different hash, because a password is never encoded the same way twice.
     for (const auto& top : fs::directory_iterator(fs::path(cache) / "vfsMeta", error)) {
         const std::string name = top.path().filename().string();
         if (name.starts_with("volume"))
@@ -108,14 +109,15 @@ std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
 
 namespace {
 
-// rclone takes passwords in an encoding of its own (`rclone obscure`), and keys as they are.
+// Returns whether the option is a password. rclone takes passwords in an encoding of its own
+// (`rclone obscure`), but keys as they are.
 bool is_password(std::string_view option) {
     return option.ends_with("pass") || option.ends_with("password");
 }
 
 base::Result<std::string> encoded(const std::string& password) {
     base::RunOptions options;
-    // From standard input: an argument could be seen by everybody.
+    // The password is passed on standard input, because all users can see arguments.
     options.standard_input = password;
     options.environment = base::Environment{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
     options.deadline = std::chrono::seconds(10);
@@ -159,7 +161,7 @@ struct Said {
 
 Said read_line(std::string_view line) {
     if (line.starts_with('{')) {
-        // A line that was cut off is no JSON: it is shown as it is.
+        // A line that was cut off is not valid JSON and is returned as it is.
         if (const auto json = base::parse_json(line, "rclone")) {
             const auto text_of = [&](std::string_view key) {
                 const std::string* const text = (*json)[key].string();
@@ -174,7 +176,7 @@ Said read_line(std::string_view line) {
     }
     const bool is_error =
         line.find("rror") != std::string_view::npos || line.find("ailed") != std::string_view::npos;
-    // Without the time that begins it.
+    // Removes the timestamp at the start of the line.
     constexpr std::size_t stamp = 20;
     if (line.size() > stamp && line[4] == '/' && line[7] == '/') line.remove_prefix(stamp);
     return {std::string(line), is_error};
@@ -186,12 +188,14 @@ base::Arguments serve_arguments(const plan::Mount& mount, const std::string& cac
     const plan::RemoteVolume& remote = mount.remote.value();
     base::Arguments arguments{
         "rclone", "mount2", "volume:" + remote.path,
-        // What is there already when rclone starts, and ours alone.
+        // The file system is mounted already when rclone starts, and only rclone uses the device,
+        // so rclone is told not to insist on an empty mount point.
         fmt::format("/dev/fd/{}", rclone_fuse_descriptor), "--allow-non-empty",
         "--config=", "--cache-dir=" + cache,
-        // Programs write as they like; what they close is uploaded at once, in the background.
+        // Programs may write to files in any order. A closed file is uploaded in the background,
+        // one second later.
         "--vfs-cache-mode=writes", "--vfs-write-back=1s", "--vfs-cache-max-age=10m",
-        // Other nodes write too: what they do is seen after this time.
+        // Other nodes write as well. Their changes become visible after these times.
         "--dir-cache-time=5s", "--attr-timeout=1s", "--poll-interval=0",
         fmt::format("--file-perms={:04o}", remote.file_mode),
         fmt::format("--dir-perms={:04o}", remote.directory_mode), "--umask=0", "--contimeout=10s",
@@ -203,8 +207,8 @@ base::Arguments serve_arguments(const plan::Mount& mount, const std::string& cac
 base::Environment remote_environment(const plan::RemoteVolume& remote,
                                      const std::string& credential) {
     base::Environment environment{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
-                                  // rclone wants a home, for a cache that it is told to have
-                                  // elsewhere.
+                                  // rclone needs a home for its default cache, although it is given
+                                  // another one.
                                   "HOME=/", variable("type", remote.backend)};
     for (const plan::Variable& option : remote.options)
         environment.push_back(variable(option.name, option.value));

@@ -13,16 +13,16 @@
 #include "base/process.hpp"
 #include "plan/plan.hpp"
 
-// Where rclone keeps what a job has written until the storage has it, on the node's own disk:
-// <job temp>/.volumes/<index of the mount>/<slot>/{cache,log}. One sandbox at a time has a slot.
-// One that died leaves its slot to the next sandbox of the job, whose rclone then writes what is
-// still in it.
+// Until the storage has what a job wrote, rclone keeps it on the node's own disk, in
+// <job temp>/.volumes/<index of the mount>/<slot>/{cache,log}. Only one sandbox at a time has a
+// slot. If a sandbox dies, the job's next sandbox takes over its slot, and the rclone of that
+// sandbox then stores what is still in it.
 
 namespace batchai::node {
 
 class CacheSlot {
   public:
-    // The first slot below `job_temp` that nobody has.
+    // Takes the first slot below `job_temp` that is free.
     [[nodiscard]] static base::Result<CacheSlot> take(const base::Root& job_temp,
                                                       std::size_t mount);
 
@@ -36,48 +36,51 @@ class CacheSlot {
         : path_(std::move(path)), lock_(std::move(lock)) {}
 
     std::string path_;
-    // Also held by the rclone of the slot: it outlives this process by some milliseconds.
+    // The rclone of the slot also holds the lock, because it outlives this process by some
+    // milliseconds.
     base::FileDescriptor lock_;
 };
 
-// A file that the storage does not have, or not as it was written last.
+// A file that the storage does not have at all, or not in its latest version.
 struct UnwrittenFile {
-    std::string path;   // below the volume's top
-    std::string local;  // where its bytes are
-    std::string note;   // rclone's, which says that it is not written
-    bool whole = true;  // false: only what was written is there, not what was not touched
+    std::string path;   // relative to the top of the volume
+    std::string local;  // where its contents are on the node
+    std::string note;   // path of rclone's note that it is not stored
+    bool whole = true;  // false: only the parts that were written are there
 
-    // The directory in which `path` leads to `local`.
+    // Returns the directory below which `local` is at `path`.
     [[nodiscard]] std::string top() const {
         return local.substr(0, local.size() - path.size() - 1);
     }
     bool operator==(const UnwrittenFile&) const = default;
 };
 
-// `remote_path` is the RemoteVolume's. Files that a process still has open for writing are among
-// them.
+// Returns the files in the cache that are not stored, including those that a process still has open
+// for writing. `remote_path` is the path of the RemoteVolume.
 [[nodiscard]] std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
                                                          const std::string& remote_path);
 
-// What rclone is told, and what it says. The storage is the remote "volume" of each call, described
-// by environment variables: nothing of it is in a file, and a credential is in no argument.
+// The arguments and the environment of rclone, and its messages. In every call the storage is the
+// remote "volume". Environment variables describe it, so that nothing of it is in a file and no
+// credential is in an argument.
 
-// The descriptor under which rclone finds the mounted FUSE device.
+// The number under which rclone has the descriptor of the mounted FUSE device.
 inline constexpr int rclone_fuse_descriptor = 3;
 
-// argv of the rclone that serves a mount, in the foreground.
+// Returns the argument vector of the rclone that serves a mount in the foreground.
 [[nodiscard]] base::Arguments serve_arguments(const plan::Mount& mount, const std::string& cache);
 
-// The whole environment of any rclone for this storage. Reads the credential, and calls rclone to
-// encode it where the backend wants that.
+// Returns the whole environment of any rclone process for this storage. Reads the credential, and
+// calls rclone to encode it if the backend requires that.
 [[nodiscard]] base::Result<base::Environment> rclone_environment(const plan::RemoteVolume& remote,
                                                                  const std::string& job_directory);
 
-// The same from a credential as the backend wants it.
+// Returns the same environment for a credential that is already encoded as the backend requires.
 [[nodiscard]] base::Environment remote_environment(const plan::RemoteVolume& remote,
                                                    const std::string& credential);
 
-// Copies files below `source` (all, when none is named) to `directory` below the volume's top.
+// Copies the files below `source` (all if `files` is empty) to `directory`, which is relative to
+// the top of the volume.
 [[nodiscard]] base::Result<void> copy_to_volume(const base::Environment& environment,
                                                 const plan::RemoteVolume& remote,
                                                 const std::string& source,
@@ -85,10 +88,11 @@ inline constexpr int rclone_fuse_descriptor = 3;
                                                 const std::vector<std::string>& files,
                                                 std::chrono::seconds deadline);
 
-// The last error in rclone's log, or its last line; empty for an empty log.
+// Returns the last error in rclone's log, or its last line if there is none. Empty for an empty
+// log.
 [[nodiscard]] std::string complaint_of(std::string_view log);
 
-// What the user or the admin can do about it; may be empty.
+// Returns what the user or the admin can do about the complaint. May be empty.
 [[nodiscard]] std::string advice_on(std::string_view complaint);
 
 }  // namespace batchai::node

@@ -32,11 +32,11 @@ namespace {
 constexpr char serve_byte = 's';
 constexpr char finish_byte = 'f';
 constexpr char give_up_byte = 'g';
-// To end rclone and to write a message, beyond what the flush may take.
+// The time to end rclone and to write a message, in addition to the limit of the flush.
 constexpr int farewell_seconds = 15;
 constexpr std::chrono::seconds rclone_farewell{3};
 
-// If rclone cannot be started, its log says why.
+// Starts rclone for one mount. If that fails, rclone's log says why.
 std::optional<base::Child> start_rclone(const RemoteMount& remote) {
     const base::FileDescriptor log(open(
         remote.slot.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -56,7 +56,7 @@ std::optional<base::Child> start_rclone(const RemoteMount& remote) {
     const std::string complaint =
         fmt::format("Failed to start: {}\n", error.hint.empty() ? error.text() : error.hint);
     if (write(log.get(), complaint.data(), complaint.size()) < 0) {
-        // Then the mount fails without words.
+        // The mount then fails without an explanation.
     }
     return std::nullopt;
 }
@@ -78,12 +78,12 @@ void end_all(std::vector<base::Child> children) {
         for (base::Child& child : children)
             static_cast<void>(child.ended_by(end));
     }
-    // A process that cannot be killed hangs in its file system, and is not waited for.
+    // A process that cannot be killed is blocked in its file system. It is not waited for.
     for (base::Child& child : children)
         child.release();
 }
 
-// The next byte of the control pipe; its end is one too, namely zero.
+// Returns the next byte from the control socket, or zero at its end.
 char next_byte(int control) {
     char byte = 0;
     while (true) {
@@ -93,8 +93,8 @@ char next_byte(int control) {
     }
 }
 
-// What the starter has open is not ours to keep open: whoever waits for the end of a pipe of its
-// own would wait for us.
+// Closes the descriptors that were inherited from the process that started the steward. Otherwise
+// whoever waits for the end of one of these pipes would wait for the steward.
 void close_all_but(std::vector<int> kept) {
     std::sort(kept.begin(), kept.end());
     int first = STDERR_FILENO + 1;
@@ -111,7 +111,7 @@ struct Job {
     std::string slurm_id;
 };
 
-// The storage note, from before the first write of a task to the end of the last upload.
+// The storage note. It exists from before the first write of a task until after the last upload.
 class Note {
   public:
     Note(const std::vector<RemoteMount>& mounts, const Job& job)
@@ -147,7 +147,8 @@ void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, i
     auto children = start_all(mounts);
     for (const RemoteMount& remote : mounts)
         close(remote.device.get());
-    // The end of the pipe is that of the starter, who may have been killed.
+    // Everything but a request to give up means to finish, even the end of the socket: the process
+    // that started the steward may have been killed.
     if (next_byte(control) != give_up_byte) {
         note.ends_within(std::chrono::seconds(patience_with(mounts)));
         flush_volumes(mounts, job.directory);
@@ -184,7 +185,7 @@ struct Ends {
 
 base::Result<Ends> make_ends() {
     std::array<int, 2> ends{};
-    // Sockets, because writing to one whose other end is gone need not raise SIGPIPE.
+    // Sockets are used, because MSG_NOSIGNAL avoids SIGPIPE if the other end is closed.
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0)
         return Ends{base::FileDescriptor(ends[0]), base::FileDescriptor(ends[1])};
     return base::fail(fmt::format("cannot make a socket: {}", std::strerror(errno)));
@@ -192,7 +193,8 @@ base::Result<Ends> make_ends() {
 
 void say(const base::FileDescriptor& control, char byte) {
     if (send(control.get(), &byte, 1, MSG_NOSIGNAL) != 1) {
-        // It has died: the mounts do not answer, and what is in the cache is for the clean-up.
+        // The steward has died. The mounts do not answer, and the clean-up saves what is in the
+        // cache.
     }
 }
 

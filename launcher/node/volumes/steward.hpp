@@ -21,15 +21,16 @@ struct RemoteMount {
     const plan::Mount* mount;  // has a RemoteVolume
     base::Environment environment;
     CacheSlot slot;
-    base::FileDescriptor device;  // FUSE
+    base::FileDescriptor device;  // the opened FUSE device
 };
 
-// The process that looks after the remote storage of a sandbox: parent of the rclone programs that
-// show it. It keeps the node's own view of the file system, whatever root and mounts the sandbox
-// gets, and rclone dies with it. It is nobody's child, so that it is in no step: at a step's end,
-// which must not take long, it goes on alone until the storage has what the job wrote, at most as
-// long as the plan says. That is so whether it was told of the end, or its starter was killed.
-// Until then a storage note in the job's directory tells of it.
+// The steward is the process that looks after the remote storage of a sandbox. It is the parent of
+// the rclone processes that serve the mounts, and they die with it. It keeps the node's own view of
+// the file system, whatever root and mounts the sandbox gets. It is detached and belongs to no
+// step. The end of a step must not take long, so the steward then goes on alone until the storage
+// has what the job wrote, but at most as long as the plan allows. It does so whether it was told of
+// the end or the process that started it was killed. Until it ends, a storage note in the job's
+// directory reports it.
 class Steward {
   public:
     Steward() = default;
@@ -37,18 +38,19 @@ class Steward {
     Steward& operator=(Steward&& other) noexcept;
     Steward(const Steward&) = delete;
     Steward& operator=(const Steward&) = delete;
-    // One that was not told to finish gives up: what was made is not used.
+    // Tells a steward that was not told to finish to give up, because its mounts will not be used.
     ~Steward();
 
-    // Made before anything is mounted, so that its view has none of the mounts.
+    // Must be called before anything is mounted, so that the steward's view has none of the mounts.
     [[nodiscard]] static base::Result<Steward> start(const std::vector<RemoteMount>& mounts,
                                                      const std::string& job_directory,
                                                      const std::string& slurm_job_id);
-    // Once all are mounted: starts rclone for each.
+    // Makes the steward start rclone for each mount. Called once all are mounted.
     void serve();
-    // Tells it to store what is not stored yet, and to end. Waits for that, at most as long as the
-    // plan says, or as `at_most` says if that is shorter: then false. What is missing in the end is
-    // in the log and in a failure note.
+    // Tells the steward to store what is not stored yet, and to end. Waits for that at most as long
+    // as the plan allows, or for `at_most` if that is shorter, and returns false if the steward has
+    // not ended by then. Files that could not be stored are reported in the log and in a failure
+    // note.
     bool finish(std::optional<std::chrono::seconds> at_most = {});
 
   private:
@@ -58,7 +60,7 @@ class Steward {
     [[nodiscard]] bool ends_within(std::chrono::seconds patience) const;
 
     base::FileDescriptor control_;
-    base::FileDescriptor end_;  // comes to its end with the process
+    base::FileDescriptor end_;  // reaches its end when the process ends
     int patience_seconds_ = 0;
 };
 

@@ -26,10 +26,10 @@ namespace {
 
 constexpr std::size_t log_limit = 64UL << 20U;
 constexpr std::chrono::seconds store_deadline{300};
-// Half of the plugin's usual patience with a sandbox.
+// Half of the plugin's default timeout for a sandbox.
 constexpr std::chrono::seconds longest_wait_for_earlier{15};
 
-// Outer mounts before those inside them.
+// Returns the mounts, sorted so that outer mounts come before those inside them.
 std::vector<const plan::Mount*> outer_first(const std::vector<plan::Mount>& mounts) {
     const auto depth = [](const plan::Mount* mount) {
         return std::count(mount->target.begin(), mount->target.end(), '/');
@@ -59,7 +59,8 @@ std::string code_of(const plan::Mount& mount) {
     return "MountError";
 }
 
-// Opens the top directory and reads an entry, which asks the storage.
+// Opens the top directory and reads an entry, which makes rclone ask the storage. Returns 0 or an
+// errno.
 int look_into(const std::string& path) {
     DIR* const directory = opendir(path.c_str());
     if (directory == nullptr) return errno;
@@ -70,7 +71,7 @@ int look_into(const std::string& path) {
     return code;
 }
 
-// Makes the mounts of one plan; each part of the way for all of them.
+// Makes the mounts of one plan. Each stage is done for all mounts before the next one begins.
 class Maker {
   public:
     Maker(const plan::Plan& plan, const base::Root& node_root, const std::string& job_id,
@@ -86,7 +87,8 @@ class Maker {
             .map([&] { return std::move(steward_); });
     }
 
-    // What the last step was about, for the note.
+    // Returns the mount that has failed, for the failure note, or null if the failure did not
+    // concern a mount.
     [[nodiscard]] const plan::Mount* current() const { return current_; }
 
   private:
@@ -110,7 +112,8 @@ class Maker {
         return {};
     }
 
-    // Credentials, caches and the steward, whose view of the node must not have the mounts.
+    // Prepares credentials and caches, and starts the steward before anything is mounted, because
+    // its view of the node must not have the mounts.
     base::Result<void> prepare_remotes() {
         if (!has_remote_mounts(plan_)) return {};
         const auto job_temp = make_job_directory(node_root_, plan_.directories.job_temp, job_id_);
@@ -135,7 +138,8 @@ class Maker {
         return {};
     }
 
-    // Whether the directories answer: opening one on a dead file server would hold us for ever.
+    // Checks that the directories answer. Opening one on a dead file server would block this
+    // process for ever.
     base::Result<void> check_directories() {
         std::vector<std::pair<const plan::Mount*, Apart>> checks;
         const auto begin = Clock::now();
@@ -147,7 +151,8 @@ class Maker {
             }));
         }
         for (auto& [mount, check] : checks) {
-            // What an answer says is found out again by the mount itself, with its words.
+            // Any result counts as an answer. If it was an error, the mount itself fails again with
+            // a better message.
             if (check.result_by(begin + std::chrono::seconds(mount->mount_seconds))) continue;
             return failed(
                 *mount, {fmt::format("no answer within {} s", mount->mount_seconds), mount->source,
@@ -184,12 +189,13 @@ class Maker {
                         .target = fmt::format("/proc/self/fd/{}", target->get()),
                         .read_only = mount.read_only,
                         .no_execute = mount.no_execute});
-        // The steward has its own; with ours open, the end of rclone would not end the mount.
+        // The steward has its own descriptor. As long as ours is open, the end of rclone does not
+        // end the mount.
         remote->device.reset(-1);
         return mounted;
     }
 
-    // Whether the storage answers, and lets us in.
+    // Checks that the storage answers and grants access.
     base::Result<void> check_remotes() {
         std::vector<Apart> checks;
         const auto begin = Clock::now();

@@ -18,16 +18,17 @@ namespace batchai::node {
 // The mounted volumes of one sandbox.
 class Volumes {
   public:
-    // Makes the plan's mounts below the mount roots, which are made first, in this process' own
-    // mount namespace; it must own its user namespace and have one thread. All at once, each within
-    // its deadline. The first that fails, in the plan's order, is the error: it says which, where
-    // and why, and is noted for the job's record.
+    // Makes the mount roots, and the plan's mounts below them, in this process's own mount
+    // namespace. The process must own its user namespace and be single-threaded. Checks all mounts
+    // at the same time, each within its own deadline. The first failure that is found is the error:
+    // it says which mount failed, where and why, and it is also written to a failure note for the
+    // job's record.
     [[nodiscard]] static base::Result<Volumes> mount(const plan::Plan& plan,
                                                      const base::Root& node_root,
                                                      const std::string& job_id, const Trace& trace);
 
-    // When no task uses them any more: see Steward::finish. Without it the programs end at once,
-    // when this object does.
+    // To be called when no task uses the mounts any more; see Steward::finish. Without this call,
+    // the rclone processes end as soon as this object is destroyed.
     bool finish(std::optional<std::chrono::seconds> at_most = {}) {
         return steward_.finish(at_most);
     }
@@ -36,12 +37,12 @@ class Volumes {
     Steward steward_;
 };
 
-// A step that is over may still be storing what it wrote, which the next one is to see: waits for
-// that, but not so long that this step's own start would fail.
+// Waits until earlier steps have stored what they wrote, because this step must see it. Does not
+// wait so long that the start of this step would fail.
 void wait_for_earlier_steps(const plan::Plan& plan, const std::string& slurm_job_id,
                             const Trace& trace);
 
-// Copies the files in `source` to a directory as the job sees it, which is on a remote volume.
+// Copies the files in `source` to `job_path`, a directory on a remote volume as the job sees it.
 [[nodiscard]] base::Result<void> store_on_volume(const plan::Plan& plan, const std::string& source,
                                                  const std::string& job_path);
 
