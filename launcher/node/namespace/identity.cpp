@@ -15,7 +15,8 @@ namespace batchai::node {
 
 namespace {
 
-// The lines whose name (first field) and id (third) are not the ones given.
+// Returns the lines except those with the given name (first field) or the given id (third field).
+// Sets `has_root` if one of the returned lines is that of root.
 std::string without(std::string_view text, std::string_view name, unsigned int id, bool& has_root) {
     std::string kept;
     const std::string number = std::to_string(id);
@@ -71,7 +72,7 @@ std::string group_with(std::string_view text, const Account& account) {
 
 namespace {
 
-// Ids 1 to 65534; 65535 stands for "none" in some programs.
+// Images may use the ids 1 to 65534. 65535 stands for "none" in some programs.
 constexpr std::uint32_t ids_of_images = 65534;
 
 std::optional<std::uint32_t> number(std::string_view text) {
@@ -112,7 +113,7 @@ IdMap rank_map(std::uint32_t id, const std::optional<SubordinateIds>& others) {
         map.push_back({1, 1, last});
         return map;
     }
-    // The user's own number and root's change places.
+    // The ids of the user and of root change places.
     map.push_back({0, id, 1});
     if (id > 1) map.push_back({1, 1, id - 1});
     if (id < last) map.push_back({id + 1, id + 1, last - id});

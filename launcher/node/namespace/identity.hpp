@@ -9,7 +9,8 @@
 
 namespace batchai::node {
 
-// What programs in a container must know of the user. Read on the node before the root changes.
+// What programs in a container must know about the user. It is read on the node before the root
+// changes.
 struct Account {
     unsigned int uid = 0;
     unsigned int gid = 0;
@@ -20,13 +21,14 @@ struct Account {
 
 [[nodiscard]] Account find_account();
 
-// The image's passwd(5) or group(5) with the user in it, and root where it has none. An entry of
-// the image that has the user's id or name gives way.
+// Returns the image's passwd(5) or group(5) with an entry for the user, and one for root if the
+// image has none. Entries of the image that have the user's id or name are removed.
 [[nodiscard]] std::string passwd_with(std::string_view text, const Account& account);
 [[nodiscard]] std::string group_with(std::string_view text, const Account& account);
 
-// Which ids the processes in a container see. Outside a range is of the node (or of the outer
-// namespace), inside it is what programs see. Values only.
+// The mapping of ids in a container. `inside` is the first id of a range as programs see it, and
+// `outside` is the corresponding id on the node or in the outer namespace. The functions below only
+// compute values.
 
 struct IdExtent {
     std::uint32_t inside = 0;
@@ -37,7 +39,7 @@ struct IdExtent {
 };
 using IdMap = std::vector<IdExtent>;
 
-// A range of ids that belong to a user besides the own one (subuid(5)).
+// A range of ids that belong to a user besides the user's own id (subuid(5)).
 struct SubordinateIds {
     std::uint32_t first = 0;
     std::uint32_t count = 0;
@@ -45,20 +47,23 @@ struct SubordinateIds {
     bool operator==(const SubordinateIds&) const = default;
 };
 
-// The user's first range in the text of /etc/subuid or /etc/subgid; lines name users or their ids.
-// Nothing when it is malformed or shorter than the 65534 ids that images may use.
+// Finds the user's first range in the text of /etc/subuid or /etc/subgid that has the 65534 ids
+// that images may use, and returns its first 65534 ids. A line names the user or gives the user's
+// id. Malformed lines are skipped. Returns nothing if there is no such range.
 [[nodiscard]] std::optional<SubordinateIds> find_subordinate_ids(std::string_view text,
                                                                  std::string_view user,
                                                                  std::uint32_t id);
 
-// Of the outer namespace: root inside is the user; other ids are the subordinate ones, if any.
+// Returns the map of the outer namespace: root inside is the user, and other ids are the
+// subordinate ones, if any.
 [[nodiscard]] IdMap outer_map(std::uint32_t id, const std::optional<SubordinateIds>& others);
 
-// Of the inner namespace, in which ranks run: the outer root is the user's own id again, because
-// PMIx compares it. Other ids stay what they are in the outer one.
+// Returns the map of the inner namespace, in which ranks run. Root of the outer namespace is mapped
+// to the user's own id again, because PMIx compares it. Other ids stay what they are in the outer
+// namespace.
 [[nodiscard]] IdMap rank_map(std::uint32_t id, const std::optional<SubordinateIds>& others);
 
-// As /proc/<pid>/uid_map takes it.
+// Returns the map in the format of /proc/<pid>/uid_map.
 [[nodiscard]] std::string to_text(const IdMap& map);
 
 }  // namespace batchai::node

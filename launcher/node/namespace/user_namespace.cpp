@@ -29,7 +29,7 @@ constexpr std::chrono::seconds mapping_deadline{10};
 
 void say(int descriptor, std::string_view text) {
     if (write(descriptor, text.data(), text.size()) < 0) {
-        // The reader sees the end instead.
+        // The reader sees the end of the pipe instead.
     }
 }
 
@@ -69,8 +69,9 @@ base::Result<void> run_mapper(const char* program, pid_t process, const IdMap& m
                       "the admin should compare /etc/subuid and /etc/subgid on this node");
 }
 
-// A process that stays in the namespace outside, where newuidmap works, and maps our ids once we
-// have left. It ends with an error's text, or nothing, written to `answer`.
+// Maps the ids of `process` as soon as it has left the outer user namespace. Runs in a child
+// process that stays in that namespace, because newuidmap works only there. Writes the text of an
+// error, if any, to `answer`.
 int map_from_outside(const Identities& identities, pid_t process, const base::Pipe& left,
                      const base::Pipe& answer) {
     char byte = 0;
@@ -114,7 +115,7 @@ base::Result<void> leave_with_all_ids(const Identities& identities) {
     return {};
 }
 
-// Of this process, which has just left.
+// Maps the ids of this process, which has just entered a new user namespace.
 base::Result<void> map_to(const IdMap& users, const IdMap& groups) {
     // Without privileges the group map can be written only after setgroups() is given up.
     return write_file("/proc/self/setgroups", "deny")
@@ -173,7 +174,8 @@ base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identit
     base::Pipe done = TRY(base::make_pipe());
     auto holder = TRY(base::Child::fork([&] {
         done.write_end.reset(-1);
-        // By the number that it has in /proc: we may be in another PID namespace than that is of.
+        // The parent needs the id of this process as /proc shows it, because /proc may belong to
+        // another PID namespace than this process.
         std::array<char, 32> number{"?"};
         if (unshare(CLONE_NEWUSER) == 0 &&
             readlink("/proc/self", number.data(), number.size() - 1) > 0)

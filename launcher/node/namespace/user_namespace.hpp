@@ -12,35 +12,37 @@
 
 namespace batchai::node {
 
-// Who is mapped to what in the job's container on this node.
+// The ids that are mapped in the job's container on this node.
 struct Identities {
     uid_t user = 0;
     gid_t group = 0;
-    // Both or none: with them, programs inside can have any id; without, there is only one, and
-    // calls that change ids or owners are answered with success and do nothing (seccomp).
+    // Either both are set or neither. If they are set, programs inside can have any id. Otherwise
+    // there is only one id, and a seccomp filter answers calls that change ids or owners with
+    // success without carrying them out.
     std::optional<SubordinateIds> users;
     std::optional<SubordinateIds> groups;
-    // Why the second case, where the admin gave ids but they cannot be used; else empty.
+    // Why there is only one id although the admin has assigned more; otherwise empty.
     std::string remark;
 
     [[nodiscard]] bool full() const { return users.has_value(); }
 };
 
-// Of the user who runs this process, by /etc/subuid, /etc/subgid and whether newuidmap(1) is there.
+// Returns the ids of the user who runs this process, according to /etc/subuid and /etc/subgid.
+// Subordinate ids are used only if newuidmap(1) is installed.
 [[nodiscard]] Identities find_identities();
 
-// Without a container: moves this process, which must have one thread, to a user and a mount
-// namespace of its own. The user keeps uid and gid, since PMIx compares them; mounts made outside
-// still arrive inside, those made inside stay there.
+// For a job without a container: moves this process, which must be single-threaded, into user and
+// mount namespaces of its own. The user keeps uid and gid, because PMIx compares them. Mounts that
+// are made outside become visible inside, but not the reverse.
 [[nodiscard]] base::Result<void> enter_private_namespaces();
 
-// For a container: moves this process, which must have one thread, to a user namespace in which it
-// is root. Gives up the right to gain privileges by set-user-id programs, after newuidmap, which is
-// one, has run.
+// For a job with a container: moves this process, which must be single-threaded, into a user
+// namespace in which it is root. Then sets no_new_privs, so that set-user-id programs can no longer
+// raise its privileges. newuidmap, which is such a program, has run by then.
 [[nodiscard]] base::Result<void> enter_user_namespace(const Identities& identities);
 
-// In the namespace made by enter_user_namespace: makes the one for ranks and returns a handle to
-// it.
+// Makes the user namespace for ranks inside the one that enter_user_namespace has made, and returns
+// a handle to it.
 [[nodiscard]] base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identities);
 
 }  // namespace batchai::node
