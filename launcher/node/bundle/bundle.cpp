@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view manifest_schema = "batchai-bundle/v1";
-// Below the bundle: PMIx with what only it needs, and an empty directory to hide that with.
+// Directories of the bundle: PMIx with the libraries that only PMIx needs, and an empty directory
+// that is mounted over it to hide it.
 constexpr std::string_view pmix_directory = "lib/mpi_bridge/pmix";
 constexpr std::string_view empty_directory = "none";
 
@@ -34,7 +35,7 @@ constexpr std::string_view pmix_name = "libpmix.so.2";
 constexpr std::string_view c_library_name = "libc.so.6";
 constexpr std::string_view pmix_words = "OpenPMIx ";
 constexpr std::string_view c_library_words = " release version ";
-// An image is a stranger's: a larger file is no such library.
+// In bytes. No more of a file is read, because the image is not trusted.
 constexpr std::size_t library_limit = 64UL << 20U;
 constexpr std::size_t cache_limit = 16UL << 20U;
 
@@ -46,7 +47,7 @@ constexpr std::string_view triplet = "aarch64-linux-gnu";
 #error "say here in which directories Debian has libraries for this processor"
 #endif
 
-// Those of Debian and its like, then those of others.
+// Returns the library directories of Debian and its derivatives, then those of other distributions.
 std::vector<std::string> usual_directories() {
     return {fmt::format("/lib/{}", triplet),
             fmt::format("/usr/lib/{}", triplet),
@@ -56,7 +57,7 @@ std::vector<std::string> usual_directories() {
             "/usr/lib"};
 }
 
-// Whatever follows the words, up to the first character that no version has.
+// Returns the version after `words`, which ends before the first character that no version has.
 std::string version_after(std::string_view bytes, std::string_view words) {
     for (std::size_t at = bytes.find(words); at != std::string_view::npos;
          at = bytes.find(words, at)) {
@@ -67,7 +68,7 @@ std::string version_after(std::string_view bytes, std::string_view words) {
             return letter != '.' && std::isalnum(letter) == 0;
         });
         std::string version(rest.begin(), end);
-        // The end of a sentence.
+        // A full stop at the end of a sentence is not part of the version.
         if (version.ends_with('.')) version.pop_back();
         return version;
     }
@@ -85,7 +86,7 @@ std::optional<ImageLibrary> read_library(const base::Root& root, const std::stri
         .path = path, .version = version_after(*bytes, words), .machine = header.e_machine};
 }
 
-// The first three numbers, or as many as there are: 4, 2 and 2 of "4.2.2rc2".
+// Returns the first three numbers, or as many as there are: 4, 2 and 2 for "4.2.2rc2".
 std::array<int, 3> numbers_in(std::string_view version) {
     std::array<int, 3> numbers{};
     const char* at = version.data();
@@ -105,15 +106,15 @@ std::string last_value(const std::vector<plan::Variable>& variables, std::string
     return found == variables.rend() ? "" : found->value;
 }
 
-// What a task sees, of the job's variables and the image's.
+// Returns the value that a task sees: the job's or, if that is empty, the image's.
 std::string value_inside(const plan::Container& container, const std::vector<plan::Variable>& job,
                          std::string_view name) {
     const std::string of_job = last_value(job, name);
     return of_job.empty() ? last_value(container.environment, name) : of_job;
 }
 
-// The bundle of the installation that this program belongs to:
-// PREFIX/libexec/batchai/batchai-node and PREFIX/lib/batchai/bundle.
+// Returns the bundle of the installation to which this program belongs: PREFIX/lib/batchai/bundle
+// for PREFIX/libexec/batchai/batchai-node.
 base::Result<std::string> installed_bundle() {
     std::error_code error;
     const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -130,7 +131,7 @@ base::Result<BundleManifest> read_manifest(const std::string& bundle) {
     return manifest;
 }
 
-// Returns a sentence for the log; an error says why nothing is shown.
+// Mounts the bundle and returns a sentence for the log. An error says why it is not mounted.
 base::Result<std::string> try_to_show(const plan::Plan& plan, const base::Root& root) {
     const plan::Container& container = *plan.container;
     if (!container.inject) return base::fail("inject_mpi_bridge of the site's site.lua is off");
@@ -144,7 +145,7 @@ base::Result<std::string> try_to_show(const plan::Plan& plan, const base::Root& 
     const bool use_images =
         pmix && pmix->machine == manifest.machine && is_older(manifest.pmix, pmix->version);
 
-    // Both are copied before either is shown.
+    // Both are copied before either is mounted, so that an error here leaves nothing mounted.
     const HostTree all =
         TRY(copy_host_tree({.source = bundle, .target = bundle_root, .read_only = true}));
     const HostTree nothing =
@@ -186,7 +187,7 @@ std::vector<std::string> paths_in_loader_cache(const base::Root& image_root,
     const std::string cache =
         read_in_root(image_root, "/etc/ld.so.cache", cache_limit).value_or("");
     std::vector<std::string> paths;
-    // Whatever the cache's format, paths stand in it as strings that end with a zero byte.
+    // In any format of the cache, paths are strings that end with a zero byte.
     for (const std::string_view text : base::split(cache, '\0')) {
         // The bytes before the first path may be part of a number.
         const std::size_t begin = text.find('/');
