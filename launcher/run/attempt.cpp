@@ -17,8 +17,8 @@ namespace {
 
 enum class When {
     once,
-    each_start,  // again for each start of an elastic job's ranks
-    at_the_end,  // however the attempt has ended
+    each_start,  // again at each start of an elastic job's ranks
+    at_the_end,  // once, however the attempt has ended
 };
 
 struct Row {
@@ -33,7 +33,7 @@ constexpr Row row(When when) {
     return {.name = Phase::name, .when = when, .wanted = &Phase::wanted, .run = &Phase::run};
 }
 
-// The phases in their order.
+// The phases in the order in which they run.
 constexpr std::array rows{
     row<Outputs>(When::once),          //
     row<Image>(When::once),            //
@@ -44,7 +44,7 @@ constexpr std::array rows{
     row<CleanUp>(When::at_the_end),
 };
 
-// The only place where a phase begins and ends.
+// Runs a phase and writes its begin and end into the record. No other code does that.
 std::optional<Ending> carry_out(const Row& phase, Context& context, Journal& journal) {
     journal.begin_phase(phase.name);
     PhaseEnd end = phase.run(context);
@@ -59,7 +59,7 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal) {
     for (const auto* phase = rows.begin(); phase != rows.end();) {
         std::optional<Ending> ending;
         if (phase->when != When::at_the_end && phase->wanted(context)) {
-            // The record, which the watch reads, is there from the first phase on.
+            // The watch reads the record, which exists once the first phase has begun.
             if (phase != rows.begin()) elastic.watch_first_node();
             ending = carry_out(*phase, context, journal);
         }

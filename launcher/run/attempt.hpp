@@ -6,9 +6,9 @@
 
 namespace batchai::run {
 
-// Runs the phases of one attempt at the job, in order. Each is in the record before it starts and
-// after it ends, so that a reader always sees how far the job has come. Returns the job's exit
-// code.
+// Runs the phases of one attempt at the job, in order. The record has each phase before it starts,
+// and its end when the next one starts, so that a reader always sees how far the job has come.
+// Returns the job's exit code.
 [[nodiscard]] int run_attempt(Context& context, Journal& journal);
 
 }  // namespace batchai::run

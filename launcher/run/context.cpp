@@ -135,8 +135,8 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
     }
     if (kind == plan::StepKind::preparation)
         out.emplace_back(BATCHAI_IDENTITY_VARIABLE "=" BATCHAI_IDENTITY_ROOT);
-    // The plugin makes the ranks' RANK, MASTER_PORT, … of these. What runs once on a node or once
-    // altogether is no rank, and would be misled by a WORLD_SIZE.
+    // The plugin derives the ranks' RANK, MASTER_PORT, … from these variables. A process that runs
+    // once per node, or once for the whole job, is not a rank, and a WORLD_SIZE would mislead it.
     if (kind != plan::StepKind::ranks)
         out.emplace_back(BATCHAI_RANK_VARIABLES_VARIABLE "=" BATCHAI_NO_RANKS);
     else if (context.ports.ranks)

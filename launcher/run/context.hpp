@@ -21,7 +21,7 @@
 
 namespace batchai::run {
 
-// What Slurm gave us, as its environment variables say it.
+// What Slurm has granted us, according to its environment variables.
 struct Granted {
     std::string job_id;
     int restart = 0;                 // SLURM_RESTART_COUNT: 0 on the first run
@@ -30,14 +30,15 @@ struct Granted {
 
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-// Refuses with one clear message when we are not inside an allocation, or when it has another
-// number of nodes than the plan: two sources of truth for a size are an error, with both values.
+// Refuses with one clear message if we are not inside an allocation, or if the allocation has
+// another number of nodes than the plan. Two sources that disagree about a size are an error, and
+// the message gives both values.
 [[nodiscard]] base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan);
 
-// getenv as a Lookup.
+// Looks up a variable of this process's environment.
 [[nodiscard]] std::optional<std::string> from_environment(const std::string& name);
 
-// Keeps the attempt's record on disk as the attempt goes on. A record that cannot be written is a
+// Keeps the attempt's record on disk up to date. A record that cannot be written only causes a
 // warning: a full disk must not fail the job.
 class Journal {
   public:
@@ -46,11 +47,12 @@ class Journal {
     [[nodiscard]] const record::Attempt& attempt() const { return attempt_; }
 
     void begin_phase(std::string_view name);
-    // Comes to disk with what follows at once, the next phase's begin or the attempt's end: a write
-    // that waits for the disk before the ranks start is time that every job waits.
+    // Does not save the record. The next phase's begin or the attempt's end follows at once and
+    // saves it. A write of its own would wait for the disk, and every job would wait with it before
+    // its ranks start.
     void end_phase(int exit_code);
     void restarted(record::Restart restart);
-    // The attempt's end; `failure` is null unless it failed.
+    // Records the end of the attempt. `failure` is null unless the attempt failed.
     void finish(int exit_code, record::EndedBy by, const record::Failure* failure);
 
   private:
@@ -70,21 +72,21 @@ struct Place {
 
 [[nodiscard]] Place place_on(std::vector<std::string> nodes, int restarts = 0);
 
-// Ports of the first node, on which this program runs.
+// Ports of the first node, where this program runs.
 struct Ports {
     std::optional<base::ReservedPort> job;    // of AZ_BATCH_MASTER_NODE, for the job's own use
     std::optional<base::ReservedPort> ranks;  // MASTER_PORT
 };
 
-// Who knows why a job is ended from outside.
+// Knows why a job is ended from outside.
 class OutsideWord {
   public:
     virtual ~OutsideWord() = default;
-    // Nothing while the job is not being ended.
+    // Returns nothing while the job is not being ended.
     [[nodiscard]] virtual std::optional<record::EndedBy> why_job_ends() = 0;
 };
 
-// What the phases of an attempt share. What is referred to outlives it.
+// What the phases of an attempt share. The objects it refers to outlive it.
 struct Context {
     const plan::Plan& plan;
     const RunOptions& options;
@@ -96,46 +98,49 @@ struct Context {
     std::optional<plan::Elastic> elastic;
     Ports ports;
     Place place;
-    bool had_sandbox = false;  // a step of the job has had one, so that the epilog will clean up
+    bool had_sandbox = false;  // a step of the job had one, so the epilog will clean up
 
     [[nodiscard]] int attempt() const { return granted.restart + 1; }
     [[nodiscard]] record::JobFiles files() const {
         return record::JobFiles(plan.directories.job_directory);
     }
-    // The step of that kind, if the plan has one.
+    // Returns the step of that kind, if the plan has one.
     [[nodiscard]] const plan::Step* step(plan::StepKind kind) const;
-    // The step that is the job's own: its ranks, or the one process of a custom toolkit.
+    // Returns the job's own step: its ranks, or the one process of a custom toolkit.
     [[nodiscard]] const plan::Step* main_step() const;
-    // The same with as many processes as the place has room for.
+    // Returns the job's own step with no more processes than the place has room for.
     [[nodiscard]] plan::Step main_step_here() const;
-    // For srun: empty when the ranks have all nodes of the allocation.
+    // Returns the nodes to name to srun; empty if the ranks have all nodes of the allocation.
     [[nodiscard]] std::vector<std::string> step_nodes() const;
-    // What preparation writes on a node, before it comes to the logs. `name` may hold srun's "%N".
+    // Returns the file that preparation writes on a node before its text is copied into the logs.
+    // `name` may contain srun's "%N".
     [[nodiscard]] std::string preparation_file(const std::string& name) const {
         return files().preparation_output(attempt(), name).string();
     }
-    // What the files of this start of the ranks are called by: the attempt, and how often the ranks
-    // have been started again within it.
+    // Returns the part of a file name that identifies this start of the ranks: the attempt's number
+    // and, after a restart within the attempt, the number of that restart.
     [[nodiscard]] std::string start() const;
-    // Each rank's standard error at this start. `rank` is a number, or "%t" for srun.
+    // Returns the file of a rank's standard error at this start. `rank` is a number, or "%t" for
+    // srun.
     [[nodiscard]] std::string rank_error_file(const std::string& rank) const;
 };
 
-// The directory of the job's logs, as this node sees it.
+// Returns the directory of the job's logs, as this node sees it.
 [[nodiscard]] std::string output_directory(const plan::Plan& plan);
 
-// What a step's srun gets besides our own environment.
+// Returns the variables that a step's srun gets in addition to our own environment.
 [[nodiscard]] base::Environment step_environment(const Context& context, plan::StepKind kind);
 
-// The variables with which the tasks of a step leave word of what went wrong (blame/culprit.hpp).
+// Returns the variables that tell a step's tasks where to report what went wrong
+// (blame/culprit.hpp).
 [[nodiscard]] base::Environment report_variables(const record::JobFiles& files,
                                                  const std::string& step);
 
-// One line a node for mpirun: "10.0.0.4 slots=2 max_slots=2".
+// Returns a host file for mpirun, with one line per node such as "10.0.0.4 slots=2 max_slots=2".
 [[nodiscard]] std::string host_file(const std::vector<std::string>& addresses, int slots);
 
-// Writes the host file of the place and, for steps that somebody else starts (`job node exec`), the
-// variables of a step.
+// Writes the host file of the place. Also writes the variables of a step, for steps that somebody
+// else starts (`job node exec`).
 [[nodiscard]] base::Result<void> write_host_file(const Context& context);
 
 }  // namespace batchai::run

@@ -47,7 +47,7 @@ base::Result<void> LogDirectory::make() {
 base::Result<base::FileDescriptor> LogDirectory::append(const std::string& name) const {
     const std::string path = path_ + "/" + name;
     if (!directory_.valid()) return base::fail("its directory has not been made", path);
-    // Not blocking, should somebody have made it a FIFO while the directory was open to others.
+    // O_NONBLOCK: somebody may have made the file a FIFO while others could write to the directory.
     base::FileDescriptor file = base::open_beneath(
         directory_.get(), name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0644);
     if (!file.valid()) return base::fail(std::strerror(errno), path);
@@ -84,7 +84,7 @@ ExecutionLog::ExecutionLog(const LogDirectory& logs, std::string traces,
       traces_(std::move(traces)),
       nodes_(std::move(nodes)),
       collected_(nodes_.size(), 0) {
-    // An earlier attempt's lines are in the logs already.
+    // The logs already have the lines of earlier attempts.
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         const auto trace = base::read_file(fmt::format("{}/{}.log", traces_, nodes_[i]));
         if (trace) collected_[i] = trace->size();
@@ -157,7 +157,7 @@ base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
     if (!exists || static_cast<std::size_t>(status.st_size) <= source.copied) return {};
     const base::FileDescriptor file(::open(source.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file.valid()) return {};
-    // Blocks that hold no newline at all are copied as they are, so that memory stays bounded.
+    // A block without any newline is copied as it is, so that memory use stays bounded.
     std::string block(1UL << 20U, '\0');
     while (true) {
         const ssize_t count =

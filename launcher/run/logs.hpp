@@ -10,24 +10,27 @@
 
 namespace batchai::run {
 
-// The directory of a job's logs. The prefix that the job file gives for it may be a directory to
-// which others can write, where they could make what we are about to make, or a link in its place.
-// So the directory must be the user's own, and it is held open: nothing is found by its path again.
+// The directory of a job's logs. The prefix that the job file gives may be a directory to which
+// others can write, and they could create this directory before us or put a link in its place. So
+// the directory must belong to the user, and it is held open so that its path is not looked up
+// again.
 class LogDirectory {
   public:
     explicit LogDirectory(std::string path) : path_(std::move(path)) {}
 
-    // Makes the directory and what is missing above it, and opens it. A symbolic link is followed
-    // only where nobody but root and the user could have put it. The error names the component.
+    // Makes the directory and its missing parents, and opens it. A symbolic link is followed only
+    // where nobody but root and the user could have made it. The error names the component that is
+    // in the way.
     [[nodiscard]] base::Result<void> make();
 
     [[nodiscard]] const std::string& path() const { return path_; }
-    // Opens a file in it for appending, never through a link.
+    // Opens a file in the directory for appending, never through a link.
     [[nodiscard]] base::Result<base::FileDescriptor> append(const std::string& name) const;
-    // Appends to a file in it as well as that goes: a full disk must not fail the job.
+    // Appends to a file in the directory and ignores errors: a full disk must not fail the job.
     void append_text(const std::string& name, std::string_view text) const;
-    // The name of a file in it for a child of this process on this node, such as srun, which leads
-    // into the directory that is held open, whatever has become of its path.
+    // Returns a path of a file in the directory for a child of this process on this node, such as
+    // srun. The path leads into the open directory, whatever has become of the directory's own
+    // path.
     [[nodiscard]] std::string for_child(const std::string& name) const;
 
   private:
@@ -35,9 +38,9 @@ class LogDirectory {
     base::FileDescriptor directory_;
 };
 
-// execution.log (one node) or execution-<node>.log (several): what the launcher does on each
-// node, in UTC-stamped lines. The master's log also has what concerns the job as a whole.
-// Lines are best effort: a full disk must not fail the job.
+// Writes execution.log (one node) or execution-<node>.log (several nodes): UTC-stamped lines about
+// what the launcher does on each node. The first node's log also has the lines about the job as a
+// whole. Lines that cannot be written are lost, because a full disk must not fail the job.
 class ExecutionLog {
   public:
     // `traces` is the directory in which batchai-node leaves <node>.log.
@@ -46,7 +49,7 @@ class ExecutionLog {
 
     void all_nodes(std::string_view text);
     void master(std::string_view text);
-    // Brings over what batchai-node has traced since the last call.
+    // Appends to the logs what batchai-node has traced since the last call.
     void collect_traces();
 
   private:
@@ -58,16 +61,16 @@ class ExecutionLog {
     std::vector<std::size_t> collected_;  // bytes per node
 };
 
-// Merges growing files line by line into one: srun writes each rank's standard error to a file
-// of its own (so that a failure can be told apart by rank), users want the one stderr.txt.
-// A line is never torn; an unfinished last line is copied by finish().
+// Merges growing files line by line into one. srun writes each rank's standard error to a separate
+// file, so that a failure can be assigned to a rank, but users want one stderr.txt. A line of up to
+// 1 MiB is never torn; finish() copies an unfinished last line.
 class LineMerger {
   public:
-    // The sources need not exist yet. `target` is open for appending; its name is for messages.
+    // The sources need not exist yet. `target` is open for appending; its name is used in messages.
     LineMerger(std::vector<std::string> sources, base::FileDescriptor target,
                std::string target_name);
 
-    // Copies the complete lines that have come since the last call.
+    // Copies the complete lines that have been added since the last call.
     [[nodiscard]] base::Result<void> poll();
     // Copies everything that is left. Call once, after the writers have ended.
     [[nodiscard]] base::Result<void> finish();

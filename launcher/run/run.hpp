@@ -15,10 +15,10 @@ struct RunOptions {
 
 // `batchai run`: carries out the plan inside a Slurm allocation. Makes the output directories and
 // the host file, imports the container's image if it has one, runs preparation once per node,
-// proves that the ranks are wired (PMIx), runs the ranks, and keeps the attempt's record up to
-// date. Returns the job's exit code; a fault of our own (no allocation, a plan that changed) is a
-// message on standard error and an ExitCode. Forwards TERM, INT, HUP, USR1 and USR2 to the running
-// step. Not reentrant: one call a process.
+// proves that PMIx wires the ranks, runs the ranks, and keeps the attempt's record up to date.
+// Forwards TERM, INT, HUP, USR1 and USR2 to the running step. Returns the job's exit code. For a
+// fault of our own (no allocation, a plan that has changed) it prints a message on standard error
+// and returns an ExitCode. Not reentrant: call it only once in a process.
 [[nodiscard]] int run_job(const RunOptions& options);
 
 }  // namespace batchai::run

@@ -19,7 +19,7 @@ namespace batchai::run {
 
 namespace {
 
-// For Slurm's controller to hear of a lost node and take it out of the job.
+// Gives Slurm's controller time to hear of a lost node and take it out of the job.
 constexpr std::chrono::seconds settling{2};
 
 bool starts_tasks(const slurm::NodeStatus& node) {

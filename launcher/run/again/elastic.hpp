@@ -15,17 +15,18 @@
 // What an elastic job does when some of its nodes are lost.
 namespace batchai::run {
 
-// Those of `nodes`, in their order, that are still the job's and that can start tasks: neither
-// down, failing nor silent. Draining ones can: their jobs are to come to an end.
+// Returns the nodes among `nodes`, in the same order, that still belong to the job and can start
+// tasks. A node that is down, failing or not responding cannot. A draining node can, because Slurm
+// lets its jobs end normally.
 [[nodiscard]] std::vector<std::string> survivors(const std::vector<std::string>& nodes,
                                                  const slurm::JobStatus& job,
                                                  const std::vector<slurm::NodeStatus>& statuses);
 
-// The same with what Slurm says now.
+// Asks Slurm for the present state of the job and the nodes, and returns the survivors.
 [[nodiscard]] base::Result<std::vector<std::string>> ask_for_survivors(
     const slurm::Client& client, const std::string& job_id, const std::vector<std::string>& nodes);
 
-// The step with as many processes on each node as before, on so many nodes.
+// Returns the step reduced to what so many nodes can run with as many processes per node as before.
 [[nodiscard]] plan::Step shrunk(const plan::Step& step, std::size_t nodes);
 
 // Starts the ranks of an elastic job again when they fail. Does nothing for any other job.
@@ -33,10 +34,11 @@ class ElasticStarts {
   public:
     ElasticStarts(Context& context, Journal& journal) : context_(context), journal_(journal) {}
 
-    // Has another node see to it that the job of a lost first node is queued again. Cheap to call
-    // while that node's step runs; starts it anew if it has ended.
+    // Starts a step on another node that has the job queued again if its first node is lost. Starts
+    // that step anew if it has ended. The call is cheap while the step runs.
     void watch_first_node();
-    // True, with the place and the record up to date, when the ranks are to start once more.
+    // Returns true if the ranks are to start once more. The place and the record are then up to
+    // date.
     [[nodiscard]] bool start_again(const record::Failure& failure);
 
   private:

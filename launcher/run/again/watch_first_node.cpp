@@ -21,14 +21,15 @@ namespace {
 
 using std::chrono::seconds;
 
-// Slurm itself takes SlurmdTimeout, minutes, to find that a node is silent.
+// Slurm itself takes minutes (SlurmdTimeout) to notice that a node no longer answers.
 constexpr seconds between_looks{10};
-// All that a controller that is busy, or is changing over, may take. KillWait, usually 30 s, is
-// what we have after TERM.
+// Allows for a controller that is busy or is just being replaced by its backup. It cannot be much
+// longer, because after TERM we have only KillWait, usually 30 s.
 constexpr seconds answer_deadline{8};
 constexpr int tries = 3;
 
-// What Slurm may say of a job whose first node was lost: nobody else has decided its fate.
+// Returns whether Slurm may show this state for a job that has lost its first node while nobody has
+// decided what becomes of the job.
 bool is_undecided(slurm::JobState state) {
     using slurm::JobState;
     for (const JobState lost : {JobState::running, JobState::completing, JobState::resizing,
@@ -73,7 +74,7 @@ int queue_again(const slurm::Client& client, const FirstNodeWatch& watch) {
     }
 }
 
-// Waits at most so long for TERM or INT.
+// Waits up to `time` for TERM or INT. Returns whether one of them has come.
 bool told_to_end(const base::HeldSignals& signals, std::chrono::milliseconds time) {
     using Clock = std::chrono::steady_clock;
     const auto until = Clock::now() + time;

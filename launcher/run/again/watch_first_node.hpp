@@ -7,29 +7,33 @@
 #include "record/attempt.hpp"
 #include "slurm/status.hpp"
 
-// An elastic job keeps its nodes when one of them fails, but with the first one goes the batch
-// script. Slurm 22.05 then fails the job if that node's slurmd lives, and else shows it as running
-// until its time limit, with nobody who starts the ranks again (both tried). So another node of the
-// job watches, in a step beside the others, and has the job queued again.
+// An elastic job keeps its nodes when one of them fails, but if the first node fails, the batch
+// script is lost with it. Slurm 22.05 then fails the job if that node's slurmd is alive; otherwise
+// it shows the job as running until its time limit, although nothing is left to start the ranks
+// again (both cases were tried). So another node of the job watches the first one, in a step beside
+// the others, and has the job queued again.
 namespace batchai::run {
 
 struct FirstNodeWatch {
-    std::string job_id;       // Slurm's
-    std::string node;         // the job's first
-    std::string record_path;  // of the attempt that runs there
-    std::string log_path;     // gets a line; empty: none
+    std::string job_id;       // Slurm's job id
+    std::string node;         // the job's first node
+    std::string record_path;  // of the attempt that runs on that node
+    std::string log_path;     // gets a line about the outcome; empty: no log
 };
 
-// The step's argv: `program` (batchai) on `node`, without a share of the node of its own.
+// Returns the argument vector of the step that runs `program` (batchai) on `node`. The step shares
+// the node with the job's other steps and takes no resources from them.
 [[nodiscard]] base::Arguments watch_arguments(const FirstNodeWatch& watch,
                                               const std::string& program, const std::string& node);
 
-// The job has lost the node, while the attempt had not ended and nobody wanted the job's end.
+// Returns whether the job has lost the node before the attempt ended, and not because somebody
+// wanted the job to end.
 [[nodiscard]] bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job,
                                       const record::Attempt& attempt);
 
-// Looks now and then, and once more when Slurm ends the step (TERM); queues the job again when its
-// first node is lost. Returns an exit code. Not reentrant: one call a process.
+// Checks the node every few seconds, and once more when Slurm ends the step (TERM). Has the job
+// queued again if its first node is lost. Returns an exit code. Not reentrant: call it only once in
+// a process.
 [[nodiscard]] int watch_first_node(const FirstNodeWatch& watch);
 
 }  // namespace batchai::run

@@ -35,8 +35,8 @@ std::string presentable(std::string_view line) {
     return out;
 }
 
-// The index of the line that ends the traceback that starts at `begin`: the first one after it
-// that is not indented.
+// Returns the index of the line that ends the traceback starting at `begin`: the first line after
+// it that is not indented.
 std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_t begin) {
     std::size_t i = begin + 1;
     while (i < lines.size() && (lines[i].empty() || lines[i].front() == ' '))

@@ -13,34 +13,36 @@
 
 namespace batchai::run {
 
-// The line of a program's standard error that says what went wrong: the last line of the first
-// Python traceback; else the first line that looks like an error, else the last non-empty line. At
-// most 400 bytes, no control characters.
+// Returns the line of a program's standard error that says what went wrong: the last line of the
+// first Python traceback, else the first line that looks like an error, else the last non-empty
+// line. The result has at most 400 bytes and no control characters.
 [[nodiscard]] std::string first_error_line(std::string_view standard_error);
 
-// True for a message that only tells of a connection that somebody else has broken. What
-// libmpi_bridge reports counts before this guess at the words of other libraries.
+// Returns true for a message that only reports a connection which the other side has broken. It
+// guesses from the wording of other libraries, so a report of libmpi_bridge takes precedence.
 [[nodiscard]] bool tells_of_a_broken_connection(std::string_view error_line);
 
-// Where the tasks of a step have left word of what went wrong, by their numbers.
+// Where the tasks of a step have reported what went wrong.
 struct TaskWords {
-    std::vector<std::string> error_files;   // the standard error of each task
+    std::vector<std::string> error_files;   // the standard error of each task, by task number
     std::filesystem::path refusals{};       // the reports of record/task_reports.hpp
     std::filesystem::path rank_failures{};  // empty: the step has no ranks
 };
 
-// The end of the task that is to blame, and one line about it, the plugin's if that did not let the
-// task run, else the first error line of its standard error: a signal comes before an exit code, a
-// cause before a report of somebody else's death, the earlier before the later. A victim is to
-// blame only if it ended the step itself; how it was killed then says nothing.
+// Returns the end of the task that is to blame, and one line about it. That line is the plugin's if
+// the plugin did not let the task run, else the first error line of the task's standard error. A
+// signal takes precedence over an exit code, a cause over a report that another rank has died, and
+// an earlier end over a later one. A victim is to blame only if it ended the step itself; its
+// signal and exit code are then left out, because they only say how it was killed.
 [[nodiscard]] std::optional<std::pair<TaskEnd, std::string>> culprit(
     const std::vector<TaskEnd>& ends, const TaskWords& words);
 
-// As a shell says it.
+// Returns the exit code that a shell would report, or `otherwise` if the end has neither a signal
+// nor an exit code.
 [[nodiscard]] int exit_code_of(const TaskEnd& end, int otherwise);
 
-// Puts the culprit of a step that failed into `failure`, as far as there is one. Returns the exit
-// code to report: the culprit's, else the step's.
+// Writes into `failure` which task is to blame for the failed step, if one is found. Returns the
+// exit code to report: that task's, else the step's.
 [[nodiscard]] int blame(record::Failure& failure, int step_code, std::string_view srun_messages,
                         const TaskWords& words);
 

@@ -35,10 +35,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// For the nodes to say how long they will go on storing: they do before the step is over, unless
-// their part of the step was killed.
+// Time for the nodes to say how long they will go on storing data. They say so before the step
+// ends, unless their part of the step was killed.
 constexpr seconds to_say_until{2};
-// Beyond that time, for clocks that differ and file systems that cache.
+// Added to the time that a node has named, because clocks differ and file systems cache.
 constexpr seconds grace{20};
 
 }  // namespace
@@ -55,7 +55,7 @@ std::optional<int> wait_until_stored(const Context& context) {
              record::storage_notes(files, context.granted.job_id)) {
             const auto now = base::now();
             if (!note.until) {
-                // Also a step that somebody has started beside ours.
+                // The note may also be that of a step that somebody else started in the job.
                 storing = storing || now < begin + to_say_until;
             } else if (now < *note.until + grace) {
                 storing = true;
@@ -109,10 +109,10 @@ namespace {
 
 using record::EndedBy;
 
-// Batch AI's own, for a job that never came to run.
+// Batch AI's exit code for a job that did not get to run.
 constexpr int no_exit_code = -1;
 constexpr std::string_view container_failed = "FailedStartingContainer";
-// KillWait, usually 30 s, is all that is left of the job by then.
+// Once the job is being ended, only KillWait, usually 30 s, is left of it.
 constexpr std::chrono::seconds answer_deadline{3};
 constexpr std::size_t most_notices = 256UL << 10U;
 
@@ -124,7 +124,7 @@ std::string_view sentence_for(std::string_view code) {
     return "Unable to mount a file system";
 }
 
-// The end of our standard error from byte `from` on, if it is a file.
+// Returns the end of our standard error, from byte `from` on, if standard error is a file.
 std::string standard_error_from(std::size_t from) {
     struct stat status {};
     if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return {};
@@ -139,7 +139,7 @@ std::string standard_error_from(std::size_t from) {
     return text;
 }
 
-// Whether a step ended as one does that was killed.
+// Returns whether the step ended in the way a killed step does.
 bool looks_killed(const StepResult& result) {
     if (result.stopped_by) return true;
     for (const int signal : {SIGTERM, SIGKILL})
@@ -171,7 +171,7 @@ std::optional<EndedBy> SlurmsWord::why_job_ends() {
     if (!jobs) return std::nullopt;
     const auto job = jobs->find(job_id_);
     if (job == jobs->end() || job->second.state == slurm::JobState::running) return std::nullopt;
-    // The notice is on its way once the controller has begun to end the job.
+    // Once the controller has begun to end the job, slurmstepd's notice is on its way.
     constexpr int looks = 5;
     for (int look = 0; look < looks; ++look) {
         if (const auto by = end_of_job(said_since(), job_id_)) return by;
@@ -222,7 +222,7 @@ std::optional<Ending> node_failure(const Context& context, std::string_view phas
                               .phase = std::string(phase),
                               .node = note->node,
                               .exit_code = no_exit_code,
-                              // Without its hint.
+                              // The hint is on the lines after the first.
                               .first_error_line = note->text.substr(0, note->text.find('\n'))},
                   .by = note->code == container_failed ? EndedBy::start : EndedBy::storage,
                   .exit_code = no_exit_code};

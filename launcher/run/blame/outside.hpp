@@ -11,27 +11,30 @@
 
 namespace batchai::run {
 
-// After a step: waits until its nodes have stored what it wrote, or the job is told to end. The
-// step itself does not wait for that, because Slurm drains nodes whose steps do not end. A node
-// that has not come to an end with it in the time that it said gets a failure note.
+// Waits after a step until its nodes have stored what it wrote, or until the job is told to end;
+// returns the signal that said so. The step itself does not wait for that, because Slurm drains
+// nodes whose steps do not end. A node that has not finished in the time that it named gets a
+// failure note.
 [[nodiscard]] std::optional<int> wait_until_stored(const Context& context);
 
-// The record of an attempt that could not begin, for `batchai job show`: beside the plan, whatever
-// the plan itself says. Outside of an allocation, or where that directory is not ours, nothing.
+// Writes the record of an attempt that could not begin, for `batchai job show`. The record is put
+// beside the plan, whatever directory the plan itself names. Does nothing outside of an allocation
+// or if the plan's directory is not the user's own.
 void record_failed_start(const std::string& plan_path, const base::Error& error);
 
-// Why a step failed, when it was not its own program's doing.
+// The rest of this file finds out why a step failed when its own program is not the cause.
 
-// Asks Slurm who ends the job, as long as Slurm still lets us run. slurmstepd writes it to the
-// batch script's standard error, before it signals anybody; where that is no file, or says nothing,
-// the controller is asked.
+// Asks Slurm who ends the job, as long as Slurm lets us run. slurmstepd writes the answer to the
+// batch script's standard error before it signals any process. If standard error is not a file, or
+// has no such notice, the controller is asked.
 class SlurmsWord final : public OutsideWord {
   public:
-    // Notices that are there already are of an earlier attempt.
+    // Notices that are already in standard error come from an earlier attempt.
     SlurmsWord(std::string job_id, int restart);
 
     [[nodiscard]] std::optional<record::EndedBy> why_job_ends() override;
-    // How the attempt before this one ended, by the last notice that was there already.
+    // Returns how the attempt before this one ended, according to the last of those earlier
+    // notices.
     [[nodiscard]] std::optional<record::EndedBy> why_restarted() const { return earlier_; }
 
   private:
@@ -43,19 +46,19 @@ class SlurmsWord final : public OutsideWord {
     std::optional<record::EndedBy> earlier_;
 };
 
-// The ending of an attempt whose step failed because the job was ended from outside meanwhile.
+// Returns the ending of the attempt if its step failed because the job was ended from outside.
 [[nodiscard]] std::optional<Ending> ended_from_outside(const Context& context,
                                                        const StepResult& result,
                                                        std::string_view phase);
 
-// To be called before a step: what nodes note from here on is this step's.
+// Must be called before a step, so that any failure note found later is about that step.
 void expect_node_failures(const Context& context);
 
-// The first node that could not do its part of the step (a mount that failed), if there is one; for
-// that, waits until the nodes have stored what the step wrote, unless the job was told to end, then
-// or during the step (`stopped_by`). `ended_well`: the step itself did. Then only data that did not
-// reach their storage count: a sandbox that failed was of a step that somebody else started in the
-// job.
+// Returns the ending for the first node that could not do its part of the step, for example because
+// a mount failed, if there is such a node. Waits until the nodes have stored what the step wrote,
+// unless the job is told to end during this wait or was told so during the step (`stopped_by`).
+// `ended_well` says that the step itself succeeded. Then only data that did not reach its storage
+// counts, because a sandbox that failed belongs to a step that somebody else started in the job.
 [[nodiscard]] std::optional<Ending> node_failure(const Context& context, std::string_view phase,
                                                  bool ended_well = false,
                                                  std::optional<int> stopped_by = {});

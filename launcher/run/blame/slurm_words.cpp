@@ -23,7 +23,7 @@ std::optional<int> number(std::string_view text) {
     return value;
 }
 
-// "3", "0-1", "0,2-3" → the task numbers.
+// Returns the task numbers in a list such as "3", "0-1" or "0,2-3".
 std::vector<int> task_numbers(std::string_view text) {
     std::vector<int> tasks;
     for (const std::string_view range : split(text, ',')) {
@@ -46,7 +46,7 @@ std::optional<int> signal_number(std::string_view name) {
     return std::nullopt;
 }
 
-// The part after "task 3: ".
+// Reads the part of a message after "task 3: ".
 void read_reason(std::string_view reason, TaskEnd& end) {
     constexpr std::string_view exited = "Exited with exit code ";
     constexpr std::string_view dumped = " (core dumped)";
@@ -96,7 +96,7 @@ std::vector<TaskEnd> bad_ends(std::string_view srun_messages) {
         if (ended_by_srun &&
             std::any_of(ends.begin(), ends.end(), [](const TaskEnd& end) { return !end.victim; }))
             break;
-        // Before any bad end the notice says that a rank or somebody outside ended the whole step.
+        // If the notice comes before any bad end, a rank or somebody outside ended the whole step.
         cancelled = cancelled || ended_by_srun || line.find("CANCELLED AT") != line.npos;
         const std::size_t known = ends.size();
         read_line(line, ends);
@@ -110,8 +110,8 @@ std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     const auto has = [&](std::string_view words) {
         return srun_messages.find(words) != std::string_view::npos;
     };
-    // "srun: error: n1: task 0: Out Of Memory"; "slurmstepd: error: Detected 1 oom_kill event in
-    // StepId=5.0 …", with a hyphen in some versions.
+    // The messages are "srun: error: n1: task 0: Out Of Memory" and "slurmstepd: error: Detected 1
+    // oom_kill event in StepId=5.0 …", which some versions write with a hyphen.
     if (has(": Out Of Memory\n") || has("Detected 1 oom_kill") || has("Detected 1 oom-kill") ||
         has(" oom_kill event") || has(" oom-kill event"))
         return EndedBy::memory;
@@ -120,6 +120,7 @@ std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
 }
 
 std::optional<EndedBy> end_of_job(std::string_view standard_error, std::string_view job_id) {
+    // A notice looks like this:
     // "slurmstepd: error: *** JOB 14 ON h1 CANCELLED AT 2026-11-22T07:11:05 DUE TO PREEMPTION ***"
     const std::string job = "*** JOB " + std::string(job_id) + " ON ";
     std::optional<EndedBy> last;

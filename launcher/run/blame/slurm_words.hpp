@@ -8,8 +8,9 @@
 
 #include "record/ended_by.hpp"
 
-// What Slurm's programs say in English on a standard error, which is all that they tell of a step's
-// end while the job still runs. No other file reads it. Pure.
+// Reads the English messages that Slurm's programs write to a standard error. While the job still
+// runs, nothing else tells how a step ended. No other file reads such messages. All functions are
+// pure.
 namespace batchai::run {
 
 struct TaskEnd {
@@ -23,17 +24,17 @@ struct TaskEnd {
     bool operator==(const TaskEnd&) const = default;
 };
 
-// The bad ends that srun reported, in the order of its lines (Slurm 22.05: "srun: error: n2: task
-// 3: Exited with exit code 7", "… tasks 0-1: Killed"), up to the point where srun ended the step
-// on its own account: what ends after that is a victim, not a cause. When the step was cancelled
-// before any bad end, those that it killed are marked as victims.
+// Returns the bad ends that srun reported, in the order of its lines (Slurm 22.05: "srun: error:
+// n2: task 3: Exited with exit code 7", "… tasks 0-1: Killed"). The list stops where srun ended the
+// step on its own account, because a task that ends after that is a victim and not a cause. If the
+// step was cancelled before any bad end, the tasks that were killed by it are marked as victims.
 [[nodiscard]] std::vector<TaskEnd> bad_ends(std::string_view srun_messages);
 
-// What ended a step besides its own tasks, if srun said so: memory or a lost node.
+// Returns what ended a step besides its own tasks, if srun said so: lack of memory or a lost node.
 [[nodiscard]] std::optional<record::EndedBy> end_of_step(std::string_view srun_messages);
 
-// What ended the job, if slurmstepd said so on the batch script's standard error: the last such
-// notice counts. A plain cancellation is the user's.
+// Returns what ended the job, if slurmstepd said so on the batch script's standard error. The last
+// such notice counts. A cancellation for which no reason is given counts as the user's.
 [[nodiscard]] std::optional<record::EndedBy> end_of_job(std::string_view standard_error,
                                                         std::string_view job_id);
 

@@ -27,7 +27,7 @@ bool are_on_this_node(const Context& context) {
 base::Result<void> make_outputs(const Context& context) {
     const plan::Directories& directories = context.plan.directories;
     if (are_on_this_node(context)) {
-        // Noted as used by the job, so that it is removed after it.
+        // Registers the directory as used by the job, so that it is removed after the job.
         const auto root = TRY(node::open_node_root(directories.node_root));
         if (root.path != directories.node_root)
             return base::fail("belongs to another user, and the logs are to be below it",
@@ -39,7 +39,7 @@ base::Result<void> make_outputs(const Context& context) {
     TRY(base::make_directories(directories.shared_job_temp));
     TRY(base::make_directories(context.files().node_logs()));
     for (const plan::OutputDirectory& output : context.plan.outputs) {
-        // Nobody else may choose, by a link, where the ranks write.
+        // Guarded, so that nobody else can use a link to choose where the ranks write.
         if (output.create && !output.path_host.empty())
             TRY(base::make_guarded_directory(output.path_host));
     }

@@ -9,9 +9,10 @@
 #include "record/attempt.hpp"
 #include "run/context.hpp"
 
-// The phases of an attempt, each a type with `name` (in the record), `wanted` (whether this job has
-// it) and `run`. attempt.cpp lists them in order, writes their begin and end into the record, and
-// decides what follows from how they end. A phase knows neither the record nor the other phases.
+// The phases of an attempt. Each is a type with `name` (its name in the record), `wanted` (whether
+// this job has it) and `run`. attempt.cpp lists the phases in order, writes their begin and end
+// into the record, and decides what follows from the way they end. A phase knows neither the record
+// nor the other phases.
 namespace batchai::run {
 
 // What ends the attempt, or this start of the ranks.
@@ -19,7 +20,7 @@ struct Ending {
     record::Failure failure;
     record::EndedBy by = record::EndedBy::start;
     int exit_code = 1;             // the job's
-    bool may_start_again = false;  // an elastic job's ranks; not when somebody wanted the end
+    bool may_start_again = false;  // for an elastic job's ranks, unless somebody wanted the end
 };
 
 struct PhaseEnd {
@@ -27,7 +28,7 @@ struct PhaseEnd {
     std::optional<Ending> ending{};  // none: the next phase follows
 };
 
-// A phase that ends the attempt, with the job's exit code for its own.
+// Returns the end of a phase that ends the attempt. The phase's exit code is the job's.
 [[nodiscard]] inline PhaseEnd ends_with(Ending ending) {
     const int exit_code = ending.exit_code;
     return {.exit_code = exit_code, .ending = std::move(ending)};
@@ -40,7 +41,7 @@ struct Outputs {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
-// Imports the container's image, unless it is there: on this node, once for all.
+// Imports the container's image unless it is there already. One node does so for all nodes.
 struct Image {
     static constexpr std::string_view name = "image";
     [[nodiscard]] static bool wanted(const Context& context) {
@@ -58,7 +59,7 @@ struct Preparation {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
-// Proves that PMIx wires as many ranks as the job has, before any of them starts.
+// Proves, before any rank starts, that PMIx wires as many ranks as the job has.
 struct WireUp {
     static constexpr std::string_view name = "wire-up";
     [[nodiscard]] static bool wanted(const Context& context) {
@@ -76,15 +77,15 @@ struct Ranks {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
-// Removes the logs' directory from this node, where the job's own temporary directory is and no
-// step has had a sandbox: the epilog cleans up after those only.
+// Removes the directory of the logs from this node if it is inside the job's temporary directory
+// and no step had a sandbox. After jobs that had a sandbox, the epilog does this.
 struct CleanUp {
     static constexpr std::string_view name = "clean-up";
     [[nodiscard]] static bool wanted(const Context& context);
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
-// Copies the logs to the remote storage where the job wants them.
+// Copies the logs to remote storage if the job wants them there.
 struct StoreLogs {
     static constexpr std::string_view name = "logs";
     [[nodiscard]] static bool wanted(const Context& context);

@@ -16,14 +16,15 @@ namespace batchai::run {
 
 namespace {
 
-// "prep-n1.txt" of srun's "prep-%N.txt".
+// Returns "prep-n1.txt" for srun's pattern "prep-%N.txt" and the node "n1".
 std::string file_of_node(std::string pattern, const std::string& node) {
     if (const auto at = pattern.find("%N"); at != std::string::npos) pattern.replace(at, 2, node);
     return pattern;
 }
 
-// One file of the logs for each file that the step writes on a node. The nodes write into the job's
-// directory, where nobody else can be, and not to where the logs belong.
+// Returns a merger for each file that the step writes on a node; each has one target in the logs.
+// The nodes do not write to the place of the logs themselves but into the job's directory, to which
+// nobody else has access.
 base::Result<std::vector<LineMerger>> outputs_of(const Context& context, const plan::Step& step) {
     std::vector<LineMerger> outputs;
     for (const std::string& pattern : {step.stdout_name, step.stderr_name}) {
@@ -99,7 +100,7 @@ PhaseEnd Preparation::run(Context& context) {
         words.error_files.push_back(file_of_node(files.standard_error, node));
     failure.message = "Job preparation task failed with non-zero exit code";
     const int exit_code = blame(failure, step_code, result->messages, words);
-    failure.rank.reset();  // its tasks are nodes, not ranks
+    failure.rank.reset();  // each task number stands for a node, not for a rank
     return {.exit_code = step_code,
             .ending = Ending{.failure = std::move(failure),
                              .by = record::EndedBy::preparation,

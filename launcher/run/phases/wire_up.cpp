@@ -24,9 +24,9 @@ namespace batchai::run {
 namespace {
 
 constexpr int no_answer = 75;  // exit code of mpi_bridge_wireup
-// The shell stays, to say what the loader's message leaves open when the check cannot be started:
-// the image's libpmix may lack what it needs. It reports as the check does, whose arguments it
-// gets.
+// The shell stays alive to add what the loader's message does not say if the check cannot be
+// started, because the image's libpmix may lack something that it needs. The shell gets the check's
+// arguments and reports in the same way.
 constexpr std::string_view check_script =
     R"(reports=$4
 if [ ! -x {program} ]; then
@@ -45,7 +45,7 @@ if [ $code -ne 0 ] && [ -r {manifest} ] && read -r bundle < {manifest}; then
 fi
 exit $code)";
 
-// "4" of "4.2.2rc2".
+// Returns "4" for "4.2.2rc2".
 std::string major_number(const std::string& version) {
     return version.substr(0, version.find_first_not_of("0123456789"));
 }
@@ -79,8 +79,9 @@ base::Arguments check_in_container() {
             "batchai-wire-up"};
 }
 
-// Slurm 22.05's PMIx server loses a connection now and then (slurmstepd has the user's effective id
-// while it starts the tasks, and refuses other nodes meanwhile). Only that is tried again.
+// Slurm 22.05's PMIx server sometimes loses a connection: slurmstepd has the user's effective id
+// while it starts the tasks, and refuses other nodes during that time. Only this failure is tried
+// again.
 bool worth_another_try(const base::Result<StepResult>& result) {
     if (!result || result->exit_code == 0 || result->stopped_by) return false;
     const auto ends = bad_ends(result->messages);
@@ -138,13 +139,13 @@ WireUpFault wire_up_fault(const WireUpWords& words, bool in_container) {
 namespace {
 
 constexpr std::chrono::seconds node_deadline{60};
-// With a container to make, and volumes to mount in it.
+// Includes the time to make a container and to mount volumes in it.
 constexpr std::chrono::seconds container_deadline{240};
 constexpr int most_tries = 3;
 
 struct Checked {
     base::Result<StepResult> result;
-    WireUpWords words;  // of a check that failed
+    WireUpWords words;  // only of a check that failed
 };
 
 Checked check(Context& context, const plan::Step& ranks, bool in_container) {

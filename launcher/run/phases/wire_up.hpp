@@ -9,41 +9,42 @@
 #include "record/task_reports.hpp"
 #include "run/srun/step.hpp"
 
-// The check that PMIx wires the ranks, which runs in a step of its own before them: what the step
-// runs, and what its reports mean.
+// The check that PMIx wires the ranks. It runs in a step of its own before theirs. This file has
+// what that step runs and what its reports mean.
 
 namespace batchai::run {
 
-// The installed mpi_bridge_wireup: beside this program's own installation, wherever that was moved
-// to, else where it was configured to be.
+// Returns the installed mpi_bridge_wireup: the one beside this program, wherever that installation
+// was moved to, else the one at the configured path.
 [[nodiscard]] base::Arguments check_on_nodes();
 
-// The same in the job's container, where the ranks run: with the libpmix that they will use.
+// Returns the same check for the job's container, where it uses the libpmix that the ranks will
+// use.
 [[nodiscard]] base::Arguments check_in_container();
 
-// The server did not answer in time, which may pass.
+// Returns whether the server did not answer in time, which may be temporary.
 [[nodiscard]] bool worth_another_try(const base::Result<StepResult>& result);
 
 struct WireUpFault {
     std::string code;     // of the record: "WireUpFailed", …
     std::string message;  // for people
-    std::string line;     // what the check found, and what to do
+    std::string line;     // what the check found, and what to do about it
 };
 
-// What the tasks of a check that failed have left, of each kind the one of the lowest rank.
+// What the tasks of a failed check have left; of each kind, the one of the lowest rank.
 struct WireUpWords {
-    std::string said{};  // what srun passed on of their standard error
+    std::string said{};  // the tasks' standard error, as srun passed it on
     std::optional<record::WireUpReport> report{};
-    std::optional<std::string> refusal{};  // the plugin's
+    std::optional<std::string> refusal{};  // the plugin's refusal to run a task
     std::optional<std::string>
-        why_none{};              // the container is well, but the image cannot have the check
-    std::string bundled_pmix{};  // "4.2.2rc2": what the node would bring
+        why_none{};              // why the image, though its container works, cannot have the check
+    std::string bundled_pmix{};  // such as "4.2.2rc2": what the node would bring
 };
 [[nodiscard]] WireUpWords words_of_wire_up(const std::filesystem::path& reports,
                                            const std::filesystem::path& refusals, int ranks,
                                            std::string said);
 
-// Pure.
+// Turns the reports of a failed check into a fault. Pure.
 [[nodiscard]] WireUpFault wire_up_fault(const WireUpWords& words, bool in_container);
 
 }  // namespace batchai::run

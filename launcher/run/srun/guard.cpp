@@ -9,7 +9,7 @@ namespace batchai::run {
 
 namespace {
 
-// The refusal is reported as the plugin itself reports one.
+// The refusal is reported in the same way as one of the plugin itself.
 constexpr std::string_view guard =
     R"(if [ "${proof}" != "${digest}" ]; then
   why="the plugin batchai.so is not active on node ${{SLURMD_NODENAME:-?}}, and nothing of the job is run outside its sandbox; ask the admin to add the plugin to plugstack.conf there"

@@ -13,20 +13,20 @@ namespace batchai::run {
 
 namespace {
 
-// For the other ranks to say what they know, once one has failed.
+// Once a rank has failed, the others have this time to report what they know.
 constexpr std::chrono::seconds wire_up_patience{15};
 
 constexpr std::string_view run_command = R"(exec /bin/bash -c "$1")";
 
-// An image need not have bash, and its entry point, if wanted, comes first.
+// An image need not have bash. Its entry point, if the job wants it, comes first.
 constexpr std::string_view run_command_in_container =
     R"(command=$1
 shift
 if [ -x /bin/bash ]; then exec "$@" /bin/bash -c "$command"; fi
 exec "$@" /bin/sh -c "$command")";
 
-// The shell of the image, or of the node. Not a login shell: /etc/profile would set another PATH
-// than the ranks have.
+// Starts the shell of the image or of the node. It is not a login shell, because /etc/profile would
+// set a PATH that differs from the ranks'.
 constexpr std::string_view run_shell =
     R"(if [ -x /bin/bash ]; then exec /bin/bash "$@"; fi
 exec /bin/sh "$@")";
@@ -56,8 +56,8 @@ void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::
     arguments.push_back(fmt::format("--ntasks={}", step.processes));
     arguments.push_back(fmt::format("--ntasks-per-node={}", step.processes_per_node));
     if (step.kind == plan::StepKind::preparation || step.kind == plan::StepKind::master) {
-        // One process that may use the whole node, and for the master step leaves room for the
-        // steps that the user's own launcher makes.
+        // The step has one process per node, which may use the whole node. A master step also
+        // leaves room for the steps that the user's own launcher makes.
         arguments.emplace_back("--cpu-bind=none");
         arguments.emplace_back("--overlap");
     } else if (plan.allocation.cpus_per_process > 0) {
@@ -78,7 +78,7 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
     arguments.emplace_back("--export=ALL");
     arguments.emplace_back("--input=none");
     arguments.emplace_back("--kill-on-bad-exit=1");
-    // A rank may well finish long before the others: never end the step for that.
+    // A rank may finish long before the others; that must never end the step.
     arguments.emplace_back("--wait=0");
     arguments.push_back("--output=" + files.standard_output);
     arguments.push_back("--error=" + files.standard_error);
@@ -95,10 +95,10 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
     add_layout(arguments, plan, ranks, nodes);
     arguments.push_back("--mpi=" + mpi);
     arguments.emplace_back("--export=ALL");
-    // Which users may have changed by SLURM_STDINMODE and SLURM_STDOUTMODE.
+    // Users may have changed the defaults by SLURM_STDINMODE and SLURM_STDOUTMODE.
     arguments.emplace_back("--input=all");
     arguments.emplace_back("--output=all");
-    // Not --kill-on-bad-exit: srun may then drop the very words that say what is wrong.
+    // Otherwise srun may drop the very messages that say what is wrong.
     arguments.emplace_back("--kill-on-bad-exit=0");
     arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
     arguments.insert(arguments.end(), check.begin(), check.end());
@@ -118,7 +118,7 @@ base::Arguments visit_arguments(const Visit& visit) {
                               "--export=ALL",
                               "--job-name=batchai-exec",
                               "--quiet"};
-    // Else the first Ctrl-C would only show the state of the step.
+    // Without this option, the first Ctrl-C would only show the state of the step.
     arguments.emplace_back("--disable-status");
     if (visit.terminal) arguments.emplace_back("--pty");
     arguments.insert(arguments.end(), {"/bin/sh", "-c", guarded(run_shell), "batchai-exec"});
@@ -127,8 +127,9 @@ base::Arguments visit_arguments(const Visit& visit) {
 }
 
 base::Environment srun_environment(const base::Environment& additions) {
-    // Sizes and I/O settings of the batch step that srun would take for its own, and output
-    // formats that users set for themselves. The proof of a sandbox is each step's own.
+    // Leaves out the sizes and I/O settings of the batch step, which srun would take for its own,
+    // and output formats that users set for themselves. The proof of a sandbox is left out because
+    // each step has its own.
     base::Environment kept = base::environment_without(
         {"BATCHAI_SANDBOX=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
          "SLURM_TASKS_PER_NODE=", "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=",

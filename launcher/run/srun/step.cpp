@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t message_limit = 4UL << 20U;
 
-// Appends what is there; false at the end of the stream.
+// Appends what can be read now, up to the limit. Returns false at the end of the stream.
 bool drain(int descriptor, std::string& into) {
     std::array<char, 8192> chunk{};
     const ssize_t count = read(descriptor, chunk.data(), chunk.size());
@@ -34,8 +34,8 @@ bool drain(int descriptor, std::string& into) {
     return count > 0;
 }
 
-// A stream between srun and us: the one end is handed to srun, the other is ours. A socket, because
-// writing to a pipe that srun has closed would bring a signal that also ends us.
+// A stream between srun and us, which has one end for each. It is a socket, because writing to a
+// pipe that srun has closed would raise a SIGPIPE that also ends us.
 struct Link {
     base::FileDescriptor ours;
     base::FileDescriptor theirs;
@@ -48,7 +48,7 @@ base::Result<Link> make_link() {
     return Link{base::FileDescriptor(ends[0]), base::FileDescriptor(ends[1])};
 }
 
-// Lets the tasks of a step go on when all of them run. srun's standard input and output lead here.
+// Holds the tasks of a step until all of them run. srun's standard input and output lead here.
 class Gate {
   public:
     static base::Result<Gate> of(int tasks) {
@@ -67,18 +67,18 @@ class Gate {
         output_.theirs.reset(-1);
     }
 
-    // Readable when tasks have said something; -1 when there is nothing more to hear.
+    // Readable when tasks have written something; -1 once nothing more can come.
     [[nodiscard]] int descriptor() const { return output_.ours.get(); }
     void listen() {
         std::string lines;
         if (!drain(output_.ours.get(), lines)) output_.ours.reset(-1);
         awaited_ -= static_cast<int>(std::count(lines.begin(), lines.end(), '\n'));
         if (awaited_ > 0 || !input_.ours.valid()) return;
-        // Whether srun is still there shows in how it ends.
+        // If srun is gone, its exit status says so.
         static_cast<void>(send(input_.ours.get(), "\n", 1, MSG_NOSIGNAL));
         input_.ours.reset(-1);
     }
-    // The tasks that wait will wait in vain.
+    // Ends the wait of the held tasks: they see the end of the stream.
     void give_up() { input_.ours.reset(-1); }
     [[nodiscard]] bool holds() const { return input_.ours.valid(); }
 
@@ -88,7 +88,7 @@ class Gate {
     Link output_;
 };
 
-// srun says this to everyone who wants no binding at a site that has none.
+// srun prints this for every step without CPU binding at a site that does not support it.
 void drop_noise(std::string& messages) {
     constexpr std::string_view noise =
         "srun: cluster configuration lacks support for cpu binding\n";
@@ -96,7 +96,7 @@ void drop_noise(std::string& messages) {
     if (at != std::string::npos) messages.erase(at, noise.size());
 }
 
-// Where srun's standard streams lead. -1 stands for where ours lead.
+// Where srun's standard streams lead; -1 means where ours lead.
 struct Streams {
     int input = -1;
     int output = -1;
@@ -153,7 +153,8 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
             srun.signal(SIGTERM);
         }
     }
-    // What srun still had in the pipe; bounded, should a child of its own hold the other end open.
+    // Reads what srun left in the pipe. The wait is bounded, because a child of srun may hold the
+    // other end open.
     pollfd rest{read_end, POLLIN, 0};
     while (stream_open && ::poll(&rest, 1, 1000) > 0)
         stream_open = drain(read_end, result.messages);
@@ -206,7 +207,7 @@ bool BackgroundStep::runs() {
 
 void BackgroundStep::end() {
     srun_.signal(SIGTERM);
-    // Slurm ends its step with the job, should srun have to be killed.
+    // If srun has to be killed, Slurm ends its step with the job.
     static_cast<void>(srun_.ended_by(Clock::now() + longest_end));
 }
 

@@ -15,30 +15,30 @@
 namespace batchai::run {
 
 struct StepResult {
-    int exit_code = 0;              // of srun, as a shell says it
-    std::string messages;           // what srun itself printed on its standard error
-    std::optional<int> stopped_by;  // TERM or INT that we got while the step ran
+    int exit_code = 0;              // of srun, as a shell reports it
+    std::string messages;           // srun's standard error
+    std::optional<int> stopped_by;  // TERM or INT that we received while the step ran
 };
 
-// One srun.
+// One run of srun.
 struct StepRequest {
     base::Arguments arguments;
     base::Environment environment;
-    std::chrono::seconds deadline{0};    // none: the job's own time limit bounds it
+    std::chrono::seconds deadline{0};    // 0: only the job's own time limit
     std::function<void()> tick = [] {};  // called about four times a second
-    // Not 0: the number of tasks. Each prints a line once it runs, and waits for one on its
-    // standard input. They get it when all of them run, or the end of the stream when one has
-    // failed.
+    // If not 0, the number of tasks. Each task prints a line once it runs and then waits for a line
+    // on its standard input. The tasks get that line once all of them run, or the end of the stream
+    // if one has failed.
     int held_tasks = 0;
 };
 
-// What starts the steps of an attempt. Tests have another one than srun's.
+// Starts the steps of an attempt. Tests use another one than srun's.
 class StepRunner {
   public:
     virtual ~StepRunner() = default;
     // Waits for the step's end.
     [[nodiscard]] virtual base::Result<StepResult> run(const StepRequest& request) = 0;
-    // TERM or INT, if one has come while no step ran.
+    // Returns TERM or INT if one has come while no step ran.
     [[nodiscard]] virtual std::optional<int> stopped_by() = 0;
 };
 
@@ -52,10 +52,11 @@ class SrunRunner final : public StepRunner {
     base::HeldSignals signals_{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
 };
 
-// An srun that runs beside the job's other steps. Its end asks srun to end the step, and waits.
+// An srun that runs beside the job's other steps. The destructor asks srun to end the step, and
+// waits.
 class BackgroundStep {
   public:
-    // srun's own messages go to the file, which is made if need be.
+    // srun's own messages go to the file, which is created if necessary.
     [[nodiscard]] static base::Result<BackgroundStep> start(const base::Arguments& arguments,
                                                             const base::Environment& environment,
                                                             const std::string& messages_path);
