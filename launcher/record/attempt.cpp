@@ -50,7 +50,7 @@ struct RecordOf<Attempt> {
         field("nodes", &Attempt::nodes), field("start", &Attempt::start),
         field("end", &Attempt::end), field("exitCode", &Attempt::exit_code),
         field("endedBy", &Attempt::ended_by).or_missing(), field("phases", &Attempt::phases),
-        // Records of version 0.1.0 have none.
+        // Records of version 0.1.0 do not have this field.
         field("restarts", &Attempt::restarts).or_missing(), field("failure", &Attempt::failure)};
 };
 
@@ -62,7 +62,7 @@ namespace {
 
 constexpr std::string_view schema = "batchai-attempt/v1";
 
-// The numbers of a job's attempts, in order.
+// Returns the numbers of a job's attempts, in order.
 std::vector<int> numbers(const JobFiles& files) {
     std::vector<int> found;
     std::error_code error;
@@ -118,10 +118,10 @@ base::Result<void> settle_earlier_attempt(const JobFiles& files, int number,
     if (std::find(found.begin(), found.end(), number - 1) == found.end()) return {};
     Attempt attempt = TRY(read_attempt(files, number - 1));
     const bool unsaid = !attempt.ended_by || *attempt.ended_by == EndedBy::unknown;
-    // Slurm starts no job again that was cancelled.
+    // Slurm does not start a cancelled job again, so a record that names the user is wrong.
     if (!unsaid && *attempt.ended_by != EndedBy::user) return {};
     if (by == EndedBy::user) by = EndedBy::requeue;
-    // A node that is lost says nothing.
+    // A node that is lost says nothing, so silence is taken for a lost node.
     attempt.ended_by = by.value_or(unsaid ? EndedBy::node : EndedBy::requeue);
     if (attempt.failure) {
         attempt.failure->code = words_of(*attempt.ended_by).code;

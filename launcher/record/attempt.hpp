@@ -12,27 +12,28 @@
 #include "record/ended_by.hpp"
 #include "record/job_files.hpp"
 
-// The record of one attempt (one run of the batch script; a requeue makes the next): written by
-// `batchai run` as <job directory>/attempts/<number>.json before it exits and after each phase.
-// It is the first source for a job's state; Slurm's own word comes after it.
+// The record of one attempt, which is one run of the batch script; a requeue makes the next
+// attempt. `batchai run` writes it to <job directory>/attempts/<number>.json at the start of each
+// phase and before it exits. It is the first source for a job's state; Slurm's own account is the
+// second.
 namespace batchai::record {
 
 struct Phase {
-    std::string name;  // "outputs", "image", "preparation", "wire-up", "ranks", "logs"
+    std::string name;  // "outputs", "image", "preparation", "wire-up", "ranks", "logs", "clean-up"
     base::Time start;
-    std::optional<base::Time> end;  // none while it runs
-    int exit_code = 0;              // of the step; meaningful once `end` is there
+    std::optional<base::Time> end;  // none while the phase runs
+    int exit_code = 0;              // of the phase; meaningful once `end` is set
 
     bool operator==(const Phase&) const = default;
 };
 
-// Why the attempt failed: the first failure, since the others follow from it.
+// Why the attempt failed. This is the first failure, because the others follow from it.
 struct Failure {
     std::string code{};     // "JobFailed", "JobPreparationFailed", "JobTerminated", …
     std::string message{};  // Batch AI's sentence for the code
     std::string phase{};
-    std::string node{};         // empty when no node is to blame
-    std::optional<int> rank{};  // none when no rank is to blame
+    std::string node{};         // empty if no node is to blame
+    std::optional<int> rank{};  // none if no rank is to blame
     std::optional<int> signal{};
     std::optional<int> exit_code{};
     std::string first_error_line{};  // of that rank's standard error; may be empty
@@ -40,10 +41,10 @@ struct Failure {
     bool operator==(const Failure&) const = default;
 };
 
-// An elastic job's ranks were started again within the attempt.
+// A restart of an elastic job's ranks within the attempt.
 struct Restart {
     base::Time time;
-    std::vector<std::string> nodes;  // on which the ranks start again
+    std::vector<std::string> nodes;  // where the ranks start again
     Failure failure;                 // why
 
     bool operator==(const Restart&) const = default;
@@ -55,8 +56,8 @@ struct Attempt {
     std::vector<std::string> nodes;  // in Slurm's order; the first is the master
     base::Time start;
     std::optional<base::Time> end;  // none: still running, or `batchai run` was killed
-    std::optional<int> exit_code;   // of the job; there when `end` is
-    // None in the records of older releases, and while the attempt runs.
+    std::optional<int> exit_code;   // of the job; set if `end` is
+    // None while the attempt runs, and in the records of older releases.
     std::optional<EndedBy> ended_by;
     std::vector<Phase> phases;
     std::vector<Restart> restarts;
@@ -68,15 +69,15 @@ struct Attempt {
 [[nodiscard]] std::string to_json(const Attempt& attempt);
 [[nodiscard]] base::Result<Attempt> attempt_from_json(std::string_view text);
 
-// The newest attempt of a job, or nothing if it has not started.
+// Returns the newest attempt of a job, or nothing if the job has not started.
 [[nodiscard]] base::Result<std::optional<Attempt>> latest_attempt(const JobFiles& files);
 
-// All attempts of a job, the first one first. None if it has not started.
+// Returns all attempts of a job, the first one first. There are none if the job has not started.
 [[nodiscard]] base::Result<std::vector<Attempt>> all_attempts(const JobFiles& files);
 
-// Says in the record of the attempt before `number` who ended it, if it could not say so itself:
-// `batchai run` was killed, or took for a cancellation what was followed by a new attempt.
-// `by` is what is known otherwise.
+// Writes into the record of the attempt before `number` who ended that attempt, if it could not say
+// so itself: `batchai run` was killed, or it took for a cancellation what led to a new attempt.
+// `by` is what other sources say.
 [[nodiscard]] base::Result<void> settle_earlier_attempt(const JobFiles& files, int number,
                                                         std::optional<EndedBy> by);
 

@@ -11,27 +11,27 @@ namespace batchai::record {
 
 // Who or what ended an attempt.
 enum class EndedBy {
-    program,        // the job's own command, well or not
+    program,        // the job's own command, whether it succeeded or failed
     user,           // scancel or `batchai job terminate`
-    administrator,  // somebody else cancelled it
+    administrator,  // somebody else cancelled the job
     time_limit,
     preemption,
-    node,  // one of the job's was lost
+    node,  // one of the job's nodes was lost
     memory,
     requeue,  // somebody put the job back into the queue
     preparation,
-    storage,  // a volume that cannot be mounted, or does not take all data
+    storage,  // a volume cannot be mounted, or does not take all data
     start,    // the ranks could not be started: image, wire-up, output directories
     unknown,
 };
 
-// An end as Batch AI tells it.
+// How Batch AI reports an end.
 struct EndWords {
     std::string_view code;
     std::string_view message;
 };
 
-// What is said of an end when nothing more exact is known. No other place has a sentence for it.
+// Returns the words for an end about which nothing more exact is known.
 [[nodiscard]] constexpr EndWords words_of(EndedBy by) {
     switch (by) {
         case EndedBy::program:

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-// Where everything of a job is. No other file spells one of these names.
+// The paths of everything that belongs to a job. No other file spells these names.
 namespace batchai::record {
 
-// What is in a job's directory (mode 0700), which is the `job_directory` of its plan.
+// The contents of a job's directory (mode 0700), which is the `job_directory` of its plan.
 class JobFiles {
   public:
     using Path = std::filesystem::path;
@@ -19,30 +19,30 @@ class JobFiles {
     explicit JobFiles(Path directory) : directory_(std::move(directory)) {}
 
     [[nodiscard]] const Path& directory() const { return directory_; }
-    // The store's own record; its presence is what makes the job exist.
+    // The store's own record. A job exists if it has this file.
     [[nodiscard]] Path record() const { return directory_ / "job.json"; }
     [[nodiscard]] Path plan() const { return directory_ / "plan.json"; }
     [[nodiscard]] Path batch_script() const { return directory_ / "batch.sh"; }
-    // Values of secret variables and storage keys; always mode 0600.
+    // Values of secret variables, and storage keys. The mode is always 0600.
     [[nodiscard]] Path secrets() const { return directory_ / "secrets.json"; }
     // Output of the batch script itself (sbatch --output).
     [[nodiscard]] Path slurm_log() const { return directory_ / "slurm.log"; }
-    // Standard output and error of the ranks when the prefix of the job file is on remote storage.
+    // Standard output and error of the ranks if the job file's prefix is on remote storage.
     [[nodiscard]] Path stdouterr() const { return directory_ / "stdouterr"; }
 
     [[nodiscard]] Path attempts() const { return directory_ / "attempts"; }
     [[nodiscard]] Path attempt(int number) const {
         return attempts() / (std::to_string(number) + ".json");
     }
-    // Each rank's standard error, kept apart so that a failure can be told by rank. `start` is the
-    // attempt's number and, after a restart of an elastic job's ranks, "<attempt>-<restart>".
-    // `rank` is a number, or "%t" for srun.
+    // Each rank's standard error, in a file of its own so that a failure can be assigned to a rank.
+    // `start` is the attempt's number or, after a restart of an elastic job's ranks,
+    // "<attempt>-<restart>". `rank` is a number, or "%t" for srun.
     [[nodiscard]] Path rank_error(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stderr-" + std::string(rank) + ".txt");
     }
-    // What the tasks of a step report (record/task_reports.hpp), as PATH.TASK and an ending; these
-    // are the PATHs. `step` is a `start`, as above, with a word after it for another step than the
-    // ranks'.
+    // The PATHs of the files to which the tasks of a step report (record/task_reports.hpp). Each
+    // file is named PATH.TASK and an ending. `step` is a `start`, as above; for a step other than
+    // that of the ranks, a word follows.
     [[nodiscard]] Path refusals(std::string_view step) const {
         return attempts() / (std::string(step) + ".refused");
     }
@@ -52,7 +52,7 @@ class JobFiles {
     [[nodiscard]] Path wire_up_reports(std::string_view start) const {
         return attempts() / (std::string(start) + ".wire-up");
     }
-    // What the tasks of preparation print, before it comes to the logs. `name` is that of the log.
+    // What the tasks of preparation print, before it is copied into the log of the same `name`.
     [[nodiscard]] Path preparation_output(int attempt, std::string_view name) const {
         return attempts() / (std::to_string(attempt) + "." + std::string(name));
     }
@@ -68,13 +68,13 @@ class JobFiles {
     // Commits of an elastic job's ranks.
     [[nodiscard]] Path elastic() const { return directory_ / "elastic"; }
 
-    // What batchai-node writes: a log of each node, and where the ranks meet.
+    // Written by batchai-node: a log of each node, and where the ranks meet.
     [[nodiscard]] Path node_logs() const { return directory_ / "node"; }
     [[nodiscard]] Path node_log(std::string_view node) const {
         return node_logs() / (std::string(node) + ".log");
     }
-    // And notes (record/node_notes.hpp): why it could not do its part, and that it still has
-    // something to store.
+    // The notes of batchai-node (record/node_notes.hpp): why it could not do its part, and that it
+    // still has something to store.
     static constexpr std::string_view failure_note_ending = ".failure.json";
     static constexpr std::string_view storage_note_ending = ".storage.json";
     [[nodiscard]] Path failure_note(std::string_view node) const {
@@ -84,17 +84,17 @@ class JobFiles {
         return node_logs() /
                (std::string(node) + "-" + std::string(id) + std::string(storage_note_ending));
     }
-    // What remote storage did not take, by node and mount.
+    // Data that remote storage did not take, by node and mount.
     [[nodiscard]] Path unsaved(std::string_view node) const {
         return directory_ / "unsaved" / std::string(node);
     }
 
-    // A task of an array job has its own records and logs in a directory of its own below that of
-    // the plan, which all tasks share.
+    // The records and logs of one task of an array job. They are in a directory of their own below
+    // that of the plan, which all tasks share.
     [[nodiscard]] JobFiles array_task(int number) const {
         return JobFiles(directory_ / (task_prefix + std::to_string(number)));
     }
-    // This directory, and those of the array tasks that have started.
+    // Returns this directory and those of the array tasks that have started.
     [[nodiscard]] std::vector<JobFiles> with_array_tasks() const {
         std::vector<JobFiles> out{*this};
         std::error_code code;

@@ -41,7 +41,7 @@ constexpr std::size_t note_limit = 1UL << 20U;
 constexpr std::string_view failure_schema = "batchai-failure/v1";
 constexpr std::string_view storage_schema = "batchai-storage/v1";
 
-// The oldest first.
+// Returns the oldest file first.
 std::vector<fs::path> files_ending_in(const JobFiles& job, std::string_view ending) {
     std::vector<std::pair<fs::file_time_type, fs::path>> found;
     std::error_code error;

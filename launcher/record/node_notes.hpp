@@ -8,50 +8,50 @@
 #include "base/timestamp.hpp"
 #include "record/job_files.hpp"
 
-// What nodes say of a job in its directory. All of it is best effort: a note that cannot be written
-// fails nothing, and one that cannot be read is passed over.
+// What nodes say about a job, in files in the job's directory. All of it is best effort: a note
+// that cannot be written causes no failure, and a note that cannot be read is ignored.
 namespace batchai::record {
 
-// Why a node could not do its part, in words for the job's record: a step's exit code and output do
-// not tell a mount that failed from a program that did.
+// Says why a node could not do its part, in words for the job's record. A step's exit code and
+// output do not tell a mount that failed from a program that failed.
 struct FailureNote {
-    std::string code;  // Batch AI's: "AZFMountError", …
+    std::string code;  // Batch AI's code, such as "AZFMountError"
     std::string text;  // what failed, and why
     std::string node;
 
     bool operator==(const FailureNote&) const = default;
 };
 
-// The code of the note that data of the job is not where it belongs. It may be written after the
-// step, and even after the job.
+// The code of a note which says that data of the job is not where it belongs. Such a note may be
+// written after the step, and even after the job.
 inline constexpr const char* data_not_written = "DataNotWritten";
 
-// Over an earlier one of the same node.
+// Replaces an earlier note of the same node.
 void write_failure_note(const JobFiles& job, const FailureNote& note);
 [[nodiscard]] bool has_failure_note(const JobFiles& job, const std::string& node);
-// Of all nodes, the oldest first.
+// Returns the notes of all nodes, the oldest first.
 [[nodiscard]] std::vector<FailureNote> failure_notes(const JobFiles& job);
-// To be called before a step, whose notes are then the only ones.
+// Must be called before a step, so that any note found later is about that step.
 void forget_failure_notes(const JobFiles& job);
 
-// That a process of the user's on a node shows a volume which may hold data that its storage does
-// not have yet. The process removes the note when the storage has all, or a failure note says what
-// it has not.
+// Says that a process of the user's on a node provides a volume which may hold data that its
+// storage does not have yet. The process removes the note once the storage has everything, or once
+// a failure note says what the storage lacks.
 struct StorageNote {
     std::string node;
     std::string slurm_job_id;
-    // Set once the step is over: the process ends by then.
+    // Set once the step is over. The process ends by this time.
     std::optional<base::Time> until;
     std::string path;  // of the note itself
 
     bool operator==(const StorageNote&) const = default;
 };
 
-// Writes a new note and sets its path, which stays empty when the note cannot be written.
+// Writes a new note and sets its path, which stays empty if the note cannot be written.
 void write_storage_note(const JobFiles& job, StorageNote& note);
 void rewrite_storage_note(const StorageNote& note);
 void remove_storage_note(const StorageNote& note);
-// Of one Slurm job.
+// Returns the notes of one Slurm job.
 [[nodiscard]] std::vector<StorageNote> storage_notes(const JobFiles& job,
                                                      const std::string& slurm_job_id);
 

@@ -148,7 +148,7 @@ struct RecordOf<Container> {
         field("shmBytes", &Container::shm_bytes).within(0),
         field("ranksAsRoot", &Container::ranks_as_root), field("binds", &Container::binds),
         field("inject", &Container::inject),
-        // Plans of version 0.1.0 have none.
+        // -1: no owner is trusted but the user and root.
         field("rootOwner", &Container::root_owner).within(-1)};
 };
 
@@ -187,7 +187,7 @@ namespace batchai::record {
 namespace {
 
 constexpr std::string_view schema = "batchai-plan/v3";
-// Variables can be long; what the launcher itself writes stays far below.
+// Variables can be long; everything that the launcher itself writes stays far below this limit.
 constexpr std::size_t size_limit = 16UL << 20U;
 
 }  // namespace
@@ -221,7 +221,7 @@ base::Result<plan::Plan> read_plan(const std::string& path, const std::string& d
         plan.error().where = path;
         return plan;
     }
-    // Secrets, logs and unsaved data are in it.
+    // The directory has secrets, logs and unsaved data.
     TRY(base::check_own_directory(plan->directories.plan_directory));
     if (plan->directories.job_directory != plan->directories.plan_directory)
         return base::fail("names another job directory than its own", path, "submit the job again");

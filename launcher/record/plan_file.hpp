@@ -11,15 +11,16 @@
 // plan.json of the job directory: the plan as it was submitted, which every node reads.
 namespace batchai::record {
 
-// Stable, pretty-printed JSON ("schema": "batchai-plan/v3"), keys in a fixed order, one newline at
-// the end.
+// Returns stable, pretty-printed JSON ("schema": "batchai-plan/v3"), with the keys in a fixed order
+// and one newline at the end.
 [[nodiscard]] std::string to_json(const plan::Plan& plan);
 
-// Refuses other schemas, missing and unknown keys and wrong types, and names the key.
+// Refuses other schemas, missing and unknown keys, and wrong types. The error names the key.
 [[nodiscard]] base::Result<plan::Plan> plan_from_json(std::string_view text);
 
-// The plan at `path`, if it has this SHA-256, so that what runs is what was submitted, and if the
-// job directory that it names is the user's own. In a task of an array job it is that task's.
+// Returns the plan at `path`. Refuses a plan that does not have this SHA-256, so that what runs is
+// what was submitted, and one that names a job directory which is not the user's own. In a task of
+// an array job, returns the plan of that task.
 [[nodiscard]] base::Result<plan::Plan> read_plan(const std::string& path, const std::string& digest,
                                                  std::optional<int> array_task = std::nullopt);
 

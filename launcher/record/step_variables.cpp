@@ -15,7 +15,7 @@ constexpr std::size_t file_limit = 1UL << 20U;
 }  // namespace
 
 base::Result<void> write_step_variables(const JobFiles& files, const base::Environment& variables) {
-    // As the kernel keeps an environment: the one byte that a value cannot have ends an entry.
+    // The format is that of the kernel: each entry ends with the one byte that a value cannot have.
     std::string text;
     for (const std::string& entry : variables)
         text += entry + '\0';
