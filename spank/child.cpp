@@ -22,7 +22,8 @@ namespace {
 
 constexpr int first_descriptor = 3;
 
-// Async-signal-safe: writes a reply that says what failed before the program could say it itself.
+// Writes a reply that says what failed before the program could run, and ends the process.
+// Async-signal-safe.
 [[noreturn]] void give_up(int reply, const char* what, const char* where) {
     const int code = errno;
     const char* const why = strerrordesc_np(code);
@@ -46,7 +47,7 @@ void reset_signals() {
     signal(SIGPIPE, SIG_DFL);
 }
 
-// slurmstepd protects itself from the out-of-memory killer; a program of the user must not be.
+// slurmstepd is protected from the out-of-memory killer. A program of the user's must not be.
 void give_up_memory_protection() {
     const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (file < 0) return;
@@ -56,8 +57,8 @@ void give_up_memory_protection() {
     close(file);
 }
 
-// Raw system calls: the wrappers of the C library would look for slurmstepd's threads, which are
-// not in this process.
+// Uses raw system calls, because the wrappers of the C library would look for slurmstepd's threads,
+// which do not exist in this process.
 bool drop_to(const User& user) {
     if (geteuid() != 0 && getuid() == 0 && syscall(SYS_setresuid, -1, 0, -1) != 0) return false;
     if (geteuid() == 0) {
@@ -65,14 +66,15 @@ bool drop_to(const User& user) {
         if (syscall(SYS_setresgid, user.gid, user.gid, user.gid) != 0) return false;
         if (syscall(SYS_setresuid, user.uid, user.uid, user.uid) != 0) return false;
     }
-    // A slurmd that is not run by root can only run jobs of its own user.
+    // A slurmd that does not run as root can only run jobs of its own user.
     errno = EPERM;
     if (getuid() != user.uid || geteuid() != user.uid || getegid() != user.gid) return false;
     return user.uid == 0 || (syscall(SYS_setresuid, 0, 0, 0) != 0 && setegid(0) != 0);
 }
 
 bool place_descriptors(const std::array<int, 4>& descriptors, int count, int null) {
-    // First above all targets, so that no duplication overwrites one that is still to come.
+    // All are duplicated above the targets first, so that none is overwritten while it is still
+    // needed.
     std::array<int, 4> safe{};
     for (int i = 0; i < count; ++i) {
         safe[static_cast<std::size_t>(i)] =
@@ -150,8 +152,8 @@ bool wait_readable(int descriptor, int seconds) {
 void end_child(Child& child, int seconds) {
     if (child.handle < 0) return;
     if (!wait_readable(child.handle, seconds)) {
-        // By its handle: the number may belong to another process by now, since slurmstepd reaps
-        // every child that it sees.
+        // The pidfd is used because slurmstepd reaps every child that it sees, so that the process
+        // id may belong to another process by now.
         syscall(SYS_pidfd_send_signal, child.handle, SIGKILL, nullptr, 0);
         static_cast<void>(wait_readable(child.handle, seconds_to_die));
     }

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-// Starting programs as the user, from root's slurmstepd.
+// Starts programs as the user, from root's slurmstepd.
 namespace batchai::spank {
 
 struct User {
@@ -17,34 +17,36 @@ struct User {
     std::size_t group_count = 0;
 };
 
-// Everything is prepared before fork(), because slurmstepd has threads: between fork and exec only
-// async-signal-safe functions are called.
+// A program to start. Everything is prepared before fork(), because slurmstepd has threads: between
+// fork and exec, only async-signal-safe functions may be called.
 struct Program {
     std::vector<std::string> arguments;    // arguments[0] is an absolute path
-    std::vector<std::string> environment;  // the whole of it
-    std::vector<int> descriptors;          // become 3, 4, … of the program; all others are closed
-    int reply = -1;                        // where a failure before exec is written, or -1
+    std::vector<std::string> environment;  // the program's whole environment
+    std::vector<int> descriptors;          // become 3, 4, … in the program; all others are closed
+    int reply = -1;                        // gets a reply if something fails before exec; -1: none
 };
 
 struct Child {
     pid_t pid = -1;
-    int handle = -1;  // a pidfd: names this very process even after somebody else reaped it
+    int handle = -1;  // a pidfd: it names this process even after somebody has reaped it
 };
 
-// Starts `program` as `user`, for good: groups, all gids and all uids are set, and the child ends
-// itself if it could become root again. False when fork or pidfd_open fail (errno says why).
+// Starts `program` as `user`. The change of user is permanent: groups, all group ids and all user
+// ids are set, and the child ends itself if it could become root again. Returns false if fork or
+// pidfd_open fails; errno then says why.
 [[nodiscard]] bool start_as_user(const Program& program, const User& user, Child& child);
 
-// Waits until the descriptor is readable or at its end; false when `seconds` have passed first.
+// Waits until the descriptor is readable or at its end. Returns false if `seconds` pass first.
 [[nodiscard]] bool wait_readable(int descriptor, int seconds);
 
-// Root never waits longer than this for a process of the user's: `farewell_seconds` until it ends
-// by itself, and, once it was killed, until the kernel has let it go. A stopped process is killed
-// like any other. One that even then does not go (it hangs in a file system) is left to init.
+// Root never waits longer than this for a process of the user's: `farewell_seconds` for it to end
+// by itself and, once it has been killed, `seconds_to_die` for the kernel to let it go. A stopped
+// process is killed like any other. A process that does not go even then, because it hangs in a
+// file system, is left to init.
 inline constexpr int farewell_seconds = 6;
 inline constexpr int seconds_to_die = 2;
 
-// Gives the child `seconds` to end by itself, kills it then, and reaps it.
+// Gives the child `seconds` to end by itself, kills it if it has not ended, and reaps it.
 void end_child(Child& child, int seconds);
 
 }  // namespace batchai::spank

@@ -5,9 +5,9 @@
 
 namespace batchai::spank {
 
-// job_epilog: for a job that had a sandbox on this node, has what it left there removed as the
-// job's user. Waits a few seconds at most: batchai-node goes on by itself where it takes longer.
-// Any other job costs one system call. Says nothing about success: a failing epilog would drain the
+// job_epilog: if the job had a sandbox on this node, removes what the job has left there, as the
+// job's user. Waits a few seconds at most; batchai-node finishes longer work by itself. Any other
+// job costs one system call. Returns nothing to Slurm, because a failing epilog would drain the
 // node.
 void clean_after_job(spank_t handle, const Settings& settings);
 

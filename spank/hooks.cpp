@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What Slurm sees of batchai.so: its metadata and its hooks. Each hook is a barrier that no
-// exception passes, since it would end root's slurmstepd.
+// What Slurm sees of batchai.so: its metadata and its hooks. Each hook catches all exceptions,
+// because an exception that escapes would end root's slurmstepd.
 
 #include <cstdlib>
 #include <exception>
@@ -16,7 +16,7 @@
 #define BATCHAI_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
-// Constants have internal linkage in C++ unless they were declared extern.
+// Constants have internal linkage in C++ unless they are declared extern.
 BATCHAI_EXPORT extern const char plugin_name[];
 BATCHAI_EXPORT extern const char plugin_type[];
 BATCHAI_EXPORT extern const unsigned int plugin_version;
@@ -71,12 +71,12 @@ BATCHAI_EXPORT int slurm_spank_init_post_opt(spank_t handle, int ac, char* av[])
             spank_context() == S_CTX_ALLOCATOR || getenv("SLURM_JOB_ID") == nullptr;
         return spank::hand_over_if_asked(spank::read_settings(ac, av), new_allocation);
     });
-    // An optional plugin's error code would be passed over, and the job submitted without its plan.
+    // Slurm would ignore the error code of an optional plugin and submit the job without its plan.
     if (status < 0) exit(1);
     return 0;
 }
 
-// Errors of this hook would drain the node of a batch job: they are kept for task_init.
+// An error of this hook would drain the node of a batch job, so errors are kept for task_init.
 BATCHAI_EXPORT int slurm_spank_user_init(spank_t handle, int ac, char* av[]) {
     const int failed = guarded("user_init", 1, [&] {
         spank::start_sandbox(handle, spank::read_settings(ac, av));
@@ -99,7 +99,7 @@ BATCHAI_EXPORT int slurm_spank_task_init(spank_t handle, int /*ac*/, char* /*av*
         spank::join_sandbox(handle);
         return 0;
     });
-    // An optional plugin's error code would be passed over, and the task run on the bare host.
+    // Slurm would ignore the error code of an optional plugin and run the task on the bare host.
     if (status != 0) _exit(1);
     return 0;
 }

@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <string>
 
-// Which jobs have had a sandbox on this node: one empty file for each, named by the job's id, in a
-// directory that only root can write to. It costs the epilog of any other job one system call, and
-// no process of the user's has a say in it.
+// Notes which jobs have had a sandbox on this node. Each job has an empty file, named by the job's
+// id, in a directory to which only root can write. So the epilog of any other job costs one system
+// call, and no process of the user's can change the notes.
 namespace batchai::spank {
 
-// False, with errno, when the file cannot be made. The directory is made if it is missing.
+// Makes the directory if it is missing. Returns false, with errno, if the file cannot be made.
 [[nodiscard]] bool note_job(const std::string& directory, std::uint32_t job_id);
 
-// Whether the job was noted; the note is gone then.
+// Returns whether the job was noted, and removes the note.
 [[nodiscard]] bool take_note_of_job(const std::string& directory, std::uint32_t job_id);
 
 }  // namespace batchai::spank

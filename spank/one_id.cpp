@@ -39,11 +39,11 @@ constexpr sock_filter statement(std::uint16_t code, std::uint32_t value) {
     return {code, 0, 0, value};
 }
 
-// Load the architecture, load the call's number, compare it with each of the list.
+// The program loads the architecture, loads the call's number, and compares it with the list.
 constexpr std::array<sock_filter, length> make_program() {
     std::array<sock_filter, length> program{};
     program[0] = statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch));
-    // Programs of another architecture, such as 32-bit ones, get true answers.
+    // Programs of another architecture, such as 32-bit ones, get the kernel's own answers.
     program[1] = {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, architecture};
     program[2] = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     program[3] = statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
@@ -53,7 +53,7 @@ constexpr std::array<sock_filter, length> make_program() {
                            static_cast<std::uint32_t>(answered[i])};
     }
     program[4U + count] = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    program[5U + count] = statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO);  // of errno 0: done
+    program[5U + count] = statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO);  // errno 0: success
     return program;
 }
 
@@ -64,7 +64,7 @@ bool answer_id_changes() {
     sock_fprog program{};
     program.len = length;
     program.filter = const_cast<sock_filter*>(instructions.data());
-    // Root in its own user namespace, so that no_new_privs is not needed.
+    // no_new_privs is not needed, because the task is root in its own user namespace.
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 

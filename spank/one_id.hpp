@@ -3,10 +3,10 @@
 
 namespace batchai::spank {
 
-// For a task that is root in a user namespace with a single id: makes this process and what it
-// starts get the answer "done" from calls that change owners or ids, of which no other is mapped,
-// so that package managers can install. Everything else is as before. False, with errno, when the
-// kernel refuses.
+// For a task that is root in a user namespace with a single id. Calls that change owners or ids
+// then report success and do nothing, in this process and in those that it starts. Without that,
+// package managers could not install anything, because no other id is mapped. Everything else works
+// as before. Returns false, with errno, if the kernel refuses.
 [[nodiscard]] bool answer_id_changes();
 
 }  // namespace batchai::spank

@@ -15,7 +15,7 @@ namespace {
 enum OptionId : int { job_json = 1, ignore_container = 2, job_image = 3 };
 
 Options& given() {
-    // Never destroyed: hooks may run while the process ends.
+    // Never destroyed, because hooks may run while the process ends.
     static Options* const value = new Options;
     return *value;
 }
@@ -31,8 +31,8 @@ extern "C" int option_given(int id, const char* argument, int /*remote*/) noexce
                                                        : "--job-json needs the name of a job file");
             return -1;
         }
-        // From "#SBATCH" lines a value can be longer than programs can be given. Not refused here,
-        // since Slurm would show it in full.
+        // A value from an "#SBATCH" line can be longer than an argument of a program may be. It is
+        // not refused here, because Slurm would then show it in full.
         if (const std::size_t length = strlen(argument); length >= BATCHAI_PATH_LIMIT) {
             given().fault = std::string("the value of ") +
                             (id == job_image ? "--job-image" : "--job-json") + " is " +
@@ -52,7 +52,7 @@ extern "C" int option_given(int id, const char* argument, int /*remote*/) noexce
     }
 }
 
-// Slurm's struct has no const, but it copies the strings and changes none.
+// Slurm's struct has no const members, but Slurm only copies the strings.
 char* text(const char* literal) {
     return const_cast<char*>(literal);
 }

@@ -8,36 +8,36 @@
 namespace batchai::spank {
 
 // What the user gave with --job-json, --ignore-container and --job-image. srun applies options
-// inherited from the environment before those of its command line; the last one wins.
+// inherited from the environment before those of its command line; the last one counts.
 struct Options {
     std::string job_json;
-    int job_json_count = 0;  // how often it was given, in the environment or the command line
+    int job_json_count = 0;  // how often it was given, in the environment and on the command line
     bool ignore_container = false;
     std::string job_image;
-    std::string fault;  // why nothing is to be submitted, or empty
+    std::string fault;  // why nothing is to be submitted; empty: no fault
 };
 
-// What the admin gave in plugstack.conf.
+// What the admin has set in plugstack.conf.
 struct Settings {
     std::string launcher;           // the batchai program
     std::string node_program;       // batchai-node
-    std::string node_directory;     // of the epilog; empty: what the site file says
+    std::string node_directory;     // for the epilog; empty: as the site file says
     std::string runtime_directory;  // where root notes the jobs that had a sandbox here
     int timeout_seconds = 30;       // for the sandbox of one step on one node
 };
 
-// Registers the options; to be called by slurm_spank_init in every context.
+// Registers the options. slurm_spank_init must call it in every context.
 void register_options(spank_t handle);
 
-// Collected by the callbacks; valid on the submitting side from init_post_opt on.
+// Returns what the callbacks have collected. Valid on the submitting side from init_post_opt on.
 [[nodiscard]] const Options& options();
 
-// On a node: whether the step has --job-json, or --job-image, which has a meaning only with it, in
-// any hook from user_init to task_exit.
+// On a node: returns whether the step has --job-json, or --job-image, which has a meaning only with
+// --job-json. Works in any hook from user_init to task_exit.
 [[nodiscard]] bool job_json_was_given(spank_t handle);
 
-// Unknown and malformed arguments are logged and passed over: a typing error of the admin must not
-// fail any job.
+// Logs and ignores unknown and malformed arguments: a typing error of the admin must not fail any
+// job.
 [[nodiscard]] Settings read_settings(int argument_count, char* arguments[]);
 
 }  // namespace batchai::spank

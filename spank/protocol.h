@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * What batchai.so (inside slurmstepd) and batchai-node (a process of the user) say to each other.
- * Both are installed together; the version is there to catch a mixed installation.
+ * The protocol between batchai.so (inside slurmstepd) and batchai-node (a process of the user's).
+ * Both are installed together; the version number reveals a mixed installation.
  *
  *   batchai.so, user_init:  forks; the child drops to the user and execs
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
  *                               [--rendezvous STEP --node N --nodes N] [--root]
  *                               [--array-task N] [--submit-directory PATH] [--slurm-conf PATH]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
- *                           stays, as the anchor of its namespaces, until CONTROL ends
+ *                           keeps its namespaces alive until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
- *                           joins the namespaces
- *   batchai.so, task_exit:  closes its end of CONTROL, waits for batchai-node's end for a few
- *                           seconds, and kills it then
+ *                           and joins the namespaces
+ *   batchai.so, task_exit:  closes its end of CONTROL, waits a few seconds for batchai-node to end,
+ *                           and then kills it
  */
 
 #include <stdint.h>
@@ -22,11 +22,11 @@
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
 #define BATCHAI_PROTOCOL_VERSION 3u
 
-/* For how long batchai-node may wait, at a step's end, for what goes on without it; the plugin's
- * own patience is longer (farewell_seconds in spank/child.hpp). */
+/* How long batchai-node may wait at the end of a step for processes that continue without it. The
+ * plugin waits longer (farewell_seconds in spank/child.hpp). */
 #define BATCHAI_FAREWELL_SECONDS 4
 
-/* Descriptors that batchai-node finds open, besides 0, 1 and 2 on /dev/null. */
+/* The descriptors that batchai-node finds open. 0, 1 and 2 are open on /dev/null as well. */
 #define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: ends when the step is over */
 #define BATCHAI_READY_DESCRIPTOR 4   /* write end: one byte when the reply is complete */
 #define BATCHAI_REPLY_DESCRIPTOR 5   /* a memfd for the reply */
@@ -37,46 +37,49 @@
 #define BATCHAI_PATH_LIMIT 4096u
 #define BATCHAI_DIGEST_LENGTH 64u
 
-/* The variables of the job's environment that ask for a sandbox, and the proof that it is there. */
+/* Variables of the job's environment: the first two ask for a sandbox, the third turns it off. */
 #define BATCHAI_PLAN_VARIABLE "BATCHAI_PLAN"
 #define BATCHAI_DIGEST_VARIABLE "BATCHAI_PLAN_DIGEST"
 #define BATCHAI_DISABLE_VARIABLE "BATCHAI_DISABLE"
-/* From the command-line filter to the plugin in the same sbatch, srun or salloc, "PID DIGEST PATH":
- * the file of --job-json has been handed over already. */
+/* Set by the command-line filter for the plugin in the same sbatch, srun or salloc, as
+ * "PID DIGEST PATH": the file of --job-json has already been handed over. */
 #define BATCHAI_HANDED_OVER_VARIABLE "BATCHAI_HANDED_OVER"
-/* The user's, with a secret that no job's environment is to hold. */
+/* Set by the user. It is a secret, so no job's environment may contain it. */
 #define BATCHAI_STORAGE_KEY_VARIABLE "AZURE_BATCHAI_STORAGE_KEY"
+/* Set in every task that is in its sandbox, to the digest of the plan. */
 #define BATCHAI_PROOF_VARIABLE "BATCHAI_SANDBOX"
 
-/* Where the ranks meet, "ADDRESS PORT": from `batchai run` in the job's environment, else from
- * batchai-node in its reply, which the plugin asks for then (--rendezvous). Tasks do not see it. */
+/* Where the ranks meet, as "ADDRESS PORT". It comes from `batchai run` in the job's environment, or
+ * else from batchai-node in its reply, if the plugin asked for it (--rendezvous). Tasks do not see
+ * it. */
 #define BATCHAI_MASTER_VARIABLE "BATCHAI_MASTER"
-/* Which of RANK, MASTER_ADDR, … the plugin has set, "NAME=value" separated by commas: what still
- * has that value is not the user's. "none" in the environment of a step: its tasks are no ranks. */
+/* Which of RANK, MASTER_ADDR, … the plugin has set, as "NAME=value" entries separated by commas. A
+ * variable that still has this value was not set by the user. In the environment of a step, "none"
+ * says that its tasks are not ranks. */
 #define BATCHAI_RANK_VARIABLES_VARIABLE "BATCHAI_RANK_VARIABLES"
 #define BATCHAI_NO_RANKS "none"
 #define BATCHAI_MASTER_LIMIT 512u
 #define BATCHAI_RANK_VARIABLES_LIMIT 2048u
 
-/* From `batchai run` in the environment of a step: where the plugin writes, to PATH.TASK.txt, why
- * it did not let the task run. What it prints is for people. */
+/* Set by `batchai run` in the environment of a step to a PATH: the plugin writes to PATH.TASK.txt
+ * why it did not let the task run. What the plugin prints is for people. */
 #define BATCHAI_REFUSALS_VARIABLE "BATCHAI_REFUSALS"
 
-/* In the environment of a step whose tasks are root in the job's container: preparation. */
+/* Set in the environment of a step whose tasks are root in the job's container (preparation). */
 #define BATCHAI_IDENTITY_VARIABLE "BATCHAI_IDENTITY"
 #define BATCHAI_IDENTITY_ROOT "root"
 
 enum batchai_status {
-    BATCHAI_STATUS_OK = 0, /* `text` is the directory where the task starts; empty: as Slurm says */
-    BATCHAI_STATUS_FAILED = 1 /* `text` says why */
+    BATCHAI_STATUS_OK = 0,    /* `text`: where the task starts; empty: where Slurm put it */
+    BATCHAI_STATUS_FAILED = 1 /* `text`: the reason */
 };
 
-/* In the container there is one user id only, and the task is root: calls that change ids or owners
- * are answered with success and do nothing. */
+/* A flag of the reply: the container has only one user id, and the task is root. Calls that change
+ * ids or owners report success and do nothing. */
 #define BATCHAI_REPLY_ONE_ID 1u
 
-/* The reply: this header, then text_length bytes of text, then environment_length bytes of entries,
- * each with a closing zero byte: "NAME=value" is set, "NAME" is taken away. */
+/* The reply consists of this header, text_length bytes of text, and environment_length bytes of
+ * entries, each with a closing zero byte. "NAME=value" sets a variable, "NAME" removes one. */
 struct batchai_reply_header {
     uint32_t magic;
     uint32_t version;

@@ -59,7 +59,7 @@ const char* set_rank_environment(spank_t handle) {
     const std::string inherited =
         job_variable(handle, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_RANK_VARIABLES_LIMIT);
     const std::string master = job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT);
-    // For this step alone: an srun that one of its tasks starts needs a port of its own.
+    // The port is for this step only: an srun that one of its tasks starts needs its own.
     spank_unsetenv(handle, BATCHAI_MASTER_VARIABLE);
     std::string set;
     if (inherited != BATCHAI_NO_RANKS) {

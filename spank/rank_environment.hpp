@@ -8,13 +8,13 @@
 namespace batchai::spank {
 
 // task_init: gives a task the variables that scripts of torch.distributed expect: RANK, LOCAL_RANK,
-// WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. What the job file or the user's own
-// environment sets is left alone; what an outer step of ours has set is not, else the ranks of an
-// srun that a rank starts would all be that rank. Null, or the name of a variable that Slurm
-// refused to set.
+// WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Leaves alone what the job file or the
+// user's own environment sets. Replaces what an outer step of ours has set; otherwise all ranks of
+// an srun that a rank starts would take themselves for that rank. Returns null, or the name of a
+// variable that Slurm refused to set.
 [[nodiscard]] const char* set_rank_environment(spank_t handle);
 
-// Whether "NAME=value" is among the entries of `list`, which commas separate.
+// Returns whether `entry`, such as "NAME=value", is in the comma-separated `list`.
 [[nodiscard]] bool is_listed(std::string_view list, std::string_view entry);
 
 }  // namespace batchai::spank

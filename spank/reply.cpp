@@ -13,7 +13,7 @@ namespace batchai::spank {
 
 namespace {
 
-// Splits at closing zero bytes; false if the last one is missing or an entry has no name.
+// Splits at closing zero bytes. Returns false if the last one is missing or an entry has no name.
 bool split_environment(std::string_view block, std::vector<std::string>& entries) {
     while (!block.empty()) {
         const std::size_t end = block.find('\0');
@@ -50,7 +50,7 @@ std::string read_reply(int descriptor) {
     std::string bytes;
     std::array<char, 16384> chunk{};
     while (bytes.size() <= BATCHAI_REPLY_LIMIT) {
-        // All tasks share the descriptor's offset.
+        // pread(2), because all tasks share the descriptor's offset.
         const ssize_t count =
             pread(descriptor, chunk.data(), chunk.size(), static_cast<off_t>(bytes.size()));
         if (count < 0 && errno == EINTR) continue;

@@ -20,7 +20,7 @@ constexpr milliseconds least{60};
 constexpr milliseconds most{1000};
 constexpr milliseconds where_nothing_is_seen{200};
 
-// Milliseconds after boot.
+// Returns when the process was started, in milliseconds after boot.
 std::optional<milliseconds> start_of(const std::string& process) {
     const int file = open(("/proc/" + process + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) return std::nullopt;
@@ -47,7 +47,7 @@ void wait_for(milliseconds time) {
 }  // namespace
 
 std::optional<long long> start_ticks(std::string_view stat) {
-    // The program's name, field 2, may hold blanks and parentheses.
+    // Field 2, the program's name, may contain blanks and parentheses.
     const std::size_t name_end = stat.rfind(')');
     if (name_end == std::string_view::npos) return std::nullopt;
     std::string_view rest = stat.substr(name_end + 1);

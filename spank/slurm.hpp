@@ -8,7 +8,7 @@ extern "C" {
 
 namespace batchai::spank {
 
-// From slurm.h, which is not needed otherwise.
+// Constants of slurm.h, which is not needed otherwise.
 inline constexpr unsigned int extern_step = 0xfffffffcU;
 inline constexpr unsigned int batch_step = 0xfffffffbU;
 

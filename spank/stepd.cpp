@@ -47,7 +47,8 @@ bool read_user(spank_t handle, User& user) {
     return true;
 }
 
-// Not for a step of `batchai run`, which has told where the ranks meet, or that there are none.
+// Adds nothing for a step of `batchai run`, which has said where the ranks meet or that there are
+// none.
 void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& arguments) {
     if (!job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT).empty()) return;
     const std::string told =
@@ -60,7 +61,8 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
         spank_get_item(handle, S_JOB_NODEID, &node) != ESPANK_SUCCESS ||
         spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes == 0)
         return;
-    // A requeued job has the number of its first run, and its steps are counted from 0 again.
+    // A requeued job keeps its number and counts its steps from 0 again, so the step's name
+    // includes the restart count.
     std::string restart = job_variable(handle, "SLURM_RESTART_COUNT", 8);
     if (restart.find_first_not_of("0123456789") != std::string::npos) restart.clear();
     arguments.insert(arguments.end(),
@@ -70,19 +72,20 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
                       "--node", std::to_string(node), "--nodes", std::to_string(nodes)});
 }
 
-// What the job's container is made from besides the plan. The words are the user's: batchai-node
-// does with them what the user could do.
+// Adds what the job's container is made from besides the plan. The values are the user's:
+// batchai-node does nothing with them that the user could not do.
 void add_places(spank_t handle, std::vector<std::string>& arguments) {
     if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
         arguments.emplace_back("--root");
-    // Longer than any number; what is no number counts as no array.
+    // The limit is longer than any number. A value that is not a number counts as no array.
     const std::string task = job_variable(handle, "SLURM_ARRAY_TASK_ID", 16);
     if (!task.empty()) arguments.insert(arguments.end(), {"--array-task", task});
-    // Where the tasks start: slurmstepd is there already. SLURM_SUBMIT_DIR is the allocation's.
+    // slurmstepd is already in the directory where the tasks start. SLURM_SUBMIT_DIR would be the
+    // allocation's.
     std::array<char, BATCHAI_PATH_LIMIT> directory{};
     if (getcwd(directory.data(), directory.size()) != nullptr)
         arguments.insert(arguments.end(), {"--submit-directory", directory.data()});
-    // slurmd's own environment, where it does not use the usual file.
+    // slurmd has the variable in its own environment if it does not use the usual file.
     if (const char* const file = getenv("SLURM_CONF"))
         arguments.insert(arguments.end(), {"--slurm-conf", file});
 }
@@ -96,8 +99,8 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
         std::to_string(job_id)};
     add_rendezvous(handle, job_id, program.arguments);
     add_places(handle, program.arguments);
-    // Nothing of the job's own environment: in user_init even its SLURMD_NODENAME is that of the
-    // node which the step was started from.
+    // The program gets nothing of the job's own environment: in user_init, even SLURMD_NODENAME
+    // there names the node from which the step was started.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     return program;
 }
@@ -129,8 +132,8 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     if (!started) failed("cannot start batchai-node");
     close_and_forget(control.read_end);
     close_and_forget(ready.write_end);
-    // The tasks wait for a byte or the end of it; what that means is in the reply, which only they
-    // read.
+    // The tasks wait for a byte or the end of this pipe. The reply, which only they read, says what
+    // it means.
     state.ready = ready.read_end;
     state.timeout_seconds = settings.timeout_seconds;
 }
@@ -145,7 +148,7 @@ bool wants_sandbox(spank_t handle) {
 }  // namespace
 
 Sandbox& sandbox() {
-    // Never destroyed: hooks may run while the process ends.
+    // Never destroyed, because hooks may run while the process ends.
     static Sandbox* const value = new Sandbox;
     return *value;
 }

@@ -9,10 +9,10 @@
 // The node side inside slurmstepd: starts batchai-node for the step, and ends it.
 namespace batchai::spank {
 
-// What user_init leaves for task_init and task_exit. The tasks get a copy, by fork.
+// What user_init leaves for task_init and task_exit. The tasks get a copy by fork().
 struct Sandbox {
     bool wanted = false;  // the job's environment asks for one
-    std::string failure;  // why there is none, if batchai-node could not say it itself
+    std::string failure;  // why there is none, if batchai-node could not say so itself
     std::string digest;   // of the plan
     Child anchor;
     int control = -1;
@@ -24,24 +24,24 @@ struct Sandbox {
 
 [[nodiscard]] Sandbox& sandbox();
 
-// True for the steps that get a sandbox: all but the batch script and the extern step.
+// Returns true for the steps that get a sandbox: all but the batch script and the extern step.
 [[nodiscard]] bool step_is_ours(spank_t handle);
 
-// A variable of the job's environment; empty when it is not there or longer than `limit`.
+// Returns a variable of the job's environment. It is empty if not set or longer than `limit`.
 [[nodiscard]] std::string job_variable(spank_t handle, const char* name, std::size_t limit);
 
-// init_post_opt, as root: remembers in root's own directory that this job may leave something on
-// the node, so that the epilog of any other job has nothing to do.
+// init_post_opt, as root: notes in root's own directory that this job may leave something on the
+// node. The epilog of a job without such a note has nothing to do.
 void remember_job(spank_t handle, const Settings& settings);
 
-// user_init: never fails, because a failure here would drain the node; it is kept for task_init.
-// Waits for nothing either: slurmstepd has the user's effective id while user_init runs, and its
-// PMIx server refuses the connections of other nodes during that time ("Munge decode failed:
-// Unauthorized credential", seen with 22.05.8), after which a fence hangs.
+// user_init: never fails, because a failure here would drain the node; the failure is kept for
+// task_init. It does not wait for anything either: slurmstepd has the user's effective id while
+// user_init runs, and its PMIx server refuses the connections of other nodes during that time
+// ("Munge decode failed: Unauthorized credential", seen with 22.05.8), after which a fence hangs.
 void start_sandbox(spank_t handle, const Settings& settings);
 
-// task_exit: the last task of this node ends the sandbox. exit: ends it in any case. Both are over
-// within seconds, whatever the user's processes do: what takes longer is theirs to finish.
+// task_exit: the last task of this node ends the sandbox. exit: ends it in any case. Both return
+// within seconds, whatever the user's processes do; those finish longer work by themselves.
 void task_ended();
 void end_sandbox();
 

@@ -24,8 +24,8 @@ constexpr std::size_t output_limit = 16384;
 constexpr const char* file_variable = "BATCHAI_JOB_JSON";
 constexpr const char* image_variable = "BATCHAI_JOB_IMAGE";
 constexpr const char* ignore_variable = "BATCHAI_IGNORE_CONTAINER";
-// How Slurm carries an option to the commands that a job starts: the first name from salloc and
-// srun, the second in batch scripts.
+// The variables by which Slurm passes an option on to the commands that a job starts. salloc and
+// srun use the first name, batch scripts have the second.
 constexpr std::array<const char*, 2> option_variables{
     "_SLURM_SPANK_OPTION_batchai_job_json", "SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json"};
 
@@ -46,8 +46,8 @@ Inherited inherited_from_environment() {
     return out;
 }
 
-// The file's absolute name; as it was given when there is no such file, which is then reported by
-// the program that reads it.
+// Returns the file's absolute name. If there is no such file, returns the name as it was given; the
+// program that reads the file then reports the error.
 std::string resolved(const std::string& path) {
     char* const absolute = realpath(path.c_str(), nullptr);
     if (absolute == nullptr) return path;
@@ -63,13 +63,14 @@ std::string read_to_end(int descriptor) {
         const ssize_t count = read(descriptor, chunk.data(), chunk.size());
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) return out;
-        // Read on to the end, so that the program does not hang, but keep no more than the limit.
+        // Reads on to the end, so that the program does not hang, but stops storing once the
+        // limit is passed.
         if (out.size() <= output_limit) out.append(chunk.data(), static_cast<std::size_t>(count));
     }
 }
 
-// Runs the program with our environment and stderr; its stdout and what waitpid says. False, with
-// errno, when it cannot be started.
+// Runs the program with our environment and standard error. `output` gets its standard output,
+// `status` the status of waitpid(2). Returns false, with errno, if the program cannot be started.
 bool run(std::vector<std::string>& arguments, std::string& output, int& status) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) return false;
@@ -95,7 +96,7 @@ bool run(std::vector<std::string>& arguments, std::string& output, int& status) 
     return code == 0;
 }
 
-// The value of "NAME=value\n" at the start of `text`, which is moved behind it.
+// Returns the value of the line "NAME=value\n" at the start of `text`, and removes the line.
 std::string take_line(std::string_view& text, std::string_view name) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos || !text.starts_with(name)) return {};
@@ -113,7 +114,7 @@ bool is_usable(const Marker& marker) {
            marker.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// An empty value takes the variable away.
+// Sets the variable, or removes it if the value is empty.
 bool set_or_take(const char* name, const std::string& value) {
     return (value.empty() ? unsetenv(name) : setenv(name, value.c_str(), 1)) == 0;
 }
@@ -136,7 +137,7 @@ int hand_over(const Settings& settings, const std::string& file) {
                     settings.launcher.c_str(), strerror(errno));
         return -1;
     }
-    // The program has said what is wrong.
+    // The program has already said what is wrong.
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         slurm_error("batchai: --job-json=%s was not accepted; nothing is submitted",
                     options().job_json.c_str());
@@ -162,8 +163,8 @@ bool needs_hand_over(const Options& options, const Inherited& inherited,
     if (!options.job_image.empty() && options.job_image != inherited.job_image) return true;
     if (options.ignore_container && !inherited.ignore_container) return true;
     if (resolved_job_json == inherited.job_json) return false;
-    // A relative name that came with the environment may mean nothing in this directory; given a
-    // second time, it came from the command line.
+    // A relative name from the environment may mean nothing in this directory. If the option was
+    // given a second time, it came from the command line.
     const bool only_inherited = options.job_json_count < 2 && options.job_json == inherited.option;
     return !only_inherited;
 }
@@ -188,7 +189,7 @@ std::optional<Marker> marker_of_filter(std::string_view text, long process) {
 }
 
 int hand_over_if_asked(const Settings& settings, bool new_allocation) {
-    // It is for this process only, and nothing that it starts is to see it.
+    // The variable is for this process only, and no program that it starts may see it.
     const std::string of_filter = variable(BATCHAI_HANDED_OVER_VARIABLE);
     unsetenv(BATCHAI_HANDED_OVER_VARIABLE);
     if (!options().fault.empty()) {
@@ -213,7 +214,8 @@ int hand_over_if_asked(const Settings& settings, bool new_allocation) {
         status = set_marker(*marker, file) ? 0 : -1;
     else if (new_allocation || needs_hand_over(options(), inherited, file))
         status = hand_over(settings, file);
-    // The plan's secrets have it now. What follows sends the environment to Slurm.
+    // The key is in the plan's secrets now. It must not stay in the environment, which goes to
+    // Slurm next.
     unsetenv(BATCHAI_STORAGE_KEY_VARIABLE);
     return status;
 }

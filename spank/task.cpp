@@ -37,15 +37,15 @@ std::string node_name(spank_t handle) {
 }
 
 void say(spank_t handle, const std::string& text) {
-    // Straight to the task's stderr: Slurm's own log functions add "slurmstepd: error:" and
-    // depend on the admin's log level.
+    // Writes straight to the task's standard error, because Slurm's own log functions add
+    // "slurmstepd: error:" and depend on the admin's log level.
     const std::string line = "batchai: node " + node_name(handle) + ": " + text + '\n';
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
-        // Nobody is there to be told.
+        // Best effort: standard error may be closed.
     }
 }
 
-// Does its best, as the user: whatever the path leads to is the user's own affair.
+// Best effort, as the user: wherever the path leads is the user's own affair.
 void report(spank_t handle, const std::string& text) {
     const std::string path = job_variable(handle, BATCHAI_REFUSALS_VARIABLE, PATH_MAX);
     if (path.empty()) return;
@@ -54,7 +54,7 @@ void report(spank_t handle, const std::string& text) {
         open(own.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (file < 0) return;
     if (write(file, text.data(), text.size()) < 0) {
-        // The words on standard error are all that there is then.
+        // Best effort: the message is on standard error, too.
     }
     close(file);
 }
@@ -81,8 +81,8 @@ bool is_first_of_node(spank_t handle) {
     return job_variable(handle, "SLURM_LOCALID", 16) == "0";
 }
 
-// setns() takes us to the root of the new mount namespace: go on to where the image wants the task,
-// else back to where Slurm put it.
+// setns() takes us to the root of the new mount namespace. Goes on from there to the directory that
+// the image wants, else back to the one where Slurm put the task.
 void go_to(spank_t handle, const std::string& wanted, const std::string& before) {
     const std::string& directory = wanted.empty() ? before : wanted;
     if (directory.empty() || chdir(directory.c_str()) == 0) return;
@@ -96,8 +96,8 @@ void go_to(spank_t handle, const std::string& wanted, const std::string& before)
 void join(spank_t handle, int anchor, const std::string& wanted_directory) {
     std::array<char, PATH_MAX> directory{};
     const bool known = getcwd(directory.data(), directory.size()) != nullptr;
-    // Both in one call: the user namespace can be the inner one of a container, which has no right
-    // over the mount namespace that belongs to the outer one.
+    // Both are joined in one call: the user namespace can be the inner one of a container, which
+    // has no rights over the mount namespace, because that belongs to the outer one.
     if (setns(anchor, CLONE_NEWUSER | CLONE_NEWNS) != 0)
         refuse(handle, std::string("cannot join the job's namespaces: ") + strerror(errno) +
                            "\nhint: the sandbox may have been killed, or user namespaces are not "
@@ -105,7 +105,7 @@ void join(spank_t handle, int anchor, const std::string& wanted_directory) {
     go_to(handle, wanted_directory, known ? directory.data() : "");
 }
 
-// Else the program would only say that PMIx_Init failed.
+// Without this warning, the program would only say that PMIx_Init failed.
 void check_pmix_directory(spank_t handle) {
     const std::string directory = job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX);
     if (directory.empty() || access(directory.c_str(), X_OK) == 0 || !is_first_of_node(handle))
@@ -116,7 +116,7 @@ void check_pmix_directory(spank_t handle) {
                     "in /etc/slurm/slurm.conf or where slurmd's SLURM_CONF leads");
 }
 
-// Ranks of any program may start with a fence.
+// Waits for PMIx on the other nodes, because the ranks of any program may start with a fence.
 void settle_pmix(spank_t handle) {
     uint32_t nodes = 1;
     if (spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes < 2) return;
@@ -130,7 +130,7 @@ void set(spank_t handle, const std::string& name, const std::string& value) {
 
 void unset(spank_t handle, const std::string& name) {
     std::array<char, 1> probe{};
-    // Slurm calls it an error to take away what is not there.
+    // Slurm reports an error for the removal of a variable that is not set.
     if (spank_getenv(handle, name.c_str(), probe.data(), probe.size()) == ESPANK_ENV_NOEXIST)
         return;
     if (spank_unsetenv(handle, name.c_str()) == ESPANK_SUCCESS) return;
@@ -145,7 +145,7 @@ void set_environment(spank_t handle, const Reply& reply) {
         else
             unset(handle, entry);
     }
-    // Only here does Slurm tell which devices the step has.
+    // Slurm tells only here which devices the step has.
     std::string list;
     for (const char* name : {"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}) {
         if (list.empty()) list = job_variable(handle, name, list_limit);
