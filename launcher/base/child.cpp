@@ -36,10 +36,10 @@ void set_signals(Signals signals) {
     sigprocmask(SIG_SETMASK, &none, nullptr);
     if (signals != Signals::unblocked_all_default) return;
     for (int number = 1; number < NSIG; ++number)
-        ::signal(number, SIG_DFL);  // those that cannot be changed have the default anyway
+        ::signal(number, SIG_DFL);  // signals that cannot be changed have the default anyway
 }
 
-// Prepares all that is needed between fork and exec. There nothing may be allocated, because
+// Prepares everything that is needed between fork and exec. Nothing may be allocated there, because
 // another thread may have held the lock of the heap at the fork.
 class Launch {
   public:
@@ -83,7 +83,7 @@ class Launch {
 
     const Program& program_;
     std::vector<char*> arguments_;
-    std::vector<char*> environment_;  // with its end; empty: ours
+    std::vector<char*> environment_;  // with its terminating null; empty: ours
     std::vector<int> safe_;
     int above_all_ = STDERR_FILENO + 1;
 };

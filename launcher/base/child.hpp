@@ -30,7 +30,7 @@ struct Pipe {
 // Reads until the last writer has closed its end.
 [[nodiscard]] std::string read_to_end(int descriptor);
 
-// Tells how a program finds its signals.
+// The signal settings with which a program starts.
 enum class Signals {
     inherited,              // it blocks and ignores the signals that we block and ignore
     unblocked,              // it blocks none, and ignores those that we ignore

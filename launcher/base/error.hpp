@@ -9,7 +9,8 @@
 
 namespace batchai::base {
 
-// What the shell sees when a command ends with an error. Documented in batchai(1); never renumber.
+// The exit code of a command that ends with an error. batchai(1) documents the codes; never
+// renumber them.
 enum class ExitCode : int {
     ok = 0,
     failed = 1,        // the operation itself failed
@@ -28,7 +29,7 @@ struct Error {
     std::string hint;
     ExitCode exit_code = ExitCode::failed;
 
-    // "where: what" and, on a second line, "hint: …"; no trailing newline.
+    // Returns "where: what" and, on a second line, "hint: …", without a trailing newline.
     [[nodiscard]] std::string text() const {
         std::string out = where.empty() ? what : where + ": " + what;
         if (!hint.empty()) out += "\nhint: " + hint;
@@ -46,7 +47,7 @@ using Result = tl::expected<T, Error>;
         Error{std::move(what), std::move(where), std::move(hint), exit_code});
 }
 
-// The value of a Result that has one. Only for TRY.
+// Returns the value of a Result that has one. Only TRY uses it.
 template <typename T>
 [[nodiscard]] T take_value(Result<T>&& result) {
     if constexpr (!std::is_void_v<T>) return std::move(*result);
@@ -54,8 +55,8 @@ template <typename T>
 
 }  // namespace batchai::base
 
-// `const Plan plan = TRY(read_plan(path));`: the value, or the calling function returns the error.
-// An expression of GCC's and clang's, for functions that return a Result.
+// `const Plan plan = TRY(read_plan(path));` takes the value, or makes the calling function return
+// the error. It is a statement expression of GCC and clang, for functions that return a Result.
 #define TRY(...)                                                                   \
     __extension__({                                                                \
         auto try_result_ = (__VA_ARGS__);                                          \

@@ -31,7 +31,7 @@ bool write_all(int descriptor, std::string_view bytes) {
     return true;
 }
 
-// A complete, synced temporary file beside `path`.
+// Writes a complete, synced temporary file beside `path` and returns its path.
 Result<std::string> write_temporary(const std::filesystem::path& path, std::string_view bytes,
                                     mode_t mode) {
     std::string name = (path.parent_path() / ("." + path.filename().string() + ".XXXXXX")).string();
@@ -59,7 +59,7 @@ void FileDescriptor::reset(int descriptor) {
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-    // O_NONBLOCK: opening a FIFO that nobody writes to would wait for a writer.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status {};
     if (!file.valid() || fstat(file.get(), &status) != 0) return system_error("read", path);
@@ -119,7 +119,7 @@ Result<void> make_directories(const std::filesystem::path& path, mode_t mode) {
 
 namespace {
 
-// Deeper than any path can name; each level holds a descriptor.
+// The depth is limited because each level holds a descriptor.
 constexpr int deepest = 512;
 constexpr int entries_per_tick = 256;
 
@@ -143,8 +143,8 @@ class Remover {
     }
 
   private:
-    // Programs leave directories that their owner cannot read or write. They are opened to the
-    // owner.
+    // Programs leave directories that their owner cannot read or write, so the owner gets these
+    // rights first.
     static FileDescriptor open_directory(int parent, const char* name) {
         constexpr int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         FileDescriptor directory(openat(parent, name, O_RDONLY | flags));

@@ -14,7 +14,7 @@
 
 namespace batchai::base {
 
-// Owns a file descriptor; closes it at the end. Move-only.
+// Owns a file descriptor and closes it when destroyed. Move-only.
 class FileDescriptor {
   public:
     FileDescriptor() = default;
@@ -37,22 +37,22 @@ class FileDescriptor {
     int descriptor_ = -1;
 };
 
-// The whole file, refused above `limit` bytes and when it is a directory, FIFO or device. `where`
-// of the error is the path.
+// Reads the whole file. Refuses a file above `limit` bytes, a directory, a FIFO and a device.
+// `where` of the error is the path.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 64UL << 20U);
 
-// Temporary name in the same directory, write, fsync, rename: a reader sees the old bytes or the
-// new ones, never half a file. Works on NFS.
+// Writes a temporary file in the same directory, syncs it, and renames it: a reader sees the old
+// bytes or the new ones, never half a file. Works on NFS.
 [[nodiscard]] Result<void> write_atomically(const std::filesystem::path& path,
                                             std::string_view bytes, mode_t mode = 0644);
 
-// As write_atomically, but fails with ExitCode::refused when the path exists (link(2) of a
-// complete temporary file, so that no reader sees it half-made).
+// Works as write_atomically does, but fails with ExitCode::refused if the path exists. It uses
+// link(2) on a complete temporary file, so that no reader sees the file half-made.
 [[nodiscard]] Result<void> create_exclusively(const std::filesystem::path& path,
                                               std::string_view bytes, mode_t mode = 0644);
 
-// mkdir -p; every directory that it makes gets `mode`.
+// Works as mkdir -p does. Every directory that it makes gets `mode`.
 [[nodiscard]] Result<void> make_directories(const std::filesystem::path& path, mode_t mode = 0755);
 
 // Removes `name` in the open directory `parent` with all that is in it. Links are removed and not

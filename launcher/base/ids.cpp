@@ -24,7 +24,8 @@ std::string sha256_hex(std::string_view bytes) {
 
 std::string random_uuid() {
     std::array<std::uint8_t, 16> bytes{};
-    // Up to 256 bytes are never cut short (getrandom(2)); without randomness nothing is safe.
+    // A request for up to 256 bytes is never cut short (getrandom(2)). Without randomness nothing
+    // is safe.
     if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) abort();
     bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0fU) | 0x40U);
     bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3fU) | 0x80U);

@@ -6,10 +6,10 @@
 
 namespace batchai::base {
 
-// SHA-256 of the bytes, 64 lower-case hexadecimal digits.
+// Returns the SHA-256 of the bytes as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string sha256_hex(std::string_view bytes);
 
-// A random (version 4) UUID in lower case, from the kernel's generator.
+// Returns a random (version 4) UUID in lower case, from the kernel's generator.
 [[nodiscard]] std::string random_uuid();
 
 }  // namespace batchai::base

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int deepest_nesting = 64;
 
-// Builds a value from what the parser meets, without a document of jsoncons' own in between.
+// Builds a value directly from the parser's events, without a document of jsoncons in between.
 class Builder final : public jsoncons::json_visitor {
   public:
     [[nodiscard]] Value take() { return std::move(root_); }
@@ -71,7 +71,7 @@ class Builder final : public jsoncons::json_visitor {
     bool visit_string(const string_view_type& text, Tag tag, const Context& /*at*/,
                       std::error_code& /*ec*/) override {
         std::string value(text.data(), text.size());
-        // Numbers that fit no integer come as text.
+        // Numbers that fit no integer type come as text.
         if (tag == Tag::bigint || tag == Tag::bigdec)
             return add(std::strtod(value.c_str(), nullptr));
         return add(std::move(value));
@@ -138,7 +138,7 @@ std::string escaped(std::string_view text) {
                 out += "\\t";
                 break;
             default:
-                // DEL and the controls would act on a terminal that shows the output.
+                // A terminal that shows the output would obey DEL and the control characters.
                 if (byte < 0x20 || byte == 0x7f) {
                     out += fmt::format("\\u{:04x}", byte);
                 } else {

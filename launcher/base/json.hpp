@@ -12,9 +12,9 @@
 
 namespace batchai::base {
 
-// A JSON value: what records are written from and read into, and what a command answers. An object
-// keeps the order of insertion, because the table of a query shows its columns in the query's
-// order.
+// A JSON value. Records are written from it and read into it, and commands answer with it. An
+// object keeps the order of insertion, because the table of a query shows its columns in the
+// query's order.
 class Value {
   public:
     using Array = std::vector<Value>;
@@ -40,7 +40,7 @@ class Value {
     [[nodiscard]] bool is_scalar() const { return !is_null() && !is_array() && !is_object(); }
     [[nodiscard]] bool is_number() const { return integer() != nullptr || real() != nullptr; }
 
-    // The value of that kind, or null when it is of another kind.
+    // Return the value if it is of that kind, else null.
     [[nodiscard]] const bool* boolean() const { return std::get_if<bool>(&data_); }
     [[nodiscard]] const std::int64_t* integer() const { return std::get_if<std::int64_t>(&data_); }
     [[nodiscard]] const double* real() const { return std::get_if<double>(&data_); }
@@ -49,9 +49,10 @@ class Value {
     [[nodiscard]] Array* array() { return std::get_if<Array>(&data_); }
     [[nodiscard]] const Object* object() const { return std::get_if<Object>(&data_); }
 
-    // Member of an object; a null value when this is no object or has no such member.
+    // Returns a member of an object, or a null value if this is not an object or has no such
+    // member.
     [[nodiscard]] const Value& operator[](std::string_view key) const;
-    // Sets a member; a value that is no object becomes one.
+    // Sets a member. A value that is not an object becomes one.
     void set(std::string_view key, Value value);
 
     bool operator==(const Value&) const = default;
@@ -60,20 +61,22 @@ class Value {
     std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
 };
 
-// The members by key, in byte order: the order of JSON and TSV output.
+// Returns the members by key in byte order, which is the order of JSON and TSV output.
 [[nodiscard]] std::vector<const Value::Member*> sorted_members(const Value::Object& object);
 
-// A number as JSON has it: "4", "50000.0", "0.25". A number that JSON lacks (infinity) is "null".
+// Returns a number as JSON writes it: "4", "50000.0", "0.25". A number that JSON cannot express
+// (infinity) becomes "null".
 [[nodiscard]] std::string number_text(double number);
 
 enum class Colour { off, on };
 enum class KeyOrder { inserted, sorted };
 
-// JSON text to a value. Nesting is limited to 64 levels. `where` is that of the error, with the
-// line and column of the fault after it.
+// Reads JSON text. Nesting is limited to 64 levels. `where` of the error is the given one, followed
+// by the line and column of the fault.
 [[nodiscard]] Result<Value> parse_json(std::string_view text, std::string_view where);
 
-// Two blanks of indent, non-ASCII kept, controls and DEL escaped, one newline at the end.
+// Prints a value as JSON text with an indent of two blanks and one newline at the end. Non-ASCII
+// characters are kept; control characters and DEL are escaped.
 [[nodiscard]] std::string format_json(const Value& value, KeyOrder order = KeyOrder::inserted,
                                       Colour colour = Colour::off);
 

@@ -8,14 +8,14 @@
 
 namespace batchai::base {
 
-// The node's IPv4 (else IPv6) address as this node resolves it. The name itself when it does not
-// resolve, or only to this node's loopback, where no other node would find it: every program that
-// takes an address takes a name as well.
+// Returns the node's IPv4 address, else its IPv6 address, as this node resolves it. Returns the
+// name itself if it does not resolve, or resolves only to this node's loopback, where no other node
+// would find it. Every program that takes an address also takes a name.
 [[nodiscard]] std::string address_of(const std::string& node);
 
-// A TCP port that stays ours until the object goes: bound, not listening, with SO_REUSEADDR, so
-// that a rank on this node can still bind it with SO_REUSEADDR and listen (as torch and gloo do),
-// while no other process is handed it as an ephemeral port.
+// A TCP port that stays ours as long as the object exists. Its socket is bound with SO_REUSEADDR
+// but does not listen. So a rank on this node can still bind the port with SO_REUSEADDR and listen,
+// as torch and gloo do, while no other process is given it as an ephemeral port.
 class ReservedPort {
   public:
     [[nodiscard]] static std::optional<ReservedPort> reserve();

@@ -9,8 +9,8 @@
 
 namespace batchai::base {
 
-// Calls work(0) to work(count - 1), each once, in no order, on up to eight threads; on the calling
-// one alone when there is little to do. `work` throws nothing.
+// Calls work(0) to work(count - 1), each once and in no particular order, on up to eight threads.
+// Uses only the calling thread if there is little to do. `work` must not throw.
 template <typename Work>
 void in_parallel(std::size_t count, Work work) {
     constexpr std::size_t worth_a_thread = 256;

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 // The pipe's buffer takes the whole input, so that writing it cannot block.
 constexpr std::size_t longest_input = 65536;
 
-// Reads what is there; false at the end of the stream.
+// Reads what is there. Returns false at the end of the stream.
 bool drain(int descriptor, std::string& into) {
     std::array<char, 16384> chunk{};
     const ssize_t count = read(descriptor, chunk.data(), chunk.size());
@@ -31,7 +31,7 @@ bool drain(int descriptor, std::string& into) {
     return count > 0;
 }
 
-// A program that runs, and what it has printed.
+// A running program and what it has printed.
 class Running {
   public:
     Running(const Arguments& arguments, const RunOptions& options, Child child,

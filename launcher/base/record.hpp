@@ -18,8 +18,8 @@
 #include "base/json.hpp"
 #include "base/timestamp.hpp"
 
-// Structs as JSON records. A struct is described once, by a table of its fields, and both
-// directions follow from that:
+// Structs as JSON records. A struct is described once, by a table of its fields, which serves for
+// reading and writing:
 //
 //     template <>
 //     struct base::RecordOf<Phase> {
@@ -34,7 +34,7 @@ namespace batchai::base {
 template <typename Struct>
 struct RecordOf;
 
-// Specialised for each enum that stands in a record: `words`, an array of (word, value) pairs.
+// Specialised for each enum that is used in a record. `words` is an array of (word, value) pairs.
 template <typename Enum>
 struct WordsOf;
 
@@ -42,7 +42,7 @@ template <typename Struct, typename Member>
 struct RecordField {
     std::string_view key;
     Member Struct::*member;
-    bool may_be_missing = false;  // the member keeps its default then: records of older releases
+    bool may_be_missing = false;  // in older records; the member then keeps its default
     std::int64_t least = std::numeric_limits<std::int64_t>::min();
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
@@ -83,7 +83,7 @@ template <typename Enum>
     return std::nullopt;
 }
 
-// Whether a record may have keys that its table does not name.
+// Tells whether a record may have keys that its table does not name.
 enum class UnknownKeys { passed_over, refused };
 
 namespace record_detail {
@@ -140,7 +140,7 @@ Value to_value(const T& from) {
     }
 }
 
-// Reads values and keeps the first fault, with its place: "\"steps[1].kind\" is not a string".
+// Reads values and keeps the first fault with its place, as in "\"steps[1].kind\" is not a string".
 class Reader {
   public:
     explicit Reader(UnknownKeys unknown_keys = UnknownKeys::passed_over)
@@ -208,7 +208,7 @@ class Reader {
         return complete;
     }
 
-    // False, always: a fault for read() to return.
+    // Notes a fault. Always returns false, for read() to return.
     bool complain(const std::string& place, const std::string& what);
 
   private:
@@ -270,17 +270,17 @@ class Reader {
     std::string fault_;
 };
 
-// A text that says what the fault was, or nothing; `root` gets the document.
+// Returns the document, or an error that says what is wrong with the text.
 [[nodiscard]] Result<Value> parse_with_schema(std::string_view text, std::string_view schema);
 [[nodiscard]] std::string print_with_schema(Value value, std::string_view schema);
 
 }  // namespace record_detail
 
-// For documents that are not ours: reads single values of any of the types above and keeps the
-// first fault with the place that the caller names.
+// Reads documents that are not ours: single values of any of the types above. Keeps the first fault
+// with the place that the caller names.
 using ValueReader = record_detail::Reader;
 
-// The record as JSON text, "schema" first, then the fields in the order of the table.
+// Returns the record as JSON text: "schema" first, then the fields in the order of the table.
 template <typename T>
 [[nodiscard]] std::string to_record(const T& from, std::string_view schema) {
     return record_detail::print_with_schema(record_detail::to_value(from), schema);
@@ -298,7 +298,7 @@ template <typename T>
     return defaults;
 }
 
-// A described struct as a value without a schema: a part of something else.
+// Returns a described struct as a value without a schema, to be a part of something else.
 template <typename T>
 [[nodiscard]] Value to_value(const T& from) {
     return record_detail::to_value(from);

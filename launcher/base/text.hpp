@@ -9,24 +9,26 @@
 
 namespace batchai::base {
 
-// Damerau-Levenshtein distance (optimal string alignment) in bytes, case-sensitive.
+// Returns the Damerau-Levenshtein distance (optimal string alignment) in bytes, case-sensitively.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, ignoring case, if it is near enough to be a likely typo
-// (distance at most a third of the longer length, at least 1, at most 3); else nothing.
+// Returns the candidate nearest to `word`, ignoring case, if it is near enough to be a likely typo:
+// the distance is at most a third of the longer length, or at most 1 for short words, and never
+// more than 3.
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);
 
-// Splits at every `separator`; keeps empty fields; "" gives one empty field.
+// Splits at every `separator` and keeps empty fields; "" gives one empty field.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
-// Without leading and trailing blanks, tabs, carriage returns and newlines.
+// Returns the text without leading and trailing blanks, tabs, carriage returns and newlines.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
 [[nodiscard]] std::string lower(std::string_view text);
 [[nodiscard]] std::string upper(std::string_view text);
 
-// One word for a POSIX shell: unchanged if it has only safe characters, else in single quotes.
+// Returns one word for a POSIX shell: unchanged if it has only safe characters, else in single
+// quotes.
 [[nodiscard]] std::string shell_quote(std::string_view word);
 
 }  // namespace batchai::base

@@ -12,9 +12,10 @@ using Time = std::chrono::time_point<std::chrono::system_clock, std::chrono::mic
 
 [[nodiscard]] Time now();
 
-// "2018-06-21T17:15:18.288000+00:00", always UTC, always six digits: the form of the Azure CLI.
+// Returns a time as "2018-06-21T17:15:18.288000+00:00", the form of the Azure CLI. It is always UTC
+// and always has six digits.
 [[nodiscard]] std::string to_iso8601(Time time);
-// "2018-06-21T17:15:18+00:00".
+// Returns a time as "2018-06-21T17:15:18+00:00".
 [[nodiscard]] std::string to_iso8601_seconds(Time time);
 // Reads both forms above, and "2018-06-21T17:15:18" as UTC.
 [[nodiscard]] std::optional<Time> from_iso8601(std::string_view text);
