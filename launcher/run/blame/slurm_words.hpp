@@ -9,7 +9,7 @@
 #include "record/ended_by.hpp"
 
 // Reads the English messages that Slurm's programs write to a standard error. While the job still
-// runs, nothing else tells how a step ended. No other file reads such messages. All functions are
+// runs, nothing else tells how a step ended. No other file interprets them. All functions are
 // pure.
 namespace batchai::run {
 
