@@ -73,8 +73,8 @@ bool drop_to(const User& user) {
 }
 
 bool place_descriptors(const std::array<int, 4>& descriptors, int count, int null) {
-    // All are duplicated above the targets first, so that none is overwritten while it is still
-    // needed.
+    // All descriptors are duplicated above the targets first, so that none is overwritten while
+    // it is still needed.
     std::array<int, 4> safe{};
     for (int i = 0; i < count; ++i) {
         safe[static_cast<std::size_t>(i)] =

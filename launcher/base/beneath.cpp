@@ -27,7 +27,7 @@ Result<void> check_private(int directory, const std::string& path) {
     if (fstat(directory, &status) != 0)
         return fail(fmt::format("cannot be examined: {}", std::strerror(errno)), path);
     if (status.st_uid != geteuid())
-        // Not whom: in a user namespace all others look alike.
+        // The message does not say to whom: in a user namespace, all other users look alike.
         return fail("belongs to another user", path, planted_hint);
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return fail("other users may write to it", path, "chmod 700 it on the node");
@@ -64,7 +64,8 @@ bool is_shared(const struct stat& directory) {
     return !ours || (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-// Opens the directory to which the link `name` leads. `parent.path` has the name already.
+// Opens the directory to which the link `name` leads. `parent.path` already ends
+// with the name.
 Result<FileDescriptor> follow_link(const Root& parent, const std::string& name) {
     struct stat status {};
     if (fstat(parent.directory.get(), &status) != 0) return fail(std::strerror(errno), parent.path);

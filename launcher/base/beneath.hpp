@@ -13,7 +13,7 @@
 // path that leads out of the directory.
 namespace batchai::base {
 
-// An open directory and its path, which is for messages.
+// An open directory, and its path for use in messages.
 struct Root {
     FileDescriptor directory;
     std::string path;

@@ -64,8 +64,8 @@ class Launch {
 
   private:
     bool place_descriptors() {
-        // All are duplicated above the program's numbers first, so that none is overwritten while
-        // it is still needed.
+        // All descriptors are duplicated above the program's numbers first, so that none is
+        // overwritten while it is still needed.
         for (std::size_t i = 0; i < safe_.size(); ++i) {
             const int ours = program_.descriptors[i].ours;
             const int source = ours < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : ours;
@@ -109,7 +109,7 @@ void wait_for(pid_t process, int& status) {
     _exit(code);
 }
 
-// Has this child killed when its parent ends. The parent may have ended already.
+// Has the kernel kill this child when its parent ends. If the parent has already ended, exits.
 void end_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != parent) _exit(127);
@@ -184,13 +184,13 @@ std::optional<int> Child::ended() {
     const pid_t found = waitpid(process_, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return std::nullopt;
     process_ = -1;
-    // Somebody else has waited for it.
+    // Other code has already waited for it.
     if (found < 0) return W_EXITCODE(255, 0);
     return status;
 }
 
 std::optional<int> Child::ended_by(std::chrono::steady_clock::time_point deadline) {
-    // It polls, because Slurm runs on kernels that have no pidfd_open(2).
+    // This polls, because Slurm runs on kernels that have no pidfd_open(2).
     constexpr std::chrono::microseconds longest_pause{20000};
     std::chrono::microseconds pause{100};
     while (true) {

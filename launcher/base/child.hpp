@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 
-// Starting other processes. run() in base/process.hpp starts a program and waits for its end.
+// Starts other processes. run() in base/process.hpp starts a program and waits for its end.
 namespace batchai::base {
 
 using Arguments = std::vector<std::string>;
@@ -46,10 +46,10 @@ struct Handed {
 struct Program {
     Arguments arguments;                     // the first is found on PATH; there is no shell
     std::optional<Environment> environment;  // without it the program gets ours
-    // The program also gets all others that are not closed on exec.
+    // The program also gets all other descriptors that are not closed on exec.
     std::vector<Handed> descriptors;
-    bool closes_all_others = false;  // but for 0, 1 and 2
-    bool own_group = false;          // a process group, which Ctrl-C does not reach
+    bool closes_all_others = false;  // except 0, 1 and 2
+    bool own_group = false;          // a group of its own, which Ctrl-C does not reach
     bool ends_with_us = false;       // it is killed when this thread ends
     Signals signals = Signals::unblocked;
     std::string missing_hint = "is it installed and on PATH?";
@@ -59,10 +59,10 @@ struct Program {
 // it has its own, and waited for. Move-only.
 class Child {
   public:
-    // Returns once the program runs. The error says why it cannot.
+    // Returns once the program runs. If it cannot run, the error says why.
     [[nodiscard]] static Result<Child> start(const Program& program);
     // Makes a copy of this process, which must not have several threads. The copy does `work` and
-    // exits with the code that it returns. It destroys none of the objects that exist.
+    // exits with the code that it returns. It runs no destructors of the objects that exist.
     [[nodiscard]] static Result<Child> fork(const std::function<int()>& work,
                                             bool ends_with_us = false);
 

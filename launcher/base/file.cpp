@@ -172,7 +172,7 @@ class Remover {
         const int handle = directory.get();
         DIR* const stream = fdopendir(handle);
         if (stream == nullptr) return note(name);
-        directory.release();  // the stream has it
+        directory.release();  // the stream owns it now
         while (const dirent* const entry = readdir(stream)) {
             const std::string_view child(entry->d_name);
             if (child != "." && child != "..") remove(handle, entry->d_name, depth + 1);

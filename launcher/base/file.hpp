@@ -61,7 +61,7 @@ class FileDescriptor {
 // and then.
 [[nodiscard]] Result<void> remove_tree(int parent, const std::string& name,
                                        const std::function<void()>& tick = {});
-// Removes the tree at a path, in which nobody else may be able to replace a directory.
+// Removes the tree at a path. Nobody else may be able to replace a directory of that path.
 [[nodiscard]] Result<void> remove_tree(const std::filesystem::path& path,
                                        const std::function<void()>& tick = {});
 

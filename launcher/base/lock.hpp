@@ -22,7 +22,7 @@ struct Holder {
     std::string boot;
     std::string process_namespace;  // containers that share a kernel have process ids of their own
     pid_t process = 0;
-    std::string start_time;  // tells it from a later process with the same id
+    std::string start_time;  // distinguishes it from a later process with the same id
     std::string host;        // for messages
     std::string token;       // unique to this lock
 
@@ -32,7 +32,7 @@ struct Holder {
     // Reads the line that text() returns, or that of an earlier version, which has neither host nor
     // token. Returns an empty holder for any other text.
     [[nodiscard]] static Holder parse(std::string_view text);
-    // Returns one line.
+    // Returns the holder as one line.
     [[nodiscard]] std::string text() const;
     // Returns whether the process is, or was, one of this host since the host was last started.
     [[nodiscard]] bool is_here() const;

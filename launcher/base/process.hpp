@@ -15,7 +15,7 @@ namespace batchai::base {
 struct RunOptions {
     std::optional<Environment> environment;  // without it the program gets ours
     std::string standard_input;              // at most 64 KiB
-    bool show_messages = false;              // on our standard error, for a user who watches
+    bool show_messages = false;  // its standard error goes to ours, for a user who watches
     std::chrono::milliseconds deadline{60000};
     std::size_t output_limit = 64UL << 20U;  // bytes of each stream; more is an error
     bool keeps_end = false;                  // instead of that error, keeps the last bytes

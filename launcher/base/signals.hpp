@@ -20,11 +20,11 @@ class HeldSignals {
     HeldSignals& operator=(const HeldSignals&) = delete;
     ~HeldSignals();
 
-    // poll(2) says that it can be read when a signal has arrived.
+    // Returns a descriptor that poll(2) reports as readable when a signal has arrived.
     [[nodiscard]] int descriptor() const { return descriptor_.get(); }
     // Takes the next signal that has arrived, if there is one.
     [[nodiscard]] std::optional<int> next() const;
-    // Takes the next signal, and waits for it no longer than `time`.
+    // Takes the next signal. Waits for it no longer than `time`.
     [[nodiscard]] std::optional<int> next_within(std::chrono::milliseconds time) const;
 
   private:

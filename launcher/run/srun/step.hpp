@@ -36,7 +36,7 @@ struct StepRequest {
 class StepRunner {
   public:
     virtual ~StepRunner() = default;
-    // Waits for the step's end.
+    // Runs a step and waits for its end.
     [[nodiscard]] virtual base::Result<StepResult> run(const StepRequest& request) = 0;
     // Returns TERM or INT if one has come while no step ran.
     [[nodiscard]] virtual std::optional<int> stopped_by() = 0;
@@ -66,7 +66,7 @@ class BackgroundStep {
     BackgroundStep(const BackgroundStep&) = delete;
     BackgroundStep& operator=(const BackgroundStep&) = delete;
 
-    // False once srun has ended.
+    // Returns false once srun has ended.
     [[nodiscard]] bool runs();
 
   private:
