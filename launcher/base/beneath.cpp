@@ -64,8 +64,7 @@ bool is_shared(const struct stat& directory) {
     return !ours || (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-// Opens the directory to which the link `name` leads. `parent.path` already ends
-// with the name.
+// Opens the directory to which the link `name` leads. `parent.path` already ends with the name.
 Result<FileDescriptor> follow_link(const Root& parent, const std::string& name) {
     struct stat status {};
     if (fstat(parent.directory.get(), &status) != 0) return fail(std::strerror(errno), parent.path);
