@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/signals.hpp"
+#include "base/process.hpp"
+#include "run/srun/step.hpp"
 #include "slurm/client.hpp"
 
 namespace batchai::run {
@@ -20,9 +22,13 @@ namespace batchai::run {
 namespace {
 
 using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
 
 // Slurm itself takes minutes (SlurmdTimeout) to notice that a node no longer answers.
 constexpr seconds between_looks{10};
+// After TERM. Together with answer_deadline, the doubt ends before KillWait does.
+constexpr seconds between_last_looks{1};
+constexpr seconds longest_doubt{20};
 // Allows for a controller that is busy or is just being replaced by its backup. It cannot be much
 // longer, because after TERM we have only KillWait, usually 30 s.
 constexpr seconds answer_deadline{8};
@@ -38,12 +44,17 @@ bool is_undecided(slurm::JobState state) {
     return false;
 }
 
-bool look(const slurm::Client& client, const FirstNodeWatch& watch) {
+enum class Fate { lost, open, decided };
+
+Fate look(const slurm::Client& client, const FirstNodeWatch& watch) {
     const auto jobs = client.jobs({watch.job_id});
-    if (!jobs || !jobs->contains(watch.job_id)) return false;
+    if (!jobs || !jobs->contains(watch.job_id)) return Fate::open;
     const auto text = base::read_file(watch.record_path);
     const auto attempt = text ? record::attempt_from_json(*text) : tl::unexpected(text.error());
-    return attempt && first_node_is_lost(watch, jobs->at(watch.job_id), *attempt);
+    if (!attempt) return Fate::open;
+    const auto& job = jobs->at(watch.job_id);
+    if (first_node_is_lost(watch, job, *attempt)) return Fate::lost;
+    return attempt->end || !is_undecided(job.state) ? Fate::decided : Fate::open;
 }
 
 void note(const FirstNodeWatch& watch, const std::string& line) {
@@ -72,17 +83,6 @@ int queue_again(const slurm::Client& client, const FirstNodeWatch& watch) {
         }
         std::this_thread::sleep_for(seconds(1));
     }
-}
-
-// Waits up to `time` for TERM or INT. Returns whether one of them has come.
-bool told_to_end(const base::HeldSignals& signals, std::chrono::milliseconds time) {
-    using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + time;
-    for (auto now = Clock::now(); now < until; now = Clock::now()) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
-        if (signals.next_within(left)) return true;
-    }
-    return false;
 }
 
 }  // namespace
@@ -118,12 +118,18 @@ bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job
 }
 
 int watch_first_node(const FirstNodeWatch& watch) {
-    const base::HeldSignals signals{SIGTERM, SIGINT};
+    const base::HeldSignals signals{SIGTERM, SIGINT, end_of_background_step};
     const slurm::Client client(answer_deadline);
+    std::optional<Clock::time_point> told_to_end;
     while (true) {
-        const bool ends = told_to_end(signals, between_looks);
-        if (look(client, watch)) return queue_again(client, watch);
-        if (ends) return 0;
+        const auto signal = signals.next_within(told_to_end ? between_last_looks : between_looks);
+        if (signal == end_of_background_step) return 0;
+        if (signal && !told_to_end) told_to_end = Clock::now();
+        const Fate fate = look(client, watch);
+        if (fate == Fate::lost) return queue_again(client, watch);
+        // Slurm may end this step before squeue shows that the node has left the job.
+        if (told_to_end && (fate == Fate::decided || Clock::now() > *told_to_end + longest_doubt))
+            return 0;
     }
 }
 

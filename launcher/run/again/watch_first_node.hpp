@@ -31,9 +31,9 @@ struct FirstNodeWatch {
 [[nodiscard]] bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job,
                                       const record::Attempt& attempt);
 
-// Checks the node every few seconds, and once more when Slurm ends the step (TERM). Has the job
-// queued again if its first node is lost. Returns an exit code. Not reentrant: call it only once in
-// a process.
+// Checks the node every few seconds. Has the job queued again if the node is lost. Ends when it
+// gets end_of_background_step, and, after TERM, when the job's fate is decided or at the latest
+// after 20 seconds. Returns an exit code. Not reentrant: call it only once in a process.
 [[nodiscard]] int watch_first_node(const FirstNodeWatch& watch);
 
 }  // namespace batchai::run

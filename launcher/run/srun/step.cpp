@@ -176,6 +176,7 @@ std::optional<int> SrunRunner::stopped_by() {
 
 namespace {
 
+constexpr std::chrono::seconds usual_end{2};
 constexpr std::chrono::seconds longest_end{5};
 
 }  // namespace
@@ -206,6 +207,10 @@ bool BackgroundStep::runs() {
 }
 
 void BackgroundStep::end() {
+    // srun forwards USR1 to the step. TERM would make srun ask slurmctld to end the step, which
+    // would look to the step like the loss of a node.
+    srun_.signal(end_of_background_step);
+    if (srun_.ended_by(Clock::now() + usual_end)) return;
     srun_.signal(SIGTERM);
     // If srun has to be killed, Slurm ends its step with the job.
     static_cast<void>(srun_.ended_by(Clock::now() + longest_end));

@@ -8,9 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "base/child.hpp"
 #include "base/process.hpp"
-#include "base/signals.hpp"
 
 namespace batchai::run {
 
@@ -52,8 +50,11 @@ class SrunRunner final : public StepRunner {
     base::HeldSignals signals_{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
 };
 
-// An srun that runs beside the job's other steps. The destructor asks srun to end the step, and
-// waits.
+// Tells a background step that it is not needed any more.
+inline constexpr int end_of_background_step = SIGUSR1;
+
+// An srun that runs beside the job's other steps. The destructor has end_of_background_step sent to
+// the step, and waits.
 class BackgroundStep {
   public:
     // srun's own messages go to the file, which is created if necessary.
