@@ -4,16 +4,275 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <exception>
 #include <string_view>
+#include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/close_range.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 
 namespace batchai::base {
+
+HeldSignals::HeldSignals(std::initializer_list<int> numbers) {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int number : numbers)
+        sigaddset(&held, number);
+    sigprocmask(SIG_BLOCK, &held, &before_);
+    descriptor_.reset(signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+HeldSignals::~HeldSignals() {
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<int> HeldSignals::next() const {
+    signalfd_siginfo info{};
+    if (read(descriptor_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
+    return static_cast<int>(info.ssi_signo);
+}
+
+std::optional<int> HeldSignals::next_within(std::chrono::milliseconds time) const {
+    pollfd waiting{descriptor_.get(), POLLIN, 0};
+    ::poll(&waiting, 1, static_cast<int>(time.count()));
+    return next();
+}
+
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+    std::vector<char*> out;
+    out.reserve(words.size() + 1);
+    for (const std::string& word : words)
+        out.push_back(const_cast<char*>(word.c_str()));
+    out.push_back(nullptr);
+    return out;
+}
+
+void set_signals(Signals signals) {
+    if (signals == Signals::inherited) return;
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (signals != Signals::unblocked_all_default) return;
+    for (int number = 1; number < NSIG; ++number)
+        ::signal(number, SIG_DFL);  // signals that cannot be changed have the default anyway
+}
+
+// Prepares everything that is needed between fork and exec. Nothing may be allocated there, because
+// another thread may have held the lock of the heap at the fork.
+class Launch {
+  public:
+    explicit Launch(const Program& program)
+        : program_(program),
+          arguments_(pointers(program.arguments)),
+          safe_(program.descriptors.size(), -1) {
+        if (program.environment) environment_ = pointers(*program.environment);
+        for (const Handed& handed : program.descriptors)
+            above_all_ = std::max(above_all_, handed.its + 1);
+    }
+
+    // Returns only if it fails, and errno says why. `failure` becomes a duplicate that is closed on
+    // exec and that no descriptor of the program overwrites.
+    void operator()(int& failure) {
+        set_signals(program_.signals);
+        failure = fcntl(failure, F_DUPFD_CLOEXEC, above_all_);
+        if (failure < 0 || !place_descriptors()) return;
+        execvpe(arguments_[0], arguments_.data(),
+                environment_.empty() ? environ : environment_.data());
+    }
+
+  private:
+    bool place_descriptors() {
+        // All descriptors are duplicated above the program's numbers first, so that none is
+        // overwritten while it is still needed.
+        for (std::size_t i = 0; i < safe_.size(); ++i) {
+            const int ours = program_.descriptors[i].ours;
+            const int source = ours < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : ours;
+            safe_[i] = fcntl(source, F_DUPFD_CLOEXEC, above_all_);
+            if (safe_[i] < 0) return false;
+        }
+        if (program_.closes_all_others &&
+            close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
+            return false;
+        for (std::size_t i = 0; i < safe_.size(); ++i) {
+            if (dup2(safe_[i], program_.descriptors[i].its) < 0) return false;
+        }
+        return true;
+    }
+
+    const Program& program_;
+    std::vector<char*> arguments_;
+    std::vector<char*> environment_;  // with its terminating null; empty: ours
+    std::vector<int> safe_;
+    int above_all_ = STDERR_FILENO + 1;
+};
+
+Error cannot_start(const Program& program, int code) {
+    return {.what = fmt::format("cannot be started: {}", std::strerror(code)),
+            .where = program.arguments.front(),
+            .hint = code == ENOENT ? program.missing_hint : std::string()};
+}
+
+void wait_for(pid_t process, int& status) {
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+}
+
+[[noreturn]] void do_and_exit(const std::function<int()>& work) {
+    int code = 255;
+    try {
+        code = work();
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "batchai: {}\n", error.what());
+    }
+    _exit(code);
+}
+
+// Has the kernel kill this child when its parent ends. If the parent has already ended, exits.
+void end_with(pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != parent) _exit(127);
+}
+
+}  // namespace
+
+Result<Pipe> make_pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+        return fail(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+std::string read_to_end(int descriptor) {
+    std::string text;
+    std::array<char, 4096> chunk{};
+    while (true) {
+        const ssize_t count = read(descriptor, chunk.data(), chunk.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return text;
+        text.append(chunk.data(), static_cast<std::size_t>(count));
+    }
+}
+
+Result<Child> Child::start(const Program& program) {
+    Launch launch(program);
+    Pipe failure = TRY(make_pipe());
+    const pid_t parent = getpid();
+    const pid_t process = ::fork();
+    if (process < 0) return fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (process == 0) {
+        if (program.own_group) setpgid(0, 0);
+        if (program.ends_with_us) end_with(parent);
+        int report = failure.write_end.get();
+        launch(report);
+        const int code = errno;
+        _exit(write(report, &code, sizeof code) < 0 ? 126 : 127);
+    }
+    failure.write_end.reset(-1);
+    int code = 0;
+    ssize_t count = 0;
+    do {
+        count = read(failure.read_end.get(), &code, sizeof code);
+    } while (count < 0 && errno == EINTR);
+    if (count != sizeof code) return Child(process, program.own_group);
+    int status = 0;
+    wait_for(process, status);
+    return tl::unexpected<Error>(cannot_start(program, code));
+}
+
+Result<Child> Child::fork(const std::function<int()>& work, bool ends_with_us) {
+    const pid_t parent = getpid();
+    const pid_t process = ::fork();
+    if (process < 0) return fail(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (process > 0) return Child(process);
+    if (ends_with_us) end_with(parent);
+    do_and_exit(work);
+}
+
+Child& Child::operator=(Child&& other) noexcept {
+    if (this == &other) return *this;
+    end();
+    process_ = std::exchange(other.process_, -1);
+    group_ = other.group_;
+    return *this;
+}
+
+std::optional<int> Child::ended() {
+    if (process_ <= 0) return std::nullopt;
+    int status = 0;
+    const pid_t found = waitpid(process_, &status, WNOHANG);
+    if (found == 0 || (found < 0 && errno == EINTR)) return std::nullopt;
+    process_ = -1;
+    // Other code has already waited for it.
+    if (found < 0) return W_EXITCODE(255, 0);
+    return status;
+}
+
+std::optional<int> Child::ended_by(std::chrono::steady_clock::time_point deadline) {
+    // This polls, because Slurm runs on kernels that have no pidfd_open(2).
+    constexpr std::chrono::microseconds longest_pause{20000};
+    std::chrono::microseconds pause{100};
+    while (true) {
+        if (const auto status = ended()) return status;
+        if (process_ <= 0 || std::chrono::steady_clock::now() >= deadline) return std::nullopt;
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, longest_pause);
+    }
+}
+
+int Child::wait() {
+    int status = W_EXITCODE(255, 0);
+    if (process_ > 0) wait_for(process_, status);
+    process_ = -1;
+    return status;
+}
+
+void Child::signal(int number) const {
+    if (process_ > 0) kill(process_, number);
+}
+
+void Child::end() {
+    // A process that has ended is waited for and not killed, because its id may be given to
+    // another.
+    if (process_ <= 0 || ended()) return;
+    if (group_) kill(-process_, SIGKILL);
+    kill(process_, SIGKILL);
+    static_cast<void>(wait());
+}
+
+Result<void> fork_detached(const std::function<int()>& work) {
+    Child between = TRY(Child::fork([&] {
+        setsid();
+        const pid_t process = ::fork();
+        if (process == 0) do_and_exit(work);
+        return process < 0 ? 1 : 0;
+    }));
+    if (between.wait() == 0) return {};
+    return fail("cannot fork a process that outlives this one");
+}
+
+Error become(const Program& program) {
+    Launch launch(program);
+    int none = STDERR_FILENO;
+    launch(none);
+    return cannot_start(program, errno);
+}
+
+int shell_exit_code(int wait_status) {
+    if (WIFSIGNALED(wait_status)) return 128 + WTERMSIG(wait_status);
+    return WEXITSTATUS(wait_status);
+}
 
 namespace {
 
@@ -115,7 +374,7 @@ Environment environment_without(const std::vector<std::string>& prefixes) {
 
 Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
     if (options.standard_input.size() > longest_input)
-        return fail("standard input above 64 KiB", arguments.front());
+        return fail("standard input is longer than 64 KiB", arguments.front());
     Pipe input = TRY(make_pipe());
     Pipe output = TRY(make_pipe());
     Pipe error = TRY(make_pipe());

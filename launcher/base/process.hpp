@@ -2,15 +2,132 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/child.hpp"
+#include <sys/types.h>
+
 #include "base/error.hpp"
+#include "base/file.hpp"
 
 namespace batchai::base {
+
+// Blocks signals as long as the object exists, so that they can be handled in one place and no
+// handler interrupts a system call. A signal that has arrived and was not taken with next() has its
+// usual effect when the object is destroyed.
+class HeldSignals {
+  public:
+    explicit HeldSignals(std::initializer_list<int> numbers);
+    HeldSignals(const HeldSignals&) = delete;
+    HeldSignals& operator=(const HeldSignals&) = delete;
+    ~HeldSignals();
+
+    // Returns a descriptor that poll(2) reports as readable when a signal has arrived.
+    [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+    // Takes the next signal that has arrived, if there is one.
+    [[nodiscard]] std::optional<int> next() const;
+    // Takes the next signal. Waits for it no longer than `time`.
+    [[nodiscard]] std::optional<int> next_within(std::chrono::milliseconds time) const;
+
+  private:
+    sigset_t before_{};
+    FileDescriptor descriptor_;
+};
+
+// Starts other processes. run() in base/process.hpp starts a program and waits for its end.
+
+using Arguments = std::vector<std::string>;
+// "NAME=value" entries.
+using Environment = std::vector<std::string>;
+
+// Both ends are closed on exec, so that no other program keeps them open.
+struct Pipe {
+    FileDescriptor read_end;
+    FileDescriptor write_end;
+};
+[[nodiscard]] Result<Pipe> make_pipe();
+
+// Reads until the last writer has closed its end.
+[[nodiscard]] std::string read_to_end(int descriptor);
+
+// The signal settings with which a program starts.
+enum class Signals {
+    inherited,              // it blocks and ignores the signals that we block and ignore
+    unblocked,              // it blocks none, and ignores those that we ignore
+    unblocked_all_default,  // it blocks and ignores none
+};
+
+// A descriptor that the program gets, perhaps under another number.
+struct Handed {
+    int ours;  // a negative number stands for /dev/null
+    int its;
+};
+
+struct Program {
+    Arguments arguments;                     // the first is found on PATH; there is no shell
+    std::optional<Environment> environment;  // without it the program gets ours
+    // The program also gets all other descriptors that are not closed on exec.
+    std::vector<Handed> descriptors;
+    bool closes_all_others = false;  // except 0, 1 and 2
+    bool own_group = false;          // a group of its own, which Ctrl-C does not reach
+    bool ends_with_us = false;       // it is killed when this thread ends
+    Signals signals = Signals::unblocked;
+    std::string missing_hint = "is it installed and on PATH?";
+};
+
+// A child process. When the object is destroyed the process is killed, together with its group if
+// it has its own, and waited for. Move-only.
+class Child {
+  public:
+    // Returns once the program runs. If it cannot run, the error says why.
+    [[nodiscard]] static Result<Child> start(const Program& program);
+    // Makes a copy of this process, which must not have several threads. The copy does `work` and
+    // exits with the code that it returns. It runs no destructors of the objects that exist.
+    [[nodiscard]] static Result<Child> fork(const std::function<int()>& work,
+                                            bool ends_with_us = false);
+
+    Child(Child&& other) noexcept
+        : process_(std::exchange(other.process_, -1)), group_(other.group_) {}
+    Child& operator=(Child&& other) noexcept;
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+    ~Child() { end(); }
+
+    // The process id, or -1 once the process has been waited for.
+    [[nodiscard]] pid_t process() const { return process_; }
+    // Returns the wait status if the process has ended, as waitpid(2) does. After that there is no
+    // child, and it returns nothing.
+    [[nodiscard]] std::optional<int> ended();
+    [[nodiscard]] std::optional<int> ended_by(std::chrono::steady_clock::time_point deadline);
+    [[nodiscard]] int wait();
+    // Signals the process, but not its group. Does nothing once it has been waited for.
+    void signal(int number) const;
+    // Gives up the process, which then goes on by itself.
+    pid_t release() { return std::exchange(process_, -1); }
+
+  private:
+    explicit Child(pid_t process, bool group = false) : process_(process), group_(group) {}
+    void end();
+
+    pid_t process_;
+    bool group_;
+};
+
+// Does `work` in a copy of this process that is a child of init and has a session of its own, so
+// that it outlives the process that has started it. This process must not have several threads.
+[[nodiscard]] Result<void> fork_detached(const std::function<int()>& work);
+
+// Replaces this process by the program. Returns only if that fails.
+[[nodiscard]] Error become(const Program& program);
+
+// Converts a wait status to an exit code as a shell does: 128 + signal for a process that was
+// killed.
+[[nodiscard]] int shell_exit_code(int wait_status);
 
 struct RunOptions {
     std::optional<Environment> environment;  // without it the program gets ours

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/beneath.hpp"
-#include "base/child.hpp"
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/node_root.hpp"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/signals.hpp"
+#include "base/process.hpp"
 #include "base/timestamp.hpp"
 #include "image/resolve.hpp"
 #include "plan/plan.hpp"

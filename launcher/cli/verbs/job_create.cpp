@@ -8,7 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
-#include "base/signals.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"

@@ -12,8 +12,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "base/child.hpp"
 #include "base/network.hpp"
+#include "base/process.hpp"
 #include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/names.hpp"

@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/child.hpp"
 #include "base/file.hpp"
+#include "base/process.hpp"
 #include "node/keeper/joining.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/namespace/user_namespace.hpp"

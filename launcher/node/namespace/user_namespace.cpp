@@ -17,7 +17,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/child.hpp"
 #include "base/process.hpp"
 
 namespace batchai::node {

@@ -8,9 +8,9 @@
 #include <sys/types.h>
 
 #include "base/beneath.hpp"
-#include "base/child.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/process.hpp"
 #include "node/devices/cdi.hpp"
 #include "node/namespace/identity.hpp"
 #include "node/reply.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/child.hpp"
+#include "base/process.hpp"
 #include "node/volumes/steward.hpp"
 
 namespace batchai::node {

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/child.hpp"
+#include "base/process.hpp"
 #include "base/timestamp.hpp"
 #include "node/reply.hpp"
 #include "node/volumes/flush.hpp"

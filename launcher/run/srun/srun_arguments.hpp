@@ -3,12 +3,20 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/process.hpp"
 #include "plan/plan.hpp"
 
 namespace batchai::run {
+
+// Returns a shell script that does what `script` does, but only in the job's sandbox. The plugin
+// sets BATCHAI_SANDBOX to the plan's digest in every task that it has prepared. Any other task
+// would run on the bare host, without the job's mounts and outside its container, so the script
+// refuses to run there and exits with code 97. It needs only a POSIX shell, because an image need
+// not have any other program.
+[[nodiscard]] std::string guarded(std::string_view script);
 
 struct StepFiles {
     std::string standard_output;  // absolute host path, or a pattern of srun (%N node, %t task)
