@@ -129,7 +129,7 @@ Settings read_settings(int argument_count, char* arguments[]) {
     for (int i = 0; i < argument_count; ++i) {
         if (!apply(arguments[i], settings))
             slurm_error(
-                "batchai: plugstack.conf: argument \"%s\" is passed over; known are "
+                "batchai: plugstack.conf: argument \"%s\" is ignored; the known arguments are "
                 "launcher=PATH node_program=PATH node_directory=PATH runtime_directory=PATH "
                 "timeout=SECONDS",
                 arguments[i]);

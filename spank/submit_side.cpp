@@ -146,7 +146,7 @@ int hand_over(const Settings& settings, const std::string& file) {
     const std::optional<Marker> marker = read_marker(output);
     if (!marker || !set_marker(*marker, file)) {
         slurm_error(
-            "batchai: %s and batchai.so do not understand each other; install both from "
+            "batchai: %s and batchai.so have different versions; install both from "
             "one version",
             settings.launcher.c_str());
         return -1;
@@ -204,7 +204,7 @@ int hand_over_if_asked(const Settings& settings, bool new_allocation) {
     if (options().job_json.empty()) {
         const bool image = !options().job_image.empty();
         if ((!options().ignore_container && !image) || !inherited.plan.empty()) return 0;
-        slurm_error("batchai: %s has a meaning only together with --job-json=FILE",
+        slurm_error("batchai: %s works only together with --job-json=FILE",
                     image ? "--job-image" : "--ignore-container");
         return -1;
     }

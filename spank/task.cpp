@@ -134,7 +134,7 @@ void unset(spank_t handle, const std::string& name) {
     if (spank_getenv(handle, name.c_str(), probe.data(), probe.size()) == ESPANK_ENV_NOEXIST)
         return;
     if (spank_unsetenv(handle, name.c_str()) == ESPANK_SUCCESS) return;
-    refuse(handle, "Slurm refused to take away the variable " + name);
+    refuse(handle, "Slurm refused to remove the variable " + name);
 }
 
 void set_environment(spank_t handle, const Reply& reply) {
@@ -184,12 +184,12 @@ void join_sandbox(spank_t handle) {
     const std::string bytes = read_reply(state.reply);
     if (bytes.empty())
         refuse(handle,
-               "batchai-node ended without a word: the step was ended while it started, or "
+               "batchai-node ended without a message: the step was ended while it started, or "
                "batchai-node is not installed on this node in the same version as batchai.so");
     const std::optional<Reply> reply = parse_reply(bytes);
     if (!reply)
         refuse(handle,
-               "batchai-node and batchai.so do not understand each other; install both "
+               "batchai-node and batchai.so have different versions; install both "
                "from one version");
     if (!reply->ok) refuse(handle, reply->text);
     join(handle, state.anchor.handle, reply->text);

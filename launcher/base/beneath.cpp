@@ -135,7 +135,7 @@ Result<Root> make_guarded_directory(const std::string& path) {
     Root here{FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), ""};
     for (const std::string_view component : split(path, '/')) {
         if (component.empty() || component == ".") continue;
-        if (component == "..") return fail("leads upwards", path);
+        if (component == "..") return fail("contains \"..\"", path);
         const std::string name(component);
         here.path += '/' + name;
         FileDescriptor next = enter(here.directory.get(), name, 0755);

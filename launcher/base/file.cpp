@@ -222,11 +222,11 @@ Result<void> check_own_directory(const std::string& path) {
     if (S_ISLNK(status.st_mode))
         return fail("is a symbolic link, which is not followed here", path,
                     "submit the job again; if you did not make the link, ask who did");
-    if (!S_ISDIR(status.st_mode)) return fail("is no directory", path, "submit the job again");
+    if (!S_ISDIR(status.st_mode)) return fail("is not a directory", path, "submit the job again");
     if (status.st_uid != geteuid())
         return fail(
             fmt::format("belongs to user {}, not to you (user {})", status.st_uid, geteuid()), path,
-            "a job is run by the user who has submitted it");
+            "run the job as the user who submitted it");
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return fail(
             fmt::format("can be written to by others (mode {:04o})", status.st_mode & 07777U), path,

@@ -23,7 +23,7 @@ bool Reader::read_number(const Value& from, std::int64_t& into, std::int64_t lea
     const std::int64_t* const number = from.integer();
     if (number == nullptr) return complain(place, " is not an integer");
     if (*number < least)
-        return complain(place, fmt::format(" is not an integer from {} on", least));
+        return complain(place, fmt::format(" is not an integer of at least {}", least));
     if (*number > most) return complain(place, fmt::format(" is not an integer up to {}", most));
     into = *number;
     return true;

@@ -67,7 +67,7 @@ base::Result<base::Root> make_unguessable(const fs::path& parent, const std::str
                           "node_directory of site.lua must name a directory that each node has "
                           "and users may write to");
     auto first = first_of_own(parent, base);
-    if (!first) return base::fail("is gone as soon as it was made", path);
+    if (!first) return base::fail("disappeared right after it was made", path);
     if (first->path != path) rmdir(path.c_str());
     return std::move(*first);
 }

@@ -83,7 +83,8 @@ base::Result<Rendezvous> meet(const RendezvousRequest& request,
         std::this_thread::sleep_for(between_looks);
     } while (std::chrono::steady_clock::now() < end);
     return base::fail(
-        fmt::format("the step's first node has told no port within {} ms", deadline.count()), path);
+        fmt::format("the step's first node did not announce a port within {} ms", deadline.count()),
+        path);
 }
 
 }  // namespace batchai::node

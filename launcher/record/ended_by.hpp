@@ -39,7 +39,7 @@ struct EndWords {
         case EndedBy::user:
             return {"JobTerminated", "The specified job has been terminated by the user"};
         case EndedBy::administrator:
-            return {"JobCancelled", "Somebody else than its user cancelled the job in Slurm"};
+            return {"JobCancelled", "Somebody other than its user cancelled the job in Slurm"};
         case EndedBy::time_limit:
             return {"JobTimedOut", "The job ran longer than its time limit and Slurm ended it"};
         case EndedBy::preemption:
@@ -59,7 +59,7 @@ struct EndWords {
         case EndedBy::unknown:
             break;
     }
-    return {"JobLost", "Slurm does not know the job any more, and it left no record of its end"};
+    return {"JobLost", "Slurm no longer knows the job, and the job left no record of its end"};
 }
 
 }  // namespace batchai::record

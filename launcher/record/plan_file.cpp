@@ -224,7 +224,7 @@ base::Result<plan::Plan> read_plan(const std::string& path, const std::string& d
     // The directory has secrets, logs and unsaved data.
     TRY(base::check_own_directory(plan->directories.plan_directory));
     if (plan->directories.job_directory != plan->directories.plan_directory)
-        return base::fail("names another job directory than its own", path, "submit the job again");
+        return base::fail("names a job directory other than its own", path, "submit the job again");
     if (array_task) return plan::of_array_task(*plan, *array_task);
     return plan;
 }

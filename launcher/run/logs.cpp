@@ -52,7 +52,7 @@ base::Result<base::FileDescriptor> LogDirectory::append(const std::string& name)
         directory_.get(), name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0644);
     if (!file.valid()) return base::fail(std::strerror(errno), path);
     if (!S_ISREG(TRY(status_of(file.get(), path)).st_mode))
-        return base::fail("is no regular file", path);
+        return base::fail("is not a regular file", path);
     return file;
 }
 

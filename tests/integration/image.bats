@@ -201,7 +201,7 @@ SH
 
 job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
 
-# Breaks when the image cannot be had at the job's start and the job does not say so.
+# Breaks when the image is not available at the job's start and the job does not say so.
 @test "an image that is gone at the job's start fails the job with its reason" {
     empty_cache
     as_user cp -r "$home/layout" "$home/passing"
@@ -227,7 +227,7 @@ job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
     grep -q -x two "$BATS_TEST_TMPDIR/version"
     lines_are 1 "$(entries)"
     run as_user env "BATCHAI_SITE=$home/site.lua" srun --job-image=x true
-    [[ $status -ne 0 && $output == *"--job-image has a meaning only together with --job-json"* ]]
+    [[ $status -ne 0 && $output == *"--job-image works only together with --job-json"* ]]
 }
 
 # Breaks when a plan does not show the container, or the options do not change it.

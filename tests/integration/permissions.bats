@@ -143,7 +143,7 @@ forged() {
         | .directories.jobMountRoot = "/etc/x/mounts" | .directories.mountRoot = "/etc/x/cluster"'
     refused "is not below" forged '.directories.jobTemp = "/home/bob/x"
         | .directories.jobMountRoot = "/home/bob/x/mounts"'
-    refused "names another job directory than its own" forged '.directories.jobDirectory = "/home/bob"'
+    refused "names a job directory other than its own" forged '.directories.jobDirectory = "/home/bob"'
     refused "belongs to user 20002" forged '.directories.jobDirectory = "/home/bob"
         | .directories.planDirectory = "/home/bob"'
     run as_root_on login bash -c 'ls -A /home/bob/private /shared/permissions-root; ls -d /etc/x /home/bob/x /home/bob/node'

@@ -144,7 +144,7 @@ TEST_F(Forged, JobDirectoriesOfSomebodyElseAreRefusedUnread) {
     scratch.file("others/secrets.json", R"({"TOKEN": "hush"})");
     plan.directories.job_directory = others.string();
     submit();
-    EXPECT_THAT(refused(), HasSubstr("names another job directory than its own"));
+    EXPECT_THAT(refused(), HasSubstr("names a job directory other than its own"));
     EXPECT_FALSE(exists(others / "node"));
     plan.directories.plan_directory = others.string();
     submit();

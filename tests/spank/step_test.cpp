@@ -139,7 +139,7 @@ TEST_F(Step, IsRefusedWhenBatchaiNodeIsMissing) {
 TEST_F(Step, IsRefusedWhenBatchaiNodeEndsWithoutAWord) {
     submit();
     node_program = scratch.file("silent", "#!/bin/sh\nexit 0\n", true).string();
-    EXPECT_THAT(run("echo ran").errors, HasSubstr("ended without a word"));
+    EXPECT_THAT(run("echo ran").errors, HasSubstr("ended without a message"));
 }
 
 TEST_F(Step, IsRefusedWhenBatchaiNodeTalksNonsense) {
@@ -149,7 +149,7 @@ TEST_F(Step, IsRefusedWhenBatchaiNodeTalksNonsense) {
             .string();
     const Ended ended = run("echo ran");
     EXPECT_EQ(ended.exit_code, 1);
-    EXPECT_THAT(ended.errors, HasSubstr("do not understand each other"));
+    EXPECT_THAT(ended.errors, HasSubstr("have different versions"));
 }
 
 TEST_F(Step, IsRefusedAfterTheDeadlineWhenBatchaiNodeHangs) {

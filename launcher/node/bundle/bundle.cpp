@@ -163,7 +163,7 @@ base::Result<std::string> try_to_show(const plan::Plan& plan, const base::Root& 
     if (!pmix) return fmt::format("with the node's PMIx library {}", manifest.pmix);
     return fmt::format("with the node's PMIx library {}; the image's own ({}), {}, is not newer",
                        manifest.pmix, pmix->path,
-                       pmix->version.empty() ? "which tells no version" : pmix->version);
+                       pmix->version.empty() ? "of unknown version" : pmix->version);
 }
 
 }  // namespace

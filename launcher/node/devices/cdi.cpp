@@ -102,7 +102,7 @@ std::string scalar_text(const Value& value, std::string_view key) {
     if (const std::int64_t* const number = value.integer()) return std::to_string(*number);
     if (const bool* const flag = value.boolean()) return *flag ? "true" : "false";
     if (const double* const number = value.real()) return base::number_text(*number);
-    throw std::runtime_error(fmt::format("\"{}\" is not a text", key));
+    throw std::runtime_error(fmt::format("\"{}\" is not a string", key));
 }
 
 std::string text_of(const Value& object, std::string_view key) {
@@ -156,7 +156,8 @@ class Decoder {
   public:
     Decoder(CdiSpec& spec, std::string file) : spec_(spec), file_(std::move(file)) {
         hint_ =
-            file_ + " names it; if the node has changed since, the admin should write that anew";
+            file_ +
+            " names it; if the node has changed since then, the admin should regenerate that file";
     }
 
     DeviceEdits edits(const Value& from) {
@@ -185,9 +186,10 @@ class Decoder {
         if (!object.is_object()) return;
         for (const auto& [key, value] : *object.object()) {
             if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
-                add_once(spec_.remarks,
-                         fmt::format("{}: \"{}\" is passed over: containers of jobs do not have it",
-                                     file_, key));
+                add_once(
+                    spec_.remarks,
+                    fmt::format("{}: \"{}\" is ignored, because job containers do not support it",
+                                file_, key));
         }
     }
 
@@ -235,7 +237,7 @@ class Decoder {
         if (timeout.is_null()) return made;
         made.timeout_seconds = number<int>(timeout, "timeout");
         if (made.timeout_seconds <= 0)
-            throw std::runtime_error("the \"timeout\" of a hook is not above zero");
+            throw std::runtime_error("the \"timeout\" of a hook must be greater than zero");
         return made;
     }
 
@@ -279,7 +281,7 @@ base::Result<CdiFiles> read_cdi(const std::vector<std::string>& directories) {
         auto spec = parse_cdi(text, format_of(file.path).value(), file.path.string());
         if (!spec)
             return base::fail("cannot be used as a CDI file: " + spec.error().what,
-                              file.path.string(), "the admin should write it anew");
+                              file.path.string(), "the admin should regenerate it");
         std::size_t& latest = directory_of_kind[spec->kind];
         latest = std::max(latest, file.directory);
         directory_of_spec.push_back(file.directory);

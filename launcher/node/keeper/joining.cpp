@@ -108,10 +108,10 @@ base::Result<std::optional<Connection>> connect_to_keeper(const base::Root& plac
         return tl::unexpected<base::Error>(keeper_error(place, "is not a process of this user"));
     made.keeper = peer.pid;
     auto handles = receive_handles(made.socket.get());
-    if (!handles)
-        return tl::unexpected<base::Error>(keeper_error(place, "does not answer as it should"));
+    if (!handles) return tl::unexpected<base::Error>(keeper_error(place, "sent no valid answer"));
     if (!are_ours(*handles))
-        return tl::unexpected<base::Error>(keeper_error(place, "gave what is none of ours"));
+        return tl::unexpected<base::Error>(
+            keeper_error(place, "sent namespaces that do not belong to this user"));
     made.outer = std::move((*handles)[outer_user_namespace]);
     made.mounts = std::move((*handles)[mount_namespace]);
     made.ranks = std::move((*handles)[rank_user_namespace]);

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/child.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container_root.hpp"
@@ -44,7 +44,10 @@ std::string packed(const base::Error& error) {
 
 base::Error unpacked(const std::string& bytes) {
     if (bytes.empty())
-        return {"the container's keeper ended without a word", {}, {}, base::ExitCode::failed};
+        return {"the container's keeper ended without an error message",
+                {},
+                {},
+                base::ExitCode::failed};
     const auto parts = base::split(bytes, '\0');
     const auto part = [&](std::size_t i) {
         return i < parts.size() ? std::string(parts[i]) : std::string();

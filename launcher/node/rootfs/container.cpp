@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/child.hpp"
+#include "base/process.hpp"
 #include "node/devices/job_devices.hpp"
 #include "node/keeper/keeper.hpp"
 #include "node/keeper/leftovers.hpp"
@@ -113,11 +113,12 @@ base::Result<void> check_imported(const plan::Container& container) {
                               status.st_uid == static_cast<uid_t>(container.root_owner));
         if (!trusted)
             return base::fail(
-                fmt::format("belongs to user {}: it is not trusted for images", status.st_uid),
+                fmt::format("belongs to user {}, who is not trusted to provide images",
+                            status.st_uid),
                 path, "remove it and submit the job again");
         if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-            return base::fail("can be written to by others: it is not trusted for images", path,
-                              fmt::format("chmod go-w {}, and import the image anew", path));
+            return base::fail("can be written by others, so it is not trusted to provide images",
+                              path, fmt::format("chmod go-w {}, and import the image anew", path));
     }
     return {};
 }

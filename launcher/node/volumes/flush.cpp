@@ -177,8 +177,8 @@ void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& jo
         if (now >= end) break;
         if (now >= next_message) {
             next_message += between_messages;
-            trace.line(
-                fmt::format("waits until remote storage has {} files that the job wrote", files));
+            trace.line(fmt::format(
+                "waiting until {} files that the job wrote are on remote storage", files));
         }
         if (now - begin > rclone_first) {
             for (const RemoteMount& remote : mounts)

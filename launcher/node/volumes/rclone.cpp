@@ -86,7 +86,7 @@ base::Result<CacheSlot> CacheSlot::take(const base::Root& job_temp, std::size_t 
             return base::fail(fmt::format("cannot be locked: {}", std::strerror(errno)),
                               path + "/lock");
     }
-    return base::fail(fmt::format("{} steps use it at the same time already", most_slots),
+    return base::fail(fmt::format("{} steps are already using it", most_slots),
                       job_temp.path + "/.volumes");
 }
 

@@ -280,7 +280,7 @@ void wait_for_earlier_steps(const plan::Plan& plan, const std::string& slurm_job
     while (is_storing()) {
         if (Clock::now() >= end) {
             trace.line(
-                "an earlier step still stores what it wrote; this step may not see all of it");
+                "an earlier step is still storing its files; this step may not see all of them");
             return;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(100));

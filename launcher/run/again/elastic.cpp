@@ -52,8 +52,7 @@ base::Result<std::vector<std::string>> ask_for_survivors(const slurm::Client& cl
                                                          const std::vector<std::string>& nodes) {
     const auto jobs = TRY(client.jobs({job_id}));
     const auto job = jobs.find(job_id);
-    if (job == jobs.end())
-        return base::fail(fmt::format("Slurm does not know job {} any more", job_id));
+    if (job == jobs.end()) return base::fail(fmt::format("Slurm no longer knows job {}", job_id));
     return survivors(nodes, job->second, TRY(client.nodes()));
 }
 
@@ -82,7 +81,7 @@ void ElasticStarts::watch_first_node() {
     if (step)
         watch_ = std::move(*step);
     else
-        context_.log.master("nobody watches the first node, so its loss would end the job: " +
+        context_.log.master("the first node is not watched, so its loss would end the job: " +
                             step.error().text());
 }
 
@@ -96,14 +95,14 @@ bool ElasticStarts::start_again(const record::Failure& failure) {
     const plan::Elastic& elastic = *context_.elastic;
     const int restarts = context_.place.restarts;
     if (restarts >= elastic.restarts)
-        return refuse(fmt::format("{} restarts are the limit ({})", elastic.restarts,
+        return refuse(fmt::format("the limit of {} restarts is reached ({})", elastic.restarts,
                                   plan::elastic_restarts_variable));
     std::this_thread::sleep_for(settling);
     const auto& granted = context_.granted;
     auto left = ask_for_survivors(slurm::Client(), granted.job_id, granted.nodes);
     if (!left) return refuse(left.error().text());
     if (static_cast<int>(left->size()) < elastic.least_nodes)
-        return refuse(fmt::format("{} nodes are left, {} are needed ({})", left->size(),
+        return refuse(fmt::format("only {} nodes are left, but {} are needed ({})", left->size(),
                                   elastic.least_nodes, plan::elastic_nodes_variable));
     context_.place = place_on(std::move(*left), restarts + 1);
     if (auto written = write_host_file(context_); !written) return refuse(written.error().text());

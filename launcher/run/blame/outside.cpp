@@ -63,7 +63,8 @@ std::optional<int> wait_until_stored(const Context& context) {
                 record::write_failure_note(
                     files, {.code = record::data_not_written,
                             .text = "the process that stores what the job wrote does not answer; "
-                                    "the clean-up after the job saves what its storage has not",
+                                    "the clean-up after the job saves the data that has not "
+                                    "reached the storage",
                             .node = note.node});
                 record::remove_storage_note(note);
             }

@@ -55,7 +55,7 @@ PhaseEnd Image::run(Context& context) {
     base::Error error = ensured.error();
     std::fprintf(stderr, "batchai: error: %s\n", error.text().c_str());
     error.hint.clear();  // the record has room for one line only
-    context.log.master("the image cannot be had: " + error.text());
+    context.log.master("the image is not available: " + error.text());
     return ends_with({.failure = {.code = "FailedStartingContainer",
                                   .message = "unable to start docker container " + container.image,
                                   .phase = std::string(name),

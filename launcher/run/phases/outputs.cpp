@@ -30,7 +30,7 @@ base::Result<void> make_outputs(const Context& context) {
         // Registers the directory as used by the job, so that it is removed after the job.
         const auto root = TRY(node::open_node_root(directories.node_root));
         if (root.path != directories.node_root)
-            return base::fail("belongs to another user, and the logs are to be below it",
+            return base::fail("belongs to another user, so the logs cannot be kept below it",
                               directories.node_root,
                               "choose a stdOutErrPathPrefix on a file system that all nodes share");
         TRY(node::make_job_directory(root, directories.job_temp, context.granted.job_id));

@@ -16,7 +16,6 @@
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
-#include "run/srun/guard.hpp"
 #include "run/srun/srun_arguments.hpp"
 
 namespace batchai::run {
@@ -30,7 +29,7 @@ constexpr int no_answer = 75;  // exit code of mpi_bridge_wireup
 constexpr std::string_view check_script =
     R"(reports=$4
 if [ ! -x {program} ]; then
-  why="it was not brought in"
+  why="it was not added to the container"
   if [ -r {note} ]; then read -r why < {note}; fi
   printf '%s\n' "$why" > "$reports.$SLURM_PROCID.txt"
   exit 69

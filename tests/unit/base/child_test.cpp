@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "base/child.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -12,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/signals.hpp"
+#include "base/process.hpp"
 
 namespace batchai::base {
 namespace {

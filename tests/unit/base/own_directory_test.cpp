@@ -61,7 +61,7 @@ TEST_F(OwnDirectory, IsRefusedWhenItIsSomebodyElses) {
 TEST_F(OwnDirectory, IsRefusedWhenItIsMissingOrAFile) {
     EXPECT_THAT(fault_of(path / "gone"), HasSubstr("No such file"));
     std::ofstream(path / "file") << "x";
-    EXPECT_THAT(fault_of(path / "file"), HasSubstr("is no directory"));
+    EXPECT_THAT(fault_of(path / "file"), HasSubstr("is not a directory"));
 }
 
 }  // namespace

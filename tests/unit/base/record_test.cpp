@@ -101,7 +101,7 @@ TEST(Record, NamesThePlaceAndTheFault) {
     EXPECT_EQ(fault_of(changed("\"covered\": true", "\"covered\": 1")),
               "\"covered\" is not true or false");
     EXPECT_EQ(fault_of(changed("\"spokes\": 8", "\"spokes\": 2")),
-              "\"wheels[1].spokes\" is not an integer from 3 on");
+              "\"wheels[1].spokes\" is not an integer of at least 3");
     EXPECT_EQ(fault_of(changed("\"spokes\": 12", "\"spokes\": 100")),
               "\"wheels[0].spokes\" is not an integer up to 99");
     EXPECT_EQ(fault_of(changed("striped", "dotted")),

@@ -176,7 +176,7 @@ TEST(Cdi, RemarksOnWhatNoContainerGets) {
     const auto spec = parsed(R"({"cdiVersion":"0.7.0","kind":"k","annotations":{"a":"b"},
         "containerEdits":{"intelRdt":{"closID":"x"},"env":[]}})",
                              CdiFormat::json);
-    EXPECT_THAT(spec.remarks, ElementsAre(HasSubstr("\"intelRdt\" is passed over")));
+    EXPECT_THAT(spec.remarks, ElementsAre(HasSubstr("\"intelRdt\" is ignored")));
 }
 
 TEST(CdiDevices, AreAllWhereSlurmNamesNone) {

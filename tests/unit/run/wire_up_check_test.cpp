@@ -51,7 +51,7 @@ TEST_F(WireUpCheck, InAContainerIsNotMadeOnTheBareNode) {
 TEST_F(WireUpCheck, SaysThatTheImageHasNone) {
     const auto ended = run_check({"BATCHAI_SANDBOX=d"});
     EXPECT_EQ(ended.exit_code, 69) << ended.standard_error;
-    EXPECT_EQ(words().why_none, "it was not brought in");
+    EXPECT_EQ(words().why_none, "it was not added to the container");
     EXPECT_FALSE(words().report);
 }
 
