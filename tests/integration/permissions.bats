@@ -263,7 +263,7 @@ forged() {
         'd=${BATCHAI_PLAN%/*}; mv $d $d.moved; ln -s $d.moved $d; srun echo ran; rm $d; mv $d.moved $d
          chmod 777 $d; srun echo ran'
     echo "$output"
-    [[ $output == *"is a symbolic link"*"can be written by others"*"chmod go-w"* ]]
+    [[ $output == *"is a symbolic link"*"can be written to by others"*"chmod go-w"* ]]
     [[ $output != *$'\nran'* ]]
 }
 
@@ -283,7 +283,7 @@ SCRIPT
     run as_alice env "BATCHAI_SITE=$share/site.lua" salloc -w h1 --job-json="$share/job.json" \
         bash "$share/exchange.sh"
     echo "$output"
-    [[ $output == *"$share/cache/alice: can be written by others"*"squashfs: can be written by others"* ]]
+    [[ $output == *"$share/cache/alice: can be written to by others"*"squashfs: can be written to by others"* ]]
     [[ $'\n'$output != *$'\n'ran* && $'\n'$output == *$'\none\n'* && $output == *"chmod go-w"* ]]
 }
 

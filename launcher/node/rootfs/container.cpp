@@ -117,7 +117,7 @@ base::Result<void> check_imported(const plan::Container& container) {
                             status.st_uid),
                 path, "remove it and submit the job again");
         if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-            return base::fail("can be written by others, so it is not trusted to provide images",
+            return base::fail("can be written to by others, so it is not trusted to provide images",
                               path, fmt::format("chmod go-w {}, and import the image anew", path));
     }
     return {};
