@@ -64,7 +64,7 @@ class Client {
     // that the queue has forgotten, if the site keeps accounts. A job that neither of them knows
     // has no entry. `since` is a time before which none of the jobs was submitted. If it is given
     // and there are many ids, squeue and sacct are each asked once for all jobs of the caller, both
-    // at the same time.
+    // at the same time, and then by id for the jobs that these answers lack.
     [[nodiscard]] base::Result<std::map<std::string, JobStatus>> jobs(
         const std::vector<std::string>& ids, std::optional<base::Time> since = {}) const;
 

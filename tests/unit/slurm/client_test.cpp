@@ -152,5 +152,21 @@ TEST_F(FakeSlurm, OfManyJobsSinceATimeTheAccountsAreReadAtOnceToo) {
     EXPECT_THAT(content("asked"), ::testing::HasSubstr("--starttime=2026-11-20T"));
 }
 
+TEST_F(FakeSlurm, OfAUserWithTooManyOtherJobsTheAccountsAreReadById) {
+    command("squeue", "exit 0");
+    command("sacct",
+            "case \"$*\" in *--user=*) echo 'too much' >&2; exit 1;; esac\n"
+            "echo '2000|COMPLETED|None|main|alice|0:0|Unknown|Unknown|Unknown|Unknown|h1'");
+    std::vector<std::string> ids;
+    for (int id = 1; id <= 2000; ++id)
+        ids.push_back(std::to_string(id));
+    const auto since = *base::from_iso8601("2026-11-21T12:00:00+00:00");
+    const auto jobs = Client().jobs(ids, since);
+    ASSERT_TRUE(jobs) << jobs.error().text();
+    EXPECT_TRUE(jobs->contains("2000"));
+    command("sacct", "echo 'no database' >&2; exit 1");
+    EXPECT_FALSE(Client().jobs(ids, since));
+}
+
 }  // namespace
 }  // namespace batchai::slurm
