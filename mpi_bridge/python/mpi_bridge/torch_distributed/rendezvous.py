@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks find each other when no RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set.
+"""How the ranks find each other unless the user says how.
 
 The launcher's PMIx has already told the ranks about each other, so rank 0 opens torch's store on a
-port that the system gives it, and broadcasts where it is.
+port that the system gives it, and broadcasts where it is. A port whose number is published before
+anybody listens on it, such as MASTER_PORT, can be taken by any user of rank 0's host. So ranks that
+have MASTER_PORT only from batchai, and not from the user, do not use it.
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ from torch.distributed.rendezvous import _rendezvous_handlers
 from .. import objects, world
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Which of them batchai has set, as "NAME=value" entries separated by commas (spank/protocol.h).
+_OF_THE_LAUNCHER = "BATCHAI_RANK_VARIABLES"
+# torchrun sets it. Its workers are not the ranks that PMIx knows.
+_OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
 _DEFAULT_TIMEOUT = timedelta(minutes=5)
 
 
 def install() -> None:
-    """Register the scheme mpi-bridge://, and let env:// use it where it would fail."""
+    """Register the scheme mpi-bridge://, and let env:// use it unless the user set variables."""
     handlers = _rendezvous_handlers
     if "mpi-bridge" in handlers:
         return
@@ -32,13 +38,21 @@ def install() -> None:
     by_environment = handlers["env"]
 
     def env_or_pmix(url: str, *arguments: Any, **options: Any) -> Iterator[Any]:
-        # Whoever gave ranks or a master has a plan of their own.
-        told = any(name in os.environ for name in _VARIABLES) or urlparse(url).query
-        if told or "PMIX_NAMESPACE" not in os.environ:
+        if _set_by_the_user() or urlparse(url).query or "PMIX_NAMESPACE" not in os.environ:
             return by_environment(url, *arguments, **options)
         return _rendezvous(url, *arguments, **options)
 
     handlers["env"] = env_or_pmix
+
+
+def _set_by_the_user() -> bool:
+    if _OF_TORCHRUN in os.environ:
+        return True
+    of_the_launcher = os.environ.get(_OF_THE_LAUNCHER, "").split(",")
+    return any(
+        name in os.environ and f"{name}={os.environ[name]}" not in of_the_launcher
+        for name in _VARIABLES
+    )
 
 
 def _rendezvous(

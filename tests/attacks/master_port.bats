@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Bob takes the port that alice's ranks are told to meet at, before one of them listens on it.
+
+bats_require_minimum_version 1.5.0
+load ../integration/lib
+
+share=/shared/attacks-master-port
+
+setup() {
+    wait_until 60 nodes_idle 4
+    as_root_on login install -d -m 1777 "$share"
+    as_user bash -c "cat > $share/job.json" << 'JSON'
+{"properties": {"nodeCount": 2, "stdOutErrPathPrefix": "/tmp",
+                "customMpiSettings": {"processCount": 2, "commandLine": "true"}}}
+JSON
+    # The first rank tells its port and waits until bob has it.
+    as_user bash -c "cat > $share/ranks.py" << 'PYTHON'
+import os, sys, time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+if sys.argv[1] == "with-the-package":
+    import mpi_bridge.torch_distributed
+
+share = Path(sys.argv[2])
+if os.environ["RANK"] == "0":
+    (share / "port.new").write_text(os.environ["MASTER_PORT"])
+    (share / "port.new").rename(share / "port")
+for _ in range(300):
+    if (share / "taken").exists():
+        break
+    time.sleep(0.1)
+dist.init_process_group("gloo", timeout=timedelta(seconds=10))
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}", flush=True)
+PYTHON
+    as_bob bash -c "cat > $share/listen.pl" << 'PERL'
+use IO::Socket::INET;
+my ($share) = @ARGV;
+for (1 .. 300) { last if -e "$share/port"; select(undef, undef, undef, 0.1) }
+open(my $file, "<", "$share/port") or die;
+my $socket = IO::Socket::INET->new(LocalPort => <$file>, Listen => 16, ReuseAddr => 1) or die $@;
+open(my $taken, ">", "$share/taken") or die;
+close $taken;
+while (my $one = $socket->accept) { print STDERR "somebody came\n"; push @kept, $one }
+PERL
+}
+
+teardown() {
+    as_root_on h1 bash -c 'pkill -KILL -u bob; true'
+    as_root_on login bash -c 'squeue -h -o %i | xargs -r scancel'
+    as_root_on login rm -rf "$share"
+    wait_until 60 nodes_idle 4
+}
+
+# alices_ranks HOW: with bob on the first host, as long as they run.
+alices_ranks() {
+    "$MINICLUSTER" exec --user bob --host h1 -- perl "$share/listen.pl" "$share" &
+    run as_user env OMP_NUM_THREADS=1 PYTHONPATH="$PREFIX/lib/batchai/python" \
+        srun -N2 --kill-on-bad-exit=1 --mpi=pmix --job-json="$share/job.json" "$PYTHON" "$share/ranks.py" "$1" "$share"
+    echo "$output"
+    as_root_on login test -e "$share/taken"
+}
+
+# Breaks when ranks that load the package meet at a port that anybody could have taken.
+@test "bob cannot meet alice's ranks by listening on their MASTER_PORT" {
+    alices_ranks with-the-package
+    [[ $status -eq 0 ]]
+    [[ $output == *"rank 0 of 2: 3.0"* && $output == *"rank 1 of 2: 3.0"* ]]
+    [[ $output != *"somebody came"* ]]
+}
+
+# The attack is a real one: torch alone cannot be protected, as docs/security.md says.
+@test "ranks that do not load the package lose MASTER_PORT to bob" {
+    alices_ranks without
+    [[ $status -ne 0 && $output == *EADDRINUSE* ]]
+}
