@@ -40,16 +40,27 @@ std::string to_iso8601_seconds(Time time) {
 }
 
 std::optional<Time> from_iso8601(std::string_view text) {
-    const std::string copy(text);
+    // Reads "2018-06-21T17:15:18" by hand: sscanf takes a twelfth of the time of a long list.
+    constexpr std::string_view form = "dddd-dd-ddTdd:dd:dd";
+    std::array<int, 6> numbers{};
+    if (text.size() < form.size()) return std::nullopt;
+    for (std::size_t i = 0, number = 0; i < form.size(); ++i) {
+        const bool digit = text[i] >= '0' && text[i] <= '9';
+        if (form[i] == 'd' ? !digit : text[i] != form[i]) return std::nullopt;
+        if (digit)
+            numbers.at(number) = numbers.at(number) * 10 + (text[i] - '0');
+        else
+            ++number;
+    }
     std::tm parts{};
-    int consumed = 0;
-    if (std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &parts.tm_year, &parts.tm_mon,
-                    &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &consumed) != 6)
-        return std::nullopt;
-    parts.tm_year -= 1900;
-    parts.tm_mon -= 1;
+    parts.tm_year = numbers[0] - 1900;
+    parts.tm_mon = numbers[1] - 1;
+    parts.tm_mday = numbers[2];
+    parts.tm_hour = numbers[3];
+    parts.tm_min = numbers[4];
+    parts.tm_sec = numbers[5];
     Time time{duration_cast<microseconds>(seconds(timegm(&parts)))};
-    std::string_view rest = text.substr(static_cast<std::size_t>(consumed));
+    std::string_view rest = text.substr(form.size());
     if (!rest.empty() && rest.front() == '.') {
         std::int64_t fraction = 0;
         std::int64_t unit = 100000;

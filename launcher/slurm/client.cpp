@@ -120,9 +120,6 @@ constexpr std::chrono::milliseconds patience{1000};
 // Less than three seconds, together with `patience` and the time to start the programs.
 constexpr std::chrono::milliseconds ping_deadline{1200};
 
-// With more ids the user's whole queue is read instead, because squeue compares each of its jobs
-// with each id.
-constexpr std::size_t most_ids_for_squeue = 1000;
 // The time that sacct gets to list all jobs of the caller.
 constexpr std::chrono::milliseconds longest_accounting{5000};
 // The longest list of ids in one argument. Linux accepts 128 KiB.
@@ -262,7 +259,7 @@ Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) 
     return {};
 }
 
-Result<Client::Jobs> Client::jobs_of_caller(base::Time since) const {
+Result<Jobs> Client::jobs_of_caller(base::Time since) const {
     const std::string user = fmt::format("--user={}", getuid());
     // reading_environment() makes sacct take UTC. A day is subtracted because clocks may differ.
     const std::string start = fmt::format(
@@ -276,29 +273,27 @@ Result<Client::Jobs> Client::jobs_of_caller(base::Time since) const {
     });
     Jobs found;
     const auto queue = read_queue(user, found);
-    // This answer only saves time. A user may have so many other jobs that it is too long or too
-    // late; jobs() then asks by id, and reports the error if that fails too.
+    // A user may have so many other jobs that this answer is too long or too late. jobs() then asks
+    // by id, and reports the error if that fails too.
     static_cast<void>(accounting.get());
     if (!queue) return tl::unexpected<base::Error>(queue.error());
     found.merge(accounts);
     return found;
 }
 
-Result<std::map<std::string, JobStatus>> Client::jobs(const std::vector<std::string>& ids,
-                                                      std::optional<base::Time> since) const {
+Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known) const {
     for (const std::string& id : ids)
         if (!is_job_id(id)) return bad_id(id);
-    Jobs found;
-    if (ids.size() > most_ids_for_squeue && since)
-        found = TRY(jobs_of_caller(*since));
-    else if (ids.size() > most_ids_for_squeue)
-        TRY(read_queue(fmt::format("--user={}", getuid()), found));
+    Jobs found = std::move(known);
     const auto missing = [&] {
         std::vector<std::string> out;
         std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),
                      [&](const std::string& id) { return !found.contains(id); });
         return out;
     };
+    // squeue compares each of its jobs with each id, so of many jobs the user's whole queue is
+    // read.
+    if (missing().size() > many_jobs) TRY(read_queue(fmt::format("--user={}", getuid()), found));
     for (const auto& some : in_portions(missing()))
         TRY(read_queue(fmt::format("--jobs={}", fmt::join(some, ",")), found));
     for (const auto& some : in_portions(missing()))

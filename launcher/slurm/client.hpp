@@ -26,6 +26,9 @@ struct NodeFilter {
     std::string constraint;  // features joined by "&", as plan::Allocation has it; empty: any
 };
 
+// The state of jobs, by Slurm's id.
+using Jobs = std::map<std::string, JobStatus>;
+
 // Runs Slurm's commands, which are found on PATH, each with the deadline. Errors: refused (Slurm
 // said no; the error has its words and a hint), timed_out, and failed (there is no such command, no
 // answer, or an answer that cannot be read). Has no state except its settings, so threads may share
@@ -62,11 +65,18 @@ class Client {
 
     // Returns the state of the jobs `ids`, by id. Asks squeue first, and then sacct for the jobs
     // that the queue has forgotten, if the site keeps accounts. A job that neither of them knows
-    // has no entry. `since` is a time before which none of the jobs was submitted. If it is given
-    // and there are many ids, squeue and sacct are each asked once for all jobs of the caller, both
-    // at the same time, and then by id for the jobs that these answers lack.
-    [[nodiscard]] base::Result<std::map<std::string, JobStatus>> jobs(
-        const std::vector<std::string>& ids, std::optional<base::Time> since = {}) const;
+    // has no entry. Neither is asked for a job that `known` has; the answer includes `known`.
+    [[nodiscard]] base::Result<Jobs> jobs(const std::vector<std::string>& ids,
+                                          Jobs known = {}) const;
+
+    // With more jobs than this, jobs_of_caller() saves time.
+    static constexpr std::size_t many_jobs = 1000;
+
+    // Returns the state of all jobs of the caller that squeue knows, and of those that were
+    // submitted after `since` and that sacct lists within a few seconds. Asks both at the same
+    // time. An answer of sacct that is late or refused is left out, so jobs() still has to ask for
+    // what is missing.
+    [[nodiscard]] base::Result<Jobs> jobs_of_caller(base::Time since) const;
 
     // Returns the devices of its generic resources that a job has, for each node on which it has
     // any.
@@ -79,14 +89,11 @@ class Client {
     [[nodiscard]] base::Result<std::string> version() const;
 
   private:
-    using Jobs = std::map<std::string, JobStatus>;
-
     [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;
     // Adds what squeue says about the jobs that `filter` selects.
     [[nodiscard]] base::Result<void> read_queue(const std::string& filter, Jobs& into) const;
     [[nodiscard]] base::Result<void> read_accounting(const base::Arguments& filter,
                                                      Jobs& into) const;
-    [[nodiscard]] base::Result<Jobs> jobs_of_caller(base::Time since) const;
 
     std::chrono::milliseconds deadline_;
     bool give_up_early_ = false;

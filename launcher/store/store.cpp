@@ -31,52 +31,49 @@ tl::unexpected<Error> pass_on(const Error& error) {
     return tl::unexpected<Error>(error);
 }
 
-// The path of each resource. The caller has checked the names.
+// The path of each resource. The caller has checked the names. These are strings because a list of
+// thousands of jobs needs thousands of them, and joining paths takes much longer.
 struct Paths {
-    std::filesystem::path home;
+    std::string home;
 
-    [[nodiscard]] std::filesystem::path groups() const { return home / "groups"; }
-    [[nodiscard]] std::filesystem::path of(const std::string& group) const {
-        return groups() / group;
+    explicit Paths(const fs::path& directory) : home(directory.string()) {}
+
+    [[nodiscard]] std::string groups() const { return home + "/groups"; }
+    [[nodiscard]] std::string of(const std::string& group) const { return groups() + "/" + group; }
+    [[nodiscard]] std::string workspaces(const std::string& group) const {
+        return of(group) + "/workspaces";
     }
-    [[nodiscard]] std::filesystem::path workspaces(const std::string& group) const {
-        return of(group) / "workspaces";
+    [[nodiscard]] std::string of(const WorkspaceKey& key) const {
+        return workspaces(key.group) + "/" + key.workspace;
     }
-    [[nodiscard]] std::filesystem::path of(const WorkspaceKey& key) const {
-        return workspaces(key.group) / key.workspace;
+    [[nodiscard]] std::string clusters(const WorkspaceKey& key) const {
+        return of(key) + "/clusters";
     }
-    [[nodiscard]] std::filesystem::path clusters(const WorkspaceKey& key) const {
-        return of(key) / "clusters";
+    [[nodiscard]] std::string of(const ClusterKey& key) const {
+        return clusters(key.parent()) + "/" + key.cluster + ".json";
     }
-    [[nodiscard]] std::filesystem::path of(const ClusterKey& key) const {
-        return clusters(key.parent()) / (key.cluster + ".json");
+    [[nodiscard]] std::string experiments(const WorkspaceKey& key) const {
+        return of(key) + "/experiments";
     }
-    [[nodiscard]] std::filesystem::path experiments(const WorkspaceKey& key) const {
-        return of(key) / "experiments";
+    [[nodiscard]] std::string of(const ExperimentKey& key) const {
+        return experiments(key.parent()) + "/" + key.experiment;
     }
-    [[nodiscard]] std::filesystem::path of(const ExperimentKey& key) const {
-        return experiments(key.parent()) / key.experiment;
-    }
-    [[nodiscard]] std::filesystem::path jobs(const ExperimentKey& key) const {
-        return of(key) / "jobs";
-    }
-    [[nodiscard]] std::filesystem::path of(const JobKey& key) const {
-        return jobs(key.parent()) / key.job;
+    [[nodiscard]] std::string jobs(const ExperimentKey& key) const { return of(key) + "/jobs"; }
+    [[nodiscard]] std::string of(const JobKey& key) const {
+        return jobs(key.parent()) + "/" + key.job;
     }
 
-    [[nodiscard]] std::filesystem::path record(const std::string& group) const {
-        return of(group) / "group.json";
+    [[nodiscard]] std::string record(const std::string& group) const {
+        return of(group) + "/group.json";
     }
-    [[nodiscard]] std::filesystem::path record(const WorkspaceKey& key) const {
-        return of(key) / "workspace.json";
+    [[nodiscard]] std::string record(const WorkspaceKey& key) const {
+        return of(key) + "/workspace.json";
     }
-    [[nodiscard]] std::filesystem::path record(const ExperimentKey& key) const {
-        return of(key) / "experiment.json";
+    [[nodiscard]] std::string record(const ExperimentKey& key) const {
+        return of(key) + "/experiment.json";
     }
-    [[nodiscard]] std::filesystem::path record(const ClusterKey& key) const { return of(key); }
-    [[nodiscard]] std::filesystem::path record(const JobKey& key) const {
-        return of(key) / "job.json";
-    }
+    [[nodiscard]] std::string record(const ClusterKey& key) const { return of(key); }
+    [[nodiscard]] std::string record(const JobKey& key) const { return of(key) + "/job.json"; }
 };
 
 // Returns the names of the entries that can be resources of this kind.
@@ -201,9 +198,9 @@ Result<void> in_words(Result<void> made, Kind kind, const std::string& name, con
 
 template <typename Record, typename Key, typename Read>
 Result<Record> load_unchecked(const Paths& paths, const Key& key, Read read) {
-    const fs::path path = paths.record(key);
+    const std::string path = paths.record(key);
     const std::string text = TRY(read_record(path));
-    return read(text, path.string(), key);
+    return read(text, path, key);
 }
 
 template <typename Record, typename Key, typename Read>
@@ -361,6 +358,12 @@ Result<std::vector<Job>> Store::jobs(const ExperimentKey& key) const {
                           .job = name};
         },
         job_from_json);
+}
+
+Result<std::size_t> Store::count_jobs(const ExperimentKey& key) const {
+    const Paths paths{home_};
+    TRY(check(paths, key, true));
+    return TRY(names_in(paths.jobs(key))).size();
 }
 
 Result<std::vector<Job>> Store::jobs_of_workspace(const WorkspaceKey& key) const {

@@ -60,6 +60,8 @@ class Store {
     [[nodiscard]] base::Result<std::vector<Experiment>> experiments(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Cluster>> clusters(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key) const;
+    // How many directories of jobs the experiment has. Takes a fraction of the time of jobs().
+    [[nodiscard]] base::Result<std::size_t> count_jobs(const ExperimentKey& key) const;
     // The jobs of all experiments of the workspace, by experiment and name. Used for a cluster's
     // node states, and to find running jobs before a parent is removed.
     [[nodiscard]] base::Result<std::vector<Job>> jobs_of_workspace(const WorkspaceKey& key) const;

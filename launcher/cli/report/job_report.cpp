@@ -2,7 +2,6 @@
 #include "cli/report/job_report.hpp"
 
 #include <algorithm>
-#include <future>
 #include <string>
 
 #include <unistd.h>
@@ -84,7 +83,7 @@ bool may_be_old(const std::optional<slurm::JobStatus>& status,
 
 base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
                                                  const slurm::Client& client,
-                                                 std::vector<store::Job> jobs) {
+                                                 std::vector<store::Job> jobs, AskedJobs asked) {
     if (jobs.empty()) return std::vector<JobReport>();
     std::vector<std::string> ids;
     ids.reserve(jobs.size());
@@ -94,11 +93,18 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
         first = std::min(first, job.creation_time);
     }
     // Slurm is asked in another thread while the records are read.
-    auto asked = std::async(std::launch::async, [&] { return client.jobs(ids, first); });
+    auto answer = std::async(std::launch::async, [&]() -> base::Result<slurm::Jobs> {
+        slurm::Jobs known;
+        if (asked.valid())
+            known = TRY(asked.get());
+        else if (ids.size() > slurm::Client::many_jobs)
+            known = TRY(client.jobs_of_caller(first));
+        return client.jobs(ids, std::move(known));
+    });
     Attempts attempts(jobs.size());
     const auto read = [&](std::size_t i) { attempts[i] = latest_attempt(store, jobs[i].key); };
     base::in_parallel(jobs.size(), read);
-    auto statuses = asked.get();
+    auto statuses = answer.get();
     std::vector<JobReport> reports;
     reports.reserve(jobs.size());
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -113,6 +119,19 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
         reports.push_back(make_report(std::move(jobs[i]), std::move(status), std::move(attempt)));
     }
     return reports;
+}
+
+base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
+                                                    const slurm::Client& client,
+                                                    const store::ExperimentKey& key) {
+    AskedJobs asked;
+    if (TRY(store.count_jobs(key)) > slurm::Client::many_jobs) {
+        const auto experiment = TRY(store.experiment(key));
+        asked = std::async(std::launch::async, [&client, since = experiment.creation_time] {
+            return client.jobs_of_caller(since);
+        });
+    }
+    return report_jobs(store, client, TRY(store.jobs(key)), std::move(asked));
 }
 
 base::Result<JobReport> report_job(const store::Store& store, const slurm::Client& client,
@@ -255,7 +274,7 @@ base::Result<Value> attempts_value(const store::Store& store, const JobReport& r
     return Value(std::move(out));
 }
 
-base::Result<Value> to_value(const JobReport& report) {
+Value to_value(const JobReport& report) {
     const auto& job = report.job;
     Value value = job.properties;
     Value cluster;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,12 +34,22 @@ struct JobReport {
     [[nodiscard]] std::optional<base::Time> end() const;
 };
 
-// Asks Slurm once for all jobs and reads their records meanwhile. If Slurm does not answer, the
+// Slurm's answer about jobs, which may still be on its way.
+using AskedJobs = std::future<base::Result<slurm::Jobs>>;
+
+// Asks Slurm once for all jobs, except those that are in `asked`, and reads their records
+// meanwhile. If Slurm does not answer, the
 // jobs are still reported if all their records say that they have ended; otherwise that is an
 // error.
 [[nodiscard]] base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
                                                                const slurm::Client& client,
-                                                               std::vector<store::Job> jobs);
+                                                               std::vector<store::Job> jobs,
+                                                               AskedJobs asked = {});
+// Reports all jobs of an experiment. If there are many, Slurm is asked before their names are
+// known.
+[[nodiscard]] base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
+                                                                  const slurm::Client& client,
+                                                                  const store::ExperimentKey& key);
 [[nodiscard]] base::Result<JobReport> report_job(const store::Store& store,
                                                  const slurm::Client& client,
                                                  const store::JobKey& key);
@@ -58,6 +69,6 @@ struct JobReport {
 
 // Returns the object that `job show` prints: all of Batch AI's keys, slurmJobId, and pendingReason
 // while the job is queued.
-[[nodiscard]] base::Result<Value> to_value(const JobReport& report);
+[[nodiscard]] Value to_value(const JobReport& report);
 
 }  // namespace batchai::cli

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/parallel.hpp"
 #include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/job_watch.hpp"
@@ -45,24 +46,19 @@ base::Result<store::Job> stop(const Surroundings& here, const JobOptions& option
 Answer job_show(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto report = TRY(report_job(here.store, here.slurm, options.key()));
-    auto value = TRY(to_value(report));
+    Value value = to_value(report);
     value.set("attempts", TRY(attempts_value(here.store, report)));
     return Outcome{std::move(value), job_columns};
 }
 
 Answer job_list(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
-    auto jobs = here.store.jobs(experiment_key(options.parents));
-    if (!jobs && nothing_yet(jobs.error(), options.parents)) {
+    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(options.parents));
+    if (!reports && nothing_yet(reports.error(), options.parents))
         return Outcome{Value::Array{}, job_columns};
-    }
-    if (!jobs) return tl::unexpected(jobs.error());
-    const auto reports = TRY(report_jobs(here.store, here.slurm, std::move(*jobs)));
-    Value::Array values;
-    for (const auto& report : reports) {
-        auto value = TRY(to_value(report));
-        values.push_back(std::move(value));
-    }
+    if (!reports) return tl::unexpected(reports.error());
+    Value::Array values(reports->size());
+    base::in_parallel(values.size(), [&](std::size_t i) { values[i] = to_value((*reports)[i]); });
     return Outcome{std::move(values), job_columns};
 }
 

@@ -119,8 +119,7 @@ Answer created(const Surroundings& here, const store::Job& job) {
         say(fmt::format("submitted as Slurm job {}", job.slurm_job_id));
         return tl::unexpected(report.error());
     }
-    auto value = TRY(to_value(*report));
-    return Outcome{std::move(value), {}};
+    return Outcome{to_value(*report), {}};
 }
 
 Answer job_create(const JobCreateOptions& options) {

@@ -144,7 +144,9 @@ TEST_F(FakeSlurm, OfManyJobsSinceATimeTheAccountsAreReadAtOnceToo) {
     std::vector<std::string> ids;
     for (int id = 1; id <= 2000; ++id)
         ids.push_back(std::to_string(id));
-    const auto jobs = Client().jobs(ids, *base::from_iso8601("2026-11-21T12:00:00+00:00"));
+    const auto all =
+        Client().jobs_of_caller(*base::from_iso8601("2026-11-21T12:00:00+00:00")).value();
+    const auto jobs = Client().jobs(ids, all);
     ASSERT_TRUE(jobs) << jobs.error().text();
     ASSERT_EQ(jobs->size(), 2U);
     EXPECT_EQ(jobs->at("1").state, JobState::running);
@@ -161,11 +163,13 @@ TEST_F(FakeSlurm, OfAUserWithTooManyOtherJobsTheAccountsAreReadById) {
     for (int id = 1; id <= 2000; ++id)
         ids.push_back(std::to_string(id));
     const auto since = *base::from_iso8601("2026-11-21T12:00:00+00:00");
-    const auto jobs = Client().jobs(ids, since);
+    const auto all = Client().jobs_of_caller(since).value();
+    EXPECT_TRUE(all.empty());
+    const auto jobs = Client().jobs(ids, all);
     ASSERT_TRUE(jobs) << jobs.error().text();
     EXPECT_TRUE(jobs->contains("2000"));
     command("sacct", "echo 'no database' >&2; exit 1");
-    EXPECT_FALSE(Client().jobs(ids, since));
+    EXPECT_FALSE(Client().jobs(ids, all));
 }
 
 }  // namespace
