@@ -99,6 +99,10 @@ TEST(EndingSignalsDeathTest, EndTheProcessAtOnceWhenASecondOneComes) {
 }
 
 TEST(EndingSignalsDeathTest, DoNotSayFarewellForAForkedChild) {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "ThreadSanitizer never runs signal handlers in the child of a process with "
+                    "threads";
+#endif
     const auto parent = [] {
         watch();
         const pid_t child = fork();
