@@ -255,18 +255,25 @@ bool Library::begin(const Identity& identity) {
     return identity.bytes >= small_bytes || small_calls_++ % small_calls_per_sample == 0;
 }
 
-void Library::end(const Identity& identity, const Done& done, Clock::duration time) {
+Done Library::end(const Identity& identity, Done done, Clock::duration time) {
     trace().timeline.end({identity.name, Phase::operation, identity.kind, MPIB_WORLD},
                          done.has_value());
     Counters& counters = trace().counters;
     if (!done) {
         counters.add_operation(identity.kind, identity.bytes, false);
         break_off(done.error());
-        return;
+        const std::lock_guard lock(failure_mutex_);
+        // Another thread's failure came first and ended this call with the transport.
+        if (failure_->text != done.error().text) {
+            return fail(failure_->status, std::string(identity.name) +
+                                              ": ended by an earlier failure: " + failure_->text);
+        }
+        return done;
     }
     if (identity.bytes < small_bytes) time *= small_calls_per_sample;
     counters.add_call(identity.kind, identity.bytes,
                       bus_bytes(identity.kind, topology_.load()->size, identity.size), time);
+    return done;
 }
 
 void Library::break_off(const Failure& failure) {
@@ -278,6 +285,8 @@ void Library::break_off(const Failure& failure) {
     }
     if (const Topology* where = topology_.load(); where != nullptr)
         record_failure(process_environment, where->rank, failure);
+    // Before the transport, whose end fails the engine's own calls with less to tell.
+    if (Engine* engine = engine_in_use_; engine != nullptr) engine->note_failure(failure);
     communicators_.abandon_all();
     transport_->abandon();
     if (Engine* engine = engine_in_use_; engine != nullptr) engine->fail_all(failure);

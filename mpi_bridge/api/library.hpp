@@ -67,8 +67,8 @@ class Library {
         Done done = without_exceptions([&] {
             return body(*direct_, Communicator::Call{identity.name, identity.agreement, timeout()});
         });
-        end(identity, done, timed ? Clock::now() - start : Clock::duration::zero());
-        return done;
+        const auto time = timed ? Clock::now() - start : Clock::duration::zero();
+        return end(identity, std::move(done), time);
     }
 
   private:
@@ -79,7 +79,8 @@ class Library {
                                                                            Channel channel);
     [[nodiscard]] Done admit(const Identity& identity);
     [[nodiscard]] bool begin(const Identity& identity);
-    void end(const Identity& identity, const Done& done, Clock::duration time);
+    // Returns what the caller is told: `done`, or else the failure that ended this call.
+    [[nodiscard]] Done end(const Identity& identity, Done done, Clock::duration time);
     void make_engine();
     // The first failure of any call, which ends all. Without mutex_, which a call may hold that
     // waits for what is broken off here.

@@ -106,6 +106,10 @@ void Engine::fail_all(const Failure& failure) {
     sets_->fail_all(failure);
 }
 
+void Engine::note_failure(const Failure& failure) {
+    sets_->note_failure(failure);
+}
+
 void Engine::shutdown() {
     const Failure failure{MPIB_ERROR_NOT_INITIALIZED,
                           "mpib_finalize was called while the operation was in flight"};

@@ -76,6 +76,8 @@ class Engine {
     // Fails everything in flight and later with this failure, unless it has failed before. For a
     // failure seen elsewhere; on_failure is called nevertheless.
     void fail_all(const Failure& failure);
+    // What fail_all() will say, whoever calls it first. Does not wait for anything.
+    void note_failure(const Failure& failure);
 
     // Fails what is in flight with a text that says so, and joins the threads. What runs is let
     // finish for a short time; then on_failure is called to end it. Idempotent.

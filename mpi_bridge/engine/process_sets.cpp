@@ -188,15 +188,22 @@ bool ProcessSets::ended(Deadline deadline) {
     return all_ended;
 }
 
+void ProcessSets::note_failure(const Failure& failure) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = failure;
+}
+
 void ProcessSets::fail_all(const Failure& failure) {
+    Failure first;
     {
         const std::lock_guard lock(mutex_);
         if (failed_) return;
         failed_ = true;
         if (!failure_) failure_ = failure;
+        first = *failure_;
     }
     for (Ensemble* each : all())
-        each->abandon(failure);
+        each->abandon(first);
     parts_.on_failure(failure);
 }
 

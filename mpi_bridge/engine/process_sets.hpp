@@ -47,6 +47,7 @@ class ProcessSets final : public EnsembleHost {
 
     [[nodiscard]] const EngineParts& parts() const override { return parts_; }
     void fail_all(const Failure& failure) override;
+    void note_failure(const Failure& failure);
     [[nodiscard]] bool only_one() const override { return ensembles_made_ == 1; }
     [[nodiscard]] Outcome<int> change_process_sets(const Descriptor& change) override;
 

@@ -18,7 +18,8 @@ namespace {
 
 // A broken connection fails receives only after this long; see UcxPeers::lost_since().
 constexpr std::chrono::milliseconds grace{500};
-constexpr Seconds longest_abandon{5};
+// Other threads wait for the lock meanwhile, to leave with the failure.
+constexpr Seconds longest_abandon{1};
 
 // From the lowest bit: agreement, step, sequence, channel, sender.
 constexpr unsigned step_shift = Tag::agreement_bits;
@@ -92,6 +93,8 @@ class UcxTransportImplementation final : public UcxTransport {
     [[nodiscard]] bool left(int peer) const;
     [[nodiscard]] Done check_alive(const Operation& operation) const;
     [[nodiscard]] Done result(const Operation& operation) const;
+    void cancel_receives();
+    void end_operations(Deadline deadline);
     void take_goodbyes();
     void destroy();
 
@@ -111,6 +114,10 @@ class UcxTransportImplementation final : public UcxTransport {
     std::atomic<int> awaiting_{0};  // threads in await_message()
     std::atomic<unsigned> wakes_{0};
 };
+
+tl::unexpected<Failure> closed_meanwhile() {
+    return fail(MPIB_ERROR_INTERNAL, "the transport was closed meanwhile");
+}
 
 tl::unexpected<Failure> ucx_failure(const char* call, ucs_status_t status) {
     return fail(MPIB_ERROR_INTERNAL,
@@ -252,6 +259,7 @@ Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
 }
 
 Done UcxTransportImplementation::check_alive(const Operation& operation) const {
+    if (peers_ == nullptr) return closed_meanwhile();
     for (const int rank : peers_->lost()) {
         if (Clock::now() < *peers_->lost_since(rank) + grace) continue;
         if (rank == operation.peer || (peers_->took_part(rank, operation.tag) && !left(rank))) {
@@ -268,6 +276,8 @@ bool UcxTransportImplementation::left(int peer) const {
 }
 
 Done UcxTransportImplementation::result(const Operation& operation) const {
+    // Another thread has called abandon() or close(): the peers are gone, too.
+    if (peers_ == nullptr) return closed_meanwhile();
     if (operation.status == UCS_ERR_MESSAGE_TRUNCATED) {
         return fail(MPIB_ERROR_MISMATCH, "it sent more than the " +
                                              std::to_string(operation.expected_bytes) +
@@ -352,15 +362,41 @@ bool UcxTransportImplementation::progress() {
 }
 
 void UcxTransportImplementation::abandon() {
-    const std::lock_guard lock(watch_->mutex());
-    if (worker_ == nullptr) return;
-    const auto deadline = Deadline::in(longest_abandon);
+    {
+        const std::lock_guard lock(watch_->mutex());
+        if (worker_ == nullptr) return;
+        const auto deadline = Deadline::in(longest_abandon);
+        cancel_receives();
+        peers_->close(true, deadline);
+        end_operations(deadline);
+        destroy();
+    }
+    watch_->rouse_all();
+}
+
+void UcxTransportImplementation::close(Deadline deadline) {
+    {
+        const std::lock_guard lock(watch_->mutex());
+        if (worker_ == nullptr) return;
+        peers_->say_to_all(encode(rank_, goodbye), deadline);
+        peers_->close(false, deadline);
+        cancel_receives();
+        end_operations(Deadline::in(longest_abandon));
+        destroy();
+    }
+    watch_->rouse_all();
+}
+
+void UcxTransportImplementation::cancel_receives() {
     for (Operation& operation : operations_) {
         if (operation.posted && operation.receives && !finished(operation)) {
             ucp_request_cancel(worker_, operation.request);
         }
     }
-    peers_->close(true, deadline);
+}
+
+// After this nobody who waits looks at the worker or at a request of UCX.
+void UcxTransportImplementation::end_operations(Deadline deadline) {
     const auto busy = [this] {
         bool any = false;
         for (Operation& operation : operations_) {
@@ -372,19 +408,10 @@ void UcxTransportImplementation::abandon() {
         ucp_worker_progress(worker_);
     // The worker's end is also the end of any operation that would not be cancelled.
     for (Operation& operation : operations_) {
-        if (finished(operation)) continue;
+        if (!operation.posted || finished(operation)) continue;
         operation.done = true;
         operation.status = UCS_ERR_CANCELED;
     }
-    destroy();
-}
-
-void UcxTransportImplementation::close(Deadline deadline) {
-    const std::lock_guard lock(watch_->mutex());
-    if (worker_ == nullptr) return;
-    peers_->say_to_all(encode(rank_, goodbye), deadline);
-    peers_->close(false, deadline);
-    destroy();
 }
 
 // UCX warns of messages that nobody received.

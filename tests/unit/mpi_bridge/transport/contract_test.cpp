@@ -289,6 +289,112 @@ TEST_P(Contract, AbandonEndsEverythingPosted) {
     mesh[0].abandon();
 }
 
+// Threads of rank 1 that wait for messages of rank 0 which never come, each in a call of its own.
+class Waiters {
+  public:
+    Waiters(Mesh& mesh, unsigned threads) : in_(threads, std::vector<std::byte>(100000)) {
+        outcomes_.resize(threads);
+        for (unsigned number = 0; number < threads; ++number) {
+            threads_.emplace_back([this, &mesh, number] {
+                auto receive = mesh[1].post_receive(0, {number, 2, 0, 0}, in_[number]);
+                ++posted_;
+                outcomes_[number] = receive ? mesh[1].wait(*receive, soon())
+                                            : tl::unexpected(std::move(receive).error());
+                if (abandons_) mesh[1].abandon();
+            });
+        }
+        while (posted_ < threads)
+            std::this_thread::yield();
+    }
+    // Has whoever fails first break everything off, as the library does.
+    void abandon_after_a_failure() { abandons_ = true; }
+    std::vector<Done>& join() {
+        for (auto& thread : threads_)
+            thread.join();
+        return outcomes_;
+    }
+
+  private:
+    std::vector<std::vector<std::byte>> in_;
+    std::vector<Done> outcomes_;
+    std::atomic<unsigned> posted_{0};
+    std::atomic<bool> abandons_{false};
+    std::vector<std::thread> threads_;
+};
+
+// For waiters that have just begun, that look, and that sleep.
+constexpr std::chrono::milliseconds pauses[] = {
+    std::chrono::milliseconds(0), std::chrono::milliseconds(2), std::chrono::milliseconds(150)};
+// Much more than leaving takes, and much less than the deadline of those who wait.
+constexpr std::chrono::seconds soon_enough{8};
+
+// Breaks when what waiting threads use is freed under them, or a sleeper is not woken.
+TEST_P(Contract, AbandonLetsAllWaitingThreadsGo) {
+    for (const unsigned threads : {1U, 4U, 8U}) {
+        for (const auto pause : pauses) {
+            Mesh mesh(GetParam());
+            greet(mesh, 0, 1);
+            Waiters waiters(mesh, threads);
+            std::thread listener([&] {
+                EXPECT_FALSE(mesh[1].await_message(
+                    100, 1, [] { return false; }, soon()));
+            });
+            std::this_thread::sleep_for(pause);
+            const auto start = Clock::now();
+            mesh[1].abandon();
+            for (const auto& outcome : waiters.join()) {
+                EXPECT_NE(status_of(outcome), MPIB_OK);
+                EXPECT_NE(status_of(outcome), MPIB_ERROR_TIMEOUT) << text_of(outcome);
+            }
+            listener.join();
+            EXPECT_LT(Clock::now() - start, soon_enough);
+            mesh[0].abandon();
+        }
+    }
+}
+
+// Breaks when only one of several waiting threads hears of the loss.
+TEST_P(Contract, AllWaitingThreadsHearOfALostPeer) {
+    for (const unsigned threads : {1U, 4U, 8U}) {
+        for (const auto pause : pauses) {
+            Mesh mesh(GetParam());
+            greet(mesh, 0, 1);
+            Waiters waiters(mesh, threads);
+            std::this_thread::sleep_for(pause);
+            const auto start = Clock::now();
+            mesh[0].abandon();
+            for (const auto& outcome : waiters.join()) {
+                EXPECT_EQ(status_of(outcome), MPIB_ERROR_PEER_LOST) << text_of(outcome);
+                EXPECT_TRUE(text_of(outcome).starts_with("rank 0 (")) << text_of(outcome);
+            }
+            EXPECT_LT(Clock::now() - start, soon_enough);
+            mesh[1].abandon();
+        }
+    }
+}
+
+TEST_P(Contract, TheFirstToHearOfALostPeerMayAbandonWhileOthersWait) {
+    for (const unsigned threads : {1U, 4U, 8U}) {
+        for (const auto pause : pauses) {
+            Mesh mesh(GetParam());
+            greet(mesh, 0, 1);
+            Waiters waiters(mesh, threads);
+            waiters.abandon_after_a_failure();
+            std::this_thread::sleep_for(pause);
+            const auto start = Clock::now();
+            mesh[0].abandon();
+            bool lost = false;
+            for (const auto& outcome : waiters.join()) {
+                EXPECT_NE(status_of(outcome), MPIB_OK);
+                EXPECT_NE(status_of(outcome), MPIB_ERROR_TIMEOUT) << text_of(outcome);
+                lost = lost || status_of(outcome) == MPIB_ERROR_PEER_LOST;
+            }
+            EXPECT_TRUE(lost);
+            EXPECT_LT(Clock::now() - start, soon_enough);
+        }
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
