@@ -30,7 +30,8 @@ class TcpEvents {
     // Waits for events that nobody has taken yet, and keeps them for take(). Without a lock; one
     // thread at a time, and the lock is held once between two calls.
     void await(int milliseconds);
-    // Calls event(who) for what await() found, or else for what has come since. With the lock.
+    // Calls event(who, ending) for what await() found, or else for what has come since. `ending`:
+    // nothing will come after what the socket holds, and no other event will say so. With the lock.
     template <typename Event>
     void take(Event&& event) {
         const int kept = kept_count_.exchange(0, std::memory_order_acquire);
@@ -38,12 +39,17 @@ class TcpEvents {
         const int count = kept != 0 ? kept : ask(fresh, 0);
         const Found& found = kept != 0 ? kept_ : fresh;
         for (int index = 0; index < count; ++index)
-            event(static_cast<int>(found[static_cast<std::size_t>(index)].data.fd));
+            tell(event, found[static_cast<std::size_t>(index)]);
     }
 
   private:
     using Found = std::array<epoll_event, 64>;
 
+    template <typename Event>
+    static void tell(Event& event, const epoll_event& found) {
+        event(static_cast<int>(found.data.fd),
+              (found.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+    }
     [[nodiscard]] int ask(Found& found, int milliseconds) const;
 
     FileDescriptor epoll_;

@@ -141,7 +141,8 @@ bool TcpPeer::read() {
         if (landed != 0) inbox_.landed(landed);
         staged_end_ += bytes - landed;
         parse();
-        readable_ = bytes == pieces.bytes();
+        // The end of the connection may have come in the same event as this data, the last event.
+        readable_ = ending_ || bytes == pieces.bytes();
         if (!readable_) break;
     }
     return moved;

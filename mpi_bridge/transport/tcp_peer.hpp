@@ -41,6 +41,9 @@ class TcpPeer {
     // The socket may hold more than was read.
     [[nodiscard]] bool readable() const { return readable_; }
     void set_readable() { readable_ = true; }
+    // The other side has closed the connection: read() finds its end behind what is still there.
+    void set_ending() { readable_ = ending_ = true; }
+    [[nodiscard]] bool ending() const { return ending_; }
 
     [[nodiscard]] Presence presence() const { return presence_; }
     // Why, for a message.
@@ -74,6 +77,7 @@ class TcpPeer {
     std::size_t staged_begin_ = 0;
     std::size_t staged_end_ = 0;
     bool readable_ = false;
+    bool ending_ = false;
     Presence presence_ = Presence::there;
     std::string end_;
     Participation participation_;

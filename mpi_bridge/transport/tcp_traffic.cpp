@@ -85,9 +85,11 @@ bool TcpTraffic::wants_to_read(const Peer& peer) const {
     const auto& stream = peer.stream;
     if (stream.inbox().expects()) return true;
     // Whatever is not read stays on the sender's side once the socket's buffers are full. That must
-    // not hold up what somebody here waits for, behind it.
+    // not hold up what somebody here waits for, behind it. Nor may it hide the end of a connection,
+    // before which there is no more than these buffers hold.
     return stream.readable() &&
-           (stream.inbox().kept_bytes() < options_.most_kept_bytes || wanting_everything_ != 0);
+           (stream.ending() || stream.inbox().kept_bytes() < options_.most_kept_bytes ||
+            wanting_everything_ != 0);
 }
 
 void TcpTraffic::activate(Peer& peer) {
@@ -99,11 +101,11 @@ void TcpTraffic::activate(Peer& peer) {
 void TcpTraffic::sweep() {
     sweep_is_due_ = false;
     bool meeting = false;
-    events_.take([&](int who) {
+    events_.take([&](int who, bool ending) {
         if (who == TcpEvents::meeting) meeting = true;
         if (who < 0) return;
         Peer& peer = *peers_[static_cast<std::size_t>(who)];
-        peer.stream.set_readable();
+        ending ? peer.stream.set_ending() : peer.stream.set_readable();
         activate(peer);
     });
     if (meeting) meeting_.step();

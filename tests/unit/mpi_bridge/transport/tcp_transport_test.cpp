@@ -234,4 +234,49 @@ TEST(TcpTransport, AKilledProcessIsNoticedAtOnce) {
     (*mesh)[1].abandon();
 }
 
+// Breaks when the end of a connection that comes in one event with data is noticed at the deadline.
+TEST(TcpTransport, TheEndBehindTheLastMessageIsNoticedAtOnce) {
+    // So many that a look asks for events, and tries no socket without one.
+    constexpr int size = 12;
+    auto mesh = std::make_unique<Mesh>(Kind::tcp, size);
+    std::array<int, 2> gate{};
+    ASSERT_EQ(pipe(gate.data()), 0);
+    const auto out = noise(8, 1);
+    const pid_t child = fork();
+    if (child == 0) {
+        for (int other = 1; other < size; ++other)
+            mesh->end(other);
+        if (auto sent = (*mesh)[0].post_send(1, {}, out)) (void)(*mesh)[0].wait(*sent, soon());
+        char byte = 0;
+        (void)!read(gate[0], &byte, 1);
+        if (auto sent = (*mesh)[0].post_send(1, {}, out)) (void)(*mesh)[0].wait(*sent, soon());
+        _exit(0);
+    }
+    mesh->end(0);
+    auto& rank = (*mesh)[1];
+    std::vector<std::vector<std::byte>> in(size, std::vector<std::byte>(8));
+    const auto receive = [&](int from) {
+        return must(rank.post_receive(from, {}, in[static_cast<std::size_t>(from)]));
+    };
+    ASSERT_EQ(text_of(rank.wait(receive(0), soon())), "done");
+    for (int other = 2; other < size; ++other) {
+        const auto sent = must((*mesh)[other].post_send(1, {}, out));
+        const auto came = receive(other);
+        std::thread sender([&] { EXPECT_EQ(text_of((*mesh)[other].wait(sent, soon())), "done"); });
+        EXPECT_EQ(text_of(rank.wait(came, soon())), "done");
+        sender.join();
+        (void)receive(other);
+    }
+    while (rank.progress()) {
+    }
+    ASSERT_EQ(write(gate[1], "x", 1), 1);
+    waitpid(child, nullptr, 0);
+    // Both are here now, and are told in one event.
+    EXPECT_EQ(text_of(rank.wait(receive(0), soon())), "done");
+    EXPECT_EQ(status_of(rank.wait(receive(0), Deadline::in(Seconds(5)))), MPIB_ERROR_PEER_LOST);
+    rank.abandon();
+    for (const int end : gate)
+        close(end);
+}
+
 }  // namespace
