@@ -31,8 +31,8 @@ struct TcpEndpoint {
     [[nodiscard]] std::string text() const;
 };
 
-// Known only to those who may ask the launcher for a rank's address: whoever connects shows that of
-// the rank it calls.
+// Known only to those who may ask the launcher for a rank's address: whoever connects proves that
+// it knows that of the rank it calls (TcpHandshake).
 using TcpSecret = std::array<std::byte, 16>;
 
 // What a rank publishes: where it listens.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp_meeting.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -12,9 +14,15 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr std::chrono::seconds longest_hello{20};
-// Beyond the ranks of the job, so many strangers are heard at a time.
-constexpr std::size_t most_strangers = 64;
+using std::chrono::milliseconds;
+
+// In one look, so that a crowd of strangers cannot keep this rank from its work.
+constexpr int most_accepted = 64;
+constexpr milliseconds pause_without_room{50};
+// A connection that breaks before the two ranks have met is made anew for so long.
+constexpr std::chrono::seconds longest_trying{20};
+constexpr milliseconds shortest_pause{10};
+constexpr milliseconds longest_pause{500};
 
 // A host that falls silent is noticed in a minute and a half while nothing is under way. There is
 // no limit for what is: a peer that computes and does not read is alive, and every wait has a
@@ -44,13 +52,40 @@ ssize_t moved(ssize_t count) {
     return errno == EAGAIN || errno == EINTR ? 0 : -1;
 }
 
+template <typename Message>
+std::vector<std::byte> bytes_of(const Message& message) {
+    const auto bytes = std::as_bytes(std::span(&message, 1));
+    return {bytes.begin(), bytes.end()};
+}
+
+bool lacks_room(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+// The listener itself cannot be used any more. All else that accept(2) lists is the fate of one
+// connection, or passes.
+bool is_final(int error) {
+    return error == EBADF || error == EINVAL || error == ENOTSOCK;
+}
+
 }  // namespace
+
+TcpMeeting::TcpMeeting(int rank, int size, Events events)
+    : rank_(rank),
+      size_(size),
+      events_(std::move(events)),
+      visitors_(rank, size,
+                {[this](int socket) { events_.watch(socket); },
+                 [this](FileDescriptor socket, const TcpHandshake& handshake) {
+                     receive(std::move(socket), handshake);
+                 }}) {}
 
 Done TcpMeeting::listen(const std::vector<std::string>& addresses) {
     met_.resize(static_cast<std::size_t>(size_));
     auto secret = make_tcp_secret();
     if (!secret) return pass_on(std::move(secret));
     address_.secret = *secret;
+    visitors_.set_secret(*secret);
     Done last = fail(MPIB_ERROR_INTERNAL, "there is no address to listen at");
     for (const auto& text : addresses) {
         auto endpoint = TcpEndpoint::parse(text);
@@ -83,6 +118,17 @@ Done TcpMeeting::call(int rank) {
 // socket, and `why` ends it.
 void TcpMeeting::reach(int rank, Call& call, std::string why) {
     call.socket = FileDescriptor();
+    auto handshake = TcpHandshake::call(call.address.secret, rank_, rank);
+    if (!handshake) {
+        events_.missed(rank, handshake.error().text);
+        return;
+    }
+    call.handshake = *handshake;
+    call.stage = Call::Stage::challenge;
+    call.saying = bytes_of(handshake->hello());
+    call.said = 0;
+    call.heard = 0;
+    call.connected = false;
     while (call.endpoint < call.address.endpoints.size()) {
         const TcpEndpoint& endpoint = call.address.endpoints[call.endpoint++];
         const int family = endpoint.storage.ss_family;
@@ -94,138 +140,193 @@ void TcpMeeting::reach(int rank, Call& call, std::string why) {
             events_.watch(call.socket.number());
             return;
         }
-        why = "connecting to " + endpoint.text() + ": " + error_text(errno);
+        const int error = errno;
+        why = "connecting to " + endpoint.text() + ": " + error_text(error);
+        // The system has no room for it at present: a queue is full, or the ports are all in use.
+        if (error == EAGAIN && pause(call)) return;
     }
     events_.missed(rank, std::move(why));
 }
 
+// Has the same endpoint tried again in a moment. False when that was done for long enough.
+bool TcpMeeting::pause(Call& call) {
+    const auto now = Clock::now();
+    if (call.breaks++ == 0) call.first_break = now;
+    if (now > call.first_break + longest_trying) return false;
+    const auto longer = shortest_pause * (1U << std::min(call.breaks, 6U));
+    call.next_attempt = now + std::min<Clock::duration>(longer, longest_pause);
+    call.stage = Call::Stage::pause;
+    call.socket = FileDescriptor();
+    return true;
+}
+
 bool TcpMeeting::step() {
-    bool any = false;
-    for (const auto& listener : listeners_)
-        any = accept_all(listener) || any;
-    for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
-        const auto progress = advance(*visitor);
-        any = any || progress != Progress::waits;
-        visitor = progress == Progress::ended ? visitors_.erase(visitor) : std::next(visitor);
-    }
+    bool any = accept_some();
+    any = visitors_.step() || any;
     for (auto call = calls_.begin(); call != calls_.end();) {
         const auto progress = advance(call->first, call->second);
         any = any || progress != Progress::waits;
         call = progress == Progress::ended ? calls_.erase(call) : std::next(call);
     }
+    set_timer();
     return any;
 }
 
 TcpMeeting::Progress TcpMeeting::advance(int rank, Call& call) {
-    if (call.yields) return Progress::waits;
+    if (call.stage == Call::Stage::yields) return Progress::waits;
+    if (call.stage == Call::Stage::pause) {
+        if (Clock::now() < call.next_attempt) return Progress::waits;
+        --call.endpoint;  // the same again
+        reach(rank, call, {});
+        return call.under_way() ? Progress::moved : Progress::ended;
+    }
     if (!call.socket) return Progress::ended;
-    const int socket = call.socket.number();
-    bool any = false;
-    ssize_t count = 0;
-    if (call.said < sizeof(Hello)) {
-        const Hello hello{magic, static_cast<std::uint32_t>(rank_),
-                          static_cast<std::uint32_t>(rank), call.address.secret};
-        const auto* bytes = reinterpret_cast<const std::byte*>(&hello);
-        // Until it is connected, the socket takes nothing.
-        count = moved(::send(socket, bytes + call.said, sizeof hello - call.said, MSG_NOSIGNAL));
-        if (count > 0) call.said += static_cast<std::size_t>(count);
-        any = count > 0;
+    Progress progress = Progress::waits;
+    for (;;) {
+        const auto next = converse(rank, call);
+        if (next == Progress::waits) return progress;
+        if (next == Progress::ended || !call.socket) return next;  // or it pauses, or yields
+        progress = next;
     }
-    if (count >= 0 && call.said == sizeof(Hello)) {
-        count = moved(
-            ::recv(socket, call.answer.data() + call.heard, call.answer.size() - call.heard, 0));
-        if (count > 0) call.heard += static_cast<std::size_t>(count);
-        any = any || count > 0;
-    }
-    if (count < 0) {
-        const int error = errno;
-        const auto& endpoint = call.address.endpoints[call.endpoint - 1];
-        const bool connected = call.said != 0;
-        call.said = 0;
-        call.heard = 0;
-        // Once it was connected, another way to it leads to the same.
-        if (connected) call.endpoint = call.address.endpoints.size();
-        reach(rank, call, "connecting to " + endpoint.text() + ": " + error_text(error));
-        return call.socket ? Progress::moved : Progress::ended;
-    }
-    if (call.heard == call.answer.size()) return conclude(rank, call);
-    return any ? Progress::moved : Progress::waits;
 }
 
-TcpMeeting::Progress TcpMeeting::conclude(int rank, Call& call) {
-    Word word{};
-    std::memcpy(&word, call.answer.data(), sizeof word);
-    if (word == Word::welcome) {
+// Says and hears what is due, once.
+TcpMeeting::Progress TcpMeeting::converse(int rank, Call& call) {
+    const int socket = call.socket.number();
+    if (call.said < call.saying.size()) {
+        // Until it is connected, the socket takes nothing.
+        const auto count = moved(::send(socket, call.saying.data() + call.said,
+                                        call.saying.size() - call.said, MSG_NOSIGNAL));
+        if (count < 0) return broke(rank, call, errno);
+        if (count == 0) return Progress::waits;
+        call.connected = true;
+        call.said += static_cast<std::size_t>(count);
+        return Progress::moved;
+    }
+    const auto count =
+        moved(::recv(socket, call.hearing.data() + call.heard, call.expected() - call.heard, 0));
+    if (count < 0) return broke(rank, call, errno);
+    if (count == 0) return Progress::waits;
+    call.heard += static_cast<std::size_t>(count);
+    if (call.heard < call.expected()) return Progress::moved;
+    return call.stage == Call::Stage::challenge ? take_challenge(rank, call)
+                                                : take_verdict(rank, call);
+}
+
+TcpMeeting::Progress TcpMeeting::broke(int rank, Call& call, int error) {
+    const std::string why = "connecting to " + call.where() + ": " + error_text(error);
+    // A connection that was never made ends with another error.
+    if (call.connected || error == ECONNRESET || error == EPIPE) {
+        return pause(call) ? Progress::moved : miss(rank, why);
+    }
+    reach(rank, call, why);
+    return call.under_way() ? Progress::moved : Progress::ended;
+}
+
+TcpMeeting::Progress TcpMeeting::take_challenge(int rank, Call& call) {
+    TcpHandshake::Challenge challenge;
+    std::memcpy(&challenge, call.hearing.data(), sizeof challenge);
+    if (!call.handshake->accepts(challenge)) {
+        return miss(rank, "whoever answers at " + call.where() + " is not this rank");
+    }
+    call.saying = bytes_of(call.handshake->response());
+    call.said = 0;
+    call.heard = 0;
+    call.stage = Call::Stage::verdict;
+    return Progress::moved;
+}
+
+TcpMeeting::Progress TcpMeeting::take_verdict(int rank, Call& call) {
+    TcpHandshake::Verdict verdict;
+    std::memcpy(&verdict, call.hearing.data(), sizeof verdict);
+    const auto word = call.handshake->word_of(verdict);
+    if (word == TcpHandshake::Word::welcome) {
         met_[static_cast<std::size_t>(rank)] = true;
         events_.met(rank, std::move(call.socket));
         return Progress::ended;
     }
-    if (word == Word::called_you && rank < rank_) {
-        call.yields = true;
+    if (word == TcpHandshake::Word::called_you && rank < rank_) {
+        call.stage = Call::Stage::yields;
         call.socket = FileDescriptor();
         return Progress::moved;
     }
-    events_.missed(rank,
-                   "somebody else answers at " + call.address.endpoints[call.endpoint - 1].text());
+    if (word == TcpHandshake::Word::met_before) {
+        return miss(rank, "the connection broke while it was made");
+    }
+    return miss(rank, "whoever answers at " + call.where() + " is not this rank");
+}
+
+TcpMeeting::Progress TcpMeeting::miss(int rank, std::string why) {
+    events_.missed(rank, std::move(why));
     return Progress::ended;
 }
 
-bool TcpMeeting::accept_all(const FileDescriptor& listener) {
+bool TcpMeeting::accept_some() {
+    more_to_accept_ = false;
+    if (Clock::now() < accepts_again_) return false;
     bool any = false;
-    for (;;) {
+    for (auto& listener : listeners_)
+        any = (listener && accept_some(listener)) || any;
+    return any;
+}
+
+bool TcpMeeting::accept_some(const FileDescriptor& listener) {
+    bool any = false;
+    for (int count = 0; count < most_accepted; ++count) {
         FileDescriptor socket(
             accept4(listener.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-        if (!socket) return any;
-        any = true;
-        set_options(socket.number());
-        events_.watch(socket.number());
-        if (visitors_.size() >= static_cast<std::size_t>(size_) + most_strangers) {
-            visitors_.pop_front();
+        if (socket) {
+            any = true;
+            set_options(socket.number());
+            visitors_.admit(std::move(socket));
+            continue;
         }
-        visitors_.push_back({std::move(socket), 0, {}, Clock::now()});
+        const int error = errno;
+        if (error == EAGAIN || error == EWOULDBLOCK || is_final(error)) return any;
+        if (lacks_room(error)) {
+            visitors_.drop_a_stranger();
+            accepts_again_ = Clock::now() + pause_without_room;
+            return any;
+        }
     }
+    // No event will tell of those who wait already.
+    more_to_accept_ = true;
+    return any;
 }
 
-TcpMeeting::Progress TcpMeeting::advance(Visitor& visitor) {
-    const auto count = moved(::recv(visitor.socket.number(), visitor.hello.data() + visitor.heard,
-                                    visitor.hello.size() - visitor.heard, 0));
-    if (count < 0) return Progress::ended;
-    visitor.heard += static_cast<std::size_t>(count);
-    if (visitor.heard == visitor.hello.size()) {
-        Hello hello;
-        std::memcpy(&hello, visitor.hello.data(), sizeof hello);
-        receive(visitor, hello);
-        return Progress::ended;
-    }
-    if (Clock::now() > visitor.since + longest_hello) return Progress::ended;
-    return count > 0 ? Progress::moved : Progress::waits;
-}
-
-void TcpMeeting::receive(Visitor& visitor, const Hello& hello) {
-    const bool known = hello.mark == magic && hello.secret == address_.secret &&
-                       hello.to == static_cast<std::uint32_t>(rank_) &&
-                       hello.from < static_cast<std::uint32_t>(size_) && hello.from != hello.to;
-    if (!known) return;
-    const int from = static_cast<int>(hello.from);
+// The caller has proved who it is.
+void TcpMeeting::receive(FileDescriptor socket, const TcpHandshake& handshake) {
+    using Word = TcpHandshake::Word;
+    const int from = handshake.caller();
+    const bool met = met_[static_cast<std::size_t>(from)];
     const auto call = calls_.find(from);
-    const bool mine_counts = met_[hello.from] || (call != calls_.end() && rank_ < from);
-    const auto word = mine_counts ? Word::called_you : Word::welcome;
-    // A new socket has room for a word.
-    if (::send(visitor.socket.number(), &word, sizeof word, MSG_NOSIGNAL) != sizeof word) return;
-    if (mine_counts) return;
-    if (call != calls_.end()) {
-        // step() erases it.
-        call->second.yields = false;
-        call->second.socket = FileDescriptor();
+    const bool mine_counts = call != calls_.end() && rank_ < from;
+    const auto word = met ? Word::met_before : mine_counts ? Word::called_you : Word::welcome;
+    const auto verdict = handshake.verdict(word);
+    // A new socket has room for it.
+    if (::send(socket.number(), &verdict, sizeof verdict, MSG_NOSIGNAL) != sizeof verdict) return;
+    if (word != Word::welcome) return;
+    // Of the two calls the other's counts.
+    if (call != calls_.end()) calls_.erase(call);
+    met_[static_cast<std::size_t>(from)] = true;
+    events_.met(from, std::move(socket));
+}
+
+void TcpMeeting::set_timer() {
+    next_timer_ = visitors_.next_end();
+    if (accepts_again_ > Clock::now()) next_timer_ = std::min(next_timer_, accepts_again_);
+    for (const auto& [rank, call] : calls_) {
+        if (call.stage == Call::Stage::pause)
+            next_timer_ = std::min(next_timer_, call.next_attempt);
     }
-    met_[hello.from] = true;
-    events_.met(from, std::move(visitor.socket));
 }
 
 void TcpMeeting::abandon() {
     listeners_.clear();
     calls_.clear();
     visitors_.clear();
+    more_to_accept_ = false;
+    next_timer_ = Clock::time_point::max();
 }
 
 }  // namespace mpi_bridge

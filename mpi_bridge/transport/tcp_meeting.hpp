@@ -3,10 +3,8 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <list>
-#include <span>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,17 +13,20 @@
 #include "core/failure.hpp"
 #include "core/file_descriptor.hpp"
 #include "transport/tcp_address.hpp"
+#include "transport/tcp_handshake.hpp"
+#include "transport/tcp_visitors.hpp"
 
 namespace mpi_bridge {
 
 // Makes one connection between each two ranks that talk. Nothing here blocks; step() moves on.
 // Needs the transport's lock.
 //
-// Whoever wants to talk first calls: it connects and says hello, who it is and whom it means, with
-// the secret that rank published. The other says welcome. Whoever says anything else, or nothing
-// for long, is a stranger and is dropped. When two ranks call each other, the call of the lower
-// rank counts: it answers the other's hello with "I have called you", and the higher one welcomes
-// its call and forgets its own.
+// Whoever wants to talk first calls: it connects, and both prove who they are (TcpHandshake). When
+// two ranks call each other, the call of the lower rank counts: it answers the other's call with "I
+// have called you", and the higher one welcomes its call and forgets its own.
+//
+// A connection that breaks before the two have met is made anew for a while: the other side may
+// have had to close it in favour of others, see TcpVisitors.
 class TcpMeeting {
   public:
     struct Events {
@@ -36,8 +37,7 @@ class TcpMeeting {
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
     };
 
-    TcpMeeting(int rank, int size, Events events)
-        : rank_(rank), size_(size), events_(std::move(events)) {}
+    TcpMeeting(int rank, int size, Events events);
 
     // Opens a port at each of the addresses; one that cannot be had is left out if another can.
     [[nodiscard]] Done listen(const std::vector<std::string>& addresses);
@@ -48,45 +48,54 @@ class TcpMeeting {
 
     // True when something moved.
     bool step();
-    // Someone may call, and somebody who did has not yet been met.
-    [[nodiscard]] bool busy() const { return !calls_.empty() || !visitors_.empty(); }
+    // There is something for step() to do without an event: now, or because its time has come.
+    [[nodiscard]] bool has_work() const { return more_to_accept_; }
+    [[nodiscard]] bool due() const {
+        return more_to_accept_ ||
+               (next_timer_ != Clock::time_point::max() && Clock::now() >= next_timer_);
+    }
 
     void abandon();
 
   private:
-    static constexpr std::uint64_t magic = 0x6d706962'74637001;  // its last byte is the version
-
-    struct Hello {
-        std::uint64_t mark = magic;
-        std::uint32_t from = 0;
-        std::uint32_t to = 0;
-        TcpSecret secret{};
-    };
-    enum class Word : std::uint64_t { welcome = magic + 0x100, called_you = magic + 0x200 };
-
     struct Call {
+        enum class Stage { challenge, verdict, pause, yields };  // what it waits for
+
         TcpAddress address;
-        std::size_t endpoint = 0;  // the one that is tried
+        std::size_t endpoint = 0;  // the next to be tried
         FileDescriptor socket;
-        std::size_t said = 0;   // of the hello
-        std::size_t heard = 0;  // of the answer
-        std::array<std::byte, sizeof(Word)> answer{};
-        bool yields = false;  // the other's call counts, and will come
-    };
-    struct Visitor {
-        FileDescriptor socket;
+        std::optional<TcpHandshake> handshake;
+        Stage stage = Stage::challenge;
+        std::vector<std::byte> saying;
+        std::size_t said = 0;
+        bool connected = false;  // something was said, or heard
         std::size_t heard = 0;
-        std::array<std::byte, sizeof(Hello)> hello{};
-        Clock::time_point since;
+        std::array<std::byte, sizeof(TcpHandshake::Challenge)> hearing{};
+        unsigned breaks = 0;  // connections that broke
+        Clock::time_point first_break;
+        Clock::time_point next_attempt;
+
+        [[nodiscard]] bool under_way() const { return socket || stage == Stage::pause; }
+        [[nodiscard]] std::size_t expected() const {
+            return stage == Stage::challenge ? sizeof(TcpHandshake::Challenge)
+                                             : sizeof(TcpHandshake::Verdict);
+        }
+        [[nodiscard]] std::string where() const { return address.endpoints[endpoint - 1].text(); }
     };
     enum class Progress { waits, moved, ended };
 
     void reach(int rank, Call& call, std::string why);
+    [[nodiscard]] bool pause(Call& call);
     [[nodiscard]] Progress advance(int rank, Call& call);
-    [[nodiscard]] Progress conclude(int rank, Call& call);
-    [[nodiscard]] bool accept_all(const FileDescriptor& listener);
-    [[nodiscard]] Progress advance(Visitor& visitor);
-    void receive(Visitor& visitor, const Hello& hello);
+    [[nodiscard]] Progress converse(int rank, Call& call);
+    [[nodiscard]] Progress broke(int rank, Call& call, int error);
+    [[nodiscard]] Progress take_challenge(int rank, Call& call);
+    [[nodiscard]] Progress take_verdict(int rank, Call& call);
+    [[nodiscard]] Progress miss(int rank, std::string why);
+    [[nodiscard]] bool accept_some();
+    [[nodiscard]] bool accept_some(const FileDescriptor& listener);
+    void receive(FileDescriptor socket, const TcpHandshake& handshake);
+    void set_timer();
 
     int rank_;
     int size_;
@@ -94,8 +103,11 @@ class TcpMeeting {
     TcpAddress address_;
     std::vector<FileDescriptor> listeners_;
     std::unordered_map<int, Call> calls_;
-    std::list<Visitor> visitors_;
+    TcpVisitors visitors_;
     std::vector<bool> met_;
+    bool more_to_accept_ = false;
+    Clock::time_point accepts_again_;  // after the system had no room for more
+    Clock::time_point next_timer_ = Clock::time_point::max();
 };
 
 }  // namespace mpi_bridge

@@ -108,7 +108,7 @@ void TcpTraffic::sweep() {
         ending ? peer.stream.set_ending() : peer.stream.set_readable();
         activate(peer);
     });
-    if (meeting) meeting_.step();
+    if (meeting || meeting_.due()) meeting_.step();
 }
 
 bool TcpTraffic::move() {
@@ -155,6 +155,7 @@ bool TcpTraffic::arm() {
         events_.watch(peer.stream.socket(), rank, false);
     }
     sweep_is_due_ = true;
+    if (meeting_.has_work()) return false;
     return std::none_of(active_.begin(), active_.end(), [this](int rank) {
         const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
         return peer.stream.readable() && wants_to_read(peer);
