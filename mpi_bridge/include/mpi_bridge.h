@@ -3,8 +3,8 @@
  * mpi_bridge: collective operations for the processes ("ranks") of one job step.
  *
  * The ranks find each other through PMIx, so any PMIx launcher will do (`srun --mpi=pmix`,
- * `prterun`, `mpirun`), and exchange data through UCX. There is no coordinator, no host file and
- * no remote shell.
+ * `prterun`, `mpirun`), and exchange data through shared memory, sockets and, over RDMA, UCX. There
+ * is no coordinator, no host file and no remote shell.
  *
  * Contracts that hold for every function below unless it says otherwise:
  *

@@ -35,10 +35,7 @@ constexpr Claim claims[] = {
 
 }  // namespace
 
-DeviceChoice choose_devices(const Network& network) {
-    DeviceChoice choice;
-    choice.devices = network.rdma_ports;
-    if (!network.rdma_ports.empty()) choice.reason = "RDMA first";
+DeviceChoice choose_interface(const Network& network) {
     for (const auto& claim : claims) {
         const NetworkInterface* best = nullptr;
         for (const auto& interface : network.interfaces) {
@@ -49,13 +46,10 @@ DeviceChoice choose_devices(const Network& network) {
             if (better) best = &interface;
         }
         if (best == nullptr) continue;
-        choice.devices.push_back(best->name);
-        if (!choice.reason.empty()) choice.reason += "; ";
-        choice.reason += best->name + " (" + best->addresses.front() + ") because " + claim.reason;
-        break;
+        return {{best->name},
+                best->name + " (" + best->addresses.front() + ") because " + claim.reason};
     }
-    if (choice.devices.empty()) choice.reason = "no interface but loopback is up on this host";
-    return choice;
+    return {{}, "no interface but loopback is up on this host"};
 }
 
 }  // namespace mpi_bridge

@@ -27,16 +27,16 @@ struct Network {
 // nothing. What cannot be read is left out.
 [[nodiscard]] Network network_of_this_host();
 
-// Which devices ranks on different hosts should talk through.
+// Which devices ranks on different hosts could talk through.
 struct DeviceChoice {
     std::vector<std::string> devices;  // as UCX_NET_DEVICES takes them; empty: no choice to make
     std::string reason;                // a clause for a message
 };
 
-// All active RDMA ports, and the one interface that is most surely connected to the other hosts:
-// the one towards the launcher, else the one with the default route, else the fastest card. Never
-// the loopback interface, and a bridge, tunnel or container's end (docker0, virbr0, tun0) only if
-// it is one of the first two: hosts have those with equal addresses that lead nowhere.
-[[nodiscard]] DeviceChoice choose_devices(const Network& network);
+// The one interface that is most surely connected to the other hosts: the one towards the launcher,
+// else the one with the default route, else the fastest card. Never the loopback interface, and a
+// bridge, tunnel or container's end (docker0, virbr0, tun0) only if it is one of the first two:
+// hosts have those with equal addresses that lead nowhere.
+[[nodiscard]] DeviceChoice choose_interface(const Network& network);
 
 }  // namespace mpi_bridge

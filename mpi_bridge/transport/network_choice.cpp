@@ -5,36 +5,28 @@
 #include <array>
 #include <cstdlib>
 
+#include "transport/tcp_address.hpp"
 #include "transport/ucx_network.hpp"
+#include "transport/ucx_transport.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-// UCX's transports that do not leave the host, which are no alternative to TCP.
-constexpr std::array<std::string_view, 9> on_host = {"tcp",  "self", "sm",    "shm", "posix",
-                                                     "sysv", "cma",  "xpmem", "knem"};
-
-std::vector<std::string> items(std::string_view list) {
-    std::vector<std::string> found;
-    while (!list.empty()) {
-        const auto comma = list.find(',');
-        if (comma != 0) found.emplace_back(list.substr(0, comma));
-        list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-    }
-    return found;
-}
+// UCX's transports that do not leave the host, which are no alternative to TCP, and its own TCP.
+constexpr std::array<std::string_view, 10> on_host = {"tcp",  "self", "sm",    "shm",  "posix",
+                                                      "sysv", "cma",  "xpmem", "knem", "gdr_copy"};
 
 bool is_on_host(std::string_view transport) {
     return std::find(on_host.begin(), on_host.end(), transport) != on_host.end() ||
-           transport.starts_with("cuda") || transport.starts_with("rocm");
+           transport.starts_with("cuda") || transport.starts_with("rocm") ||
+           transport.starts_with("ze_");
 }
 
 // "" or "all" or "^…" leave the choice to UCX.
-bool names_only_tcp(const std::string& transports) {
+bool names_nothing_faster(const std::string& transports) {
     if (transports.empty() || transports.front() == '^') return false;
-    const auto all = items(transports);
-    return std::all_of(all.begin(), all.end(), is_on_host) &&
-           std::find(all.begin(), all.end(), "tcp") != all.end();
+    const auto all = comma_separated(transports);
+    return std::all_of(all.begin(), all.end(), is_on_host);
 }
 
 std::string variable(const char* name) {
@@ -57,6 +49,16 @@ const NetworkInterface* find(const Network& network, const std::string& name) {
 
 }  // namespace
 
+std::vector<std::string> comma_separated(std::string_view list) {
+    std::vector<std::string> found;
+    while (!list.empty()) {
+        const auto comma = list.find(',');
+        if (comma != 0) found.emplace_back(list.substr(0, comma));
+        list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    }
+    return found;
+}
+
 UcxWishes ucx_wishes() {
     return {variable("UCX_TLS"), variable("UCX_NET_DEVICES")};
 }
@@ -67,19 +69,32 @@ NetworkChoice choose_network(std::string_view wish, const Network& network, cons
     if (wish != "auto") {
         return {wish == "tcp" ? Kind::tcp : Kind::ucx, "as MPI_BRIDGE_NETWORK says"};
     }
-    if (!several_hosts) return {Kind::ucx, "all ranks are on this host"};
-    if (names_only_tcp(ucx.transports)) return {Kind::tcp, "UCX_TLS allows nothing faster"};
-    if (!ucx.transports.empty() && ucx.transports != "all") {
-        return {Kind::ucx, "UCX_TLS names its transports"};
-    }
+    if (!several_hosts) return {Kind::tcp, "all ranks are on this host"};
     if (network.rdma_ports.empty()) return {Kind::tcp, "there is no active RDMA port"};
+    if (names_nothing_faster(ucx.transports)) return {Kind::tcp, "UCX_TLS allows nothing faster"};
     return {Kind::ucx, "there are RDMA ports"};
+}
+
+bool any_reaches_other_hosts(const std::vector<std::string>& transports) {
+    return !std::all_of(transports.begin(), transports.end(), is_on_host);
+}
+
+NetworkChoice choose_network_here(std::string_view wish, const Network& network,
+                                  bool several_hosts) {
+    auto choice = choose_network(wish, network, ucx_wishes(), several_hosts);
+    if (wish != "auto" || choice.kind != NetworkChoice::Kind::ucx) return choice;
+    const auto transports = ucx_transports();
+    if (transports && any_reaches_other_hosts(*transports)) return choice;
+    return {NetworkChoice::Kind::tcp, "UCX cannot use this host's RDMA ports"};
 }
 
 Outcome<TcpInterface> choose_tcp_interface(const Network& network, const UcxWishes& ucx,
                                            bool several_hosts) {
+    if (!several_hosts) {
+        return TcpInterface{{TcpEndpoint::own_host}, "Unix-domain sockets"};
+    }
     if (!ucx.devices.empty() && ucx.devices != "all") {
-        for (const auto& name : items(ucx.devices)) {
+        for (const auto& name : comma_separated(ucx.devices)) {
             if (const auto* interface = find(network, name); interface != nullptr) {
                 return TcpInterface{in_order(interface->addresses),
                                     name + ", as UCX_NET_DEVICES says"};
@@ -90,16 +105,12 @@ Outcome<TcpInterface> choose_tcp_interface(const Network& network, const UcxWish
                         "\" names no network interface of this host that has an address; name "
                         "one, or let UCX use other devices with MPI_BRIDGE_NETWORK=ucx");
     }
-    const auto choice = choose_devices(network);
+    const auto choice = choose_interface(network);
     for (const auto& name : choice.devices) {
         if (const auto* interface = find(network, name); interface != nullptr) {
             return TcpInterface{in_order(interface->addresses),
                                 name + ": " + choice.reason + "; UCX_NET_DEVICES overrides"};
         }
-    }
-    for (const auto& interface : network.interfaces) {
-        if (several_hosts || !interface.loopback || interface.addresses.empty()) continue;
-        return TcpInterface{in_order(interface.addresses), interface.name + ": loopback"};
     }
     return fail(MPIB_ERROR_INTERNAL, choice.reason +
                                          "; name the interface that leads to the other hosts in "
@@ -109,9 +120,9 @@ Outcome<TcpInterface> choose_tcp_interface(const Network& network, const UcxWish
 std::string network_in_use(std::string_view wish) {
     const auto network = network_of_this_host();
     const auto ucx = ucx_wishes();
-    const auto choice = choose_network(wish, network, ucx, true);
+    const auto choice = choose_network_here(wish, network, true);
     if (choice.kind == NetworkChoice::Kind::ucx) {
-        return "ucx (" + choice.reason + "), " + ucx_network_in_use();
+        return "ucx (" + choice.reason + "), " + ucx_network_in_use(wish == "ucx");
     }
     auto interface = choose_tcp_interface(network, ucx, true);
     return "tcp (" + choice.reason + "), " + (interface ? interface->text : interface.error().text);

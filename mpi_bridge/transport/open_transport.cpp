@@ -6,6 +6,7 @@
 #include "core/log.hpp"
 #include "transport/network_choice.hpp"
 #include "transport/tcp_transport.hpp"
+#include "transport/ucx_choice.hpp"
 #include "transport/ucx_transport.hpp"
 
 namespace mpi_bridge {
@@ -54,7 +55,8 @@ Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes, cons
                                              const NetworkChoice& choice, bool several_hosts) {
     auto interface = choose_tcp_interface(network, ucx_wishes(), several_hosts);
     if (!interface) return pass_on(std::move(interface));
-    log(LogLevel::info, "network: " + interface->text + "; TCP of its own, because " +
+    log(LogLevel::info, "network: " + interface->text +
+                            (several_hosts ? "; TCP of its own, because " : ", because ") +
                             choice.reason + " (MPI_BRIDGE_NETWORK)");
     TcpTransport::Options options;
     options.rank = wishes.rank;
@@ -70,7 +72,7 @@ Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes, cons
 Outcome<std::unique_ptr<Transport>> open_transport(const TransportWishes& wishes) {
     const bool several_hosts = wishes.local_size < wishes.size;
     const auto network = network_of_this_host();
-    const auto choice = choose_network(wishes.network, network, ucx_wishes(), several_hosts);
+    const auto choice = choose_network_here(wishes.network, network, several_hosts);
     if (choice.kind == NetworkChoice::Kind::tcp) {
         return open_tcp(wishes, network, choice, several_hosts);
     }
@@ -79,6 +81,14 @@ Outcome<std::unique_ptr<Transport>> open_transport(const TransportWishes& wishes
     options.rank = wishes.rank;
     options.size = wishes.size;
     options.local_size = wishes.local_size;
+    options.named = wishes.network == "ucx";
+    const auto use = choose_ucx(network, ucx_wishes(), {several_hosts, options.named});
+    if (use.over_tcp && wishes.rank == 0) {
+        log(LogLevel::warning,
+            "MPI_BRIDGE_NETWORK=ucx: UCX over TCP lets any user of the network write into the "
+            "memory of the ranks; MPI_BRIDGE_NETWORK=auto or tcp lets only the job's own ranks "
+            "connect");
+    }
     options.address_of = addresses_of_own_kind(wishes, ucx_mark);
     return published(wishes, ucx_mark, UcxTransport::open(std::move(options)));
 }

@@ -7,6 +7,8 @@
 
 #include <arpa/inet.h>
 #include <sys/random.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 namespace mpi_bridge {
 namespace {
@@ -21,6 +23,15 @@ sockaddr_in6& v6(sockaddr_storage& storage) {
     return reinterpret_cast<sockaddr_in6&>(storage);
 }
 
+constexpr std::string_view name_begin = "mpi_bridge.";
+constexpr std::size_t random_digits = 32;
+// The zero byte makes the name an abstract one.
+constexpr std::size_t name_length = 1 + name_begin.size() + random_digits;
+
+sockaddr_un& on_host(sockaddr_storage& storage) {
+    return reinterpret_cast<sockaddr_un&>(storage);
+}
+
 tl::unexpected<Failure> system_failure(const std::string& what) {
     return fail(MPIB_ERROR_INTERNAL, what + ": " + std::system_category().message(errno));
 }
@@ -30,10 +41,35 @@ void append(std::vector<std::byte>& bytes, const void* from, std::size_t count) 
     bytes.insert(bytes.end(), begin, begin + count);
 }
 
+Done draw_name(char* name) {
+    std::array<unsigned char, random_digits / 2> random{};
+    if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+        return system_failure("getrandom");
+    }
+    constexpr std::string_view digits = "0123456789abcdef";
+    *name++ = '\0';
+    name = std::copy(name_begin.begin(), name_begin.end(), name);
+    for (const unsigned byte : random) {
+        *name++ = digits[byte >> 4];
+        *name++ = digits[byte & 15];
+    }
+    return {};
+}
+
 }  // namespace
+
+socklen_t TcpEndpoint::length() const {
+    if (storage.ss_family == AF_INET) return sizeof(sockaddr_in);
+    if (storage.ss_family == AF_INET6) return sizeof(sockaddr_in6);
+    return offsetof(sockaddr_un, sun_path) + name_length;
+}
 
 Outcome<TcpEndpoint> TcpEndpoint::parse(const std::string& address) {
     TcpEndpoint endpoint;
+    if (address == own_host) {
+        endpoint.storage.ss_family = AF_UNIX;
+        return endpoint;
+    }
     if (inet_pton(AF_INET, address.c_str(), &v4(endpoint.storage).sin_addr) == 1) {
         endpoint.storage.ss_family = AF_INET;
     } else if (inet_pton(AF_INET6, address.c_str(), &v6(endpoint.storage).sin6_addr) == 1) {
@@ -46,6 +82,9 @@ Outcome<TcpEndpoint> TcpEndpoint::parse(const std::string& address) {
 
 std::string TcpEndpoint::text() const {
     sockaddr_storage copy = storage;
+    if (is_on_host()) {
+        return "@" + std::string(on_host(copy).sun_path + 1, name_length - 1);
+    }
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (copy.ss_family == AF_INET) {
         inet_ntop(AF_INET, &v4(copy).sin_addr, text.data(), text.size());
@@ -84,7 +123,8 @@ Outcome<TcpAddress> TcpAddress::parse(std::span<const std::byte> bytes) {
         std::memcpy(&endpoint.storage, bytes.data(), length);
         bytes = bytes.subspan(length);
         const auto family = endpoint.storage.ss_family;
-        if ((family != AF_INET && family != AF_INET6) || endpoint.length() != length) {
+        if ((family != AF_INET && family != AF_INET6 && family != AF_UNIX) ||
+            endpoint.length() != length) {
             return refuse();
         }
         address.endpoints.push_back(endpoint);
@@ -101,8 +141,24 @@ Outcome<TcpSecret> make_tcp_secret() {
     return secret;
 }
 
+bool may_be_a_rank(int socket) {
+    int domain = 0;
+    socklen_t length = sizeof domain;
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0) return false;
+    if (domain != AF_UNIX) return true;
+    ucred other{};
+    length = sizeof other;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 &&
+           other.uid == geteuid();
+}
+
 Outcome<FileDescriptor> listen_at(TcpEndpoint& endpoint) {
     const int family = endpoint.storage.ss_family;
+    if (endpoint.is_on_host()) {
+        if (auto named = draw_name(on_host(endpoint.storage).sun_path); !named) {
+            return pass_on(std::move(named));
+        }
+    }
     FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket) return system_failure("socket");
     if (::bind(socket.number(), endpoint.generic(), endpoint.length()) != 0 ||

@@ -134,8 +134,14 @@ void TcpMeeting::reach(int rank, Call& call, std::string why) {
         const int family = endpoint.storage.ss_family;
         FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
         if (socket) set_options(socket.number());
-        if (socket && (connect(socket.number(), endpoint.generic(), endpoint.length()) == 0 ||
-                       errno == EINPROGRESS)) {
+        const bool connects =
+            socket && (connect(socket.number(), endpoint.generic(), endpoint.length()) == 0 ||
+                       errno == EINPROGRESS);
+        if (connects && !may_be_a_rank(socket.number())) {
+            why = "another user listens at " + endpoint.text();
+            continue;
+        }
+        if (connects) {
             call.socket = std::move(socket);
             events_.watch(call.socket.number());
             return;
@@ -277,6 +283,7 @@ bool TcpMeeting::accept_some(const FileDescriptor& listener) {
             accept4(listener.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (socket) {
             any = true;
+            if (!may_be_a_rank(socket.number())) continue;
             set_options(socket.number());
             visitors_.admit(std::move(socket));
             continue;

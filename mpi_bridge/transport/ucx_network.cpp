@@ -29,29 +29,18 @@ std::string value_of(const ucp_config_t* config, std::string_view variable) {
     return all.substr(begin, all.find('\n', begin) - begin);
 }
 
-std::string joined(const std::vector<std::string>& devices) {
-    std::string list;
-    for (const auto& device : devices)
-        list += (list.empty() ? "" : ",") + device;
-    return list;
+UcxChoice choice_for(const ucp_config_t* config, UcxUse use) {
+    return choose_ucx(network_of_this_host(),
+                      {value_of(config, "UCX_TLS"), value_of(config, "UCX_NET_DEVICES")}, use);
 }
 
-struct Settlement {
-    std::string devices;  // what UCX is to be told; "": nothing
-    std::string text;
-    bool rdma = false;
-};
-
-Settlement settlement_for(const ucp_config_t* config) {
-    const auto network = network_of_this_host();
-    const bool rdma = !network.rdma_ports.empty();
-    const auto set = value_of(config, "UCX_NET_DEVICES");
-    if (!set.empty() && set != "all") return {{}, set + ", as UCX_NET_DEVICES says", rdma};
-    const auto choice = choose_devices(network);
-    auto devices = joined(choice.devices);
-    if (devices.empty()) return {{}, "UCX's choice: " + choice.reason, rdma};
-    auto text = devices + ": " + choice.reason + "; UCX_NET_DEVICES overrides";
-    return {std::move(devices), std::move(text), rdma};
+bool tell(ucp_config_t* config, const char* name, const std::string& value) {
+    if (value.empty()) return true;
+    const auto set = ucp_config_modify(config, name, value.c_str());
+    if (set == UCS_OK) return true;
+    log(LogLevel::warning,
+        std::string("UCX does not take ") + name + "=" + value + ": " + ucs_status_string(set));
+    return false;
 }
 
 // A rendezvous lets the receiver fetch long messages itself, which TCP can't do: there it only
@@ -66,29 +55,27 @@ void send_without_rendezvous(ucp_config_t* config) {
 
 }  // namespace
 
-void settle_network(ucp_config_t* config) {
-    const auto settlement = settlement_for(config);
-    if (!settlement.rdma) send_without_rendezvous(config);
-    if (!settlement.devices.empty()) {
-        const auto set = ucp_config_modify(config, "NET_DEVICES", settlement.devices.c_str());
-        // UCX may be built without RDMA, or told by UCX_TLS not to use it: no reason to complain.
-        (void)ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
-        if (set != UCS_OK) {
-            log(LogLevel::warning, "UCX does not take NET_DEVICES=" + settlement.devices + ": " +
-                                       ucs_status_string(set));
-            return;
-        }
+Done settle_network(ucp_config_t* config, UcxUse use) {
+    const auto choice = choice_for(config, use);
+    if (!choice.rdma) send_without_rendezvous(config);
+    // UCX may be built without RDMA, or told by UCX_TLS not to use it: no reason to complain.
+    (void)ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
+    if (!tell(config, "TLS", choice.transports)) {
+        return fail(MPIB_ERROR_INTERNAL, "UCX cannot be kept from TCP");
     }
-    log(LogLevel::info, "network: " + settlement.text);
+    if (tell(config, "NET_DEVICES", choice.devices)) {
+        log(LogLevel::info, "network: " + choice.text);
+    }
+    return {};
 }
 
-std::string ucx_network_in_use() {
+std::string ucx_network_in_use(bool named) {
     ucp_config_t* config = nullptr;
     const auto status = ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) return std::string("unknown: UCX says ") + ucs_status_string(status);
-    auto settlement = settlement_for(config);
+    auto choice = choice_for(config, {true, named});
     ucp_config_release(config);
-    return std::move(settlement.text);
+    return std::move(choice.text);
 }
 
 }  // namespace mpi_bridge

@@ -125,11 +125,14 @@ tl::unexpected<Failure> ucx_failure(const char* call, ucs_status_t status) {
                     "; check UCX_TLS and UCX_NET_DEVICES, UCX_LOG_LEVEL=info tells more");
 }
 
-Outcome<ucp_context_h> make_context(int size, int local_size) {
+Outcome<ucp_context_h> make_context(int size, int local_size, bool named) {
     ucp_config_t* config = nullptr;
     auto status = ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) return ucx_failure("ucp_config_read", status);
-    if (local_size < size) settle_network(config);
+    if (auto settled = settle_network(config, {local_size < size, named}); !settled) {
+        ucp_config_release(config);
+        return pass_on(std::move(settled));
+    }
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                         UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_NAME;
@@ -149,7 +152,7 @@ Done UcxTransportImplementation::start(Options options) {
         return fail(MPIB_ERROR_INTERNAL,
                     "more than " + std::to_string(most_ranks) + " ranks are not supported");
     }
-    auto context = make_context(size_, options.local_size);
+    auto context = make_context(size_, options.local_size, options.named);
     if (!context) return pass_on(std::move(context));
     context_ = *context;
 

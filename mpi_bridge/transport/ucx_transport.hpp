@@ -18,6 +18,7 @@ class UcxTransport : public Transport {
         int rank = 0;
         int size = 1;
         int local_size = 1;  // ranks on this host, for UCX's choice of resources
+        bool named = false;  // see UcxUse
         // Asked once per peer, when the first message to or from it is posted.
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
     };

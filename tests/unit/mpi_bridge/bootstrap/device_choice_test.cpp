@@ -5,7 +5,7 @@
 
 namespace {
 
-using mpi_bridge::choose_devices;
+using mpi_bridge::choose_interface;
 using mpi_bridge::Network;
 using mpi_bridge::NetworkInterface;
 using Names = std::vector<std::string>;
@@ -43,18 +43,18 @@ TEST(DeviceChoice, TakesTheInterfaceTowardsTheLauncherBeforeTheDefaultRoute) {
     routed.default_route = true;
     auto host = network(
         {loopback(), bridge("docker0", "172.17.0.1"), routed, card("eno2", "10.0.0.5", 1000)});
-    EXPECT_EQ(choose_devices(host).devices, Names{"eno1"});
+    EXPECT_EQ(choose_interface(host).devices, Names{"eno1"});
     host.address_to_launcher = "10.0.0.5";
-    EXPECT_EQ(choose_devices(host).devices, Names{"eno2"});
+    EXPECT_EQ(choose_interface(host).devices, Names{"eno2"});
 }
 
 TEST(DeviceChoice, TakesTheFastestCardWhereNothingElseTells) {
-    EXPECT_EQ(
-        choose_devices(network({bridge("virbr0", "192.168.122.1"), card("eth0", "192.0.2.5", 1000),
-                                card("eth1", "192.0.2.6", 25000)}))
-            .devices,
-        Names{"eth1"});
-    EXPECT_EQ(choose_devices(network({card("b", "192.0.2.5"), card("a", "192.0.2.6")})).devices,
+    EXPECT_EQ(choose_interface(
+                  network({bridge("virbr0", "192.168.122.1"), card("eth0", "192.0.2.5", 1000),
+                           card("eth1", "192.0.2.6", 25000)}))
+                  .devices,
+              Names{"eth1"});
+    EXPECT_EQ(choose_interface(network({card("b", "192.0.2.5"), card("a", "192.0.2.6")})).devices,
               Names{"a"});
 }
 
@@ -63,26 +63,20 @@ TEST(DeviceChoice, NeverTakesLoopbackOrAnInterfaceThatIsDownOrHasNoAddress) {
     down.up = false;
     auto host = network({loopback(), down, card("eth1", "")});
     host.address_to_launcher = "127.0.0.1";
-    EXPECT_TRUE(choose_devices(host).devices.empty());
+    EXPECT_TRUE(choose_interface(host).devices.empty());
 }
 
 TEST(DeviceChoice, TakesABridgeOnlyIfItLeadsToTheOthers) {
     auto host = network({loopback(), bridge("br0", "10.0.0.5"), bridge("docker0", "172.17.0.1")});
-    EXPECT_TRUE(choose_devices(host).devices.empty());
+    EXPECT_TRUE(choose_interface(host).devices.empty());
     host.address_to_launcher = "10.0.0.5";
-    EXPECT_EQ(choose_devices(host).devices, Names{"br0"});
-}
-
-TEST(DeviceChoice, PutsRdmaPortsFirstAndKeepsAWayOverTcp) {
-    auto host = network({loopback(), card("eth0", "192.0.2.5", 1000)});
-    host.rdma_ports = {"mlx5_0:1", "mlx5_1:1"};
-    EXPECT_EQ(choose_devices(host).devices, (Names{"mlx5_0:1", "mlx5_1:1", "eth0"}));
+    EXPECT_EQ(choose_interface(host).devices, Names{"br0"});
 }
 
 TEST(DeviceChoice, SaysWhy) {
     auto host = network({card("eth0", "192.0.2.5")});
     host.address_to_launcher = "192.0.2.5";
-    const auto reason = choose_devices(host).reason;
+    const auto reason = choose_interface(host).reason;
     EXPECT_NE(reason.find("eth0 (192.0.2.5)"), std::string::npos) << reason;
     EXPECT_NE(reason.find("launcher"), std::string::npos) << reason;
 }

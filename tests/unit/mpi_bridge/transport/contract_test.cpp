@@ -16,7 +16,8 @@ using mpi_bridge::Tag;
 using mpi_bridge::Transport;
 
 class Contract : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::Values(Kind::tcp, Kind::ucx), name_of);
+INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::Values(Kind::tcp, Kind::on_host, Kind::ucx),
+                         name_of);
 
 constexpr std::size_t lengths[] = {0, 1, 8, 8175, 8176, 8177, 65536, 3000001};
 

@@ -11,14 +11,16 @@
 
 #include <gtest/gtest.h>
 
+#include "transport/tcp_address.hpp"
 #include "transport/tcp_transport.hpp"
 #include "transport/ucx_transport.hpp"
 
 namespace mpi_bridge_test {
 
-enum class Kind { tcp, ucx };
+enum class Kind { tcp, on_host, ucx };
 
 inline std::string name_of(const testing::TestParamInfo<Kind>& info) {
+    if (info.param == Kind::on_host) return "OnHost";
     return info.param == Kind::tcp ? "Tcp" : "Ucx";
 }
 
@@ -34,7 +36,7 @@ class Mesh {
 
     explicit Mesh(Kind kind, int size = 2, const Settle& settle = {}) {
         for (int rank = 0; rank < size; ++rank)
-            kind == Kind::tcp ? add_tcp(rank, size, settle) : add_ucx(rank, size);
+            kind == Kind::ucx ? add_ucx(rank, size) : add_tcp(kind, rank, size, settle);
     }
 
     mpi_bridge::Transport& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
@@ -59,14 +61,16 @@ class Mesh {
         };
         return options;
     }
-    void add_tcp(int rank, int size, const Settle& settle) {
+    void add_tcp(Kind kind, int rank, int size, const Settle& settle) {
         auto wishes = options<mpi_bridge::TcpTransport::Options>(rank, size);
-        wishes.addresses = {"127.0.0.1"};
+        wishes.addresses = {kind == Kind::tcp ? "127.0.0.1" : mpi_bridge::TcpEndpoint::own_host};
         if (settle) settle(wishes);
         add(mpi_bridge::TcpTransport::open(std::move(wishes)));
     }
     void add_ucx(int rank, int size) {
-        add(mpi_bridge::UcxTransport::open(options<mpi_bridge::UcxTransport::Options>(rank, size)));
+        auto wishes = options<mpi_bridge::UcxTransport::Options>(rank, size);
+        wishes.named = true;  // over TCP, since there may be nothing else here
+        add(mpi_bridge::UcxTransport::open(std::move(wishes)));
     }
 
     std::vector<std::vector<std::byte>> addresses_;

@@ -30,23 +30,48 @@ Network ethernet() {
     return network;
 }
 
-TEST(NetworkChoice, TcpServesSeveralHostsWithoutRdma) {
+TEST(NetworkChoice, UcxServesSeveralHostsWithRdmaOnly) {
     EXPECT_EQ(choose_network("auto", ethernet(), {}, true).kind, Kind::tcp);
-    EXPECT_EQ(choose_network("auto", ethernet(), {}, false).kind, Kind::ucx);
+    EXPECT_EQ(choose_network("auto", ethernet(), {"rc,self", ""}, true).kind, Kind::tcp);
+    EXPECT_EQ(choose_network("auto", ethernet(), {"^tcp", ""}, true).kind, Kind::tcp);
     auto rdma = ethernet();
     rdma.rdma_ports = {"mlx5_0:1"};
     EXPECT_EQ(choose_network("auto", rdma, {}, true).kind, Kind::ucx);
+}
+
+// Breaks when ranks of one host open a port.
+TEST(NetworkChoice, RanksOfOneHostListenToNoOther) {
+    auto host = ethernet();
+    host.rdma_ports = {"mlx5_0:1"};
+    for (const char* transports : {"", "all", "rc,self", "tcp,self"}) {
+        EXPECT_EQ(choose_network("auto", host, {transports, ""}, false).kind, Kind::tcp);
+        const auto chosen = choose_tcp_interface(host, {transports, "eth0"}, false);
+        ASSERT_TRUE(chosen);
+        EXPECT_EQ(chosen->addresses, std::vector<std::string>{"unix"});
+    }
 }
 
 // Breaks when what the user told UCX is overruled.
 TEST(NetworkChoice, WhatUcxIsToldCounts) {
     auto rdma = ethernet();
     rdma.rdma_ports = {"mlx5_0:1"};
-    for (const char* only_tcp : {"tcp", "tcp,self", "self,sm,tcp", "tcp,cuda_copy,self"})
+    for (const char* only_tcp : {"tcp", "tcp,self", "self,sm,tcp", "tcp,cuda_copy,self", "sm,self"})
         EXPECT_EQ(choose_network("auto", rdma, {only_tcp, ""}, true).kind, Kind::tcp) << only_tcp;
     for (const char* more : {"rc,tcp,self", "all", "", "^tcp"})
         EXPECT_EQ(choose_network("auto", rdma, {more, ""}, true).kind, Kind::ucx) << more;
-    EXPECT_EQ(choose_network("auto", ethernet(), {"rc,self", ""}, true).kind, Kind::ucx);
+}
+
+// Breaks when ranks are left with transports of UCX that reach nobody.
+TEST(NetworkChoice, WhatUcxFindsMustReachOtherHosts) {
+    using mpi_bridge::any_reaches_other_hosts;
+    EXPECT_FALSE(any_reaches_other_hosts({}));
+    EXPECT_FALSE(any_reaches_other_hosts({"cma", "posix", "self", "sysv", "tcp", "cuda_copy"}));
+    EXPECT_TRUE(any_reaches_other_hosts({"posix", "rc_mlx5", "tcp"}));
+    auto claimed = ethernet();
+    claimed.rdma_ports = {"mlx5_0:1"};
+    const auto real = mpi_bridge::network_of_this_host();
+    if (!real.rdma_ports.empty()) GTEST_SKIP() << "this host has RDMA";
+    EXPECT_EQ(mpi_bridge::choose_network_here("auto", claimed, true).kind, Kind::tcp);
 }
 
 TEST(NetworkChoice, TheSettingIsStrongest) {
@@ -70,10 +95,9 @@ TEST(NetworkChoice, TcpListensOnTheInterfaceThatLeadsToTheOthers) {
     EXPECT_NE(wrong.error().text.find("UCX_NET_DEVICES=\"eth7\""), std::string::npos);
 }
 
-TEST(NetworkChoice, LoopbackServesOneHostOnly) {
+TEST(NetworkChoice, LoopbackServesNobody) {
     Network network;
     network.interfaces = {ethernet().interfaces[0]};
-    EXPECT_TRUE(choose_tcp_interface(network, {}, false));
     EXPECT_FALSE(choose_tcp_interface(network, {}, true));
 }
 
