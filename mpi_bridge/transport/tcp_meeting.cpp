@@ -111,6 +111,7 @@ Done TcpMeeting::call(int rank) {
     Call& call = calls_[rank];
     call.address = std::move(*address);
     reach(rank, call, {});
+    set_timer();
     return {};
 }
 
@@ -148,8 +149,8 @@ void TcpMeeting::reach(int rank, Call& call, std::string why) {
         }
         const int error = errno;
         why = "connecting to " + endpoint.text() + ": " + error_text(error);
-        // The system has no room for it at present: a queue is full, or the ports are all in use.
-        if (error == EAGAIN && pause(call)) return;
+        // A queue is full, or descriptors or ports are all in use: that passes.
+        if ((error == EAGAIN || lacks_room(error)) && pause(call)) return;
     }
     events_.missed(rank, std::move(why));
 }

@@ -286,33 +286,63 @@ TEST(TcpStrangers, AConnectionThatBreaksBeforeTheRanksHaveMetIsMadeAnew) {
     between.join();
 }
 
-// Breaks when a rank that has no descriptor left for a while accepts nobody after that.
-TEST(TcpStrangers, ARankWithoutDescriptorsAcceptsLater) {
-    Mesh mesh(Kind::tcp);
-    const auto out = noise(8, 1);
-    std::vector<std::byte> in(8);
-    const auto receive = must(mesh[1].post_receive(0, {}, in));
-    const auto look = [&](int milliseconds) {
-        const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
+// Breaks when a rank that has no descriptor left for a while accepts nobody, or reaches nobody,
+// after that.
+TEST(TcpStrangers, RanksWithoutDescriptorsMeetLater) {
+    for (const bool before_the_call : {true, false}) {
+        Mesh mesh(Kind::tcp);
+        const auto out = noise(8, 1);
+        std::vector<std::byte> in(8);
+        mpi_bridge::Request sent = 0;
+        if (!before_the_call) sent = must(mesh[0].post_send(1, {}, out));
+        rlimit before{};
+        ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+        const int next = dup(0);
+        close(next);
+        rlimit none = before;
+        none.rlim_cur = static_cast<rlim_t>(next);
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+        if (before_the_call) sent = must(mesh[0].post_send(1, {}, out));
+        const auto end = Clock::now() + std::chrono::milliseconds(200);
         while (Clock::now() < end) {
             mesh[0].progress();
             mesh[1].progress();
         }
-    };
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+        const Looking looking(mesh[1]);
+        EXPECT_EQ(text_of(mesh[0].wait(sent, soon())), "done");
+        const auto receive = must(mesh[1].post_receive(0, {}, in));
+        EXPECT_EQ(text_of(mesh[1].wait(receive, soon())), "done");
+        EXPECT_EQ(in, out);
+    }
+}
+
+// Breaks when a rank gives up because too many wait to be accepted by the other at present.
+TEST(TcpStrangers, ARankThatFindsAQueueFullComesBack) {
+    Mesh mesh(Kind::on_host);
+    auto address = must(TcpAddress::parse(mesh.address(1)));
+    // A queue of one, of which the test takes a place, before the real listener.
+    auto endpoint = must(TcpEndpoint::parse(TcpEndpoint::own_host));
+    auto narrow = must(listen_at(endpoint));
+    ASSERT_EQ(listen(narrow.number(), 0), 0);
+    auto in_front = address;
+    in_front.endpoints = {endpoint};
+    const auto first = connected_to(in_front);
+    mesh.address(1) = in_front.bytes();
+    const auto out = noise(8, 1);
     const auto sent = must(mesh[0].post_send(1, {}, out));
-    rlimit before{};
-    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-    const int next = dup(0);
-    close(next);
-    rlimit none = before;
-    none.rlim_cur = static_cast<rlim_t>(next);
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    look(200);
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-    std::thread sender([&] { EXPECT_EQ(text_of(mesh[0].wait(sent, soon())), "done"); });
-    EXPECT_EQ(text_of(mesh[1].wait(receive, soon())), "done");
-    sender.join();
-    EXPECT_EQ(in, out);
+    const Looking looking(mesh[1]);
+    std::thread between([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        const FileDescriptor stranger(accept(narrow.number(), nullptr, nullptr));
+        pollfd event{narrow.number(), POLLIN, 0};
+        ASSERT_EQ(poll(&event, 1, 20000), 1);
+        const FileDescriptor caller(accept(narrow.number(), nullptr, nullptr));
+        pump(caller, connected_to(address));
+    });
+    EXPECT_EQ(text_of(mesh[0].wait(sent, soon())), "done");
+    mesh[0].abandon();
+    between.join();
 }
 
 }  // namespace
