@@ -21,6 +21,11 @@ mpib_status remember(const Failure& failure) noexcept {
 }
 
 const char* remembered_text() noexcept {
+    if (in_forked_child()) {
+        return "mpi_bridge does not work in a child process made by fork() after mpib_init() was "
+               "called in the parent; start the process by exec (Python: the start method "
+               "\"spawn\"), or leave all communication to the parent";
+    }
     return text_of_thread().c_str();
 }
 

@@ -5,12 +5,14 @@
 #include <new>
 
 #include "core/failure.hpp"
+#include "core/fork_guard.hpp"
 
 namespace mpi_bridge {
 
 // Keeps the text for mpib_last_error() of the calling thread and returns the status.
 mpib_status remember(const Failure& failure) noexcept;
 
+// In a forked child, where only that can have failed: that the library does not work there.
 [[nodiscard]] const char* remembered_text() noexcept;
 
 // Runs `body` (which returns Done) and turns failures, exceptions included, into failures.
@@ -27,9 +29,11 @@ template <typename Body>
     }
 }
 
-// The body of a C function: no exception leaves it, and failures are remembered.
+// The body of a C function: no exception leaves it, and failures are remembered. It does not run in
+// a forked child, where it could wait for a lock that a thread of the parent held.
 template <typename Body>
 [[nodiscard]] mpib_status guarded(Body&& body) noexcept {
+    if (in_forked_child()) return MPIB_ERROR_FORKED;
     try {
         const Done done = without_exceptions(body);
         return done ? MPIB_OK : remember(done.error());

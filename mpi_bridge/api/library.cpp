@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "api/guard.hpp"
 #include "collectives/layout.hpp"
+#include "core/fork_guard.hpp"
 #include "core/log.hpp"
 #include "reduce/reduction.hpp"
 #include "trace/bus_bytes.hpp"
@@ -34,9 +34,6 @@ constexpr Seconds longest_wait_for_threads{2};
 // those are timed, each for all.
 constexpr std::uint64_t small_bytes = 4096;
 constexpr unsigned small_calls_per_sample = 16;
-
-// A child made by fork() shares the parent's connections and must not use them.
-std::atomic<bool> in_child{false};
 
 Outcome<std::unique_ptr<Transport>> join_network(Bootstrap& bootstrap, const std::string& network,
                                                  Seconds timeout) {
@@ -85,8 +82,7 @@ Done Library::join_step() {
     if (!engine_wishes) return pass_on(std::move(engine_wishes));
     engine_settings_ = *engine_wishes;
     owner_ = getpid();
-    static const int fork_handler = pthread_atfork(nullptr, nullptr, [] { in_child = true; });
-    if (fork_handler != 0) return fail(MPIB_ERROR_INTERNAL, "out of memory");
+    if (auto guarded = guard_forks(); !guarded) return guarded;
 
     auto bootstrap = connect(Deadline::in(timeout()));
     if (!bootstrap) return pass_on(std::move(bootstrap));
@@ -164,7 +160,7 @@ void Library::make_engine() {
 }
 
 Engine* Library::engine() const {
-    return in_child ? nullptr : engine_in_use_.load();
+    return engine_in_use_.load();
 }
 
 void Library::leave_step() {
@@ -205,8 +201,10 @@ void Library::abort(int code, std::string_view message) {
                                                where->rank, where->size, message);
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
-    if (where != nullptr) record_abort(process_environment, where->rank, message);
     const int exit_code = code == 0 ? 1 : code;
+    // A forked child ends itself alone: the connection to the launcher is its parent's.
+    if (in_forked_child()) std::_Exit(exit_code);
+    if (where != nullptr) record_abort(process_environment, where->rank, message);
     if (Bootstrap* launcher = launcher_.load(); launcher != nullptr) {
         launcher->abort(exit_code, text);
     }
@@ -216,7 +214,7 @@ void Library::abort(int code, std::string_view message) {
 
 Outcome<void*> Library::allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (topology_.load() == nullptr || in_child) {
+    if (topology_.load() == nullptr) {
         return fail(MPIB_ERROR_NOT_INITIALIZED, "mpib_alloc: call mpib_init first");
     }
     if (heap_ == nullptr) {
@@ -236,7 +234,7 @@ Done Library::release(void* memory) {
 }
 
 Done Library::admit(const Identity& identity) {
-    if (topology_.load() == nullptr || in_child) {
+    if (topology_.load() == nullptr) {
         return fail(MPIB_ERROR_NOT_INITIALIZED,
                     std::string(identity.name) + ": call mpib_init first");
     }

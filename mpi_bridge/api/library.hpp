@@ -24,7 +24,8 @@
 namespace mpi_bridge {
 
 // The library's state in this process: not initialised, initialised, broken by a failed collective
-// call, or finalised. All functions may be called from any thread.
+// call, or finalised. All functions may be called from any thread, but in a forked child only
+// topology() and abort(), because the child inherits the locks as they were.
 class Library {
   public:
     // Never destroyed, because other threads may call in while the process ends.
@@ -42,7 +43,7 @@ class Library {
     [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
     [[nodiscard]] Done release(void* memory);
 
-    // nullptr when not initialised, or in a child made by fork().
+    // nullptr when not initialised.
     [[nodiscard]] Engine* engine() const;
 
     // A blocking collective call, for its messages, for the check that all ranks make the same, and
@@ -104,7 +105,8 @@ class Library {
     std::optional<Failure> failure_;
     std::atomic<bool> broken_{false};
     bool exit_handler_set_ = false;
-    pid_t owner_ = 0;  // the process that initialised; a forked child must not speak for it
+    // The process that initialised. Beside guard_forks(), because a raw clone() runs no handlers.
+    pid_t owner_ = 0;
     std::atomic<double> timeout_override_{0};
     // Of every initialisation, kept for good: a thread may read one while another finalises.
     std::deque<Topology> topologies_;

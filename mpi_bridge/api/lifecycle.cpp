@@ -3,6 +3,7 @@
 
 #include "api/guard.hpp"
 #include "api/library.hpp"
+#include "core/fork_guard.hpp"
 #include "mpi_bridge.h"
 #include "reduce/reduction.hpp"
 
@@ -27,6 +28,7 @@ mpib_status mpib_init(void) {
 }
 
 mpib_status mpib_finalize(void) {
+    if (mpi_bridge::in_forked_child()) return MPIB_OK;
     return guarded([] { return Library::instance().finalize(); });
 }
 
@@ -85,6 +87,8 @@ const char* mpib_status_name(mpib_status status) {
             return "MPIB_ERROR_BOOTSTRAP";
         case MPIB_ERROR_INTERNAL:
             return "MPIB_ERROR_INTERNAL";
+        case MPIB_ERROR_FORKED:
+            return "MPIB_ERROR_FORKED";
     }
     return "unknown mpib_status";
 }

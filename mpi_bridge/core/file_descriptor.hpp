@@ -3,15 +3,15 @@
 
 #include <utility>
 
-#include <unistd.h>
+#include "core/fork_guard.hpp"
 
 namespace mpi_bridge {
 
-// Owns a file descriptor.
+// Owns a file descriptor, which forked children do not keep; see core/fork_guard.hpp.
 class FileDescriptor {
   public:
     FileDescriptor() = default;
-    explicit FileDescriptor(int number) : number_(number) {}
+    explicit FileDescriptor(int number) : number_(number) { close_in_children(number); }
     FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
     FileDescriptor& operator=(FileDescriptor&& other) noexcept {
         std::swap(number_, other.number_);
@@ -20,7 +20,7 @@ class FileDescriptor {
     FileDescriptor(const FileDescriptor&) = delete;
     FileDescriptor& operator=(const FileDescriptor&) = delete;
     ~FileDescriptor() {
-        if (number_ >= 0) ::close(number_);
+        if (number_ >= 0) close_unless_inherited(number_);
     }
 
     [[nodiscard]] int number() const { return number_; }

@@ -23,7 +23,16 @@
  *    A count of zero is allowed and a pointer to zero bytes may be NULL.
  *  - Buffers are host memory.
  *  - Results are bit-identical on every rank and from run to run for the same number of ranks.
- *  - fork() without exec() in the middle of use is not supported; the child must not call in.
+ *  - The library does not work in a child made by fork() after mpib_init() was called, and the
+ *    child can do the parent no harm. Its calls return MPIB_ERROR_FORKED (numbers: what an unknown
+ *    handle or process set gives; mpib_alloc: NULL) and mpib_last_error() says so. mpib_free(),
+ *    mpib_finalize(), which returns MPIB_OK, and the library's exit handlers do nothing there, and
+ *    mpib_abort() ends the child alone. mpib_initialized(), mpib_rank() and the other questions
+ *    about the place of the process are answered as in the parent. Memory of mpib_alloc() can be
+ *    read and written like any inherited memory; what the child writes the parent does not see, but
+ *    what the parent writes or frees later may show in the child. Of the connections the child
+ *    closes the library's own, but it keeps those of UCX and PMIx. exec() after fork(), and
+ *    posix_spawn(), are not affected.
  */
 #ifndef MPI_BRIDGE_H
 #define MPI_BRIDGE_H
@@ -48,7 +57,8 @@ typedef enum mpib_status {
     MPIB_ERROR_PEER_LOST = 4, /* a peer's process or host is gone */
     MPIB_ERROR_MISMATCH = 5,  /* ranks called with disagreeing sizes */
     MPIB_ERROR_BOOTSTRAP = 6, /* the launcher's PMIx server could not be used, or is missing */
-    MPIB_ERROR_INTERNAL = 7   /* transport or memory failure; the text tells */
+    MPIB_ERROR_INTERNAL = 7,  /* transport or memory failure; the text tells */
+    MPIB_ERROR_FORKED = 8     /* this is a child made by fork(), see above */
 } mpib_status;
 
 typedef enum mpib_datatype {

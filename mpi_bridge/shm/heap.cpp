@@ -72,7 +72,11 @@ Outcome<std::unique_ptr<SharedHeap>> SharedHeap::create(std::uint64_t capacity) 
 
 SharedHeap::SharedHeap(FileDescriptor file, std::byte* base, std::uint64_t capacity,
                        const Nonce& nonce)
-    : file_(std::move(file)), base_(base), capacity_(capacity), nonce_(nonce) {
+    : file_(std::move(file)),
+      base_(base),
+      capacity_(capacity),
+      nonce_(nonce),
+      private_in_children_(base, capacity, file_.number()) {
     free_.emplace(0, capacity);
 }
 
@@ -81,6 +85,10 @@ SharedHeap::~SharedHeap() {
 }
 
 Outcome<void*> SharedHeap::allocate(std::size_t bytes) {
+    if (generation_ != fork_generation()) {
+        return fail(MPIB_ERROR_FORKED,
+                    "shared heap: it belongs to the process that this one was forked from");
+    }
     if (bytes > capacity_) {
         return fail(MPIB_ERROR_INTERNAL,
                     fmt::format("shared heap: {} bytes are more than the {} bytes that the heap "
@@ -119,7 +127,7 @@ Outcome<void*> SharedHeap::allocate(std::size_t bytes) {
 }
 
 bool SharedHeap::free(void* memory) {
-    if (memory == nullptr) return true;
+    if (memory == nullptr || generation_ != fork_generation()) return true;
     const auto offset = find(memory, 0);
     if (!offset) return false;
     const std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 
 #include "core/failure.hpp"
 #include "core/file_descriptor.hpp"
+#include "core/fork_guard.hpp"
 #include "shm/nonce.hpp"
 
 namespace mpi_bridge {
@@ -22,6 +23,9 @@ namespace mpi_bridge {
 // of /dev/shm, which containers like to make small. Others open it through /proc/<pid>/fd, which
 // the kernel allows to processes of the same user that could debug this one; the nonce in the
 // file's label proves that they got the right file.
+//
+// A child made by fork() has a private copy of the memory and cannot allocate or free any: the
+// places are the parent's. Children need guard_forks() to have been called for that.
 //
 // Any thread may call any function. The heap must outlive its allocations' use; peers that have
 // mapped it keep the memory until they unmap it.
@@ -51,7 +55,7 @@ class SharedHeap {
     [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
 
     // Gives the memory back to the system. False, and no harm done, for an address that allocate()
-    // did not return. nullptr is fine.
+    // did not return. nullptr is fine. Does nothing in a forked child.
     bool free(void* memory);
 
     // Where [memory, memory + bytes) is in the file, if all of it is in the heap. Takes no lock.
@@ -76,7 +80,9 @@ class SharedHeap {
     std::byte* base_;
     std::uint64_t capacity_;
     Nonce nonce_;
-    std::mutex mutex_;
+    PrivateInChildren private_in_children_;
+    unsigned generation_ = fork_generation();  // another one in a child that inherited the heap
+    std::mutex mutex_;                         // never locked in such a child: it may be held there
     Places free_;
     Places live_;
 };

@@ -30,6 +30,7 @@ from .datatype import DataType, Op
 from .errors import (
     BootstrapError,
     CollectiveTimeoutError,
+    ForkedError,
     InternalError,
     InvalidArgumentError,
     LibraryNotFoundError,
@@ -62,6 +63,7 @@ __all__ = [
     "Buffer",
     "CollectiveTimeoutError",
     "DataType",
+    "ForkedError",
     "InternalError",
     "InvalidArgumentError",
     "LibraryNotFoundError",

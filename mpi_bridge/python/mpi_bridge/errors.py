@@ -52,6 +52,12 @@ class InternalError(MpiBridgeError):
     status = 7
 
 
+class ForkedError(NotInitializedError):
+    """This process was forked by one that called init(); the library does not work in it."""
+
+    status = 8
+
+
 class LibraryNotFoundError(ImportError):
     """libmpi_bridge could not be loaded; the text names every place that was tried."""
 
@@ -66,6 +72,7 @@ _BY_STATUS = {
         MismatchError,
         BootstrapError,
         InternalError,
+        ForkedError,
     )
 }
 

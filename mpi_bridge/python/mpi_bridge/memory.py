@@ -3,7 +3,8 @@
 
 An array from allocate() is ordinary memory in every other respect. It lives as long as it or a
 view of it is referred to, also beyond shutdown(): what is left then is moved to private memory at
-the same address.
+the same address. In a forked process it is a private copy there, and its end frees nothing of the
+parent's.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from types import TracebackType
 
@@ -11,22 +12,34 @@ from . import memory, native
 from .errors import NotInitializedError
 
 _exit_hooks_installed = False
+_owner = 0  # the process that called init()
 _session = 0
 
 
 def init() -> None:
     """Join the job step. Collective over all its ranks; a second call does nothing."""
+    global _owner
     native.call("mpib_init")
+    _owner = os.getpid()
     _install_exit_hooks()
 
 
 def shutdown() -> None:
-    """Leave the job step. Not a barrier; a second call does nothing. init() may follow."""
+    """Leave the job step. Not a barrier; a second call does nothing. init() may follow.
+
+    In a process forked by the one that called init() it does nothing.
+    """
     _leave(keep_content=True)
+
+
+def _is_forked() -> bool:
+    return _owner not in (0, os.getpid())
 
 
 def _leave(keep_content: bool) -> None:
     global _session
+    if _is_forked():
+        return
     _session += 1
     memory.keep_beyond(lambda: native.call("mpib_finalize"), keep_content)
 
@@ -130,7 +143,7 @@ def _install_exit_hooks() -> None:
         kind: type[BaseException], value: BaseException, trace: TracebackType | None
     ) -> None:
         previous(kind, value, trace)
-        if not is_initialized() or size() == 1 or _is_interactive():
+        if _is_forked() or not is_initialized() or size() == 1 or _is_interactive():
             return
         lines = str(value).splitlines()
         summary = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__

@@ -73,3 +73,38 @@ def test_an_uncaught_exception_leaves_with_its_traceback_and_status_1():
     result = python("import mpi_bridge as m; m.init(); raise KeyError('lost')")
     assert result.returncode == 1
     assert "KeyError: 'lost'" in result.stderr
+
+
+def test_a_forked_process_is_told_and_leaves_its_parent_alone():
+    code = (
+        "import mpi_bridge as m, os, sys\n"
+        "from mpi_bridge import memory\n"
+        "m.init()\n"
+        "array = memory.allocate(4096)\n"
+        "array[0] = b'p'\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try: m.barrier()\n"
+        "    except m.ForkedError as error: print('refused', 'fork' in str(error), m.rank())\n"
+        "    array[0] = b'c'\n"
+        "    del array\n"
+        "    m.shutdown()\n"
+        "    sys.exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), array[0].decode())\n"
+        "m.barrier()\n"
+        "m.shutdown()\n"
+        "print(array[0].decode())\n"
+    )
+    assert prints(code) == ["refused", "True", "0", "3", "p", "p"]
+
+
+def test_an_uncaught_exception_of_a_forked_process_is_its_own():
+    code = (
+        "import mpi_bridge as m, os\n"
+        "m.init()\n"
+        "child = os.fork()\n"
+        "if child == 0: raise KeyError('of the child')\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "m.barrier()\n"
+    )
+    assert prints(code) == ["1"]

@@ -25,3 +25,12 @@ def test_the_first_bucket_leaves_before_the_last_gradient_is_computed(tmp_path):
     for rank in range(2):
         told = json.loads((tmp_path / f"order.{rank}.json").read_text())
         assert told["first transfer"] < told["last gradient"], told
+
+
+def test_forked_workers_do_not_harm_the_training():
+    how = next((how for how in launch.LAUNCHERS if how == "2 ranks"), None)
+    if how is None:
+        pytest.skip("needs mpirun")
+    result = launch.run("torch_forked_workers.py", how)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "passed on 2 ranks" in result.stdout

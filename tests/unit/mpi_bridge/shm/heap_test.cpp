@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/fork_guard.hpp"
 #include "ranks.hpp"
 
 namespace {
@@ -44,6 +45,29 @@ TEST(SharedHeap, IsReadAndWrittenByOtherProcesses) {
     });
     EXPECT_EQ(answer, "");
     EXPECT_STREQ(data, "from the peer");
+}
+
+// Breaks when a forked child frees what its parent goes on using, or writes into it.
+TEST(SharedHeap, BelongsToTheProcessThatMadeIt) {
+    const auto owner = []() -> std::string {
+        if (auto guarded = mpi_bridge::guard_forks(); !guarded) return guarded.error().text;
+        const auto heap = make();
+        auto* const data = static_cast<char*>(heap->allocate(5000).value());
+        std::strcpy(data, "of the owner");
+        const auto answer = in_child([&]() -> std::string {
+            if (std::strcmp(data, "of the owner") != 0) return "the child sees something else";
+            std::strcpy(data, "of the child");
+            if (!heap->free(data)) return "the child is told that the pointer is wrong";
+            const auto more = heap->allocate(1);
+            if (more || more.error().status != MPIB_ERROR_FORKED) return "the child allocates";
+            // Its own heap works.
+            const auto own = make();
+            return own->free(own->allocate(1).value()) ? "" : "the child cannot free its own";
+        });
+        if (!answer.empty()) return answer;
+        return std::strcmp(data, "of the owner") == 0 ? "" : std::string("changed to ") + data;
+    };
+    EXPECT_EQ(in_child(owner), "");
 }
 
 TEST(SharedHeap, IsNotTakenForAnother) {
