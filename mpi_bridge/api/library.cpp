@@ -95,12 +95,8 @@ Done Library::join_step() {
     transport_ = std::move(*transport);
 
     if (bootstrap_->topology().local_size > 1) {
-        auto heap = SharedHeap::create();
-        if (heap) {
-            heap_ = std::move(*heap);
-        } else {
-            log(LogLevel::info, "collectives will copy: " + heap.error().text);
-        }
+        auto heap = heap_.open();
+        if (!heap) log(LogLevel::info, "collectives will copy: " + heap.error().text);
     }
     auto direct = open_communicator(everybody(), {Channel::Lane::direct, MPIB_WORLD});
     if (!direct) return pass_on(std::move(direct));
@@ -146,11 +142,12 @@ void Library::make_engine() {
     };
     parts.wake = [this] { transport_->wake(); };
     parts.allocate = [this](std::size_t bytes) {
-        if (heap_ == nullptr) return Bytes();
-        auto memory = heap_->allocate(bytes);
+        SharedHeap* const heap = heap_.get();
+        if (heap == nullptr) return Bytes();
+        auto memory = heap->allocate(bytes);
         return memory ? Bytes(static_cast<std::byte*>(*memory), bytes) : Bytes();
     };
-    parts.free = [this](Bytes memory) { heap_->free(memory.data()); };
+    parts.free = [this](Bytes memory) { heap_.get()->free(memory.data()); };
     parts.timeout = [this] { return timeout(); };
     parts.on_failure = [this](const Failure& failure) { break_off(failure); };
     parts.trace = &trace();
@@ -173,7 +170,7 @@ void Library::leave_step() {
     engine_in_use_ = nullptr;
     engine_.reset();
     direct_.reset();
-    heap_.reset();
+    heap_.close();
     if (transport_ != nullptr) transport_->close(Deadline::in(longest_goodbye));
     transport_.reset();
     bootstrap_.reset();
@@ -217,19 +214,17 @@ Outcome<void*> Library::allocate(std::size_t bytes) {
     if (topology_.load() == nullptr) {
         return fail(MPIB_ERROR_NOT_INITIALIZED, "mpib_alloc: call mpib_init first");
     }
-    if (heap_ == nullptr) {
-        // Not made in mpib_init: the rank is alone on its node, or there was no memory then.
-        auto heap = SharedHeap::create();
-        if (!heap) return pass_on(std::move(heap));
-        heap_ = std::move(*heap);
-    }
-    return heap_->allocate(bytes);
+    // Not made in mpib_init where the rank is alone on its node, or there was no memory then.
+    auto heap = heap_.open();
+    if (!heap) return pass_on(std::move(heap));
+    return (*heap)->allocate(bytes);
 }
 
 Done Library::release(void* memory) {
     const std::lock_guard lock(mutex_);
     // After mpib_finalize() nothing is left to free.
-    if (memory == nullptr || heap_ == nullptr || heap_->free(memory)) return {};
+    SharedHeap* const heap = heap_.get();
+    if (memory == nullptr || heap == nullptr || heap->free(memory)) return {};
     return fail(MPIB_ERROR_INVALID_ARGUMENT, "mpib_free: the pointer is not from mpib_alloc");
 }
 

@@ -18,7 +18,7 @@
 #include "core/settings.hpp"
 #include "engine/engine.hpp"
 #include "mpi_bridge_engine.h"
-#include "shm/heap.hpp"
+#include "shm/own_heap.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {
@@ -93,7 +93,7 @@ class Library {
     std::timed_mutex mutex_;
     std::unique_ptr<Bootstrap> bootstrap_;
     std::unique_ptr<Transport> transport_;
-    std::unique_ptr<SharedHeap> heap_;  // must outlive the communicators
+    OwnHeap heap_;  // must outlive the communicators; engine threads use it beside callers
     CommunicatorRegistry communicators_;
     std::unique_ptr<Communicator> direct_;  // of all ranks, for blocking calls
     Settings settings_;

@@ -14,6 +14,7 @@
 #include "bootstrap/pmix_offer.hpp"
 #include "core/bounded_call.hpp"
 #include "core/ending_signals.hpp"
+#include "core/environment_overlay.hpp"
 #include "core/log.hpp"
 
 namespace mpi_bridge {
@@ -137,26 +138,17 @@ Outcome<Connection> call_server() {
     return connection;
 }
 
-// Variables of the environment that libpmix shall see in PMIx_Init, and programs started later
-// shall not.
-class ForThisCall {
-  public:
-    explicit ForThisCall(std::vector<PmixSetting> settings) : settings_(std::move(settings)) {
-        for (const auto& setting : settings_) {
-            log(LogLevel::info, setting.name + "=" + setting.value + ", because " + setting.reason);
-            setenv(setting.name.c_str(), setting.value.c_str(), 0);
-        }
+// What libpmix can only be told by its environment: as variables that it shall see in PMIx_Init,
+// and programs started later shall not.
+std::vector<std::pair<std::string, std::string>> variables_of(
+    const std::vector<PmixSetting>& settings) {
+    std::vector<std::pair<std::string, std::string>> variables;
+    for (const auto& setting : settings) {
+        log(LogLevel::info, setting.name + "=" + setting.value + ", because " + setting.reason);
+        variables.emplace_back(setting.name, setting.value);
     }
-    ForThisCall(const ForThisCall&) = delete;
-    ForThisCall& operator=(const ForThisCall&) = delete;
-    ~ForThisCall() {
-        for (const auto& setting : settings_)
-            unsetenv(setting.name.c_str());
-    }
-
-  private:
-    std::vector<PmixSetting> settings_;
-};
+    return variables;
+}
 
 tl::unexpected<Failure> with_reasons(Failure failure) {
     if (const auto library = pmix_client_library(); !library.empty())
@@ -224,7 +216,7 @@ Outcome<PmixSession*> PmixSession::open(Deadline deadline) {
     const auto start = Clock::now();
     std::optional<Outcome<Connection>> connection;
     {
-        const ForThisCall settings(settings_for_init());
+        const EnvironmentOverlay settings(variables_of(settings_for_init()));
         connection = call_within<Outcome<Connection>>(deadline, call_server);
     }
     if (!connection) {

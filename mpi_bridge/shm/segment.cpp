@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shm/abandoned_segments.hpp"
 #include "shm/file_space.hpp"
 
 namespace mpi_bridge {
@@ -42,8 +43,7 @@ Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
     auto nonce = draw_nonce();
     if (!nonce) return pass_on(std::move(nonce));
     Ticket ticket{{}, *nonce, bytes};
-    const auto name =
-        fmt::format("/mpi_bridge.{}.{}.{}", ::getuid(), ::getpid(), to_hex(*nonce).substr(0, 16));
+    const auto name = name_for_segment(*nonce);
     name.copy(ticket.name, sizeof ticket.name - 1);
 
     if (bytes > longest_file()) {
@@ -52,6 +52,8 @@ Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
                                 "a file (ulimit -f: {} bytes)",
                                 bytes, longest_file()));
     }
+    // Their memory may be what is missing for this one.
+    remove_abandoned_segments();
     FileDescriptor file(::shm_open(ticket.name, O_RDWR | O_CREAT | O_EXCL, 0600));
     if (!file) return system_failure("create", ticket.name);
     // From here on the destructor cleans up.
@@ -101,6 +103,7 @@ Outcome<std::unique_ptr<Segment>> Segment::attach(const Ticket& ticket) {
 
 Segment::~Segment() {
     unlink();
+    if (is_abandoned(ticket_.name)) ::shm_unlink(ticket_.name);
     if (memory_ != nullptr) ::munmap(memory_, ticket_.bytes);
 }
 

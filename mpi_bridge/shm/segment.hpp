@@ -19,8 +19,9 @@ namespace mpi_bridge {
 //
 // Attaching it by name and nonce proves that two processes share memory, whatever their host
 // names, containers or kernels are called. The object lives in /dev/shm only until unlink(), which
-// the creator calls as soon as everyone has attached, and else its destructor; memory stays until
-// the last process has unmapped it. One object of this class per process and shared memory object:
+// the creator calls as soon as everyone has attached, and else its destructor; if the creator dies
+// first, others remove the name (shm/abandoned_segments.hpp). Memory stays until the last process
+// has unmapped it. One object of this class per process and shared memory object:
 // closing a second one would drop the locks of the first.
 class Segment {
   public:

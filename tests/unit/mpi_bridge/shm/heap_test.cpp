@@ -13,6 +13,7 @@
 
 #include "core/fork_guard.hpp"
 #include "ranks.hpp"
+#include "shm/own_heap.hpp"
 
 namespace {
 
@@ -176,6 +177,28 @@ TEST(SharedHeap, TakesLessAddressSpaceWhereLimitsAsk) {
         return heap ? "was made" : heap.error().text;
     });
     EXPECT_THAT(refused, HasSubstr("ulimit"));
+}
+
+// Breaks when two threads make a heap each: memory of one would be freed in the other.
+TEST(OwnHeap, IsMadeOnceForAllThreads) {
+    for (int round = 0; round < 20; ++round) {
+        mpi_bridge::OwnHeap heap;
+        EXPECT_EQ(heap.get(), nullptr);
+        std::vector<SharedHeap*> seen(8, nullptr);
+        std::vector<std::thread> threads;
+        for (auto& place : seen) {
+            threads.emplace_back([&heap, &place] {
+                const auto opened = heap.open(capacity);
+                if (opened && heap.get() == *opened) place = *opened;
+            });
+        }
+        for (auto& thread : threads)
+            thread.join();
+        EXPECT_NE(seen[0], nullptr);
+        EXPECT_THAT(seen, testing::Each(seen[0]));
+        heap.close();
+        EXPECT_EQ(heap.get(), nullptr);
+    }
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "shm/heap.hpp"
+
+namespace mpi_bridge {
+
+// The shared heap of this process, which is made when somebody wants it first. Any thread, but
+// nobody may use the heap any more when close() is called.
+class OwnHeap {
+  public:
+    // Makes the heap unless there is one; of several threads one makes it and the others wait.
+    [[nodiscard]] Outcome<SharedHeap*> open(std::uint64_t capacity = SharedHeap::default_capacity) {
+        if (SharedHeap* there = get(); there != nullptr) return there;
+        const std::lock_guard lock(mutex_);
+        if (heap_ == nullptr) {
+            auto made = SharedHeap::create(capacity);
+            if (!made) return pass_on(std::move(made));
+            heap_ = std::move(*made);
+            made_.store(heap_.get(), std::memory_order_release);
+        }
+        return heap_.get();
+    }
+
+    // nullptr until it is made. Never waits.
+    [[nodiscard]] SharedHeap* get() const { return made_.load(std::memory_order_acquire); }
+
+    void close() {
+        const std::lock_guard lock(mutex_);
+        made_.store(nullptr, std::memory_order_release);
+        heap_.reset();
+    }
+
+  private:
+    std::mutex mutex_;
+    std::unique_ptr<SharedHeap> heap_;
+    std::atomic<SharedHeap*> made_{nullptr};
+};
+
+}  // namespace mpi_bridge
