@@ -31,12 +31,15 @@ inline void relax() {
 
 }  // namespace
 
-Rendezvous::Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, int rank, int size)
+Rendezvous::Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, int rank, int size,
+                       std::uint32_t first_step)
     : segment_(std::move(segment)),
       layout_(layout),
       own_desk_(&layout_.desk(rank)),
       rank_(rank),
       size_(size),
+      steps_(first_step),
+      common_steps_(first_step),
       process_(::getpid()) {}
 
 Rendezvous::~Rendezvous() {
@@ -49,6 +52,7 @@ Rendezvous::~Rendezvous() {
 Done Rendezvous::attach(const SharedHeap::Ticket& heap) {
     if (auto locked = segment_->lock(rank_); !locked) return locked;
     own_desk().identity = Identity{process_, heap, usable_cpus()};
+    own_desk().progress.store(steps_, std::memory_order_relaxed);
     own_desk().presence.store(static_cast<std::uint32_t>(Presence::attached),
                               std::memory_order_release);
     return {};
@@ -102,8 +106,10 @@ Flag& Rendezvous::flag(int rank, Goal goal) const {
 
 bool Rendezvous::reached(int rank, Goal goal) const {
     const std::uint32_t value = flag(rank, goal).load(std::memory_order_acquire);
-    // Nobody is 2^31 steps ahead: the difference tells the order across a wrap-around. An entry's
-    // flag holds the number of this call or that of the one before the last.
+    // Nobody is 2^31 steps ahead, and no flag is 2^31 steps behind: the difference tells the order
+    // across a wrap-around. A rank is at most a few steps from the others, and its flag at most
+    // largest_lag from itself; an entry's flag holds the number of this call or that of the one
+    // before the last.
     return static_cast<std::int32_t>(value - goal.value) >= 0;
 }
 

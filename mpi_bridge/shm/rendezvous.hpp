@@ -61,7 +61,9 @@ struct Turn {
 // This rank's part in it. Not thread-safe, except for break_off().
 class Rendezvous {
   public:
-    Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, int rank, int size);
+    // All ranks count their steps from `first_step`; tests of the wrap-around choose it.
+    Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, int rank, int size,
+               std::uint32_t first_step = 0);
     Rendezvous(const Rendezvous&) = delete;
     Rendezvous& operator=(const Rendezvous&) = delete;
     ~Rendezvous();
@@ -97,8 +99,15 @@ class Rendezvous {
         own_desk().progress.store(steps_, std::memory_order_release);
     }
     // Counts the meeting of this call as a step of all ranks: what was put on the benches before
-    // it can be read. To be followed by further steps only by way of advance().
-    void count_meeting() { common_steps_ = ++steps_; }
+    // it can be read. To be followed by further steps only by way of advance(). The flag is not
+    // written, because nobody waits for it, but for once in a while: it must not fall so far behind
+    // that the difference to the number of steps loses its sign, see reached().
+    void count_meeting() {
+        common_steps_ = ++steps_;
+        if (steps_ % largest_lag == 0) {
+            own_desk().progress.store(steps_, std::memory_order_release);
+        }
+    }
     // Until all ranks have done as many steps as this one.
     [[nodiscard]] Done await_all();
     // Until that one has.
@@ -136,6 +145,8 @@ class Rendezvous {
 
     [[nodiscard]] Desk& own_desk() const { return *own_desk_; }
 
+    // How many steps a rank's `progress` may be behind, at most.
+    static constexpr std::uint32_t largest_lag = 1024;
     static constexpr int spins = 100;  // one to four microseconds, by processor
 
     std::shared_ptr<Segment> segment_;
@@ -144,11 +155,11 @@ class Rendezvous {
     int rank_;
     int size_;
     int spins_ = spins;
-    std::uint32_t call_ = 0;   // calls begun
-    std::uint32_t steps_ = 0;  // steps done
+    std::uint32_t call_ = 0;  // calls begun
+    std::uint32_t steps_;     // steps done
     // Steps that all ranks are known to have done: those before the last meeting, or the last
     // await_all().
-    std::uint32_t common_steps_ = 0;
+    std::uint32_t common_steps_;
     Turn turn_;
     std::int64_t process_;  // this one; a forked child must not speak for it
 };
