@@ -69,6 +69,16 @@ template <typename Span>
     return parts;
 }
 
+// Whether the lengths add up to more than can be counted: sum_of() is wrong then.
+[[nodiscard]] inline bool too_long(std::span<const std::size_t> lengths) {
+    std::size_t sum = 0;
+    for (const std::size_t length : lengths) {
+        if (length > std::numeric_limits<std::size_t>::max() - sum) return true;
+        sum += length;
+    }
+    return false;
+}
+
 [[nodiscard]] inline std::size_t sum_of(std::span<const std::size_t> lengths) {
     std::size_t sum = 0;
     for (const std::size_t length : lengths)

@@ -2,7 +2,9 @@
 //
 // The collective functions of the C API: they check arguments, note in what all ranks must agree,
 // and run the chosen algorithm.
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "api/arguments.hpp"
@@ -154,6 +156,7 @@ Done allgatherv(const void* send, std::size_t send_bytes, void* recv, const std:
     if (!ranks) return pass_on(std::move(ranks));
     if (recv_bytes == nullptr) return invalid(call, "recv_bytes is NULL");
     const std::span lengths(recv_bytes, *ranks);
+    if (too_long(lengths)) return invalid(call, "recv_bytes add up to more than memory");
     if (send_bytes != lengths[own_rank()]) {
         return invalid(call, "send_bytes is " + std::to_string(send_bytes) +
                                  " but recv_bytes of this rank is " +
@@ -174,6 +177,7 @@ Done reduce_scatter(const void* send, void* recv, const std::size_t* counts, mpi
     const Reduction& reduction = **found;
     if (counts == nullptr) return invalid(call, "counts is NULL");
     const std::span lengths(counts, *ranks);
+    if (too_long(lengths)) return invalid(call, "counts add up to more than memory");
     const std::size_t total = sum_of(lengths);
     if (too_many(total, reduction.accumulator_bytes)) return invalid(call, "counts too large");
     const std::size_t send_bytes = total * reduction.element_bytes;
@@ -194,6 +198,32 @@ Done reduce_scatter(const void* send, void* recv, const std::size_t* counts, mpi
         });
 }
 
+// Whether the stretches of memory that two lists of parts lie in have anything in common. Of parts
+// with gaps, in which the other list may lie, every pair is looked at.
+bool overlap_anywhere(std::span<const ConstBytes> out, std::span<const Bytes> in) {
+    const auto stretch = [](const auto& parts) {
+        const std::byte* first = nullptr;
+        const std::byte* last = nullptr;
+        for (const auto& part : parts) {
+            if (part.empty()) continue;
+            const std::byte* const begin = part.data();
+            if (first == nullptr || std::less<>()(begin, first)) first = begin;
+            if (last == nullptr || std::less<>()(last, begin + part.size())) {
+                last = begin + part.size();
+            }
+        }
+        return ConstBytes(first, static_cast<std::size_t>(last - first));
+    };
+    const ConstBytes sent = stretch(out);
+    const ConstBytes received = stretch(in);
+    if (!overlap(sent.data(), received.data(), sent.size(), received.size())) return false;
+    return std::any_of(out.begin(), out.end(), [&](const ConstBytes& from) {
+        return std::any_of(in.begin(), in.end(), [&](const Bytes& to) {
+            return overlap(from.data(), to.data(), from.size(), to.size());
+        });
+    });
+}
+
 Done alltoallv(std::string_view call, const void* send, const std::size_t* send_bytes,
                const std::size_t* send_displacements, void* recv, const std::size_t* recv_bytes,
                const std::size_t* recv_displacements, std::uint64_t common_length) {
@@ -202,6 +232,9 @@ Done alltoallv(std::string_view call, const void* send, const std::size_t* send_
     if (send_bytes == nullptr || recv_bytes == nullptr) return invalid(call, "lengths are NULL");
     const std::span out_lengths(send_bytes, *ranks);
     const std::span in_lengths(recv_bytes, *ranks);
+    if (too_long(out_lengths) || too_long(in_lengths)) {
+        return invalid(call, "the lengths add up to more than memory");
+    }
     if (missing(send, sum_of(out_lengths)) || missing(recv, sum_of(in_lengths))) {
         return invalid(call, "a buffer is NULL");
     }
@@ -211,6 +244,7 @@ Done alltoallv(std::string_view call, const void* send, const std::size_t* send_
     const auto out =
         parts_of<ConstBytes>(static_cast<const std::byte*>(send), out_lengths, send_displacements);
     const auto in = parts_of<Bytes>(static_cast<std::byte*>(recv), in_lengths, recv_displacements);
+    if (overlap_anywhere(out, in)) return invalid(call, "the buffers overlap");
     const auto agreement = Agreement(MPIB_ALLTOALL).add(common_length);
     const std::size_t bytes = sum_of(out_lengths);
     return Library::instance().run({call, MPIB_ALLTOALL, agreement.digest(), bytes, bytes},

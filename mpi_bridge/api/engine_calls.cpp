@@ -54,7 +54,7 @@ Done call(Engine& engine, const mpib_operation* operation) {
     const bool needs_memory = operation->kind == MPIB_ALLGATHER ||
                               operation->kind == MPIB_ALLTOALL ||
                               operation->kind == MPIB_REDUCE_SCATTER;
-    if (needs_memory && operation->recv == nullptr)
+    if (needs_memory && operation->recv == nullptr && operation->recv_bytes != MPIB_NO_BYTES)
         return invalid("mpib_call: recv is NULL; use mpib_submit, whose result can be asked for");
     return engine.call(*operation);
 }

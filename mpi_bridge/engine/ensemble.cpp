@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include "engine/operation_check.hpp"
+
 namespace mpi_bridge {
 namespace {
 
@@ -105,6 +107,8 @@ Outcome<Ensemble::Index> Ensemble::enter(const mpib_operation& operation, Device
     Entry& entry = table_.at(*index);
     entry.send = static_cast<const std::byte*>(operation.send);
     entry.recv = static_cast<std::byte*>(operation.recv);
+    entry.room = room_of(operation);
+    entry.refused = false;
     entry.rows = rows_of(operation);
     entry.bytes = static_cast<std::size_t>(entry.rows) * row_elements(entry.descriptor) *
                   datatype_bytes(entry.descriptor.datatype);

@@ -76,11 +76,12 @@ Done Ensemble::run_part(const Part& part) {
     }
     progress_ = Clock::now();
     changed_.notify_all();
-    // A refused change of process sets leaves the order of messages as it was; so does what the
-    // devices of all ranks refuse alike.
-    const bool harmless = what.kind == Kind::add_process_set ||
-                          what.kind == Kind::remove_process_set ||
-                          (what.device && devices_.refused());
+    // A refused change of process sets leaves the order of messages as it was; so does what all
+    // ranks, or the devices of all ranks, refuse alike.
+    const Entry* const first = entries.front();
+    const bool harmless =
+        what.kind == Kind::add_process_set || what.kind == Kind::remove_process_set ||
+        (first != nullptr && first->refused) || (what.device && devices_.refused());
     return harmless && !failure_ ? Done() : done;
 }
 

@@ -34,6 +34,7 @@ struct Entry {
     // The operation in flight, as the caller gave it.
     const std::byte* send = nullptr;
     std::byte* recv = nullptr;
+    std::size_t room = 0;              // bytes that recv can hold; see room_of()
     std::int64_t rows = 0;             // length of the first dimension of send
     std::vector<std::int64_t> splits;  // rows to each member; empty: equal parts
     std::size_t bytes = 0;             // of send
@@ -55,6 +56,7 @@ struct Entry {
     std::uint64_t serial = 0;          // of the latest
     std::uint64_t executed_after = 0;  // `after` of the operation executed then
     std::optional<Failure> failure;    // once done
+    bool refused = false;              // by all ranks alike, before any data went
     std::vector<std::byte> owned;      // the result where recv was not given
     Memory device_owned;               // likewise, of an operation on device memory
     DeviceNote note;                   // where the stream stood at the submission, if known

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include "collectives/chunks.hpp"
 #include "engine/descriptor.hpp"
 #include "engine/device.hpp"
 #include "reduce/reduction.hpp"
@@ -110,6 +112,60 @@ std::string fault_in_memory(const mpib_operation& operation, const Group& group,
     return {};
 }
 
+// Other ranks' rows decide how long the result is.
+bool grows(mpib_kind kind) {
+    return kind == MPIB_ALLGATHER || kind == MPIB_ALLTOALL;
+}
+
+// What this rank gets of a result whose length follows from the operation.
+std::size_t result_bytes(const mpib_operation& operation, const Group& group, std::size_t bytes) {
+    if (operation.kind == MPIB_REDUCE &&
+        group.ranks[static_cast<std::size_t>(group.own)] != operation.root) {
+        return 0;
+    }
+    if (operation.kind != MPIB_REDUCE_SCATTER) return bytes;
+    const std::int64_t rows = operation.dimensions == 0 ? 1 : operation.shape[0];
+    if (rows == 0) return 0;
+    const auto count = static_cast<std::size_t>(rows);
+    const auto own = even_chunks(count, group.size())[static_cast<std::size_t>(group.own)].length;
+    return own * (bytes / count);
+}
+
+std::string fault_in_room(const mpib_operation& operation, const Group& group, std::size_t bytes) {
+    if (grows(operation.kind)) {
+        if (operation.recv == nullptr || operation.recv_bytes != 0) return {};
+        return "recv_bytes is 0: say how many bytes recv can hold, because other ranks decide how "
+               "long the result is (MPIB_NO_BYTES where it can hold nothing)";
+    }
+    const std::size_t needed = result_bytes(operation, group, bytes);
+    const std::size_t room = operation.recv_bytes == MPIB_NO_BYTES ? 0 : operation.recv_bytes;
+    if (operation.recv_bytes == 0 || needed <= room) return {};
+    return fmt::format("recv can hold {} bytes (recv_bytes), but the result has {}", room, needed);
+}
+
+bool overlap(const void* a, std::size_t bytes_a, const void* b, std::size_t bytes_b) {
+    const auto first = reinterpret_cast<std::uintptr_t>(a);
+    const auto second = reinterpret_cast<std::uintptr_t>(b);
+    // By differences, because the ends may lie beyond the last address.
+    return bytes_a != 0 && bytes_b != 0 &&
+           (first <= second ? second - first < bytes_a : first - second < bytes_b);
+}
+
+std::string fault_in_place(const mpib_operation& operation, const Group& group, std::size_t bytes) {
+    const void* const send = operation.send;
+    const void* const recv = operation.recv;
+    if (send == nullptr || recv == nullptr || operation.kind == MPIB_ALLGATHER) return {};
+    if (operation.kind == MPIB_ALLTOALL) {
+        const std::size_t room = room_of(operation);
+        return overlap(send, bytes, recv, room) ? "send and recv overlap" : "";
+    }
+    const bool sends = operation.kind != MPIB_BROADCAST ||
+                       group.ranks[static_cast<std::size_t>(group.own)] == operation.root;
+    if (!sends || !overlap(send, bytes, recv, result_bytes(operation, group, bytes))) return {};
+    if (operation.kind == MPIB_REDUCE_SCATTER) return "send and recv overlap";
+    return send == recv ? "" : "send and recv overlap but are not the same buffer";
+}
+
 std::string fault_in(const mpib_operation& operation, const Group& group) {
     if (operation.kind == MPIB_BARRIER || operation.kind == MPIB_JOIN) return {};
     const std::size_t element_bytes = datatype_bytes(operation.datatype);
@@ -122,6 +178,8 @@ std::string fault_in(const mpib_operation& operation, const Group& group) {
     if (fault.empty() && operation.kind == MPIB_ALLTOALL) fault = fault_in_splits(operation, group);
     if (fault.empty())
         fault = fault_in_memory(operation, group, bytes_in(operation, element_bytes));
+    if (fault.empty()) fault = fault_in_room(operation, group, bytes_in(operation, element_bytes));
+    if (fault.empty()) fault = fault_in_place(operation, group, bytes_in(operation, element_bytes));
     if (fault.empty() && is_on_device(operation)) fault = fault_on_device(operation, element_bytes);
     return fault;
 }
@@ -148,6 +206,11 @@ Done check_operation(const mpib_operation& operation, const Group& group) {
     const std::string fault = fault_in(operation, group);
     if (!fault.empty()) return refuse(fault);
     return {};
+}
+
+std::size_t room_of(const mpib_operation& operation) {
+    if (operation.recv_bytes == MPIB_NO_BYTES) return 0;
+    return operation.recv == nullptr ? SIZE_MAX : operation.recv_bytes;
 }
 
 }  // namespace mpi_bridge

@@ -9,7 +9,9 @@
 #include "core/failure.hpp"
 #include "engine/entry.hpp"
 
-// The lengths of first dimensions that only the sender knows; they go ahead of the data.
+// The lengths of first dimensions that only the sender knows; they go ahead of the data. So does
+// how much each member's recv can hold: if that is too little on any of them, all members fail
+// alike (MPIB_ERROR_MISMATCH, and the entry is refused) before there is any data.
 namespace mpi_bridge {
 
 // Fills in the entry's received_rows and result_rows: what each member passes.

@@ -18,9 +18,14 @@
  *    MPIB_ERROR_MISMATCH; after it, as after a timeout or a lost peer, the library refuses every
  *    further collective call with the same status, because the order of messages is then unknown.
  *  - Collective calls block until this rank's part is done. Buffers belong to the caller and are
- *    not kept after the call returns. Unless "in place" is allowed, buffers must not overlap.
- *  - Counts are elements where a datatype is given and bytes otherwise; both may exceed 2^31.
- *    A count of zero is allowed and a pointer to zero bytes may be NULL.
+ *    not kept after the call returns. They need no alignment, not even to their elements.
+ *  - Unless "in place" is allowed, send and recv must not overlap, and in place they must coincide
+ *    as said below. Any other overlap is refused with MPIB_ERROR_INVALID_ARGUMENT before anything
+ *    is sent. Parts of one buffer that displacements place must not overlap each other, which is
+ *    not checked.
+ *  - Counts are elements where a datatype is given and bytes otherwise; both may exceed 2^31, and
+ *    what they add up to must fit into size_t. A count of zero is allowed and a pointer to zero
+ *    bytes may be NULL. Nothing is written beyond the counts that the caller gives.
  *  - Buffers are host memory.
  *  - Results are bit-identical on every rank and from run to run for the same number of ranks.
  *  - The library does not work in a child made by fork() after mpib_init() was called, and the
@@ -172,12 +177,16 @@ MPIB_API mpib_status mpib_allgatherv(const void* send, size_t send_bytes, void* 
 MPIB_API mpib_status mpib_reduce_scatter(const void* send, void* recv, const size_t* counts,
                                          mpib_datatype datatype, mpib_op op);
 
-/* Part r of send (bytes_per_pair each) goes to rank r; part r of recv comes from rank r. */
+/*
+ * Part r of send (bytes_per_pair each) goes to rank r; part r of recv comes from rank r. No
+ * in-place form: recv must not overlap send.
+ */
 MPIB_API mpib_status mpib_alltoall(const void* send, void* recv, size_t bytes_per_pair);
 
 /*
  * The same with a different length per pair. Displacements are byte offsets; NULL means packed in
- * the order of ranks. send_bytes[r] here must equal recv_bytes[rank] on rank r.
+ * the order of ranks. send_bytes[r] here must equal recv_bytes[rank] on rank r. No in-place form:
+ * no part of recv may overlap a part of send.
  */
 MPIB_API mpib_status mpib_alltoallv(const void* send, const size_t* send_bytes,
                                     const size_t* send_displacements, void* recv,

@@ -23,6 +23,13 @@
  *  - A lost peer or a passed deadline fails every operation in flight on every rank, and every
  *    later one, within a bounded time; the text says which rank and which step.
  *  - Buffers stay the caller's and must neither be written nor freed until the operation is done.
+ *  - Buffers in host memory need no alignment. A pointer to zero bytes may be NULL.
+ *  - recv may be send for allreduce, broadcast and reduce; any other overlap is refused. Of an
+ *    allgather send may be this rank's place in recv; another overlap is wrong, but not noticed.
+ *  - The length of what an allgather or an alltoall puts into recv depends on what other ranks
+ *    pass, so the caller says in recv_bytes how much recv can hold. Too little on any rank is
+ *    MPIB_ERROR_MISMATCH on every rank, with the rank and both numbers in the text. Nothing is
+ *    written then, and the engine goes on.
  *
  * Device memory, MPIB_DEVICE. An operation with this flag works on CUDA device memory, in the order
  * of `stream` (a cudaStream_t; NULL is the legacy default stream). Of it the contracts above hold,
@@ -100,7 +107,14 @@ typedef enum mpib_kind {
 /* send and recv are CUDA device memory, used in the order of `stream`; see above. */
 #define MPIB_DEVICE 2u
 
-/* One operation. Zero what is not used; struct_bytes must be sizeof(mpib_operation). */
+/* For recv_bytes: recv, which may be NULL then, can hold nothing. */
+#define MPIB_NO_BYTES SIZE_MAX
+
+/*
+ * One operation. Zero what is not used; struct_bytes must be sizeof(mpib_operation). Another value
+ * is refused: the program was compiled with another version of this file, and what it does not know
+ * of, such as recv_bytes, must not be guessed.
+ */
 typedef struct mpib_operation {
     size_t struct_bytes;
     mpib_kind kind;
@@ -123,6 +137,10 @@ typedef struct mpib_operation {
     int group_size;
     unsigned flags;
     void* stream; /* cudaStream_t, for MPIB_DEVICE */
+    /* How many bytes recv can hold. Must be given for an allgather and an alltoall unless recv is
+     * NULL, see above; 0 is refused there, because it says nothing. Of other kinds the length of
+     * the result follows from this operation alone: 0 stands for that, and less is refused. */
+    size_t recv_bytes;
 } mpib_operation;
 
 /* Names an operation in flight; never 0. */
@@ -167,7 +185,7 @@ MPIB_API mpib_status mpib_release(mpib_handle handle);
 
 /*
  * Submits, waits and releases. Runs inline where the plan allows; the quick way for small vectors.
- * recv must not be NULL.
+ * recv must not be NULL, except where recv_bytes is MPIB_NO_BYTES.
  */
 MPIB_API mpib_status mpib_call(const mpib_operation* operation);
 

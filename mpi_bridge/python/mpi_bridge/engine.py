@@ -30,6 +30,7 @@ WORLD = 0
 
 _WAITED_FOR = 1
 _DEVICE = 2
+_NO_BYTES = ctypes.c_size_t(-1).value  # MPIB_NO_BYTES: recv can hold nothing
 _SLICE_SECONDS = 0.5  # of a wait, between two looks for signals
 
 
@@ -258,11 +259,13 @@ def prepare(
 ) -> Prepared:
     """Describe an operation.
 
-    `recv` may be `send` (allreduce, broadcast, reduce: in place). Without `recv` allgather,
-    alltoall and reduce_scatter put the result into memory of the engine, whose length only the
-    Result tells. `name` None: "<kind>.noname.<n>". `root` is a rank of the job, also in a process
-    set. `splits`: rows for each member (alltoall). Operations of the same `group` run together
-    once `group_size` of them are submitted everywhere. `waited_for`: the caller will wait at once.
+    `recv` may be `send` (allreduce, broadcast, reduce: in place). An allgather or an alltoall
+    whose result is longer than `recv` on any rank raises MismatchError on all of them. Without
+    `recv` allgather, alltoall and reduce_scatter put the result into memory of the engine, whose
+    length only the Result tells. `name` None: "<kind>.noname.<n>". `root` is a rank of the job,
+    also in a process set. `splits`: rows for each member (alltoall). Operations of the same
+    `group` run together once `group_size` of them are submitted everywhere. `waited_for`: the
+    caller will wait at once.
     `shape`: of `send`, where its own is to be read as another one.
     """
     kind = Kind(kind)
@@ -285,6 +288,7 @@ def prepare(
         if kept:
             _require_capacity(kind, kept[0], target, kind in (Kind.ALLREDUCE, Kind.BROADCAST))
         operation.recv = target.address or None
+        operation.recv_bytes = target.nbytes or _NO_BYTES
         kept.append(target)
     if splits is not None:
         _set_splits(operation, splits)

@@ -42,6 +42,7 @@ class OperationStruct(ctypes.Structure):
         ("group_size", ctypes.c_int),
         ("flags", ctypes.c_uint),
         ("stream", ctypes.c_void_p),
+        ("recv_bytes", ctypes.c_size_t),
     )
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API in a process that nobody launched: rank 0 of 1.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -72,6 +73,51 @@ TEST_F(AloneTest, WrongArgumentsAreRefusedAndBreakNothing) {
     EXPECT_EQ(mpib_broadcast(data.data(), 4, 1), MPIB_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(mpib_set_timeout(0), MPIB_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(mpib_barrier(), MPIB_OK);
+}
+
+TEST_F(AloneTest, OverlappingBuffersAreRefused) {
+    std::array<float, 8> data{};
+    const std::size_t four = 4;
+    const std::size_t bytes = 16;
+    const std::size_t within = 4;
+    EXPECT_EQ(mpib_allreduce(data.data(), data.data() + 3, four, MPIB_FLOAT32, MPIB_SUM),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_reduce(data.data(), data.data() + 3, four, MPIB_FLOAT32, MPIB_SUM, 0),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_allgather(data.data(), data.data() + 1, bytes), MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_allgatherv(data.data(), bytes, data.data(), &bytes, &within),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_reduce_scatter(data.data(), data.data(), &four, MPIB_FLOAT32, MPIB_SUM),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_alltoall(data.data(), data.data(), bytes), MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_alltoallv(data.data(), &bytes, nullptr, data.data() + 3, &bytes, nullptr),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_alltoallv(data.data(), &bytes, nullptr, data.data() + 3, &bytes, &within),
+              MPIB_OK);
+}
+
+TEST_F(AloneTest, LengthsThatAreLongerThanMemoryAreRefused) {
+    std::array<float, 4> data{};
+    const std::size_t huge = std::numeric_limits<std::size_t>::max();
+    EXPECT_EQ(mpib_reduce_scatter(data.data(), nullptr, &huge, MPIB_FLOAT32, MPIB_SUM),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(mpib_barrier(), MPIB_OK);
+}
+
+TEST_F(AloneTest, BuffersNeedNoAlignmentAndNothingMayBeNull) {
+    std::array<unsigned char, 13> send{};
+    std::array<unsigned char, 13> recv{};
+    send.fill(1);
+    ASSERT_EQ(mpib_allreduce(send.data() + 1, recv.data() + 1, 3, MPIB_FLOAT32, MPIB_SUM), MPIB_OK);
+    EXPECT_TRUE(std::equal(send.begin() + 1, send.end(), recv.begin() + 1));
+    const std::size_t none = 0;
+    EXPECT_EQ(mpib_reduce(nullptr, nullptr, 0, MPIB_FLOAT32, MPIB_SUM, 0), MPIB_OK);
+    EXPECT_EQ(mpib_broadcast(nullptr, 0, 0), MPIB_OK);
+    EXPECT_EQ(mpib_allgather(nullptr, nullptr, 0), MPIB_OK);
+    EXPECT_EQ(mpib_allgatherv(nullptr, 0, nullptr, &none, nullptr), MPIB_OK);
+    EXPECT_EQ(mpib_reduce_scatter(nullptr, nullptr, &none, MPIB_FLOAT32, MPIB_SUM), MPIB_OK);
+    EXPECT_EQ(mpib_alltoall(nullptr, nullptr, 0), MPIB_OK);
+    EXPECT_EQ(mpib_alltoallv(nullptr, &none, nullptr, nullptr, &none, nullptr), MPIB_OK);
 }
 
 }  // namespace

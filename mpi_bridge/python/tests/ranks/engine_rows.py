@@ -254,6 +254,25 @@ def check_timeline_and_counters():
     check.equal("counted", engine.counters()["operations"]["allreduce"], before + 1)
 
 
+def check_a_result_that_does_not_fit_is_an_error_on_every_rank():
+    last = SIZE - 1
+    mine = np.full((2, 3), RANK, np.int32)
+    for kind, splits in ((Kind.ALLGATHER, None), (Kind.ALLTOALL, [0] * last + [2])):
+        rows_here = 2 * SIZE if kind == Kind.ALLGATHER or last == RANK else 0
+        for missing in (0, 1, 2 * SIZE):
+            room = rows_here - missing if last == RANK else rows_here
+            received = np.full((room, 3), -1, np.int32)
+            handle = engine.submit(kind, mine, received, name="fitting", splits=splits)
+            if missing == 0:
+                handle.finish()
+                check.equal("rows", received[:, 0], np.repeat(np.arange(SIZE), 2)[:room])
+                continue
+            text = check.raises(mpi_bridge.MismatchError, handle.finish)
+            check.equal("names the rank", f"on rank {last}, where recv can hold" in text, True)
+            check.equal("nothing is written", received, np.full_like(received, -1))
+    engine.barrier()
+
+
 def check_disagreement_is_an_error_on_every_rank():
     if SIZE == 1:
         return

@@ -127,6 +127,7 @@ struct Floats {
         operation.name = name.c_str();
         operation.send = send.data();
         operation.recv = recv.data();
+        operation.recv_bytes = recv.size() * sizeof(float);
         operation.shape = shape.data();
         operation.dimensions = static_cast<int>(shape.size());
         return operation;
