@@ -61,7 +61,8 @@ class _WithoutTensors(pickle.Pickler):
         self.tensors: list[torch.Tensor] = []
 
     def persistent_id(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
+        # The momentum of a sparse gradient is sparse, and stays in the pickled object.
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             return None
         self.tensors.append(value.detach())
         return value.dtype, tuple(value.shape)
@@ -80,6 +81,23 @@ class _WithEmptyTensors(pickle.Unpickler):
         return self.tensors[-1]
 
 
+def _set_gradients_to_zero(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> None:
+    embeddings = [] if model is None else model.modules()
+    sparse = {
+        parameter
+        for module in embeddings
+        if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse
+        for parameter in module.parameters()
+    }
+    all_sparse = isinstance(optimizer, torch.optim.SparseAdam)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter, requires_grad=False)
+                if all_sparse or parameter in sparse:
+                    parameter.grad = parameter.grad.to_sparse(1)
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer,
     root_rank: int,
@@ -89,8 +107,12 @@ def broadcast_optimizer_state(
     """Overwrite the optimizer's state and its groups' settings with the root's.
 
     For every optimizer, also where the root or another rank has no state yet. The tensors travel
-    by themselves, the rest as an object. `model` is accepted for compatibility.
+    by themselves, the rest as an object. On a rank whose optimizer has no state yet, the gradients
+    are zeros afterwards, as in Horovod; those of the sparse embeddings of `model`, and all those of
+    SparseAdam, are sparse.
     """
+    if not optimizer.state:
+        _set_gradients_to_zero(optimizer, model)
     is_root = rank() == root_rank
     skeleton, state, found = b"", None, []
     if is_root:

@@ -168,11 +168,10 @@ class GradientReducer:
             gradient = _no_rows(parameter)
             self._absent.add(parameter)
         if gradient is not None and gradient.is_sparse:
-            if not self._sparse_as_dense:
-                self._known_sparse.add(parameter)
-                self._in_flight[parameter] = self._submit_sparse(parameter, gradient)
-                return
-            gradient = parameter.grad = gradient.to_dense()
+            self._known_sparse.add(parameter)
+            submit = self._submit_as_dense if self._sparse_as_dense else self._submit_sparse
+            self._in_flight[parameter] = submit(parameter, gradient)
+            return
         if gradient is None:
             self._absent.add(parameter)
         if self._memory is not None and parameter in self._memory:
@@ -215,7 +214,21 @@ class GradientReducer:
         pending = sparse.begin(compressed, self._reduction.op, place)
 
         def finish() -> None:
-            parameter.grad = self._compression.decompress(pending.finish(), context)
+            _assign(parameter, self._compression.decompress(pending.finish(), context))
+
+        return finish
+
+    def _submit_as_dense(self, parameter: torch.Tensor, gradient: torch.Tensor) -> _Finish:
+        """Reduce a sparse gradient as a dense one, and make the result sparse again.
+
+        An optimizer such as SparseAdam accepts only sparse gradients.
+        """
+        compressed, context = self._compression.compress(gradient.to_dense())
+        pending = tensors.allreduce(compressed, compressed, self._reduction, self._place(parameter))
+
+        def finish() -> None:
+            reduced = self._compression.decompress(pending.finish(), context)
+            _assign(parameter, reduced.to_sparse(gradient.sparse_dim()))
 
         return finish
 
@@ -280,6 +293,16 @@ def _no_rows(parameter: torch.Tensor) -> torch.Tensor:
     indices = torch.empty((1, 0), dtype=torch.int64)
     values = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype)
     return torch.sparse_coo_tensor(indices, values, parameter.shape, check_invariants=False)
+
+
+def _assign(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
+    """Put a sparse result where the script looks for it: into the gradient that it has seen."""
+    gradient = parameter.grad
+    if gradient is None or not gradient.is_sparse:
+        parameter.grad = reduced
+        return
+    with torch.no_grad():
+        gradient.zero_().add_(reduced)
 
 
 def _remove_all(hooks: Iterable[Any]) -> None:

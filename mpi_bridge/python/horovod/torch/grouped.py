@@ -171,6 +171,8 @@ def grouped_reducescatter_async(
 def _begin_reducescatters(
     inputs: Sequence[torch.Tensor], reduction: Reduction, name: str | None, process_set: ProcessSet
 ) -> Pending:
+    # A group of which some members are submitted and others are not would never run.
+    single.require_rows(inputs)
     places = _group("reducescatter", name, process_set, len(inputs))
     return Together(
         [single.reducescatter(tensor, reduction, place) for tensor, place in zip(inputs, places)]
@@ -190,6 +192,7 @@ def grouped_reducescatter(
     compressed = [compression.compress(tensor) for tensor in tensors]
     inputs = [tensor for tensor, _ in compressed]
     if needs_gradient(inputs):
+        single.require_rows(inputs)
         number = number_of(process_set)
         base = handles.next_name("grouped_reducescatter", number) if name is None else name
         reduced = [

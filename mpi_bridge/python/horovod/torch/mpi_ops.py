@@ -10,6 +10,7 @@ Tensors on an accelerator travel through host memory.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
@@ -213,14 +214,24 @@ def broadcast_(
     return single.broadcast(tensor, tensor, root_rank, place).finish()
 
 
+_INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
+
+
 def _splits(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
     if splits is None:
         return None
     if isinstance(splits, torch.Tensor):
         if splits.dim() != 1:
             raise InvalidArgumentError(f"alltoall: splits must have one axis, not {splits.dim()}")
+        if splits.dtype not in _INTEGERS:
+            raise InvalidArgumentError(f"alltoall: splits must be integers, not {splits.dtype}")
         return splits.tolist()
-    return [int(rows) for rows in splits]
+    try:
+        return [operator.index(rows) for rows in splits]
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"alltoall: splits must be a sequence of integers, not {splits!r:.80}"
+        ) from error
 
 
 def alltoall_async(

@@ -26,6 +26,7 @@ _unnamed = itertools.count()
 class _DistributedMixin:
     """Comes before the user's optimizer class in the class that DistributedOptimizer makes."""
 
+    _parameter_names: dict[torch.Tensor, str]
     _reducer: GradientReducer
     _wrapped: torch.optim.Optimizer
     _should_synchronize: bool
@@ -41,7 +42,9 @@ class _DistributedMixin:
         super().add_param_group(param_group)
         added = self.param_groups[-1]["params"]
         base = f"optimizer.{next(_unnamed)}"
-        self._reducer.add({p: f"{base}.{position}" for position, p in enumerate(added)})
+        names = {p: f"{base}.{position}" for position, p in enumerate(added)}
+        self._parameter_names.update(names)
+        self._reducer.add(names)
 
     def synchronize(self) -> None:
         """Collective: wait until all gradients are reduced over all ranks."""
@@ -72,9 +75,11 @@ class _DistributedMixin:
             result = super().step(closure_on_all_ranks)
         else:
             if self._synchronized:
+                # Scripts silence this warning by the first sentence of Horovod's text.
                 warnings.warn(
-                    "step() after synchronize() reduces the gradients a second time; "
-                    "call step() inside `with optimizer.skip_synchronize():`",
+                    "optimizer.step() called without optimizer.skip_synchronize() context after "
+                    "optimizer.synchronize(). The gradients are reduced a second time; call step() "
+                    "inside `with optimizer.skip_synchronize():`",
                     stacklevel=2,
                 )
             self.synchronize()
@@ -106,15 +111,14 @@ def _require_positive_passes(passes: int) -> None:
 
 def _names_of(
     optimizer: torch.optim.Optimizer,
-    named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
+    pairs: Sequence[tuple[str, torch.Tensor]] | None,
 ) -> dict[torch.Tensor, str]:
     """Return the name of each of the optimizer's parameters, in their order."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    if named_parameters is None:
+    if pairs is None:
         # Two optimizers without names must not mean each other's parameters.
         base = f"optimizer.{next(_unnamed)}"
         return {p: f"{base}.{position}" for position, p in enumerate(parameters)}
-    pairs = list(named_parameters)
     if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ValueError(
             "named_parameters must be pairs of name and parameter: model.named_parameters()"
@@ -193,13 +197,19 @@ def DistributedOptimizer(
     if num_groups:
         warnings.warn("num_groups is deprecated; pass groups", DeprecationWarning, stacklevel=2)
         groups = groups if groups is not None else num_groups
-    names = _names_of(optimizer, named_parameters)
+    pairs = None if named_parameters is None else list(named_parameters)
+    names = _names_of(optimizer, pairs)
+    # Scripts written for Horovod look names up in _parameter_names, also those of parameters that
+    # the optimizer does not have.
+    all_names = {parameter: name for name, parameter in pairs or ()} | names
     members = _groups_of(names, groups)
     if chosen is Adasum:
         distributed = _made_of(AdasumMixin, optimizer)
+        distributed._parameter_names = all_names
         distributed._start(names, compression, process_set)
         return distributed
     distributed = _made_of(_DistributedMixin, optimizer)
+    distributed._parameter_names = all_names
     distributed._reducer = GradientReducer(
         names,
         members,

@@ -7,12 +7,12 @@ contiguous in host memory travel as copies that are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from mpi_bridge import engine
+from mpi_bridge import InvalidArgumentError, engine
 from mpi_bridge.engine import Kind
 
 from ..common import reduce_ops
@@ -135,9 +135,16 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | None, place: Place) -
     )
 
 
+def require_rows(tensors: Iterable[torch.Tensor]) -> None:
+    """Refuse to scatter a number: it has no rows that could be divided among the ranks."""
+    if any(tensor.dim() == 0 for tensor in tensors):
+        raise InvalidArgumentError("reducescatter: a tensor must have at least one axis")
+
+
 def reducescatter(tensor: torch.Tensor, reduction: Reduction, place: Place) -> Submitted:
     """Reduce, and keep this rank's share of the rows; low ranks get the remainder."""
-    source = _by_rows(tensor)
+    require_rows([tensor])
+    source = staged(tensor)
     number_of(place.process_set)
     rows = even_parts(source.shape[0], place.process_set.size())[place.process_set.rank()]
     target = torch.empty((rows, *source.shape[1:]), dtype=source.dtype)

@@ -212,6 +212,23 @@ def check_alltoall():
     check.raises(hvd.HorovodInternalError, lambda: hvd.alltoall(even, splits=[1] * (SIZE + 1)))
 
 
+def check_splits_of_a_wrong_type_are_a_value_error():
+    tensor = torch.zeros(SIZE)
+    for wrong in (
+        torch.ones(SIZE),
+        torch.ones(SIZE, dtype=torch.bool),
+        torch.tensor(SIZE),
+        [1.0] * SIZE,
+        ["1"] * SIZE,
+        SIZE,
+        [2] * SIZE,
+    ):
+        check.raises(ValueError, lambda wrong=wrong: hvd.alltoall(tensor, splits=wrong))
+        check.raises(ValueError, lambda wrong=wrong: hvd.alltoall_async(tensor, splits=wrong))
+    for right in (np.ones(SIZE, np.int32), [np.int64(1)] * SIZE, list(torch.ones(SIZE).int())):
+        check.equal("numbers of rows", hvd.alltoall(tensor, splits=right)[1], [1] * SIZE)
+
+
 def check_reducescatter():
     whole = torch.arange(2.0 * (2 * SIZE + 1)).view(-1, 2)
     first = 0 if RANK == 0 else 2 * RANK + 1
@@ -231,6 +248,23 @@ def check_reducescatter():
     ):
         check.equal("grouped", results[0], share * SIZE)
         check.equal("grouped", results[1], (share + 1.0) * SIZE)
+
+
+def check_reducescatter_of_a_number_is_refused():
+    number, rows_of_one = torch.tensor(1.0), torch.ones(SIZE)
+    with_gradient = torch.tensor(1.0, requires_grad=True)
+    group = [rows_of_one, number]
+    for wrong in (
+        lambda: hvd.reducescatter(number),
+        lambda: hvd.reducescatter(with_gradient),
+        lambda: hvd.reducescatter_async(number),
+        lambda: hvd.grouped_reducescatter(group, name="group"),
+        lambda: hvd.grouped_reducescatter([rows_of_one, with_gradient], name="group"),
+        lambda: hvd.grouped_reducescatter_async(group, name="group"),
+    ):
+        check.raises(ValueError, wrong)
+    results = hvd.grouped_reducescatter([rows_of_one, rows_of_one], name="group", op=hvd.Sum)
+    check.equal("the name is free", results[1], [SIZE])
 
 
 def check_barrier_and_join():
@@ -348,6 +382,33 @@ def check_broadcast_optimizer_state():
         for state in states:
             check.equal(kind.__name__, repr(state), repr(states[0]))
         check.equal("there is a state", len(states[-1]["state"]) > 0, True)
+
+
+def check_gradients_are_zeros_after_the_broadcast_of_a_new_state():
+    class Words(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = torch.nn.Embedding(4, 3, sparse=True)
+            self.scale = torch.nn.Parameter(torch.ones(3))
+            self.frozen = torch.nn.Parameter(torch.ones(3), requires_grad=False)
+
+    model = Words()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    check.equal("dense", model.words.weight.grad, np.zeros((4, 3)))
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0, model=model)
+    check.equal("scale", model.scale.grad, np.zeros(3))
+    check.equal("frozen", model.frozen.grad is None, True)
+    check.equal("sparse", model.words.weight.grad.is_sparse, True)
+    check.equal("rows", model.words.weight.grad.sparse_dim(), 1)
+    optimizer.step()  # these gradients are such as the optimizer accepts
+    check.equal("the parameters are left alone", model.scale.detach(), np.ones(3))
+    model.scale.grad.fill_(1.0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0, model=model)
+    check.equal("not where there is a state", model.scale.grad, np.ones(3))
+    only_words = hvd.DistributedOptimizer(torch.optim.SparseAdam([model.words.weight]))
+    hvd.broadcast_optimizer_state(only_words, root_rank=0)
+    check.equal("for SparseAdam", model.words.weight.grad.is_sparse, True)
 
 
 def check_gradients():

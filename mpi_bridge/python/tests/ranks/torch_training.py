@@ -5,6 +5,8 @@ Breaks when a gradient is not averaged, is averaged twice, belongs to another pa
 ranks disagree. Each rank computes the reference on all data by itself.
 """
 
+import warnings
+
 import check
 import rows
 import torch
@@ -345,10 +347,82 @@ class Words(nn.Module):
         return self.output(self.words(x).mean(1))
 
 
+def words(step):
+    generator = torch.Generator().manual_seed(step)
+    return torch.randint(0, 9, (SIZE * BATCH, 3), generator=generator)
+
+
+def check_sparse_as_dense_leaves_a_sparse_gradient():
+    def make():
+        torch.manual_seed(1)
+        return nn.Embedding(9, 4, sparse=True).double()
+
+    def adam(model):
+        return torch.optim.SparseAdam(list(model.parameters()), lr=0.1)
+
+    expected = make()
+    alone = adam(expected)
+    for options in ({}, {"compression": hvd.Compression.bf16}, {"backward_passes_per_step": 2}):
+        model = make()
+        optimizer = hvd.DistributedOptimizer(adam(model), sparse_as_dense=True, **options)
+        for step in range(4):
+            optimizer.zero_grad()
+            if step != 2 or RANK != 0 or SIZE == 1:  # a rank that has no gradient gets the others'
+                model(my_part(words(step))).square().mean().backward()
+            seen = model.weight.grad
+            optimizer.synchronize()
+            check.equal("layout", model.weight.grad.is_sparse, True)
+            check.equal("rows", model.weight.grad.sparse_dim(), 1)
+            if seen is not None:
+                check.equal("the same tensor", model.weight.grad is seen, True)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+        check.same_on_all_ranks("weights", model.weight.detach().numpy())
+    model = make()
+    optimizer = hvd.DistributedOptimizer(adam(model), sparse_as_dense=True)
+    for step in range(4):
+        for each, its_model, pick in (
+            (optimizer, model, my_part),
+            (alone, expected, lambda x: x),
+        ):
+            each.zero_grad()
+            its_model(pick(words(step))).square().mean().backward()
+            each.step()
+    compare("SparseAdam", model, expected)
+
+
+def check_names_of_the_parameters():
+    model = make_model()
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    for op in (hvd.Average, hvd.Adasum):
+        some = torch.optim.SGD([model.common.weight, model.rare], lr=0.1)
+        optimizer = hvd.DistributedOptimizer(some, model.named_parameters(), op=op)
+        check.equal("names", optimizer._parameter_names == names, True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([model.common.weight], lr=0.1))
+    check.equal("without names", len(optimizer._parameter_names), 1)
+    optimizer.add_param_group({"params": [model.rare]})
+    check.equal("added later", model.rare in optimizer._parameter_names, True)
+
+
+def check_a_second_reduction_is_warned_of():
+    model, optimizer = distributed()
+    text = (
+        r"optimizer\.step\(\) called without optimizer\.skip_synchronize\(\) context after "
+        r"optimizer\.synchronize\(\)\. "
+    )
+    loss_of(model, 0).backward()
+    optimizer.synchronize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message=text)
+        check.raises(UserWarning, optimizer.step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+
 def check_sparse_gradients():
-    def words(step):
-        generator = torch.Generator().manual_seed(step)
-        return torch.randint(0, 9, (SIZE * BATCH, 3), generator=generator)
 
     def make():
         torch.manual_seed(1)
