@@ -51,8 +51,9 @@ def run(program, how, seconds=150, arguments=(), **environment):
 
 
 @functools.cache
-def _outcome(programs, how):
-    return run("rows.py", how, arguments=[str(RANKS / program) for program in programs])
+def _outcome(programs, how, environment):
+    paths = [str(RANKS / program) for program in programs]
+    return run("rows.py", how, arguments=paths, **dict(environment))
 
 
 def checks(*programs):
@@ -67,8 +68,8 @@ def checks(*programs):
     return pytest.mark.parametrize(("how", "name"), cases)
 
 
-def assert_passed(programs, how, name):
-    assert_passed_in(_outcome(programs, how), name)
+def assert_passed(programs, how, name, **environment):
+    assert_passed_in(_outcome(programs, how, tuple(environment.items())), name)
 
 
 def assert_passed_in(result, name):

@@ -8,6 +8,7 @@ launcher is Open MPI's.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import time
@@ -80,8 +81,12 @@ class HorovodApi:
         self, model: nn.Module, optimizer: torch.optim.Optimizer
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
         self._hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-        named = model.named_parameters()
-        return model, self._hvd.DistributedOptimizer(optimizer, named_parameters=named)
+        wrap = self._hvd.DistributedOptimizer
+        options: dict[str, bool] = {}
+        # DistributedDataParallel is measured with this option too; the real Horovod has none.
+        if "gradient_as_bucket_view" in inspect.signature(wrap).parameters:
+            options["gradient_as_bucket_view"] = True
+        return model, wrap(optimizer, named_parameters=model.named_parameters(), **options)
 
     def barrier(self) -> None:
         self._hvd.allreduce(torch.zeros(1), name="barrier")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Protocol
 
 from mpi_bridge import engine
@@ -67,16 +67,26 @@ class Together:
         return all(member.poll() for member in self._members)
 
     def finish(self) -> list[Any]:
-        """Wait for all, also after one has failed, so that no name stays in use."""
-        results, failure = [], None
-        for member in self._members:
-            try:
-                results.append(member.finish())
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return results
+        """Wait for all and return their results."""
+        return finish_all(member.finish for member in self._members)
+
+
+def finish_all(
+    finishes: Iterable[Callable[[], Any]], failure: Exception | None = None
+) -> list[Any]:
+    """Call all, also after one has failed; then raise what failed first, `failure` above all.
+
+    What is not waited for would keep its name in use, and could still write into its buffers.
+    """
+    results = []
+    for finish in finishes:
+        try:
+            results.append(finish())
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return results
 
 
 _lock = threading.Lock()

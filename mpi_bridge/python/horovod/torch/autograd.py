@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 import torch
 
+from ..common.handles import Together
 from ..common.reduce_ops import Average, ReduceOp, Sum
 from ..common.unsupported import not_supported
 from . import tensors
@@ -41,7 +42,7 @@ def _allreduced(inputs: Any, reduction: Reduction, places: list[Place]) -> list[
         tensors.allreduce(tensor, torch.empty_like(tensor), reduction, place)
         for tensor, place in zip(inputs, places)
     ]
-    return [each.finish() for each in pending]
+    return Together(pending).finish()
 
 
 class Allreduce(torch.autograd.Function):

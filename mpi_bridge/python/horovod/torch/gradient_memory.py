@@ -103,11 +103,12 @@ class GradientMemory:
             slot.view.copy_(gradient)
         if slot.is_gradient:
             parameter.grad = slot.view
-            return slot.operation.submit().finish
         handle = slot.operation.submit()
 
         def finish() -> None:
             handle.finish()
+            if parameter.grad is slot.view:
+                return
             if parameter.grad is None:
                 parameter.grad = torch.empty_like(parameter)
             parameter.grad.copy_(slot.view)

@@ -2,9 +2,13 @@
 """Reduces gradients while the backward pass still computes others.
 
 A hook on each parameter submits its gradient to the engine as soon as it is complete; synchronize()
-submits what is left and waits. In the first step gradients are reduced where autograd has put them.
-After it, they get a memory of their own (see gradient_memory): in the order in which they arrived
-and one after the other, so that the engine reduces whole buckets where they are.
+submits what is left and waits. In the first step nothing leaves before synchronize(), where the
+ranks compare their parameters: a hook must not wait for other ranks, which may have to finish
+something else before they come to their backward pass.
+
+Gradients are reduced where autograd has put them. If the script asks for it, they get a memory of
+their own after the first step (see gradient_memory): in the order in which they arrived and one
+after the other, so that the engine reduces whole buckets where they are.
 
 A gradient that a rank has not computed counts as zeros. One that no rank has computed stays absent,
 as it would in a single process: with the gradients travels one number for each, and one that is
@@ -25,6 +29,7 @@ from mpi_bridge import MismatchError, Op, engine, world
 from mpi_bridge.engine import Kind
 
 from ..common.agreement import require_same
+from ..common.handles import finish_all
 from ..common.process_sets import ProcessSet, number_of
 from ..common.reduce_ops import ReduceOp
 from . import sparse, tensors
@@ -71,6 +76,7 @@ class GradientReducer:
         self._passes = passes
         self._passes_left: dict[torch.Tensor, int] = {}
         self._lock = threading.RLock()
+        self._held: dict[torch.Tensor, None] = {}  # complete, but not yet submitted; in order
         self._in_flight: dict[torch.Tensor, _Finish] = {}
         self._absent: set[torch.Tensor] = set()
         self._known_sparse: set[torch.Tensor] = set()
@@ -108,14 +114,18 @@ class GradientReducer:
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether gradients have been submitted that synchronize() has not fetched."""
+        """Whether gradients are complete that synchronize() has not fetched."""
         # What was submitted before a shutdown() is gone with it.
-        return self._session == world.session() and bool(self._in_flight)
+        return self._session == world.session() and bool(self._in_flight or self._held)
 
     def set_passes(self, passes: int) -> None:
         """Submit a gradient only after that many backward passes."""
         self._passes = passes
-        self._passes_left = dict.fromkeys(self._passes_left, passes)
+        self.count_passes_anew()
+
+    def count_passes_anew(self) -> None:
+        """Forget the backward passes since the latest step."""
+        self._passes_left = dict.fromkeys(self._passes_left, self._passes)
 
     def _arrived(self, parameter: torch.Tensor) -> None:
         """Called by autograd when the gradient of one backward pass is complete."""
@@ -123,15 +133,19 @@ class GradientReducer:
             return
         with self._lock:
             self._begin_anew_after_shutdown()
-            if parameter in self._in_flight:
+            if parameter in self._in_flight or parameter in self._held:
                 raise AssertionError(
                     f"the gradient of {self._names[parameter]} was computed more than "
                     "backward_passes_per_step times before step() or synchronize(); "
                     "increase backward_passes_per_step to add up gradients on each rank first"
                 )
             self._passes_left[parameter] -= 1
-            if self._passes_left[parameter] <= 0:
+            if self._passes_left[parameter] > 0:
+                return
+            if self._agreed:
                 self._submit(parameter)
+            else:
+                self._held[parameter] = None
 
     def synchronize(self) -> None:
         """Collective: replace all gradients by their reduction."""
@@ -140,29 +154,41 @@ class GradientReducer:
         with self._lock:
             self._begin_anew_after_shutdown()
             try:
-                for parameter in self._names:
-                    if parameter not in self._in_flight and parameter.requires_grad:
-                        self._submit(parameter)
-                presence = self._submit_flags()
-                for finish in self._in_flight.values():
-                    finish()
-                self._drop_absent((presence() != 0).tolist())
+                presence = self._reduce_all()
+                self._drop_absent((presence != 0).tolist())
                 if self._memory is None:
                     self._memory = self._make_memory()
             finally:
+                self._held.clear()
                 self._in_flight.clear()
                 self._absent.clear()
-                self._passes_left = dict.fromkeys(self._passes_left, self._passes)
+                self.count_passes_anew()
+
+    def _reduce_all(self) -> torch.Tensor:
+        """Submit what is left, wait for all, and return how many ranks have which gradient."""
+        failure = None
+        flags: list[Callable[[], torch.Tensor]] = []
+        try:
+            self._agree()
+            for parameter in (*self._held, *self._names):
+                if parameter not in self._in_flight and parameter.requires_grad:
+                    self._submit(parameter)
+            flags.append(self._submit_flags())
+        except Exception as error:
+            failure = error
+        return finish_all([*self._in_flight.values(), *flags], failure)[-1]
 
     def _begin_anew_after_shutdown(self) -> None:
         if self._session == world.session():
             return
         self._session = world.session()
+        self._held.clear()
         self._in_flight.clear()
+        self._absent.clear()
+        self.count_passes_anew()
         self._memory, self._agreed = None, False
 
     def _submit(self, parameter: torch.Tensor) -> None:
-        self._agree()
         gradient = parameter.grad
         if gradient is None and parameter in self._known_sparse:
             gradient = _no_rows(parameter)
@@ -214,7 +240,7 @@ class GradientReducer:
         pending = sparse.begin(compressed, self._reduction.op, place)
 
         def finish() -> None:
-            _assign(parameter, self._compression.decompress(pending.finish(), context))
+            _deliver(parameter, self._compression.decompress(pending.finish(), context))
 
         return finish
 
@@ -228,7 +254,7 @@ class GradientReducer:
 
         def finish() -> None:
             reduced = self._compression.decompress(pending.finish(), context)
-            _assign(parameter, reduced.to_sparse(gradient.sparse_dim()))
+            _deliver(parameter, reduced.to_sparse(gradient.sparse_dim()))
 
         return finish
 
@@ -241,9 +267,7 @@ class GradientReducer:
         pending = tensors.allreduce(compressed, compressed, self._reduction, self._place(parameter))
 
         def finish() -> None:
-            reduced = self._compression.decompress(pending.finish(), context)
-            if reduced is not gradient:
-                gradient.copy_(reduced)
+            _deliver(parameter, self._compression.decompress(pending.finish(), context))
 
         return finish
 
@@ -264,10 +288,10 @@ class GradientReducer:
     def _flags(self) -> torch.Tensor:
         """Return 1 for each parameter that has a gradient here.
 
-        In the type of the gradient that arrives last, to share its bucket.
+        In the type of the first parameter, whose gradient usually arrives last, to share its
+        bucket. The order of arrival itself may differ between ranks.
         """
-        last = next((p for p in reversed(self._in_flight) if p not in self._known_sparse), None)
-        dtype = torch.float32 if last is None else last.dtype
+        dtype = next(iter(self._names)).dtype
         if self._travels_by_type:
             dtype = self._compression.travels_as(dtype)
         return torch.tensor([float(p not in self._absent) for p in self._names], dtype=dtype)
@@ -295,14 +319,23 @@ def _no_rows(parameter: torch.Tensor) -> torch.Tensor:
     return torch.sparse_coo_tensor(indices, values, parameter.shape, check_invariants=False)
 
 
-def _assign(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
-    """Put a sparse result where the script looks for it: into the gradient that it has seen."""
+def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
+    """Make a result the parameter's gradient, in the tensor that the script sees as such.
+
+    That may be another than the one that was submitted: the script may have replaced it meanwhile,
+    or set it to None. The optimizer must step on the reduced values even then, or ranks diverge.
+    """
     gradient = parameter.grad
-    if gradient is None or not gradient.is_sparse:
-        parameter.grad = reduced
+    if gradient is reduced:
+        return
+    if gradient is None or gradient.layout != reduced.layout:
+        parameter.grad = reduced.to(parameter.dtype)
         return
     with torch.no_grad():
-        gradient.zero_().add_(reduced)
+        if reduced.is_sparse:
+            gradient.zero_().add_(reduced)
+        else:
+            gradient.copy_(reduced)
 
 
 def _remove_all(hooks: Iterable[Any]) -> None:

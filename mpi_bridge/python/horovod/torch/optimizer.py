@@ -37,6 +37,11 @@ class _DistributedMixin:
         _require_positive_passes(passes)
         self._reducer.set_passes(passes)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state; the backward passes before the next step are counted anew."""
+        self._reducer.count_passes_anew()
+        super().load_state_dict(state_dict)
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; all ranks must add the same."""
         super().add_param_group(param_group)
@@ -169,7 +174,7 @@ def DistributedOptimizer(
     groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
-    gradient_as_bucket_view: bool = True,
+    gradient_as_bucket_view: bool = False,
 ) -> torch.optim.Optimizer:
     """Return an optimizer of a subclass of `optimizer`'s class that steps on reduced gradients.
 
@@ -179,8 +184,8 @@ def DistributedOptimizer(
     Adasum. On ranks outside of `process_set` it is `optimizer` by another name.
 
     Not in Horovod: with `gradient_as_bucket_view`, the gradients' memory is kept from step to step,
-    so that they are reduced where they are. Pass False if references to old gradients must keep
-    their values.
+    so that they are reduced where they are. A reference to a gradient then sees the values of later
+    steps, and a saved gradient carries the memory of all others; a script must not mind either.
     """
     _require_positive_passes(backward_passes_per_step)
     chosen = reduce_ops.resolve(op, allow_adasum=True)

@@ -43,7 +43,7 @@ def main():
     )
     x = torch.randn(512, 512)
     for step in range(STEPS + 3):
-        if step == 3:  # the plan is made, and gradients have their own memory
+        if step == 3:  # the plan is made
             hvd.start_timeline(str(DIRECTORY / "step"))
         optimizer.zero_grad()
         model(x).square().mean().backward()

@@ -2,9 +2,12 @@
 """N ranks with batch B train like one process with batch N*B (horovod.torch).
 
 Breaks when a gradient is not averaged, is averaged twice, belongs to another parameter, or when
-ranks disagree. Each rank computes the reference on all data by itself.
+ranks disagree. Each rank computes the reference on all data by itself. The program runs without and
+with TEST_GRADIENT_AS_BUCKET_VIEW=1.
 """
 
+import functools
+import os
 import warnings
 
 import check
@@ -17,6 +20,9 @@ import horovod.torch as hvd
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
 BATCH, STEPS = 4, 8
+# Whether gradients are reduced in memory that is kept from step to step.
+AS_VIEWS = os.environ.get("TEST_GRADIENT_AS_BUCKET_VIEW") == "1"
+wrap = functools.partial(hvd.DistributedOptimizer, gradient_as_bucket_view=AS_VIEWS)
 
 
 class Branches(nn.Module):
@@ -84,9 +90,7 @@ def distributed(optimizer_of=sgd, **options):
             model.load_state_dict(make_model().state_dict())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = optimizer_of(model)
-    wrapped = hvd.DistributedOptimizer(
-        optimizer, named_parameters=model.named_parameters(), **options
-    )
+    wrapped = wrap(optimizer, named_parameters=model.named_parameters(), **options)
     return model, wrapped
 
 
@@ -126,8 +130,6 @@ def check_compressed():
 
 
 def check_several_buckets():
-    import os
-
     for limit in ("40", "0"):
         hvd.shutdown()
         os.environ["HOROVOD_FUSION_THRESHOLD"] = limit
@@ -170,7 +172,7 @@ def check_with_a_scheduler_made_before():
     model = make_model()
     plain = sgd(model)
     scheduler = torch.optim.lr_scheduler.StepLR(plain, step_size=100)
-    optimizer = hvd.DistributedOptimizer(plain)
+    optimizer = wrap(plain)
     for step in range(STEPS):
         optimizer.zero_grad()
         loss_of(model, step).backward()
@@ -222,7 +224,7 @@ def check_options_that_change_nothing_but_the_way():
         ({"groups": 2}, {}),
         ({"groups": lists}, {}),
         ({"gradient_predivide_factor": float(SIZE)}, {}),
-        ({"gradient_as_bucket_view": False}, {}),
+        ({"gradient_as_bucket_view": not AS_VIEWS}, {}),
         ({"sparse_as_dense": True}, {"set_to_none": False}),
         ({"process_set": hvd.global_process_set}, {"set_to_none": True}),
         ({"compression": OwnCompressor}, {}),
@@ -231,9 +233,141 @@ def check_options_that_change_nothing_but_the_way():
         model = make_model()
         if callable(options.get("groups")):
             options["groups"] = options["groups"](model)
-        optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), **options)
+        optimizer = wrap(sgd(model), model.named_parameters(), **options)
         train(model, optimizer, **how)
         compare(f"{sorted(options)}", model, reference(), 1e-10)
+
+
+def check_a_script_may_keep_gradients():
+    model, optimizer = distributed(gradient_as_bucket_view=False)
+    kept = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.step()
+        gradient = model.common.weight.grad
+        kept.append((gradient, gradient.clone()))
+        of_its_own = gradient.numel() * gradient.element_size()
+        check.equal("memory", gradient.untyped_storage().nbytes(), of_its_own)
+    for gradient, value in kept:
+        check.equal("kept over the steps", gradient, value)
+    compare("kept", model, reference())
+
+
+def check_gradients_that_a_script_changes_while_they_travel():
+    """The optimizer steps on reduced values, whatever tensor is the gradient by then."""
+    if SIZE == 1:
+        return
+    for change in (lambda gradient: gradient.clone(), lambda gradient: None):
+        for options in ({}, {"compression": hvd.Compression.fp16}, {"compression": OwnCompressor}):
+            model, optimizer = distributed(**options)
+            for step in range(STEPS):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                if step:  # nothing travels before the first step
+                    for parameter in (model.common.weight, model.rare):
+                        parameter.grad = change(parameter.grad)
+                optimizer.step()
+            exact = options.get("compression") is not hvd.Compression.fp16
+            compare(f"changed {options}", model, reference(), 1e-10 if exact else 0.05)
+
+
+def check_clearing_and_averaged_weights():
+    for set_to_none in (False, True):
+        model, optimizer = distributed()
+        averaged = torch.optim.swa_utils.AveragedModel(model)
+        expected = make_model()
+        alone = sgd(expected)
+        expected_average = torch.optim.swa_utils.AveragedModel(expected)
+        for step in range(STEPS):
+            x, y = data(step)
+            alone.zero_grad(set_to_none=set_to_none)
+            (expected(x) - y).square().mean().backward()
+            nn.utils.clip_grad_value_(expected.parameters(), 0.01)
+            alone.step()
+            expected_average.update_parameters(expected)
+            # Clearing by the model goes past the optimizer.
+            (optimizer if step % 2 else model).zero_grad(set_to_none=set_to_none)
+            loss_of(model, step).backward()
+            optimizer.synchronize()
+            nn.utils.clip_grad_value_(model.parameters(), 0.01)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+            averaged.update_parameters(model)
+        compare("weights", model, expected)
+        compare("average of the weights", averaged, expected_average)
+
+
+def check_several_backward_passes_of_one_graph():
+    for set_to_none in (False, True):
+        model, optimizer = distributed(backward_passes_per_step=3)
+        for step in range(STEPS):
+            optimizer.zero_grad(set_to_none=set_to_none)
+            loss = loss_of(model, step) / 3
+            loss.backward(retain_graph=True)
+            loss.backward(retain_graph=True)
+            loss.backward()
+            optimizer.step()
+        compare("three passes of one graph", model, reference(), 1e-10)
+
+
+def check_a_state_loaded_between_passes_counts_them_anew():
+    model, optimizer = distributed(backward_passes_per_step=2)
+    loss_of(model, 0).backward()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.zero_grad()
+    train(model, optimizer, passes=2)
+    compare("loaded between passes", model, reference(), 1e-10)
+
+
+def check_no_rank_waits_in_a_hook():
+    model, optimizer = distributed()
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = loss_of(model, step)
+        # One rank after the other: a hook that waited for the others would never return.
+        for turn in range(SIZE):
+            if turn == RANK:
+                loss.backward()
+            hvd.barrier()
+        optimizer.step()
+    compare("one rank after the other", model, reference(steps=3))
+
+
+class CutOnRank1:
+    """Lets the gradient of length 3 be shorter on rank 1."""
+
+    is_cutting = False
+
+    @classmethod
+    def compress(cls, tensor):
+        is_cut = cls.is_cutting and RANK == 1 and tensor.shape == (3,)
+        return (tensor[:2] if is_cut else tensor).clone(), None
+
+    @staticmethod
+    def decompress(tensor, context):
+        return tensor
+
+
+def check_one_failed_gradient_leaves_no_other_behind():
+    if SIZE == 1:
+        return
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(3, 2))
+    optimizer = wrap(torch.optim.SGD(model.parameters(), lr=0.1), compression=CutOnRank1)
+    for step in range(3):
+        CutOnRank1.is_cutting = step == 1
+        optimizer.zero_grad()
+        model(torch.full((1, 4), RANK + step + 1.0)).sum().backward()
+        own = [parameter.grad.clone() for parameter in model.parameters()]
+        if CutOnRank1.is_cutting:
+            text = check.raises(hvd.HorovodInternalError, optimizer.synchronize)
+            check.equal("it names the gradient", "gradient." in text, True)
+        else:
+            optimizer.synchronize()
+        for parameter, gradient in zip(model.parameters(), own):
+            if parameter.shape != (3,) or not CutOnRank1.is_cutting:
+                check.equal("reduced", parameter.grad, hvd.allreduce(gradient))
 
 
 class OwnCompressor:
@@ -258,7 +392,7 @@ def check_every_kind_of_optimizer():
         lambda model: torch.optim.NAdam(model.parameters(), lr=0.01),
     ):
         model = make_model()
-        train(model, hvd.DistributedOptimizer(optimizer_of(model)))
+        train(model, wrap(optimizer_of(model)))
         compare("kind", model, reference(optimizer_of), 1e-9)
 
 
@@ -272,7 +406,7 @@ def check_bfloat16_stays_within_its_error():
 
 
 def check_gradients_lie_side_by_side_after_the_first_step():
-    model, optimizer = distributed()
+    model, optimizer = distributed(gradient_as_bucket_view=True)
     train(model, optimizer, steps=3)
     if SIZE == 1:
         return
@@ -364,7 +498,7 @@ def check_sparse_as_dense_leaves_a_sparse_gradient():
     alone = adam(expected)
     for options in ({}, {"compression": hvd.Compression.bf16}, {"backward_passes_per_step": 2}):
         model = make()
-        optimizer = hvd.DistributedOptimizer(adam(model), sparse_as_dense=True, **options)
+        optimizer = wrap(adam(model), sparse_as_dense=True, **options)
         for step in range(4):
             optimizer.zero_grad()
             if step != 2 or RANK != 0 or SIZE == 1:  # a rank that has no gradient gets the others'
@@ -379,7 +513,7 @@ def check_sparse_as_dense_leaves_a_sparse_gradient():
                 optimizer.step()
         check.same_on_all_ranks("weights", model.weight.detach().numpy())
     model = make()
-    optimizer = hvd.DistributedOptimizer(adam(model), sparse_as_dense=True)
+    optimizer = wrap(adam(model), sparse_as_dense=True)
     for step in range(4):
         for each, its_model, pick in (
             (optimizer, model, my_part),
@@ -396,9 +530,9 @@ def check_names_of_the_parameters():
     names = {parameter: name for name, parameter in model.named_parameters()}
     for op in (hvd.Average, hvd.Adasum):
         some = torch.optim.SGD([model.common.weight, model.rare], lr=0.1)
-        optimizer = hvd.DistributedOptimizer(some, model.named_parameters(), op=op)
+        optimizer = wrap(some, model.named_parameters(), op=op)
         check.equal("names", optimizer._parameter_names == names, True)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([model.common.weight], lr=0.1))
+    optimizer = wrap(torch.optim.SGD([model.common.weight], lr=0.1))
     check.equal("without names", len(optimizer._parameter_names), 1)
     optimizer.add_param_group({"params": [model.rare]})
     check.equal("added later", model.rare in optimizer._parameter_names, True)
@@ -439,7 +573,7 @@ def check_sparse_gradients():
     for options in ({}, {"sparse_as_dense": True}):
         model = make()
         plain = torch.optim.SGD(model.parameters(), lr=0.5)
-        optimizer = hvd.DistributedOptimizer(plain, model.named_parameters(), **options)
+        optimizer = wrap(plain, model.named_parameters(), **options)
         steps(model, optimizer, my_part)
         compare(f"sparse {options}", model, expected)
 
@@ -461,7 +595,7 @@ def check_a_model_in_channels_last():
     expected = make()
     steps(expected, torch.optim.SGD(expected.parameters(), lr=0.1), lambda y: y)
     model = make()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    optimizer = wrap(torch.optim.SGD(model.parameters(), lr=0.1))
     steps(model, optimizer, lambda y: y[RANK * 2 : RANK * 2 + 2])
     compare("channels last", model, expected)
 
@@ -474,7 +608,7 @@ def check_a_process_set_trains_by_itself():
     mine = first if RANK == 0 else rest
     for process_set in (first, rest):
         model = make_model()
-        optimizer = hvd.DistributedOptimizer(sgd(model), process_set=process_set)
+        optimizer = wrap(sgd(model), process_set=process_set)
         if process_set is not mine:
             continue
         train(model, optimizer)
@@ -488,7 +622,7 @@ def check_a_process_set_trains_by_itself():
 def check_a_group_of_parameters_added_later():
     model = make_model()
     plain = torch.optim.SGD([model.common.weight, model.common.bias], lr=0.1)
-    optimizer = hvd.DistributedOptimizer(plain)
+    optimizer = wrap(plain)
     train(model, optimizer, steps=2)
     optimizer.add_param_group({"params": [model.rare], "lr": 0.01})
     train(model, optimizer, steps=3)
@@ -509,15 +643,11 @@ def check_ranks_with_fewer_batches_join():
 
 def check_two_optimizers_and_a_model_wrapped_again():
     first, second = make_model(), make_model(seed=4)
-    one = hvd.DistributedOptimizer(sgd(first), first.named_parameters())
+    one = wrap(sgd(first), first.named_parameters())
     train(first, one, steps=2)
     del one
-    one = hvd.DistributedOptimizer(
-        sgd(first), [(f"one.{n}", p) for n, p in first.named_parameters()]
-    )
-    two = hvd.DistributedOptimizer(
-        sgd(second), [(f"two.{n}", p) for n, p in second.named_parameters()]
-    )
+    one = wrap(sgd(first), [(f"one.{n}", p) for n, p in first.named_parameters()])
+    two = wrap(sgd(second), [(f"two.{n}", p) for n, p in second.named_parameters()])
     for step in range(4):
         one.zero_grad()
         two.zero_grad()
@@ -550,9 +680,10 @@ def check_models_that_differ_are_an_error():
         return
     model = make_model()
     names = [(n + "!" if RANK == 1 else n, p) for n, p in model.named_parameters()]
-    hvd.DistributedOptimizer(sgd(model), names)
-    optimizer = hvd.DistributedOptimizer(sgd(model), names)
-    text = check.raises(hvd.HorovodInternalError, lambda: loss_of(model, 0).backward())
+    wrap(sgd(model), names)
+    optimizer = wrap(sgd(model), names)
+    loss_of(model, 0).backward()
+    text = check.raises(hvd.HorovodInternalError, optimizer.step)
     check.equal("says what differs", "DistributedOptimizer" in text, True)
     check.equal("nothing is in flight", optimizer._reducer.is_in_flight, False)
 
@@ -560,7 +691,6 @@ def check_models_that_differ_are_an_error():
 def check_wrong_use_is_refused():
     model = make_model()
     names = list(model.named_parameters())
-    wrap = hvd.DistributedOptimizer
     check.raises(ValueError, lambda: wrap(sgd(model), named_parameters=names[:1]))
     check.raises(ValueError, lambda: wrap(sgd(model), named_parameters=names + names[:1]))
     check.raises(ValueError, lambda: wrap(sgd(model), groups=-1))

@@ -16,6 +16,11 @@ def test_at_every_number_of_ranks(how, name):
     launch.assert_passed(PROGRAMS, how, name)
 
 
+@launch.checks("torch_training.py")
+def test_training_with_gradients_as_views_of_buckets(how, name):
+    launch.assert_passed(("torch_training.py",), how, name, TEST_GRADIENT_AS_BUCKET_VIEW="1")
+
+
 def test_the_first_bucket_leaves_before_the_last_gradient_is_computed(tmp_path):
     how = next((how for how in launch.LAUNCHERS if how == "2 ranks"), None)
     if how is None:
