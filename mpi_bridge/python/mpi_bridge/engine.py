@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -194,23 +195,74 @@ def _require_capacity(kind: Kind, send: Buffer, recv: Buffer, is_same_length: bo
         raise InvalidArgumentError(f"{kind.name.lower()}: send and recv differ in type")
 
 
+class _NamesAfterJoin:
+    """Names for operations of the world that have none, once the ranks have joined.
+
+    Until then the library counts such operations, on each rank by itself. Ranks that submitted some
+    while another had joined have counted further than that one, so that those that follow would
+    never meet. A join ends on all ranks alike, so each begins a new count, under its own number.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._session = -1
+        self._joins = 0
+        self._counts: dict[Kind, int] = {}
+
+    def joins(self) -> int:
+        """Return how often the ranks have joined since init()."""
+        return self._joins if self._session == world.session() else 0
+
+    def begin(self) -> None:
+        """Begin a new count; call it when a join has ended."""
+        with self._lock:
+            self._joins = self.joins() + 1
+            self._session = world.session()
+            self._counts.clear()
+
+    def next(self, kind: Kind, process_set: int) -> bytes | None:
+        """Return the next name, or None where the library's own count is still right."""
+        with self._lock:
+            joins = self.joins() if process_set == WORLD else 0
+            if joins == 0:
+                return None
+            count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        return f"{kind.name.lower()}.noname.{joins}.{count}".encode()
+
+
+_names_after_join = _NamesAfterJoin()
+
+
+def joins() -> int:
+    """Return how often the ranks have joined since init(); it is the same on all of them."""
+    return _names_after_join.joins()
+
+
 class Prepared:
     """An operation that is submitted again and again on the same buffers."""
 
-    __slots__ = ("_kept", "_operation")
+    __slots__ = ("_is_named", "_kept", "_operation")
 
     def __init__(self, operation: OperationStruct, kept: tuple[Any, ...]) -> None:
         self._operation = operation
         self._kept = kept
+        self._is_named = operation.name is not None
+
+    def _choose_name(self) -> None:
+        if not self._is_named:
+            kind, process_set = Kind(self._operation.kind), self._operation.process_set
+            self._operation.name = _names_after_join.next(kind, process_set)
 
     def submit(self) -> Handle:
         """Hand it to the engine and return at once."""
+        self._choose_name()
         number = ctypes.c_int64()
         native.call("mpib_submit", ctypes.byref(self._operation), ctypes.byref(number))
         return Handle(number.value, self._kept)
 
     def call(self) -> None:
         """Submit, wait and release in one native call; signals are looked at when it returns."""
+        self._choose_name()
         native.call("mpib_call", ctypes.byref(self._operation))
 
 
@@ -262,11 +314,11 @@ def prepare(
     `recv` may be `send` (allreduce, broadcast, reduce: in place). An allgather or an alltoall
     whose result is longer than `recv` on any rank raises MismatchError on all of them. Without
     `recv` allgather, alltoall and reduce_scatter put the result into memory of the engine, whose
-    length only the Result tells. `name` None: "<kind>.noname.<n>". `root` is a rank of the job,
-    also in a process set. `splits`: rows for each member (alltoall). Operations of the same
-    `group` run together once `group_size` of them are submitted everywhere. `waited_for`: the
-    caller will wait at once.
-    `shape`: of `send`, where its own is to be read as another one.
+    length only the Result tells. `name` None: "<kind>.noname.<n>", and "<kind>.noname.<joins>.<n>"
+    once the ranks have joined. `root` is a rank of the job, also in a process set. `splits`: rows
+    for each member (alltoall). Operations of the same `group` run together once `group_size` of
+    them are submitted everywhere. `waited_for`: the caller will wait at once. `shape`: of `send`,
+    where its own is to be read as another one.
     """
     kind = Kind(kind)
     operation = OperationStruct(struct_bytes=ctypes.sizeof(OperationStruct), kind=kind)
@@ -318,10 +370,12 @@ def barrier(process_set: int = WORLD) -> None:
 def join() -> int:
     """Say that this rank has no more data, and wait for all others; return who came last.
 
-    Until then this rank takes part in the allreduces of the others with zeros.
+    Until then this rank takes part in the allreduces of the others with zeros; whatever else they
+    submit fails there at once.
     """
     last = ctypes.c_int(-1)
     native.call("mpib_join", ctypes.byref(last))
+    _names_after_join.begin()
     return last.value
 
 

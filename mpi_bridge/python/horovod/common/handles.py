@@ -121,17 +121,20 @@ def synchronize(handle: int) -> Any:
     return None if pending is None else pending.finish()
 
 
-_counts: dict[tuple[str, int], int] = {}
+_counts: dict[tuple[str, int, int], int] = {}
 
 
 def next_name(kind: str, process_set: int = 0) -> str:
     """Return a name for something that the script gave none.
 
-    The members of the process set must ask in the same order.
+    The members of the process set must ask in the same order. While one of them has joined it does
+    not ask, so the names of the world are counted anew after each join.
     """
+    joins = engine.joins() if process_set == engine.WORLD else 0
     with _lock:
-        count = _counts[kind, process_set] = _counts.get((kind, process_set), 0) + 1
-        return f"{kind}.noname.{count}"
+        key = kind, process_set, joins
+        count = _counts[key] = _counts.get(key, 0) + 1
+    return f"{kind}.noname.{joins}.{count}" if joins else f"{kind}.noname.{count}"
 
 
 def forget_names() -> None:
