@@ -34,12 +34,21 @@ def _broadcast_all(
 
 
 def broadcast_parameters(
-    params: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    params: Mapping[str, Any] | Iterable[tuple[str, Any] | torch.Tensor],
     root_rank: int,
     process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Overwrite tensors with the root's: model.state_dict() or model.named_parameters()."""
-    pairs = sorted(params.items()) if isinstance(params, Mapping) else list(params)
+    """Overwrite tensors with the root's: those of a state_dict(), named_parameters(), parameters().
+
+    Tensors without names are taken in their order, which must be the same on all ranks.
+    """
+    if isinstance(params, Mapping):
+        pairs = sorted(params.items())
+    else:
+        pairs = [
+            (str(position), each) if isinstance(each, torch.Tensor) else each
+            for position, each in enumerate(params)
+        ]
     named = []
     for name, value in pairs:
         if value is None:

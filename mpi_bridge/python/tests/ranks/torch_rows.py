@@ -403,6 +403,10 @@ def check_broadcast_parameters():
         model[0].weight.add_(RANK)
     hvd.broadcast_parameters(model.named_parameters(), root_rank=SIZE - 1)
     check.same_on_all_ranks("from the last", model[0].weight.detach().numpy())
+    with torch.no_grad():
+        model[0].bias.add_(RANK)
+    hvd.broadcast_parameters(list(model.parameters()), root_rank=0)
+    check.same_on_all_ranks("without names", model[0].bias.detach().numpy())
     check.raises(TypeError, lambda: hvd.broadcast_parameters({"x": 3}, 0))
     if SIZE > 1:
         names = ["a", "b"] if RANK == SIZE - 1 else ["b", "a"]
