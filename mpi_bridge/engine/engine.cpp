@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.hpp"
 
-#include "engine/descriptor.hpp"
-#include "engine/ensemble.hpp"
-#include "engine/operation_check.hpp"
+#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/operation_check.hpp"
+#include "engine/process_set_engine.hpp"
 #include "engine/process_sets.hpp"
 
 namespace mpi_bridge {
@@ -26,37 +26,37 @@ Engine::~Engine() {
 }
 
 Outcome<mpib_handle> Engine::submit(const mpib_operation& operation) {
-    auto ensemble = sets_->serving(operation);
-    if (!ensemble) return pass_on(std::move(ensemble));
-    return (*ensemble)->submit(operation);
+    auto engine = sets_->serving(operation);
+    if (!engine) return pass_on(std::move(engine));
+    return (*engine)->submit(operation);
 }
 
 Done Engine::call(const mpib_operation& operation) {
-    auto ensemble = sets_->serving(operation);
-    if (!ensemble) return pass_on(std::move(ensemble));
+    auto engine = sets_->serving(operation);
+    if (!engine) return pass_on(std::move(engine));
     mpib_operation waited_for = operation;
     waited_for.flags |= MPIB_WAITED_FOR;
-    return (*ensemble)->call(waited_for);
+    return (*engine)->call(waited_for);
 }
 
 std::optional<bool> Engine::poll(mpib_handle handle) {
     const auto found = sets_->find(handle);
-    return found ? found->ensemble->poll(found->handle) : std::nullopt;
+    return found ? found->engine->poll(found->handle) : std::nullopt;
 }
 
 Done Engine::wait(mpib_handle handle, double seconds) {
     const auto found = sets_->find(handle);
-    return found ? found->ensemble->wait(found->handle, seconds) : unknown_handle();
+    return found ? found->engine->wait(found->handle, seconds) : unknown_handle();
 }
 
 Outcome<mpib_result> Engine::result(mpib_handle handle) {
     const auto found = sets_->find(handle);
-    return found ? found->ensemble->result(found->handle) : unknown_handle();
+    return found ? found->engine->result(found->handle) : unknown_handle();
 }
 
 Done Engine::release(mpib_handle handle) {
     const auto found = sets_->find(handle);
-    return found ? found->ensemble->release(found->handle) : unknown_handle();
+    return found ? found->engine->release(found->handle) : unknown_handle();
 }
 
 Outcome<int> Engine::join() {

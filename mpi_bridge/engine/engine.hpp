@@ -45,9 +45,9 @@ struct EngineParts {
 // The named, asynchronous operations of mpi_bridge_engine.h, whose contracts hold here. Any thread
 // may call any function.
 //
-// Each process set is served by an Ensemble; the engine finds it, hands out process set ids, and
-// keeps what all ensembles share: the first failure, and the end. Threads are started by the first
-// submission.
+// Each process set is served by an ProcessSetEngine; the engine finds it, hands out process set
+// ids, and keeps what all engines share: the first failure, and the end. Threads are started by the
+// first submission.
 class Engine {
   public:
     explicit Engine(EngineParts parts);

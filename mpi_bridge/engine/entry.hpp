@@ -9,29 +9,20 @@
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
-#include "engine/descriptor.hpp"
-#include "engine/ledger.hpp"
+#include "engine/negotiation/request_table.hpp"
 #include "gpu/device.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {
 
-// What this rank knows of one name: the operation that is in flight under it, if any, and what of
-// the last one makes the next one quick.
+// The memory, the result and the handle of an operation in flight. How far its request has come is
+// told by the request itself.
 struct Entry {
-    enum class Stage : std::uint8_t {
-        free,     // no operation is in flight
-        waiting,  // submitted; for other tensors, other ranks, or its turn
-        running,  // a thread is in its collective and uses its memory
-        done,     // until the handle is released
-    };
-
-    std::string name;
-    Stage stage = Stage::free;
+    // Of the same index. Never null while the operation is in flight.
+    const OwnRequest* request = nullptr;
     std::uint32_t generation = 0;  // of the handle; changes with every release
-    Descriptor descriptor;         // of the latest operation
 
-    // The operation in flight, as the caller gave it.
+    // The operation as the caller gave it.
     const std::byte* send = nullptr;
     std::byte* recv = nullptr;
     std::size_t room = 0;              // bytes that recv can hold; see room_of()
@@ -41,40 +32,36 @@ struct Entry {
     void* stream = nullptr;            // for device memory
     bool waited_for = false;
     Clock::time_point submitted;
-    std::uint64_t number = 0;  // counts this rank's submissions
-    std::uint64_t after = 0;   // serial number of the latest execution whose end the rank had seen
-
-    // How far the ranks have come to agree on it.
-    Ledger::Id id = Ledger::none;
-    bool settled = false;    // the ledger's record of `id` is settled and says what we mean
-    bool announced = false;  // the others have heard from us what we mean
-    bool reported = false;   // the others know that it is submitted here
-    bool planned = false;    // it waits in the plan, and the others need not know
-    int item = -1;           // of the plan, that has this name in it
 
     // Its execution.
-    std::uint64_t serial = 0;          // of the latest
-    std::uint64_t executed_after = 0;  // `after` of the operation executed then
-    std::optional<Failure> failure;    // once done
-    bool refused = false;              // by all ranks alike, before any data went
-    std::vector<std::byte> owned;      // the result where recv was not given
-    Memory device_owned;               // likewise, of an operation on device memory
-    DeviceNote note;                   // where the stream stood at the submission, if known
-    DeviceTicket ticket;               // what to ask the device for; once done
+    std::optional<Failure> failure;  // once done
+    bool refused = false;            // by all members alike, before any data went
+    std::vector<std::byte> owned;    // the result where recv was not given
+    Memory device_owned;             // likewise, of an operation on device memory
+    DeviceNote note;                 // where the stream stood at the submission, if known
+    DeviceTicket ticket;             // what to ask the device for; once done
     std::int64_t result_rows = 0;
     std::vector<std::int64_t> received_rows;
     int last_joined = -1;
-    // Global ranks that had not submitted it when that was last asked; see stall.hpp.
-    std::vector<std::uint64_t> missing;
+
+    [[nodiscard]] const std::string& name() const { return request->name; }
+    [[nodiscard]] const Descriptor& descriptor() const { return request->descriptor; }
+    [[nodiscard]] bool waits() const { return request->stage == OwnRequest::Stage::waiting; }
+    [[nodiscard]] bool runs() const { return request->stage == OwnRequest::Stage::running; }
+    [[nodiscard]] bool done() const { return request->stage == OwnRequest::Stage::done; }
+    [[nodiscard]] bool free() const {
+        return request == nullptr || request->stage == OwnRequest::Stage::free;
+    }
 };
 
-// An operation in flight as the caller names it: which ensemble, which entry, which use of it.
+// An operation in flight as the caller names it: which process set, which entry, which use of it.
 struct Handle {
     static constexpr unsigned entry_bits = 24;
     static constexpr unsigned generation_bits = 24;
-    static constexpr unsigned ensemble_bits = 14;
+    static constexpr unsigned set_bits = 14;
+    static_assert(RequestTable::most < std::size_t{1} << entry_bits);
 
-    std::uint32_t ensemble = 0;
+    std::uint32_t set = 0;  // number of the process set's engine, which is never used again
     std::uint32_t entry = 0;
     std::uint32_t generation = 0;  // its low bits
 
@@ -84,9 +71,8 @@ struct Handle {
 
     // Never 0: the entry counts from 1.
     [[nodiscard]] mpib_handle pack() const {
-        const auto upper = static_cast<std::uint64_t>(low(generation, generation_bits))
-                               << ensemble_bits |
-                           ensemble;
+        const auto upper =
+            static_cast<std::uint64_t>(low(generation, generation_bits)) << set_bits | set;
         return static_cast<mpib_handle>(upper << entry_bits | (entry + 1));
     }
     // nullopt: not made by pack().
@@ -96,9 +82,8 @@ struct Handle {
         if (packed <= 0 || entry == 0) return std::nullopt;
         Handle handle;
         handle.entry = entry - 1;
-        handle.ensemble =
-            static_cast<std::uint32_t>(bits >> entry_bits) & ((1U << ensemble_bits) - 1);
-        handle.generation = static_cast<std::uint32_t>(bits >> (entry_bits + ensemble_bits));
+        handle.set = static_cast<std::uint32_t>(bits >> entry_bits) & ((1U << set_bits) - 1);
+        handle.generation = static_cast<std::uint32_t>(bits >> (entry_bits + set_bits));
         return handle;
     }
 };

@@ -6,7 +6,7 @@
 
 #include <fmt/core.h>
 
-#include "engine/operation_check.hpp"
+#include "engine/negotiation/operation_check.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -17,18 +17,18 @@ tl::unexpected<Failure> invalid(std::string text) {
 
 }  // namespace
 
-ProcessSets::ProcessSets(EngineParts parts) : parts_(std::move(parts)), by_number_(most_ensembles) {
+ProcessSets::ProcessSets(EngineParts parts) : parts_(std::move(parts)), by_number_(most_engines) {
     sets_[MPIB_WORLD].ranks = parts_.world.ranks;
     sets_[MPIB_WORLD].own_index = parts_.world.own;
-    ensembles_.push_back(std::make_unique<Ensemble>(*this, MPIB_WORLD, 0, parts_.world));
-    sets_[MPIB_WORLD].ensemble = ensembles_.back().get();
-    by_number_[0] = serving_[MPIB_WORLD] = ensembles_.back().get();
-    ensembles_made_ = 1;
+    engines_.push_back(std::make_unique<ProcessSetEngine>(*this, MPIB_WORLD, 0, parts_.world));
+    sets_[MPIB_WORLD].engine = engines_.back().get();
+    by_number_[0] = serving_[MPIB_WORLD] = engines_.back().get();
+    engines_made_ = 1;
 }
 
 ProcessSets::~ProcessSets() = default;
 
-Outcome<Ensemble*> ProcessSets::serving(const mpib_operation& operation) {
+Outcome<ProcessSetEngine*> ProcessSets::serving(const mpib_operation& operation) {
     if (operation.struct_bytes != sizeof operation) {
         return invalid(
             fmt::format("struct_bytes of the operation is {}, not {}; was the program "
@@ -36,30 +36,30 @@ Outcome<Ensemble*> ProcessSets::serving(const mpib_operation& operation) {
                         operation.struct_bytes, sizeof operation));
     }
     const int id = operation.process_set;
-    Ensemble* ensemble =
+    ProcessSetEngine* engine =
         id < 0 || id >= most ? nullptr : serving_[static_cast<std::size_t>(id)].load();
-    if (ensemble == nullptr) {
+    if (engine == nullptr) {
         return invalid(ranks(id) ? fmt::format("this rank is no member of process set {}", id)
                                  : fmt::format("process set {} is unknown", id));
     }
-    if (auto good = check_operation(operation, ensemble->group()); !good)
+    if (auto good = check_operation(operation, engine->group()); !good)
         return pass_on(std::move(good));
     if (operation.kind == MPIB_JOIN && id != MPIB_WORLD)
         return invalid("only the world can be joined");
-    return ensemble;
+    return engine;
 }
 
 std::optional<ProcessSets::Found> ProcessSets::find(mpib_handle handle) {
     const auto unpacked = Handle::unpack(handle);
     if (!unpacked) return std::nullopt;
-    Ensemble* ensemble = by_number_[unpacked->ensemble].load();
-    if (ensemble == nullptr) return std::nullopt;
-    return Found{ensemble, *unpacked};
+    ProcessSetEngine* engine = by_number_[unpacked->set].load();
+    if (engine == nullptr) return std::nullopt;
+    return Found{engine, *unpacked};
 }
 
 Outcome<int> ProcessSets::change(const Descriptor& change) {
     const std::lock_guard one_at_a_time(changing_);
-    return sets_[MPIB_WORLD].ensemble->change_process_sets(change);
+    return sets_[MPIB_WORLD].engine->change_process_sets(change);
 }
 
 Outcome<int> ProcessSets::change_process_sets(const Descriptor& change) {
@@ -90,7 +90,7 @@ Outcome<int> ProcessSets::add(const Descriptor& change) {
         return invalid(fmt::format("a process set needs one or more ranks, ascending, from 0 to {}",
                                    world_size - 1));
     }
-    Ensemble* ensemble = nullptr;
+    ProcessSetEngine* engine = nullptr;
     int id = 0;
     {
         const std::lock_guard lock(mutex_);
@@ -111,33 +111,33 @@ Outcome<int> ProcessSets::add(const Descriptor& change) {
         Set& set = sets_[static_cast<std::size_t>(id)];
         const Group group = group_of(ranks);
         if (group.own >= 0) {
-            if (ensembles_.size() == most_ensembles)
+            if (engines_.size() == most_engines)
                 return invalid("no more process sets can be made in this job");
-            const auto number = static_cast<std::uint32_t>(ensembles_.size());
-            ensembles_.push_back(std::make_unique<Ensemble>(*this, id, number, group));
-            ensemble = ensembles_.back().get();
-            by_number_[number] = ensemble;
-            ++ensembles_made_;
+            const auto number = static_cast<std::uint32_t>(engines_.size());
+            engines_.push_back(std::make_unique<ProcessSetEngine>(*this, id, number, group));
+            engine = engines_.back().get();
+            by_number_[number] = engine;
+            ++engines_made_;
         }
-        set = {ranks, group.own, ensemble};
-        serving_[static_cast<std::size_t>(id)] = ensemble;
+        set = {ranks, group.own, engine};
+        serving_[static_cast<std::size_t>(id)] = engine;
     }
-    if (ensemble != nullptr) ensemble->start();
+    if (engine != nullptr) engine->start();
     return id;
 }
 
 Outcome<int> ProcessSets::remove(int id) {
-    Ensemble* ensemble = nullptr;
+    ProcessSetEngine* engine = nullptr;
     {
         const std::lock_guard lock(mutex_);
         if (id == MPIB_WORLD) return invalid("the world cannot be removed");
         if (id < 0 || id >= most || sets_[static_cast<std::size_t>(id)].ranks.empty())
             return invalid(fmt::format("process set {} is unknown", id));
-        ensemble = sets_[static_cast<std::size_t>(id)].ensemble;
+        engine = sets_[static_cast<std::size_t>(id)].engine;
         sets_[static_cast<std::size_t>(id)] = Set{};
         serving_[static_cast<std::size_t>(id)] = nullptr;
     }
-    if (ensemble != nullptr) ensemble->close();
+    if (engine != nullptr) engine->close();
     return id;
 }
 
@@ -164,10 +164,10 @@ std::vector<int> ProcessSets::ids() const {
     return ids;
 }
 
-std::vector<Ensemble*> ProcessSets::all() {
+std::vector<ProcessSetEngine*> ProcessSets::all() {
     const std::lock_guard lock(mutex_);
-    std::vector<Ensemble*> all;
-    for (const auto& each : ensembles_)
+    std::vector<ProcessSetEngine*> all;
+    for (const auto& each : engines_)
         all.push_back(each.get());
     return all;
 }
@@ -177,13 +177,13 @@ void ProcessSets::stop(const Failure& failure) {
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = failure;
     }
-    for (Ensemble* each : all())
+    for (ProcessSetEngine* each : all())
         each->stop(failure);
 }
 
 bool ProcessSets::ended(Deadline deadline) {
     bool all_ended = true;
-    for (Ensemble* each : all())
+    for (ProcessSetEngine* each : all())
         all_ended = each->ended(deadline) && all_ended;
     return all_ended;
 }
@@ -202,7 +202,7 @@ void ProcessSets::fail_all(const Failure& failure) {
         if (!failure_) failure_ = failure;
         first = *failure_;
     }
-    for (Ensemble* each : all())
+    for (ProcessSetEngine* each : all())
         each->abandon(first);
     parts_.on_failure(failure);
 }

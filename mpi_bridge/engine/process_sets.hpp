@@ -9,16 +9,16 @@
 #include <optional>
 #include <vector>
 
-#include "engine/ensemble.hpp"
+#include "engine/process_set_engine.hpp"
 
 namespace mpi_bridge {
 
-// The process sets of the job and the ensembles that serve those that this rank is in; and what all
-// ensembles share: the first failure, and the end.
+// The process sets of the job and the engines that serve those that this rank is in; and what all
+// engines share: the first failure, and the end.
 //
-// Sets are added and removed by the world's conductor, on all ranks in the same order, so that
-// their ids are the same everywhere. Any thread may call any function.
-class ProcessSets final : public EnsembleHost {
+// Sets are added and removed by the world's negotiation thread, on all ranks in the same order, so
+// that their ids are the same everywhere. Any thread may call any function.
+class ProcessSets final : public EngineHost {
   public:
     static constexpr int most = 1 << Channel::group_bits;
 
@@ -26,9 +26,9 @@ class ProcessSets final : public EnsembleHost {
     ~ProcessSets() override;  // stop() and ended() come first
 
     // Where the operation belongs, once it has been checked.
-    [[nodiscard]] Outcome<Ensemble*> serving(const mpib_operation& operation);
+    [[nodiscard]] Outcome<ProcessSetEngine*> serving(const mpib_operation& operation);
     struct Found {
-        Ensemble* ensemble;
+        ProcessSetEngine* engine;
         Handle handle;
     };
     [[nodiscard]] std::optional<Found> find(mpib_handle handle);
@@ -40,7 +40,7 @@ class ProcessSets final : public EnsembleHost {
     [[nodiscard]] std::optional<std::vector<int>> ranks(int id) const;
     [[nodiscard]] std::vector<int> ids() const;
 
-    // Lets every ensemble end what runs, and fails the rest.
+    // Lets every engine end what runs, and fails the rest.
     void stop(const Failure& failure);
     // True when all threads have ended.
     [[nodiscard]] bool ended(Deadline deadline);
@@ -48,22 +48,22 @@ class ProcessSets final : public EnsembleHost {
     [[nodiscard]] const EngineParts& parts() const override { return parts_; }
     void fail_all(const Failure& failure) override;
     void note_failure(const Failure& failure);
-    [[nodiscard]] bool only_one() const override { return ensembles_made_ == 1; }
+    [[nodiscard]] bool only_one() const override { return engines_made_ == 1; }
     [[nodiscard]] Outcome<int> change_process_sets(const Descriptor& change) override;
 
   private:
     struct Set {
         std::vector<int> ranks;  // empty: the id is not in use
         int own_index = -1;
-        Ensemble* ensemble = nullptr;
+        ProcessSetEngine* engine = nullptr;
     };
 
     [[nodiscard]] Outcome<int> add(const Descriptor& change);
     [[nodiscard]] Outcome<int> remove(int id);
     [[nodiscard]] Group group_of(const std::vector<int>& ranks) const;
-    [[nodiscard]] std::vector<Ensemble*> all();
+    [[nodiscard]] std::vector<ProcessSetEngine*> all();
 
-    static constexpr std::size_t most_ensembles = std::size_t{1} << Handle::ensemble_bits;
+    static constexpr std::size_t most_engines = std::size_t{1} << Handle::set_bits;
 
     const EngineParts parts_;
     std::mutex changing_;  // one change at a time, until it is done
@@ -72,12 +72,12 @@ class ProcessSets final : public EnsembleHost {
     bool failed_ = false;
     std::array<Set, most> sets_;
     int latest_id_ = MPIB_WORLD;
-    // By the number in handles, and by the id of the set; read without the lock. Ensembles are kept
+    // By the number in handles, and by the id of the set; read without the lock. Engines are kept
     // when their set is removed, because handles name them.
-    std::vector<std::atomic<Ensemble*>> by_number_;
-    std::array<std::atomic<Ensemble*>, most> serving_{};
-    std::atomic<std::size_t> ensembles_made_{0};
-    std::vector<std::unique_ptr<Ensemble>> ensembles_;
+    std::vector<std::atomic<ProcessSetEngine*>> by_number_;
+    std::array<std::atomic<ProcessSetEngine*>, most> serving_{};
+    std::atomic<std::size_t> engines_made_{0};
+    std::vector<std::unique_ptr<ProcessSetEngine>> engines_;
 };
 
 }  // namespace mpi_bridge

@@ -7,15 +7,16 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/announcement.hpp"
-#include "engine/descriptor.hpp"
 #include "engine/engine_settings.hpp"
-#include "engine/entry_table.hpp"
-#include "engine/ledger.hpp"
-#include "engine/neutral.hpp"
-#include "engine/plan.hpp"
-#include "engine/recorder.hpp"
-#include "engine/workspace.hpp"
+#include "engine/entry.hpp"
+#include "engine/execute/neutral.hpp"
+#include "engine/execute/workspace.hpp"
+#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/pending_table.hpp"
+#include "engine/negotiation/request.hpp"
+#include "engine/negotiation/request_table.hpp"
+#include "engine/plan/buckets.hpp"
+#include "engine/plan/recorder.hpp"
 #include "reduce/reduction.hpp"
 
 namespace {
@@ -67,23 +68,23 @@ TEST(Descriptor, TellsAllWhoHoldTheSameValue) {
         "pass the same under one name");
 }
 
-TEST(Announcements, ComeBackAsTheyWere) {
-    std::vector<Announcement> announcements(2);
-    announcements[0] = {"grad/layer 1 \"x\"", allreduce_of(12)};
-    announcements[1].name = "b";
-    announcements[1].descriptor.kind = Kind::alltoall;
-    announcements[1].descriptor.shape = {Descriptor::any_length, std::int64_t{1} << 40};
-    announcements[1].descriptor.group = "g";
-    announcements[1].descriptor.group_size = 3;
-    const auto bytes = encode(announcements);
+TEST(Requests, ComeBackAsTheyWere) {
+    std::vector<NamedRequest> requests(2);
+    requests[0] = {"grad/layer 1 \"x\"", allreduce_of(12)};
+    requests[1].name = "b";
+    requests[1].descriptor.kind = Kind::alltoall;
+    requests[1].descriptor.shape = {Descriptor::any_length, std::int64_t{1} << 40};
+    requests[1].descriptor.group = "g";
+    requests[1].descriptor.group_size = 3;
+    const auto bytes = encode(requests);
     const auto back = decode(bytes);
     ASSERT_TRUE(back);
-    EXPECT_EQ(*back, announcements);
+    EXPECT_EQ(*back, requests);
     EXPECT_TRUE(decode({})->empty());
 }
 
-TEST(Announcements, ThatAreCutOffOrSpoiledAreRefused) {
-    const std::vector<Announcement> one = {{"name", allreduce_of(1)}};
+TEST(Requests, ThatAreCutOffOrSpoiledAreRefused) {
+    const std::vector<NamedRequest> one = {{"name", allreduce_of(1)}};
     const auto bytes = encode(one);
     for (std::size_t length = 1; length < bytes.size(); ++length)
         EXPECT_FALSE(decode(std::span(bytes).first(length))) << length;
@@ -94,44 +95,44 @@ TEST(Announcements, ThatAreCutOffOrSpoiledAreRefused) {
     }
 }
 
-TEST(Ledger, SettlesANameOnceAllMembersHaveSpoken) {
-    Ledger ledger(2);
-    const Announcement announcement{"x", allreduce_of(1)};
-    const auto id = ledger.hear(0, 0, announcement);
-    EXPECT_FALSE(ledger.is_complete(id, {0}));
-    EXPECT_TRUE(ledger.is_complete(id, {0b10}));  // member 1 has joined
-    EXPECT_EQ(ledger.hear(1, 1, announcement), id);
-    EXPECT_TRUE(ledger.is_complete(id, {0}));
-    EXPECT_EQ(ledger.settle(id), std::nullopt);
-    EXPECT_TRUE(ledger.at(id).settled);
-    EXPECT_EQ(ledger.find("x"), id);
+TEST(PendingTable, SettlesANameOnceAllMembersHaveSpoken) {
+    PendingTable names(2);
+    const NamedRequest request{"x", allreduce_of(1)};
+    const auto id = names.hear(0, 0, request);
+    EXPECT_FALSE(names.is_complete(id, {0}));
+    EXPECT_TRUE(names.is_complete(id, {0b10}));  // member 1 has joined
+    EXPECT_EQ(names.hear(1, 1, request), id);
+    EXPECT_TRUE(names.is_complete(id, {0}));
+    EXPECT_EQ(names.settle(id), std::nullopt);
+    EXPECT_TRUE(names.at(id).settled);
+    EXPECT_EQ(names.find("x"), id);
     // One member means something else: all have to speak again.
-    (void)ledger.hear(0, 0, {"x", allreduce_of(2)});
-    EXPECT_FALSE(ledger.at(id).settled);
-    EXPECT_FALSE(ledger.is_complete(id, {0}));
-    (void)ledger.hear(1, 1, announcement);
-    EXPECT_NE(ledger.settle(id), std::nullopt);
-    EXPECT_FALSE(ledger.is_complete(id, {0}));
+    (void)names.hear(0, 0, {"x", allreduce_of(2)});
+    EXPECT_FALSE(names.at(id).settled);
+    EXPECT_FALSE(names.is_complete(id, {0}));
+    (void)names.hear(1, 1, request);
+    EXPECT_NE(names.settle(id), std::nullopt);
+    EXPECT_FALSE(names.is_complete(id, {0}));
 }
 
-TEST(Ledger, ForgetsTheNamesUsedLongestAgo) {
-    Ledger ledger(1, 8);
+TEST(PendingTable, ForgetsTheNamesUsedLongestAgo) {
+    PendingTable names(1, 8);
     for (std::uint64_t serial = 1; serial <= 9; ++serial) {
-        const auto id = ledger.hear(0, 0, {"n" + std::to_string(serial), allreduce_of(1)});
+        const auto id = names.hear(0, 0, {"n" + std::to_string(serial), allreduce_of(1)});
         if (serial == 2) continue;  // still waited for
-        (void)ledger.settle(id);
-        ledger.executed(id, serial);
+        (void)names.settle(id);
+        names.executed(id, serial);
     }
-    const auto kept = ledger.find("n3");
-    const auto forgotten = ledger.forget([&](Ledger::Id id) { return id == kept; });
+    const auto kept = names.find("n3");
+    const auto forgotten = names.forget([&](PendingTable::Id id) { return id == kept; });
     EXPECT_EQ(forgotten.size(), 3U);
     for (const char* name : {"n1", "n4", "n5"})
-        EXPECT_EQ(ledger.find(name), Ledger::none);
+        EXPECT_EQ(names.find(name), PendingTable::none);
     for (const char* name : {"n2", "n3", "n6", "n9"})
-        EXPECT_NE(ledger.find(name), Ledger::none);
+        EXPECT_NE(names.find(name), PendingTable::none);
     // Numbers are used again.
-    (void)ledger.hear(0, 0, {"new", allreduce_of(1)});
-    EXPECT_EQ(ledger.size(), 9U);
+    (void)names.hear(0, 0, {"new", allreduce_of(1)});
+    EXPECT_EQ(names.size(), 9U);
 }
 
 std::vector<std::uint32_t> ids_of(const std::optional<std::vector<Recorder::Execution>>& step) {
@@ -162,10 +163,10 @@ TEST(Recorder, SeesAStepThatRepeats) {
     EXPECT_FALSE(recorder.step());
 }
 
-std::vector<std::vector<std::uint32_t>> buckets_of(const std::vector<Item>& items) {
+std::vector<std::vector<std::uint32_t>> buckets_of(const std::vector<Bucket>& items) {
     std::vector<std::vector<std::uint32_t>> buckets;
-    for (const Item& item : items) {
-        for (const Part& part : item.parts)
+    for (const Bucket& item : items) {
+        for (const FusedGroup& part : item.groups)
             buckets.push_back(part.ids);
     }
     return buckets;
@@ -214,7 +215,7 @@ TEST(Plan, RunsAGroupInThePlaceOfItsLast) {
     ASSERT_EQ(items.size(), 3U);
     EXPECT_EQ(buckets_of(items), (Buckets{{1}, {0}, {2}, {3}, {4}}));
     EXPECT_EQ(items[1].operations, 3U);
-    EXPECT_EQ(items[1].parts.size(), 3U);
+    EXPECT_EQ(items[1].groups.size(), 3U);
 }
 
 template <typename T>
@@ -282,36 +283,32 @@ TEST(StatusElement, DiffersFromGoodWhenAnyRankIsBad) {
     }
 }
 
-TEST(EntryTable, FindsByNameHandleAndNumber) {
-    EntryTable table;
+TEST(RequestTable, FindsByNameAndNumber) {
+    RequestTable table;
     const auto index = table.add("x");
     EXPECT_EQ(table.find("x"), index);
-    EXPECT_EQ(table.find("y"), EntryTable::none);
-    Entry& entry = table.at(index);
-    entry.stage = Entry::Stage::waiting;
-    const Handle handle{3, index, entry.generation};
-    const auto unpacked = Handle::unpack(handle.pack());
-    ASSERT_TRUE(unpacked);
-    EXPECT_EQ(unpacked->ensemble, 3U);
-    EXPECT_EQ(table.find(*unpacked), &entry);
+    EXPECT_EQ(table.find("y"), RequestTable::none);
+    table.at(index).stage = OwnRequest::Stage::waiting;
     table.link(index, 70);
-    EXPECT_EQ(table.of(70), &entry);
-    EXPECT_EQ(table.of(71), nullptr);
-    // Another use of the same entry is another handle.
-    ++entry.generation;
-    EXPECT_EQ(table.find(*unpacked), nullptr);
+    EXPECT_EQ(table.of(70), index);
+    EXPECT_EQ(table.of(71), RequestTable::none);
     // In use, it outlives its number; its name goes when it is released.
     table.unlink(70);
     EXPECT_EQ(table.find("x"), index);
-    entry.stage = Entry::Stage::free;
+    table.at(index).stage = OwnRequest::Stage::free;
     table.released(index);
-    EXPECT_EQ(table.find("x"), EntryTable::none);
+    EXPECT_EQ(table.find("x"), RequestTable::none);
     EXPECT_EQ(table.add("z"), index);
 }
 
 TEST(Handle, IsNeverZeroAndRefusesWhatItIsNot) {
     EXPECT_NE((Handle{0, 0, 0}).pack(), 0);
-    EXPECT_GT((Handle{(1U << Handle::ensemble_bits) - 1, EntryTable::most - 1, ~0U}).pack(), 0);
+    EXPECT_GT((Handle{(1U << Handle::set_bits) - 1, RequestTable::most - 1, ~0U}).pack(), 0);
+    const auto unpacked = Handle::unpack(Handle{3, 5, 7}.pack());
+    ASSERT_TRUE(unpacked);
+    EXPECT_EQ(unpacked->set, 3U);
+    EXPECT_EQ(unpacked->entry, 5U);
+    EXPECT_EQ(unpacked->generation, 7U);
     EXPECT_FALSE(Handle::unpack(0));
     EXPECT_FALSE(Handle::unpack(-5));
     EXPECT_FALSE(Handle::unpack(mpib_handle{1} << Handle::entry_bits));

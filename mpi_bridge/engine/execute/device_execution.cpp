@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/device_execution.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "collectives/chunks.hpp"
+#include "engine/execute/host_execution.hpp"
+#include "engine/execute/neutral.hpp"
+#include "engine/execute/row_counts.hpp"
+#include "reduce/reduction.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// Elements of any type may begin at a multiple of this.
+constexpr std::size_t alignment = 16;
+
+std::size_t rounded_up(std::size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+std::vector<std::size_t> lengths_of(std::span<const std::int64_t> rows, std::size_t row_bytes) {
+    std::vector<std::size_t> lengths;
+    for (const std::int64_t count : rows)
+        lengths.push_back(static_cast<std::size_t>(count) * row_bytes);
+    return lengths;
+}
+
+std::size_t row_bytes_of(const Descriptor& what) {
+    return row_elements(what) * datatype_bytes(what.datatype);
+}
+
+DeviceReduction reduction_of(const Descriptor& what) {
+    return {what.datatype, what.op, what.prescale, what.postscale, Compression::none};
+}
+
+bool linear(mpib_op op) {
+    return op == MPIB_SUM || op == MPIB_AVERAGE;
+}
+
+}  // namespace
+
+// What the operation waits for: of each stream, the point noted last. Streams of operations that
+// were submitted before the group was open are noted now.
+Done DeviceExecution::gather_notes(std::span<Entry* const> entries) {
+    notes_.clear();
+    latest_.clear();
+    for (Entry* entry : entries) {
+        if (entry == nullptr) continue;
+        const auto known = std::find_if(latest_.begin(), latest_.end(), [&](const auto& each) {
+            return each.first == entry->stream;
+        });
+        if (known == latest_.end()) {
+            latest_.emplace_back(entry->stream, entry);
+        } else if (known->second->request->number < entry->request->number) {
+            known->second = entry;
+        }
+    }
+    for (const auto& [stream, entry] : latest_) {
+        if (entry->note.holds()) {
+            notes_.push_back(std::move(entry->note));
+            continue;
+        }
+        auto noted = lane_.note({stream});
+        if (!noted) return pass_on(std::move(noted));
+        notes_.push_back(std::move(*noted));
+    }
+    return {};
+}
+
+Done DeviceExecution::enqueue(std::string_view label, std::span<Entry* const> entries,
+                              const Enqueue& call) {
+    if (auto done = gather_notes(entries); !done) return done;
+    const bool shown = trace_.timeline.on() && lane_.group().path() == DevicePath::nccl;
+    const auto show = [&](bool begins) {
+        for (const Entry* entry : entries) {
+            if (!shown || entry == nullptr) continue;
+            const Activity activity{entry->name(), Phase::nccl,
+                                    shown_kind(entry->descriptor().kind), process_set_};
+            begins ? trace_.timeline.begin(activity) : trace_.timeline.end(activity);
+        }
+    };
+    show(true);
+    auto ticket = lane_.started(call(std::span(notes_)), label);
+    show(false);
+    notes_.clear();
+    if (!ticket) return pass_on(std::move(ticket));
+    for (Entry* entry : entries) {
+        if (entry == nullptr) continue;
+        entry->ticket = *ticket;
+        entry->note = DeviceNote();
+    }
+    return {};
+}
+
+Outcome<const DeviceExecution::Spare*> DeviceExecution::spare(const Descriptor& what,
+                                                              std::size_t bytes) {
+    Spare& spare = spares_[{what.datatype, what.op}];
+    if (!spare.neutral.empty() && spare.bytes >= bytes) return &spare;
+    const std::size_t wanted = std::max(bytes, 2 * spare.bytes);
+    std::vector<std::byte> content(wanted);
+    fill_neutral(content, what.datatype, what.op);
+    for (auto* memories : {&spare.neutral, &spare.unwanted}) {
+        auto memory = lane_.group().copy_of(content);
+        if (!memory) return pass_on(std::move(memory));
+        memories->push_back(std::move(*memory));
+    }
+    spare.bytes = wanted;
+    return &spare;
+}
+
+Done DeviceExecution::allreduce(std::string_view label, const Descriptor& what,
+                                std::span<Entry* const> entries,
+                                std::span<const std::size_t> counts) {
+    const std::size_t element_bytes = datatype_bytes(what.datatype);
+    DeviceReduction reduction = reduction_of(what);
+    const Spare* stand_in = nullptr;
+    if (std::find(entries.begin(), entries.end(), nullptr) != entries.end()) {
+        std::size_t bytes = 0;
+        for (const std::size_t count : counts)
+            bytes += rounded_up(count * element_bytes);
+        auto found = spare(what, bytes);
+        if (!found) return pass_on(std::move(found));
+        stand_in = *found;
+        // A neutral element that is multiplied is none any more, but for zero.
+        if (!linear(what.op)) reduction.prescale = 1;
+    }
+    parts_.clear();
+    std::size_t at = 0;
+    for (std::size_t index = 0; index < entries.size(); ++index) {
+        const Entry* entry = entries[index];
+        if (entry != nullptr) {
+            parts_.push_back({entry->send, entry->recv, counts[index]});
+            continue;
+        }
+        parts_.push_back({stand_in->neutral.back().get() + at, stand_in->unwanted.back().get() + at,
+                          counts[index]});
+        at += rounded_up(counts[index] * element_bytes);
+    }
+    auto done = enqueue(label, entries, [&](const DeviceStart& start) {
+        return lane_.group().allreduce(parts_, reduction, start);
+    });
+    if (done) trace_.counters.add_collective(MPIB_ALLREDUCE, 0, {});
+    return done;
+}
+
+Outcome<std::byte*> DeviceExecution::result_memory(Entry& entry, std::size_t bytes) {
+    if (entry.recv != nullptr) return entry.recv;
+    if (bytes == 0) return nullptr;
+    auto memory = lane_.group().result_memory(bytes, {entry.stream});
+    if (!memory) return pass_on(std::move(memory));
+    entry.device_owned = std::move(*memory);
+    // The operation must start after its memory is there.
+    entry.note = DeviceNote();
+    return entry.device_owned.get();
+}
+
+Done DeviceExecution::broadcast(std::string_view label, Entry& entry) {
+    const auto& ranks = group_.ranks;
+    const auto root = static_cast<int>(
+        std::lower_bound(ranks.begin(), ranks.end(), entry.descriptor().root) - ranks.begin());
+    const DevicePart part{entry.send, entry.recv, entry.bytes};
+    Entry* const entries[] = {&entry};
+    entry.result_rows = entry.rows;
+    return enqueue(label, entries, [&](const DeviceStart& start) {
+        return lane_.group().broadcast(std::span(&part, 1), root, start);
+    });
+}
+
+Done DeviceExecution::reduce_scatter(std::string_view label, Entry& entry) {
+    const Descriptor& what = entry.descriptor();
+    const std::size_t row = row_elements(what);
+    std::vector<std::size_t> counts;
+    for (const Slice& part : even_chunks(static_cast<std::size_t>(entry.rows), group_.size()))
+        counts.push_back(part.length * row);
+    const std::size_t own = counts[static_cast<std::size_t>(group_.own)];
+    auto recv = result_memory(entry, own * datatype_bytes(what.datatype));
+    if (!recv) return pass_on(std::move(recv));
+    entry.result_rows = row == 0 ? 0 : static_cast<std::int64_t>(own / row);
+    Entry* const entries[] = {&entry};
+    return enqueue(label, entries, [&](const DeviceStart& start) {
+        return lane_.group().reduce_scatter(entry.send, *recv, counts, reduction_of(what), start);
+    });
+}
+
+Done DeviceExecution::allgather(Communicator& host, const Communicator::Call& call, Entry& entry) {
+    if (auto done = gather_row_counts(host, call, entry); !done) return done;
+    const auto lengths = lengths_of(entry.received_rows, row_bytes_of(entry.descriptor()));
+    auto recv =
+        result_memory(entry, std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}));
+    if (!recv) return pass_on(std::move(recv));
+    Entry* const entries[] = {&entry};
+    return enqueue(call.name, entries, [&](const DeviceStart& start) {
+        return lane_.group().allgather(entry.send, *recv, lengths, start);
+    });
+}
+
+Done DeviceExecution::alltoall(Communicator& host, const Communicator::Call& call, Entry& entry) {
+    const auto splits = splits_of(entry, group_.size());
+    if (auto done = exchange_row_counts(host, call, splits, entry); !done) return done;
+    const std::size_t row_bytes = row_bytes_of(entry.descriptor());
+    const auto out = lengths_of(splits, row_bytes);
+    const auto in = lengths_of(entry.received_rows, row_bytes);
+    auto recv = result_memory(entry, std::accumulate(in.begin(), in.end(), std::size_t{0}));
+    if (!recv) return pass_on(std::move(recv));
+    Entry* const entries[] = {&entry};
+    return enqueue(call.name, entries, [&](const DeviceStart& start) {
+        return lane_.group().alltoall(entry.send, out, *recv, in, start);
+    });
+}
+
+Done DeviceExecution::run_single(Communicator& host, const Communicator::Call& call, Entry& entry) {
+    Done done;
+    switch (entry.descriptor().kind) {
+        case Kind::broadcast:
+            done = broadcast(call.name, entry);
+            break;
+        case Kind::reduce_scatter:
+            done = reduce_scatter(call.name, entry);
+            break;
+        case Kind::allgather:
+            done = allgather(host, call, entry);
+            break;
+        case Kind::alltoall:
+            done = alltoall(host, call, entry);
+            break;
+        default:
+            return fail(MPIB_ERROR_INTERNAL, std::string(name_of(entry.descriptor().kind)) +
+                                                 " is not an operation on device memory");
+    }
+    if (done) trace_.counters.add_collective(shown_kind(entry.descriptor().kind), 0, {});
+    return done;
+}
+
+}  // namespace mpi_bridge

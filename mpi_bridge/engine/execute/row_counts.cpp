@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/row_counts.hpp"
+
+#include <limits>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "reduce/reduction.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+std::int64_t sum(std::span<const std::int64_t> values) {
+    return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+}
+
+// What the members tell each other.
+struct MemberRows {
+    std::int64_t length = 0;  // in rows or in bytes
+    std::uint64_t room = 0;   // bytes that its recv can hold
+};
+
+Outcome<std::vector<MemberRows>> gather_member_rows(Communicator& communicator,
+                                            const Communicator::Call& call, const MemberRows& own) {
+    std::vector<MemberRows> members(static_cast<std::size_t>(communicator.group().size()));
+    members[static_cast<std::size_t>(communicator.group().own)] = own;
+    const std::vector<std::int64_t> one_each(members.size(), 1);
+    auto* memory = reinterpret_cast<std::byte*>(members.data());
+    auto done = communicator.allgather(call, cut_rows<Bytes>(memory, one_each, sizeof(MemberRows)));
+    if (!done) return pass_on(std::move(done));
+    return members;
+}
+
+// At most what a signed number holds, which is more than any memory.
+std::size_t bytes_of(const Entry& entry) {
+    constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+    const std::size_t row_bytes =
+        row_elements(entry.descriptor()) * datatype_bytes(entry.descriptor().datatype);
+    const auto rows = static_cast<std::size_t>(entry.result_rows);
+    return row_bytes != 0 && rows > most / row_bytes ? most : rows * row_bytes;
+}
+
+// All members see the same numbers, so all of them fail or none does.
+Done check_room(const Communicator& communicator, const Communicator::Call& call,
+                std::span<const MemberRows> members, Entry& entry) {
+    for (std::size_t member = 0; member < members.size(); ++member) {
+        const auto needed = static_cast<std::uint64_t>(members[member].length);
+        if (needed <= members[member].room) continue;
+        entry.refused = true;
+        return fail(MPIB_ERROR_MISMATCH,
+                    fmt::format("{}: the result has {} bytes on rank {}, where recv can hold {} "
+                                "(recv_bytes)",
+                                call.name, needed, communicator.group().ranks[member],
+                                members[member].room));
+    }
+    return {};
+}
+
+}  // namespace
+
+Done gather_row_counts(Communicator& communicator, const Communicator::Call& call, Entry& entry) {
+    auto members = gather_member_rows(communicator, call, {entry.rows, entry.room});
+    if (!members) return pass_on(std::move(members));
+    entry.received_rows.clear();
+    for (const MemberRows& member : *members)
+        entry.received_rows.push_back(member.length);
+    entry.result_rows = sum(entry.received_rows);
+    const std::size_t bytes = bytes_of(entry);
+    for (MemberRows& member : *members)
+        member.length = static_cast<std::int64_t>(bytes);
+    return check_room(communicator, call, *members, entry);
+}
+
+std::vector<std::int64_t> splits_of(const Entry& entry, int members) {
+    if (!entry.splits.empty()) return entry.splits;
+    return std::vector<std::int64_t>(static_cast<std::size_t>(members), entry.rows / members);
+}
+
+Done exchange_row_counts(Communicator& communicator, const Communicator::Call& call,
+                         std::span<const std::int64_t> splits, Entry& entry) {
+    entry.received_rows.assign(splits.size(), 0);
+    const std::vector<std::int64_t> one_each(splits.size(), 1);
+    const auto* to = reinterpret_cast<const std::byte*>(splits.data());
+    auto* from = reinterpret_cast<std::byte*>(entry.received_rows.data());
+    auto done =
+        communicator.alltoall(call, cut_rows<ConstBytes>(to, one_each, sizeof(std::int64_t)),
+                              cut_rows<Bytes>(from, one_each, sizeof(std::int64_t)));
+    if (!done) return done;
+    entry.result_rows = sum(entry.received_rows);
+    // Only its receiver knows how long a result is.
+    const auto own = static_cast<std::int64_t>(bytes_of(entry));
+    auto members = gather_member_rows(communicator, call, {own, entry.room});
+    if (!members) return pass_on(std::move(members));
+    return check_room(communicator, call, *members, entry);
+}
+
+}  // namespace mpi_bridge

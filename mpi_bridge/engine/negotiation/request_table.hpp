@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/pending_table.hpp"
+
+namespace mpi_bridge {
+
+// A name that this rank uses: how far its latest request under it has come, and what of that makes
+// the next one quick.
+struct OwnRequest {
+    enum class Stage : std::uint8_t {
+        free,     // no request is in flight
+        waiting,  // submitted; it waits for other tensors, other ranks, or its turn
+        running,  // a thread is in its collective and uses its memory
+        done,     // until it is released
+    };
+
+    std::string name;
+    Stage stage = Stage::free;
+    Descriptor descriptor;     // of the latest request
+    std::uint64_t number = 0;  // counts this rank's submissions
+    std::uint64_t after = 0;   // serial number of the latest execution whose end the rank had seen
+
+    // Negotiation.
+    PendingTable::Id id = PendingTable::none;
+    bool settled = false;    // the record of `id` is settled and says what this rank means
+    bool announced = false;  // the other members have heard what this rank means
+    bool reported = false;   // the other members know that it is submitted here
+
+    // The plan.
+    bool planned = false;  // it waits in the plan, and the other members need not know
+    int bucket = -1;       // of the plan, that has this name in it; -1: none
+
+    // Its latest execution.
+    std::uint64_t serial = 0;
+    std::uint64_t executed_after = 0;  // `after` of the request executed then
+};
+
+// The names that this rank uses in a process set, by name, by index, and by the number that the
+// pending table gives them. A name keeps its index until it is forgotten.
+class RequestTable {
+  public:
+    using Index = std::uint32_t;
+    static constexpr Index none = ~Index{0};
+    static constexpr std::size_t most = (std::size_t{1} << 24) - 1;
+
+    [[nodiscard]] OwnRequest& at(Index index) { return requests_[index]; }
+    [[nodiscard]] const OwnRequest& at(Index index) const { return requests_[index]; }
+    // Indices in use are below this.
+    [[nodiscard]] Index size() const { return static_cast<Index>(requests_.size()); }
+
+    [[nodiscard]] Index find(std::string_view name) const;
+    // The name must be new. Returns `none` if there are too many.
+    [[nodiscard]] Index add(std::string_view name);
+
+    // The index of the name with that number, or `none` if this rank does not use it.
+    [[nodiscard]] Index of(PendingTable::Id id) const {
+        return id < by_id_.size() ? by_id_[id] : none;
+    }
+    void link(Index index, PendingTable::Id id);
+    // The pending table has forgotten the number. Forgets the name too if no request is in flight.
+    void unlink(PendingTable::Id id);
+    // The request has been released. Forgets the name if the pending table does not know it.
+    void released(Index index);
+
+  private:
+    struct Hash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view text) const {
+            return std::hash<std::string_view>()(text);
+        }
+    };
+
+    void forget(Index index);
+
+    std::deque<OwnRequest> requests_;
+    std::vector<Index> unused_;
+    std::unordered_map<std::string, Index, Hash, std::equal_to<>> by_name_;
+    std::vector<Index> by_id_;
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/negotiation_thread.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "engine/catching.hpp"
+#include "engine/negotiation/agreement.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+using Lock = ProcessSetState::Lock;
+
+constexpr Seconds heartbeat{2};
+
+}  // namespace
+
+NegotiationThread::NegotiationThread(ProcessSetState& state, PlanLane& lane, DeviceWork& devices)
+    : state_(state),
+      lane_(lane),
+      devices_(devices),
+      workspace_(state.host.parts().allocate, state.host.parts().free),
+      stall_watch_(state.host.parts().settings.stall),
+      latest_round_(Clock::now()) {}
+
+NegotiationThread::~NegotiationThread() {
+    if (thread_.joinable()) thread_.join();
+}
+
+void NegotiationThread::start() {
+    if (started_) return;
+    const Lock lock(state_.mutex);
+    if (started_ || state_.member.failure) return;
+    ended_ = false;
+    thread_ = std::thread([this] { work(); });
+    started_ = true;
+}
+
+void NegotiationThread::abandon() {
+    if (control_ != nullptr) control_->abandon();
+    if (negotiated_ != nullptr) negotiated_->abandon();
+}
+
+Done NegotiationThread::open(std::unique_ptr<Communicator>& communicator, Channel::Lane lane) {
+    auto opened =
+        state_.host.parts().open(state_.group, lane, static_cast<unsigned>(state_.process_set));
+    if (!opened) return pass_on(std::move(opened));
+    const Lock lock(state_.mutex);
+    communicator = std::move(*opened);
+    if (state_.member.failure) communicator->abandon();
+    return {};
+}
+
+void NegotiationThread::work() {
+    rounds();
+    devices_.close();
+    const Lock lock(state_.mutex);
+    ended_ = true;
+    if (closed_) {
+        state_.member.fail({MPIB_ERROR_INVALID_ARGUMENT, "the process set was removed"});
+        state_.take_completions();
+        state_.ending = true;
+        lane_.wake();
+    }
+    state_.changed.notify_all();
+}
+
+void NegotiationThread::rounds() {
+    const auto failed = [this](const Done& done) {
+        if (!done) state_.host.fail_all(done.error());
+        return !done;
+    };
+    if (failed(open(control_, Channel::Lane::control))) return;
+    if (failed(open(negotiated_, Channel::Lane::negotiated))) return;
+    if (failed(lane_.open())) return;
+    while (!state_.ending && !closed_) {
+        const auto woken =
+            control_->next_call([this] { return state_.news || state_.ending; }, next_look());
+        if (!woken) {
+            if (!state_.ending) state_.host.fail_all(woken.error());
+            return;
+        }
+        if (state_.ending) return;
+        if (failed(devices_.watch())) return;
+        bool beat = false;
+        if (*woken == Communicator::Next::late) beat = look_for_stalls();
+        if (*woken != Communicator::Next::call && !has_news() && !beat) continue;
+        if (failed(catching([this] { return round(); }))) return;
+    }
+}
+
+bool NegotiationThread::has_news() {
+    const Lock lock(state_.mutex);
+    state_.news = false;
+    return state_.member.has_news();
+}
+
+Done NegotiationThread::round() {
+    Trace& trace = state_.trace();
+    const Activity activity = state_.shown(Phase::control_round);
+    const auto began = Clock::now();
+    Lock lock(state_.mutex);
+    trace.timeline.begin(activity);
+    bool negotiates = true;
+    Outcome<Step> step = state_.round.begin();
+    while (step && !std::holds_alternative<RoundOver>(*step)) {
+        if (negotiates && std::holds_alternative<RunGroup>(*step)) {
+            negotiates = false;
+            trace.timeline.end(activity);
+            trace.counters.add_negotiation(Clock::now() - began);
+        }
+        const bool had_plan = state_.member.plan.active();
+        Step current = std::move(*step);
+        step = carry_out(lock, current);
+        state_.take_completions();
+        for (const auto& [index, rank] : state_.round.heard_from)
+            trace.timeline.tick(state_.shown(state_.member.requests.at(index), Phase::negotiate),
+                                rank);
+        state_.round.heard_from.clear();
+        if (had_plan == state_.member.plan.active()) continue;
+        const auto epoch = static_cast<std::int64_t>(state_.member.plan.epoch());
+        trace.timeline.mark(had_plan ? "plan left" : "plan made", {-1, -1, -1, epoch});
+        if (had_plan) {
+            trace.counters.add_plan_broken();
+        } else {
+            trace.counters.add_plan_made();
+            lane_.begin();
+        }
+        state_.changed.notify_all();
+    }
+    if (negotiates) {
+        trace.timeline.end(activity);
+        trace.counters.add_negotiation(Clock::now() - began);
+    }
+    if (!step) return tl::unexpected(step.error());
+    latest_round_ = Clock::now();
+    closed_ = std::get<RoundOver>(*step).closed;
+    state_.news = state_.member.has_news();
+    if (!state_.round.who_heard) return {};
+    state_.round.who_heard = false;
+    const auto text = pending_text(Clock::now(), state_.host.parts().settings.stall.report);
+    lock.unlock();
+    if (!text.empty()) std::fprintf(stderr, "%s\n", text.c_str());
+    return {};
+}
+
+Outcome<Step> NegotiationThread::carry_out(Lock& lock, Step& step) {
+    if (std::holds_alternative<CallTogether>(step)) {
+        lock.unlock();
+        auto done = call_together(*control_, state_.timeout());
+        lock.lock();
+        if (!done) return pass_on(std::move(done));
+        return state_.round.called_together();
+    }
+    if (auto* const words = std::get_if<Reduce>(&step)) return reduce(lock, *words);
+    if (const auto* const bytes = std::get_if<Gather>(&step)) return gather(lock, *bytes);
+    if (const auto* const stop = std::get_if<StopPlan>(&step)) return stop_plan(lock, *stop);
+    return run(lock, std::get<RunGroup>(step));
+}
+
+Outcome<Step> NegotiationThread::reduce(Lock& lock, Reduce& step) {
+    lock.unlock();
+    auto done = agree(*control_, step.what, state_.timeout(), step.words);
+    lock.lock();
+    if (!done) return pass_on(std::move(done));
+    return state_.round.reduced(step.words);
+}
+
+Outcome<Step> NegotiationThread::gather(Lock& lock, const Gather& step) {
+    lock.unlock();
+    auto all = gather_bytes(*control_, step.what, state_.timeout(), step.bytes);
+    lock.lock();
+    if (!all) return pass_on(std::move(all));
+    return state_.round.gathered(*all);
+}
+
+Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {
+    // What this rank is in the middle of ends: all members are in it, or will be in a moment.
+    state_.changed.wait(lock, [this] { return !state_.member.plan.busy; });
+    if (state_.member.plan.started() < step.started) lane_.run_head(lock);
+    if (state_.member.failure) return tl::unexpected(*state_.member.failure);
+    auto next = state_.round.plan_stopped(Clock::now());
+    return next;
+}
+
+Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
+    const auto& first = state_.member.names.at(step.group.ids.front());
+    // The pending table may change while the lock is given up.
+    const Descriptor what = first.descriptor;
+    std::string label = fmt::format("{} \"{}\"", name_of(what.kind), first.name);
+    if (step.group.ids.size() > 1) label += fmt::format(" and {} more", step.group.ids.size() - 1);
+    const auto now = Clock::now();
+    std::vector<Entry*> entries;
+    for (const RequestTable::Index index : step.requests) {
+        Entry* const entry = index == RequestTable::none ? nullptr : &state_.entry(index);
+        entries.push_back(entry);
+        if (entry == nullptr) continue;
+        state_.trace().counters.add_queued(now - entry->submitted);
+        state_.trace().timeline.begin(state_.shown(*entry->request, Phase::operation),
+                                      {static_cast<std::int64_t>(entry->bytes), what.datatype});
+    }
+    const std::uint64_t serial = state_.member.serial;
+    lock.unlock();
+    const Done done = catching([&] { return run_group(step, what, label, serial, entries); });
+    lock.lock();
+    state_.progress = Clock::now();
+    // A refused change of process sets leaves the order of messages as it was; so does what all
+    // members, or the devices of all members, refuse alike.
+    const bool refused = what.kind == Kind::add_process_set ||
+                         what.kind == Kind::remove_process_set ||
+                         (entries.front() != nullptr && entries.front()->refused) ||
+                         (what.device && devices_.refused());
+    const bool paused = state_.member.plan.frozen;
+    auto next = state_.round.group_done(step, done, refused, Clock::now());
+    if (paused && !state_.member.plan.frozen) {
+        state_.changed.notify_all();
+        lane_.wake();
+    }
+    return next;
+}
+
+Done NegotiationThread::run_group(const RunGroup& step, const Descriptor& what,
+                                  const std::string& label, std::uint64_t serial,
+                                  std::span<Entry* const> entries) {
+    if (what.kind == Kind::add_process_set || what.kind == Kind::remove_process_set) {
+        const auto id = state_.host.change_process_sets(what);
+        if (!id) return tl::unexpected(id.error());
+        entries.front()->result_rows = *id;
+        return {};
+    }
+    const Communicator::Call call{label, serial, state_.timeout()};
+    if (what.device) return devices_.run(*negotiated_, call, what, entries, step.counts);
+    HostExecution execution(*negotiated_, workspace_, state_.trace(), state_.process_set);
+    if (what.kind != Kind::allreduce) return execution.run_single(call, *entries.front());
+    static const std::byte nothing{};
+    std::vector<Tensor> tensors;
+    for (std::size_t at = 0; at < entries.size(); ++at) {
+        Tensor tensor;
+        tensor.count = step.counts[at];
+        if (const Entry* const entry = entries[at]; entry != nullptr) {
+            tensor.name = entry->name();
+            tensor.send = entry->send == nullptr ? &nothing : entry->send;
+            tensor.recv = entry->recv;
+        }
+        tensors.push_back(tensor);
+    }
+    return execution.allreduce(call, what, tensors);
+}
+
+Seconds NegotiationThread::oldest_age(Clock::time_point now) const {
+    Seconds oldest{0};
+    for (const Entry& entry : state_.entries) {
+        if (entry.free() || entry.done() || entry.descriptor().kind == Kind::join) continue;
+        oldest = std::max(oldest, Seconds(now - entry.submitted));
+    }
+    return oldest;
+}
+
+Deadline NegotiationThread::next_look() {
+    constexpr Seconds never{3600};
+    const Lock lock(state_.mutex);
+    const auto now = Clock::now();
+    const Seconds oldest = oldest_age(now);
+    Seconds wait = stall_watch_.next_look(oldest, now).value_or(never);
+    // What waits in the plan comes without this thread's knowledge, so it looks now and then.
+    if (oldest.count() > 0 || state_.member.plan.active()) wait = std::min(wait, heartbeat);
+    return Deadline::in(std::max(devices_.until_watch(wait), Seconds(0.001)));
+}
+
+// Returns true when it is time for a round of heartbeat.
+bool NegotiationThread::look_for_stalls() {
+    Lock lock(state_.mutex);
+    const auto now = Clock::now();
+    const Seconds oldest = oldest_age(now);
+    const bool beat = std::min(oldest, Seconds(now - latest_round_)) >= heartbeat;
+    switch (stall_watch_.look(oldest, now)) {
+        case StallWatch::Verdict::quiet:
+            return beat;
+        case StallWatch::Verdict::report:
+            state_.member.asks_who = true;
+            return beat;
+        case StallWatch::Verdict::shut_down:
+            break;
+    }
+    const Failure failure{MPIB_ERROR_TIMEOUT,
+                          "given up, because operations have waited for longer than "
+                          "MPI_BRIDGE_STALL_SHUTDOWN_SECONDS: " +
+                              pending_text(now, Seconds(0))};
+    lock.unlock();
+    state_.host.fail_all(failure);
+    return false;
+}
+
+// Says what of this rank's operations has waited for that long, and for whom.
+std::string NegotiationThread::pending_text(Clock::time_point now, Seconds at_least) const {
+    std::vector<std::vector<std::uint64_t>> missing;  // what Pending refers to
+    std::vector<Pending> pending;
+    missing.reserve(state_.entries.size());
+    for (std::size_t index = 0; index < state_.entries.size(); ++index) {
+        const Entry& entry = state_.entries[index];
+        if (entry.free() || entry.done() || entry.descriptor().kind == Kind::join) continue;
+        const Seconds age(now - entry.submitted);
+        if (age < at_least) continue;
+        missing.push_back(state_.round.missing(static_cast<RequestTable::Index>(index)));
+        pending.push_back({entry.name(), shown_kind(entry.descriptor().kind), entry.bytes, age,
+                           state_.process_set, missing.back()});
+    }
+    return stall_report(state_.member.own_rank(), pending);
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/buckets.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "reduce/reduction.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// Puts operations into the fused groups of one bucket or of many.
+class Packer {
+  public:
+    explicit Packer(BucketLimits limits) : limit_(limits.first), later_limit_(limits.others) {}
+
+    // True when `next` may join the bucket that is open.
+    [[nodiscard]] bool fits(const Sequenced& next) const {
+        return open_ != nullptr && can_share_bucket(*open_->descriptor, *next.descriptor) &&
+               next.after < open_->serial && bytes_ + bytes_of(*next.descriptor) <= limit_;
+    }
+    void open(const Sequenced& first) {
+        if (open_ != nullptr) limit_ = later_limit_;
+        open_ = &first;
+        bytes_ = 0;
+    }
+    void put(const Sequenced& operation, Bucket& bucket, bool new_group) {
+        if (new_group) bucket.groups.emplace_back();
+        const std::size_t bytes = bytes_of(*operation.descriptor);
+        FusedGroup& group = bucket.groups.back();
+        group.ids.push_back(operation.id);
+        group.bytes += bytes;
+        bucket.bytes += bytes;
+        ++bucket.operations;
+        bytes_ += bytes;
+    }
+
+  private:
+    std::size_t limit_;
+    std::size_t later_limit_;
+    const Sequenced* open_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+
+// All of one group are submitted before any of them runs, so nothing keeps two from one bucket but
+// what they are.
+Bucket arrange_group(const std::vector<const Sequenced*>& group, BucketLimits limits) {
+    std::vector<Sequenced> members;
+    for (const Sequenced* member : group) {
+        members.push_back(*member);
+        members.back().after = 0;
+        members.back().serial = 1;
+    }
+    Bucket bucket;
+    Packer packer({limits.others, limits.others});
+    for (const Sequenced& member : members) {
+        const bool joins = packer.fits(member);
+        if (!joins) packer.open(member);
+        packer.put(member, bucket, !joins);
+    }
+    return bucket;
+}
+
+}  // namespace
+
+std::size_t bytes_of(const Descriptor& descriptor) {
+    if (descriptor.kind == Kind::allgather || descriptor.kind == Kind::alltoall ||
+        descriptor.kind == Kind::add_process_set || descriptor.kind == Kind::remove_process_set) {
+        return 0;
+    }
+    return elements(descriptor) * datatype_bytes(descriptor.datatype);
+}
+
+std::vector<Bucket> arrange(std::span<const Sequenced> sequence, BucketLimits limits) {
+    std::map<std::string, std::vector<const Sequenced*>> groups;
+    for (const Sequenced& operation : sequence) {
+        if (!operation.descriptor->group.empty())
+            groups[operation.descriptor->group].push_back(&operation);
+    }
+    std::vector<Bucket> buckets;
+    Packer packer(limits);
+    bool last_is_group = false;
+    for (const Sequenced& operation : sequence) {
+        if (!operation.descriptor->group.empty()) {
+            const auto& group = groups[operation.descriptor->group];
+            if (group.back() != &operation) continue;
+            buckets.push_back(arrange_group(group, limits));
+            last_is_group = true;
+            continue;
+        }
+        if (buckets.empty() || last_is_group || !packer.fits(operation)) {
+            packer.open(operation);
+            buckets.emplace_back();
+            packer.put(operation, buckets.back(), true);
+        } else {
+            packer.put(operation, buckets.back(), false);
+        }
+        last_is_group = false;
+    }
+    return buckets;
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "engine/negotiation/descriptor.hpp"
+#include "engine/plan/buckets.hpp"
+
+namespace mpi_bridge {
+
+// Operations of a plan that share one collective, with all that is needed to take part in it
+// without their tensors.
+struct PlannedGroup {
+    std::vector<std::uint32_t> ids;
+    std::vector<std::size_t> counts;  // elements of each
+    Descriptor what;                  // of all of them, but for the shape
+    std::string label;                // for messages: planned allreduce "x" and 3 more
+    std::size_t bytes = 0;
+};
+
+// A bucket of the plan.
+struct PlannedBucket {
+    std::vector<PlannedGroup> groups;
+    std::size_t operations = 0;
+    std::size_t bytes = 0;
+    std::size_t missing = 0;  // operations that this rank has not submitted
+    Clock::time_point filled;
+};
+
+// Where this rank is in the plan: which bucket is next, and which of its tensors are still to be
+// submitted. The buckets are run in their order, again and again; position p is bucket p modulo
+// their number. Guarded by the process set's mutex, but for what only the thread that runs the head
+// touches.
+class PlannedOrder {
+  public:
+    void adopt(std::vector<PlannedBucket> buckets) {
+        buckets_ = std::move(buckets);
+        ++epoch_;
+        started_ = 0;
+        finished_ = 0;
+        frozen = false;
+        on_device_ = false;
+        for (const PlannedBucket& bucket : buckets_) {
+            for (const PlannedGroup& group : bucket.groups)
+                on_device_ = on_device_ || group.what.device;
+        }
+    }
+    void drop() { buckets_.clear(); }
+
+    [[nodiscard]] bool active() const { return !buckets_.empty(); }
+    // Some bucket is on device memory.
+    [[nodiscard]] bool on_device() const { return active() && on_device_; }
+    [[nodiscard]] PlannedBucket& head() { return buckets_[finished_ % buckets_.size()]; }
+    [[nodiscard]] PlannedBucket& at(int bucket) {
+        return buckets_[static_cast<std::size_t>(bucket)];
+    }
+    [[nodiscard]] const std::vector<PlannedBucket>& buckets() const { return buckets_; }
+    [[nodiscard]] std::uint64_t started() const { return started_; }
+    [[nodiscard]] std::uint64_t finished() const { return finished_; }
+    // The same for all members that are at the same position of the same plan.
+    [[nodiscard]] std::uint64_t agreement() const { return epoch_ << 40 | started_; }
+    [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
+
+    [[nodiscard]] bool can_run() { return active() && !busy && !frozen && head().missing == 0; }
+    // The next bucket waits for tensors of this rank, and nobody else is to blame.
+    [[nodiscard]] bool starves() { return active() && !busy && !frozen && head().missing != 0; }
+
+    void start() {
+        busy = true;
+        ++started_;
+    }
+    void finish(bool whole) {
+        busy = false;
+        if (!whole) return;
+        PlannedBucket& bucket = head();
+        bucket.missing = bucket.operations;
+        ++finished_;
+    }
+
+    bool busy = false;    // a thread runs the head
+    bool frozen = false;  // the members stop the plan: nothing may be started
+
+  private:
+    std::vector<PlannedBucket> buckets_;
+    bool on_device_ = false;
+    std::uint64_t epoch_ = 0;
+    std::uint64_t started_ = 0;
+    std::uint64_t finished_ = 0;
+};
+
+}  // namespace mpi_bridge

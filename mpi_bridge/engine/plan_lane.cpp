@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan_lane.hpp"
+
+#include <span>
+#include <utility>
+
+#include "engine/catching.hpp"
+#include "engine/negotiation/agreement.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// Who submits small tensors usually waits for them right away, and is quicker than a thread that
+// must be woken. So the lane's thread leaves them alone for a moment, and as long as they keep
+// coming it looks at them by itself now and then, which saves the submitters a wake-up each.
+constexpr std::chrono::milliseconds poll_interval{1};
+constexpr std::chrono::milliseconds polls_after_last{20};
+
+}  // namespace
+
+PlanLane::PlanLane(ProcessSetState& state, DeviceWork& devices)
+    : state_(state),
+      devices_(devices),
+      workspace_(state.host.parts().allocate, state.host.parts().free) {}
+
+PlanLane::~PlanLane() {
+    if (thread_.joinable()) thread_.join();
+}
+
+Done PlanLane::open() {
+    auto opened = state_.host.parts().open(state_.group, Channel::Lane::planned,
+                                           static_cast<unsigned>(state_.process_set));
+    if (!opened) return pass_on(std::move(opened));
+    const Lock lock(state_.mutex);
+    communicator_ = std::move(*opened);
+    if (state_.member.failure) communicator_->abandon();
+    execution_.emplace(*communicator_, workspace_, state_.trace(), state_.process_set);
+    return {};
+}
+
+void PlanLane::begin() {
+    if (!thread_.joinable()) {
+        ended_ = false;
+        thread_ = std::thread([this] { work(); });
+    }
+    work_.notify_one();
+}
+
+void PlanLane::abandon() {
+    if (communicator_ != nullptr) communicator_->abandon();
+}
+
+void PlanLane::head_is_ready(const Entry& submitted) {
+    const bool small = state_.member.plan.head().bytes <= small_bucket_bytes;
+    const bool waited_for = submitted.waited_for && state_.host.only_one();
+    if (!waited_for && !(polls_ && small)) work_.notify_one();
+}
+
+void PlanLane::gather_tensors(const PlannedGroup& group, std::size_t first, bool whole) {
+    static const std::byte nothing{};
+    tensors_.clear();
+    for (std::size_t at = 0; at < group.ids.size(); ++at) {
+        Tensor tensor;
+        tensor.count = group.counts[at];
+        if (whole) {
+            const Entry& entry = *entries_[first + at];
+            tensor.name = entry.name();
+            tensor.send = entry.send == nullptr ? &nothing : entry.send;  // no elements
+            tensor.recv = entry.recv;
+        }
+        tensors_.push_back(tensor);
+    }
+}
+
+Outcome<bool> PlanLane::all_whole(std::string_view label, bool whole) {
+    Word word{.mask = whole ? 0U : 1U, .number = state_.member.plan.agreement()};
+    if (auto done = agree(*communicator_, label, state_.timeout(), {&word, 1}); !done)
+        return pass_on(std::move(done));
+    return word.mask == 0;
+}
+
+// Runs all of a bucket, or nothing, on all members alike. Without the lock.
+Outcome<bool> PlanLane::run_bucket(const PlannedBucket& bucket, bool whole) {
+    const std::uint64_t agreement = state_.member.plan.agreement();
+    const PlannedGroup& first = bucket.groups.front();
+    if (bucket.groups.size() == 1 && execution_->can_check_in_band(first.what, first.bytes)) {
+        gather_tensors(first, 0, whole);
+        return execution_->allreduce_if_whole({first.label, agreement, state_.timeout()},
+                                              first.what, tensors_, whole);
+    }
+    auto agreed = all_whole(first.label, whole);
+    if (!agreed || !*agreed || first.what.kind == Kind::barrier) return agreed;
+    std::size_t at = 0;
+    for (const PlannedGroup& group : bucket.groups) {
+        const Communicator::Call call{group.label, agreement, state_.timeout()};
+        const auto entries = std::span(entries_).subspan(at, group.ids.size());
+        Done done;
+        if (group.what.device) {
+            done = devices_.run(*communicator_, call, group.what, entries, group.counts);
+        } else if (group.what.kind == Kind::allreduce) {
+            gather_tensors(group, at, whole);
+            done = execution_->allreduce(call, group.what, tensors_);
+        } else {
+            done = execution_->run_single(call, *entries.front());
+        }
+        if (!done) return pass_on(std::move(done));
+        at += group.ids.size();
+    }
+    return true;
+}
+
+void PlanLane::run_head(Lock& lock) {
+    state_.member.start_head(head_);
+    entries_.clear();
+    for (const RequestTable::Index index : head_.requests)
+        entries_.push_back(index == RequestTable::none ? nullptr : &state_.entry(index));
+    lock.unlock();
+    auto executed = catching([&] { return run_bucket(*head_.bucket, head_.whole); });
+    lock.lock();
+    state_.member.finish_head(head_, executed);
+    state_.take_completions();
+    if (executed && *executed) {
+        state_.progress = Clock::now();
+        state_.trace().counters.add_planned_bucket();
+    }
+    if (state_.sleepers != 0 || state_.member.plan.frozen) state_.changed.notify_all();
+    if (executed) return;
+    const Failure failure = executed.error();
+    lock.unlock();
+    state_.host.fail_all(failure);
+    lock.lock();
+}
+
+void PlanLane::hand_over() {
+    PlannedOrder& plan = state_.member.plan;
+    if (!plan.can_run()) return;
+    if (state_.sleepers != 0) state_.changed.notify_all();
+    if (!polls_ || plan.head().bytes > small_bucket_bytes) work_.notify_one();
+}
+
+void PlanLane::work() {
+    Lock lock(state_.mutex);
+    PlannedOrder& plan = state_.member.plan;
+    auto last_work = Clock::now();
+    while (!state_.ending) {
+        const auto now = Clock::now();
+        const bool ready = plan.can_run();
+        const bool small = ready && plan.head().bytes <= small_bucket_bytes;
+        if (ready && (!small || now >= plan.head().filled + poll_interval)) {
+            run_head(lock);
+            last_work = Clock::now();
+            continue;
+        }
+        if (ready || plan.finished() != polled_at_) last_work = now;
+        polled_at_ = plan.finished();
+        polls_ = now < last_work + polls_after_last;
+        if (polls_)
+            work_.wait_for(lock, poll_interval);
+        else
+            work_.wait(lock);
+    }
+    polls_ = false;
+    ended_ = true;
+    state_.changed.notify_all();
+}
+
+}  // namespace mpi_bridge

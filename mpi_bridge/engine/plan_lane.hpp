@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "engine/device_work.hpp"
+#include "engine/execute/host_execution.hpp"
+#include "engine/execute/workspace.hpp"
+#include "engine/process_set_state.hpp"
+
+namespace mpi_bridge {
+
+// Runs the buckets of a process set's plan in the plan's order, each as soon as this rank has
+// submitted all of it, without any round of negotiation. Whoever finds the head ready and the lane
+// idle runs it: a thread in wait(), or the lane's own.
+//
+// What a planned bucket costs beside its own collective: a bucket of at most
+// HostExecution::small_bucket_bytes carries one more element, by which all members learn whether
+// all of them have it. A larger one, a bucket of several fused groups, and one on device memory is
+// preceded by an allreduce of one word.
+//
+// With the lock of the state held, except where said otherwise.
+class PlanLane {
+  public:
+    using Lock = ProcessSetState::Lock;
+
+    PlanLane(ProcessSetState& state, DeviceWork& devices);
+    ~PlanLane();  // stop() and ended() come first
+    PlanLane(const PlanLane&) = delete;
+    PlanLane& operator=(const PlanLane&) = delete;
+
+    // Without the lock. Must be called before the first plan is adopted.
+    [[nodiscard]] Done open();
+
+    // Runs the head on the calling thread, and gives up the lock meanwhile.
+    void run_head(Lock& lock);
+    // A thread that has run the head leaves: sees to it that another one runs the next.
+    void hand_over();
+    // The head is ready. Wakes the lane's thread unless somebody runs the head soon: the submitting
+    // thread will wait for it, or the lane's thread is about to look.
+    void head_is_ready(const Entry& submitted);
+    // There is a new plan.
+    void begin();
+    // Wakes the thread, so that it sees that it should end, or that the plan goes on.
+    void wake() { work_.notify_all(); }
+    // Makes a bucket that is under way fail.
+    void abandon();
+    [[nodiscard]] bool ended() const { return ended_ && !state_.member.plan.busy; }
+
+  private:
+    void work();
+    [[nodiscard]] Outcome<bool> run_bucket(const PlannedBucket& bucket, bool whole);
+    [[nodiscard]] Outcome<bool> all_whole(std::string_view label, bool whole);
+    void gather_tensors(const PlannedGroup& group, std::size_t first, bool whole);
+
+    // Buckets up to this length are small: waking a thread costs more than running one.
+    static constexpr std::size_t small_bucket_bytes = 64UL * 1024;
+
+    ProcessSetState& state_;
+    DeviceWork& devices_;
+    std::condition_variable work_;  // for the lane's thread
+    std::unique_ptr<Communicator> communicator_;
+    Workspace workspace_;
+    std::optional<HostExecution> execution_;
+    bool polls_ = false;           // its thread will look by itself soon
+    std::uint64_t polled_at_ = 0;  // the position at which it looked last
+    bool ended_ = true;
+
+    // Of the thread that runs the head; kept for their memory.
+    Member::Head head_;
+    std::vector<Entry*> entries_;
+    std::vector<Tensor> tensors_;
+
+    std::thread thread_;
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Callers work off the plan where they can, look for the end of their operation for a short while,
+// and then sleep.
+#include "engine/process_set_engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/core.h>
+#include <sched.h>
+
+#include "engine/negotiation/operation_check.hpp"
+#include "reduce/reduction.hpp"
+#include "trace/stall.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// Some tens of microseconds, about what it costs to be woken.
+constexpr int yields_before_sleep = 40;
+constexpr Seconds longest_sleep{1};
+constexpr Seconds longest_plan_patience{1};
+
+tl::unexpected<Failure> invalid(std::string text) {
+    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::move(text));
+}
+
+tl::unexpected<Failure> unknown_handle() {
+    return invalid("the handle is unknown, or was released");
+}
+
+Clock::time_point after(Clock::time_point from, Seconds time) {
+    return from + std::chrono::duration_cast<Clock::duration>(time);
+}
+
+std::size_t row_bytes(const Descriptor& what) {
+    return row_elements(what) * datatype_bytes(what.datatype);
+}
+
+}  // namespace
+
+ProcessSetEngine::ProcessSetEngine(EngineHost& host, int process_set, std::uint32_t number,
+                                   Group group)
+    : number_(number),
+      state_(host, process_set, std::move(group)),
+      devices_(state_),
+      lane_(state_, devices_),
+      negotiation_(state_, lane_, devices_) {}
+
+Handle ProcessSetEngine::handle_of(Index index) {
+    return {.set = number_, .entry = index, .generation = state_.entry(index).generation};
+}
+
+Done ProcessSetEngine::outcome_of(const Entry& entry) const {
+    if (entry.failure) return tl::unexpected(*entry.failure);
+    return {};
+}
+
+// With the lock: what follows from a submission.
+void ProcessSetEngine::submitted(const Member::Submission& submission) {
+    if (state_.entries.size() <= submission.index) state_.entries.resize(submission.index + 1);
+    Entry& entry = state_.entry(submission.index);
+    entry.request = &state_.member.requests.at(submission.index);
+    entry.submitted = Clock::now();
+    const bool negotiate = submission.negotiate;
+    state_.trace().timeline.begin(
+        state_.shown(*entry.request, negotiate ? Phase::negotiate : Phase::operation));
+    if (!negotiate) return;
+    state_.news = true;
+    // This is safe under the lock, because what the transport asks in return, the `stop` of
+    // Communicator::next_call(), takes no lock.
+    state_.host.parts().wake();
+}
+
+Outcome<ProcessSetEngine::Index> ProcessSetEngine::enter(const mpib_operation& operation,
+                                                         DeviceNote note) {
+    const auto submission = state_.member.submit(operation, Clock::now());
+    if (!submission) return tl::unexpected(submission.error());
+    submitted(*submission);
+    Entry& entry = state_.entry(submission->index);
+    entry.send = static_cast<const std::byte*>(operation.send);
+    entry.recv = static_cast<std::byte*>(operation.recv);
+    entry.room = room_of(operation);
+    entry.refused = false;
+    entry.rows = operation.dimensions == 0 ? 1 : operation.shape[0];
+    entry.bytes = static_cast<std::size_t>(entry.rows) * row_bytes(entry.descriptor());
+    entry.splits.clear();
+    if (operation.splits != nullptr)
+        entry.splits.assign(operation.splits, operation.splits + state_.group.size());
+    entry.stream = operation.stream;
+    entry.note = std::move(note);
+    entry.waited_for = (operation.flags & MPIB_WAITED_FOR) != 0;
+    if (submission->head_ready) {
+        if (state_.sleepers != 0) state_.changed.notify_all();
+        lane_.head_is_ready(entry);
+    }
+    return submission->index;
+}
+
+Outcome<mpib_handle> ProcessSetEngine::submit(const mpib_operation& operation) {
+    start();
+    auto note = devices_.admit(operation);
+    if (!note) return pass_on(std::move(note));
+    const Lock lock(state_.mutex);
+    const auto index = enter(operation, std::move(*note));
+    if (!index) return tl::unexpected(index.error());
+    return handle_of(*index).pack();
+}
+
+Done ProcessSetEngine::call(const mpib_operation& operation) {
+    start();
+    auto note = devices_.admit(operation);
+    if (!note) return pass_on(std::move(note));
+    Lock lock(state_.mutex);
+    const auto index = enter(operation, std::move(*note));
+    if (!index) return tl::unexpected(index.error());
+    (void)await(lock, handle_of(*index), 0);
+    const Entry& entry = state_.entry(*index);
+    Done done = outcome_of(entry);
+    if (done && entry.descriptor().device) done = devices_.wait(lock, entry, 0);
+    give_free(*index);
+    return done;
+}
+
+Outcome<int> ProcessSetEngine::change_process_sets(const Descriptor& change) {
+    start();
+    Lock lock(state_.mutex);
+    const auto submission = state_.member.submit(change, Clock::now());
+    if (!submission) return tl::unexpected(submission.error());
+    submitted(*submission);
+    (void)await(lock, handle_of(submission->index), 0);
+    const Entry& entry = state_.entry(submission->index);
+    const Done done = outcome_of(entry);
+    const auto id = static_cast<int>(entry.result_rows);
+    give_free(submission->index);
+    if (!done) return tl::unexpected(done.error());
+    return id;
+}
+
+std::optional<bool> ProcessSetEngine::poll(const Handle& handle) {
+    Lock lock(state_.mutex);
+    const Entry* const entry = state_.find(handle);
+    if (entry == nullptr) return std::nullopt;
+    if (!entry->done()) {
+        watch_order(*entry, Clock::now());
+        return false;
+    }
+    state_.member.saw_end(handle.entry);
+    if (entry->descriptor().device && !entry->failure) return devices_.poll(lock, entry->ticket);
+    return true;
+}
+
+Done ProcessSetEngine::wait(const Handle& handle, double seconds) {
+    Lock lock(state_.mutex);
+    if (state_.find(handle) == nullptr) return unknown_handle();
+    const bool done = await(lock, handle, seconds);
+    const Entry* const entry = state_.find(handle);
+    if (entry == nullptr)
+        return invalid("the handle was released while another thread waited for it");
+    if (!done) {
+        return fail(MPIB_ERROR_TIMEOUT,
+                    fmt::format("{} is not done after {} s, and goes on",
+                                state_.member.described(*entry->request), seconds));
+    }
+    state_.member.saw_end(handle.entry);
+    if (entry->descriptor().device && !entry->failure) return devices_.wait(lock, *entry, seconds);
+    return outcome_of(*entry);
+}
+
+Outcome<mpib_result> ProcessSetEngine::result(const Handle& handle) {
+    const Lock lock(state_.mutex);
+    const Entry* const entry = state_.find(handle);
+    if (entry == nullptr) return unknown_handle();
+    if (!entry->done())
+        return invalid(state_.member.described(*entry->request) + " is not done yet");
+    mpib_result result{};
+    result.struct_bytes = sizeof result;
+    const std::byte* const own_memory =
+        entry->descriptor().device ? entry->device_owned.get() : entry->owned.data();
+    result.data = entry->recv == nullptr ? own_memory : entry->recv;
+    result.rows = entry->result_rows;
+    result.bytes = static_cast<std::size_t>(entry->result_rows) * row_bytes(entry->descriptor());
+    result.received_rows = entry->received_rows.data();
+    result.members = static_cast<int>(entry->received_rows.size());
+    result.last_joined = entry->last_joined;
+    return result;
+}
+
+Done ProcessSetEngine::release(const Handle& handle) {
+    Lock lock(state_.mutex);
+    if (state_.find(handle) == nullptr)
+        return invalid("the handle is unknown, or was released already");
+    (void)await(lock, handle, 0);
+    Entry* const entry = state_.find(handle);
+    if (entry == nullptr) return {};
+    // The stream must not have the memory back before the operation has written it. A failure is
+    // told by mpib_wait(), and by all that comes later.
+    if (entry->device_owned != nullptr) (void)devices_.wait(lock, *entry, 0);
+    const Memory memory = std::move(entry->device_owned);
+    if (state_.find(handle) != nullptr) give_free(handle.entry);
+    lock.unlock();
+    return {};
+}
+
+void ProcessSetEngine::give_free(Index index) {
+    Entry& entry = state_.entry(index);
+    ++entry.generation;
+    entry.failure.reset();
+    entry.owned = {};
+    entry.device_owned = nullptr;
+    state_.member.release(index);
+}
+
+bool ProcessSetEngine::can_run_for(const Entry& entry) {
+    return entry.request->planned && state_.member.plan.can_run();
+}
+
+// True when done; false when `seconds` have passed.
+bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
+    std::optional<Clock::time_point> began;
+    bool looked = false;
+    for (;;) {
+        Entry* entry = state_.find(handle);
+        if (entry == nullptr || entry->done()) return true;
+        if (can_run_for(*entry)) {
+            lane_.run_head(lock);
+            lane_.hand_over();
+            continue;
+        }
+        const auto now = Clock::now();
+        if (!began) began = now;
+        if (!looked) {
+            looked = true;
+            if (await_a_little(lock, handle)) continue;
+            entry = state_.find(handle);
+            if (entry == nullptr) return true;
+        }
+        if (seconds > 0 && now >= after(*began, Seconds(seconds))) return false;
+        const bool stuck = entry->waits();
+        const auto limit = after(std::max(*began, state_.progress), state_.timeout());
+        if (stuck && now >= limit) {
+            const Failure failure = too_late(handle.entry);
+            lock.unlock();
+            state_.host.fail_all(failure);
+            lock.lock();
+            continue;
+        }
+        const bool starves = entry->request->planned && state_.member.plan.starves();
+        auto until = after(now, starves ? plan_patience() : longest_sleep);
+        if (stuck) until = std::min(until, limit);
+        if (seconds > 0) until = std::min(until, after(*began, Seconds(seconds)));
+        watch_order(*entry, now);
+        ++state_.sleepers;
+        state_.changed.wait_until(lock, until);
+        --state_.sleepers;
+    }
+}
+
+// Looks a few times, since others may be about to finish. True when something changed.
+bool ProcessSetEngine::await_a_little(Lock& lock, const Handle& handle) {
+    for (int look = 0; look < yields_before_sleep; ++look) {
+        lock.unlock();
+        sched_yield();
+        lock.lock();
+        const Entry* const entry = state_.find(handle);
+        if (entry == nullptr || entry->done() || can_run_for(*entry)) return true;
+    }
+    return false;
+}
+
+// Doubles each time a member has asked to leave a plan.
+Seconds ProcessSetEngine::plan_patience() const {
+    const Seconds first = state_.host.parts().settings.plan_patience;
+    return std::min(first * static_cast<double>(1ULL << std::min(state_.member.plans_left, 20)),
+                    longest_plan_patience);
+}
+
+// Somebody waits for something in the plan. If the plan's next bucket is not there because this
+// rank does not submit it, and no more of it comes for a while, the order has changed.
+void ProcessSetEngine::watch_order(const Entry& entry, Clock::time_point now) {
+    PlannedOrder& plan = state_.member.plan;
+    if (!entry.request->planned || state_.member.wants_to_leave || !plan.starves()) return;
+    const std::size_t missing = plan.head().missing;
+    if (watched_.position != plan.finished() + 1 || watched_.missing != missing) {
+        watched_ = {.position = plan.finished() + 1, .missing = missing, .since = now};
+        return;
+    }
+    if (now < after(watched_.since, plan_patience())) return;
+    state_.member.order_has_changed();
+    state_.news = true;
+    state_.host.parts().wake();
+}
+
+Failure ProcessSetEngine::too_late(Index index) const {
+    std::string who = "some ranks";
+    const std::string ranks = rank_ranges(state_.round.missing(index));
+    if (!ranks.empty()) who = "ranks " + ranks;
+    return {MPIB_ERROR_TIMEOUT,
+            fmt::format("rank {}: {} could not be run within {} s, because {} did not submit it, "
+                        "or not what comes before it",
+                        state_.member.own_rank(),
+                        state_.member.described(state_.member.requests.at(index)),
+                        state_.timeout().count(), who)};
+}
+
+void ProcessSetEngine::close() {
+    start();
+    const Lock lock(state_.mutex);
+    state_.member.close();
+    state_.news = true;
+    state_.host.parts().wake();
+}
+
+void ProcessSetEngine::stop(const Failure& failure) {
+    {
+        const Lock lock(state_.mutex);
+        state_.member.fail(failure);
+        state_.ending = true;
+        state_.take_completions();
+        state_.changed.notify_all();
+        lane_.wake();
+    }
+    state_.host.parts().wake();
+}
+
+void ProcessSetEngine::abandon(const Failure& failure) {
+    // Without the lock: who has it may be waiting for the device.
+    devices_.abort();
+    {
+        const Lock lock(state_.mutex);
+        state_.member.fail(failure);
+        negotiation_.abandon();
+        lane_.abandon();
+        devices_.abandon_host();
+    }
+    stop(failure);
+}
+
+bool ProcessSetEngine::ended(Deadline deadline) {
+    Lock lock(state_.mutex);
+    return state_.changed.wait_until(lock, deadline.when(),
+                                     [this] { return negotiation_.ended() && lane_.ended(); });
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/process_set_state.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "engine/execute/host_execution.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+Member::Options options_of(const EngineSettings& settings, const Group& group) {
+    const std::uint64_t sizes[] = {settings.first_bucket_bytes, settings.bucket_bytes};
+    Member::Options options;
+    options.ranks = group.ranks;
+    options.own = group.own;
+    options.settings_digest = digest_of(std::as_bytes(std::span(sizes)));
+    options.limits = {.first = std::min(settings.first_bucket_bytes, settings.bucket_bytes),
+                      .others = settings.bucket_bytes};
+    return options;
+}
+
+}  // namespace
+
+ProcessSetState::ProcessSetState(EngineHost& engine, int id, Group members)
+    : host(engine),
+      process_set(id),
+      group(std::move(members)),
+      member(options_of(host.parts().settings, group)),
+      round(member),
+      progress(Clock::now()) {}
+
+Entry* ProcessSetState::find(const Handle& handle) {
+    if (handle.entry >= entries.size()) return nullptr;
+    Entry& entry = entries[handle.entry];
+    const auto generation = Handle::low(entry.generation, Handle::generation_bits);
+    return !entry.free() && generation == handle.generation ? &entry : nullptr;
+}
+
+Activity ProcessSetState::shown(const OwnRequest& request, Phase phase) const {
+    return {request.name, phase, shown_kind(request.descriptor.kind), process_set};
+}
+
+Activity ProcessSetState::shown(Phase phase) const {
+    return {{}, phase, MPIB_BARRIER, process_set};
+}
+
+void ProcessSetState::take_completions() {
+    if (member.completions.empty()) return;
+    for (Completion& each : member.completions) {
+        Entry& done = entry(each.index);
+        const bool well = !each.failure;
+        trace().timeline.end(shown(*done.request, Phase::operation), well);
+        trace().counters.add_operation(shown_kind(done.descriptor().kind), done.bytes, well);
+        done.failure = std::move(each.failure);
+        done.last_joined = each.last_joined;
+        done.note = DeviceNote();
+    }
+    member.completions.clear();
+    if (sleepers != 0) changed.notify_all();
+}
+
+}  // namespace mpi_bridge
