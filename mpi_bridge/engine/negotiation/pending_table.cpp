@@ -4,22 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/negotiation/bits.hpp"
+
 namespace mpi_bridge {
 namespace {
 
 // More opinions than that about one name are not told apart; two make an error.
 constexpr std::size_t most_claims = 8;
-
-void set_bit(std::vector<std::uint64_t>& bits, int at) {
-    const auto word = static_cast<std::size_t>(at) / 64;
-    if (bits.size() <= word) bits.resize(word + 1);
-    bits[word] |= std::uint64_t{1} << (at % 64);
-}
-
-bool has_bit(const std::vector<std::uint64_t>& bits, int at) {
-    const auto word = static_cast<std::size_t>(at) / 64;
-    return word < bits.size() && (bits[word] >> (at % 64) & 1) != 0;
-}
 
 }  // namespace
 
@@ -48,7 +39,7 @@ PendingTable::Id PendingTable::hear(int member, int global_rank, const NamedRequ
     if (id == none) id = add(announcement.name);
     Record& record = records_[id];
     record.settled = false;
-    set_bit(record.heard, member);
+    set_bit(record.heard, static_cast<std::size_t>(member));
     auto claim = std::find_if(record.claims.begin(), record.claims.end(), [&](const Claim& other) {
         return other.descriptor == announcement.descriptor;
     });
@@ -56,7 +47,7 @@ PendingTable::Id PendingTable::hear(int member, int global_rank, const NamedRequ
         if (record.claims.size() == most_claims) return id;
         claim = record.claims.insert(record.claims.end(), {announcement.descriptor, {}});
     }
-    set_bit(claim->ranks, global_rank);
+    set_bit(claim->ranks, static_cast<std::size_t>(global_rank));
     return id;
 }
 
@@ -69,8 +60,9 @@ PendingTable::Id PendingTable::hear_from_all(const NamedRequest& announcement,
     record.claims.assign(1, {announcement.descriptor, {}});
     record.heard.clear();
     for (int member = 0; member < members_; ++member) {
-        set_bit(record.heard, member);
-        set_bit(record.claims.front().ranks, global_ranks[static_cast<std::size_t>(member)]);
+        set_bit(record.heard, static_cast<std::size_t>(member));
+        set_bit(record.claims.front().ranks,
+                static_cast<std::size_t>(global_ranks[static_cast<std::size_t>(member)]));
     }
     return id;
 }
@@ -79,7 +71,9 @@ bool PendingTable::is_complete(Id id, const std::vector<std::uint64_t>& absent) 
     const Record& record = records_[id];
     if (record.settled || record.claims.empty()) return false;
     for (int member = 0; member < members_; ++member) {
-        if (!has_bit(record.heard, member) && !has_bit(absent, member)) return false;
+        if (!has_bit(record.heard, static_cast<std::size_t>(member)) &&
+            !has_bit(absent, static_cast<std::size_t>(member)))
+            return false;
     }
     return true;
 }

@@ -11,9 +11,7 @@
 #include "engine/negotiation/round.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include <fmt/core.h>
@@ -40,27 +38,14 @@ bool all_equal(const Word& largest, const Word& largest_complement) {
     return largest.number == ~largest_complement.number;
 }
 
-void set_bit(std::vector<std::uint64_t>& bits, std::size_t at) {
-    bits[at / 64] |= std::uint64_t{1} << (at % 64);
-}
-bool has_bit(const std::vector<std::uint64_t>& bits, std::size_t at) {
-    return at / 64 < bits.size() && (bits[at / 64] >> (at % 64) & 1) != 0;
-}
-int count_bits(const std::vector<std::uint64_t>& bits) {
-    int count = 0;
-    for (const std::uint64_t word : bits)
-        count += std::popcount(word);
-    return count;
-}
-
-std::vector<std::byte> bytes_of(const std::vector<std::uint64_t>& words) {
+std::vector<std::byte> bytes_of(const Bits& words) {
     std::vector<std::byte> bytes(words.size() * sizeof(std::uint64_t));
     if (!bytes.empty()) std::memcpy(bytes.data(), words.data(), bytes.size());
     return bytes;
 }
 
-std::vector<std::uint64_t> words_of(const std::vector<std::byte>& bytes) {
-    std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
+Bits words_of(const std::vector<std::byte>& bytes) {
+    Bits words(bytes.size() / sizeof(std::uint64_t));
     if (!words.empty()) std::memcpy(words.data(), bytes.data(), words.size() * sizeof words[0]);
     return words;
 }
@@ -172,7 +157,7 @@ Outcome<Step> Round::next_exchange() {
         hear_from_all();
     }
     if (takes(joins)) {
-        std::vector<Word> words(joined_.size());
+        std::vector<Word> words((member_.options.ranks.size() + 63) / 64);
         const auto own = static_cast<std::size_t>(member_.options.own);
         if (member_.joined_reported) words[own / 64].mask |= std::uint64_t{1} << (own % 64);
         wait_ = Wait::joins;
@@ -181,7 +166,7 @@ Outcome<Step> Round::next_exchange() {
     if (takes(leaves_plan))
         return stop_plan(Wait::leave, "control round (leaving the plan)", leave_words());
     if (takes(asks_who)) {
-        std::vector<std::uint64_t> submitted((member_.names.size() + 63) / 64);
+        Bits submitted((member_.names.size() + 63) / 64);
         for (Id id = 0; id < member_.names.size(); ++id) {
             const Index index = member_.requests.of(id);
             const bool here =
@@ -235,11 +220,14 @@ Outcome<Step> Round::plan_stopped(Clock::time_point now) {
 }
 
 Outcome<Step> Round::after_exchanges() {
-    if (count_bits(joined_) == member_.size()) {
+    if (all_have_joined()) {
         complete_join();
         return over();
     }
-    const std::vector<Id> ready = find_ready();
+    Bits not_ready;
+    for (std::size_t word = first_name_word; word < heard_.size(); ++word)
+        not_ready.push_back(heard_[word].mask);
+    const std::vector<Id> ready = find_ready(member_, joined_, not_ready, bits_);
     // All are submitted on all members, so no two of them depend on each other.
     std::vector<Sequenced> sequence;
     bool on_device = false;
@@ -309,7 +297,7 @@ Outcome<Step> Round::after_groups() {
     // A member that is in the middle of the plan must not be left there.
     if (closed() && member_.plan.active())
         return stop_plan(Wait::close, "control round (closing)", leave_words());
-    if (count_bits(joined_) != 0) return over();
+    if (joined_.any()) return over();
     auto step = member_.recorder.step();
     if (!step) return over();
     auto sequence = choose_planned(member_.names, *step);
@@ -398,22 +386,29 @@ void Round::heard(Id id) {
 void Round::count_joined(const std::vector<Word>& words) {
     for (std::size_t at = 0; at < member_.options.ranks.size(); ++at) {
         const bool has_joined = (words[at / 64].mask >> (at % 64) & 1) != 0;
-        if (!has_joined || has_bit(joined_, at)) continue;
-        set_bit(joined_, at);
-        last_joined_ = member_.options.ranks[at];
+        if (!has_joined || has_bit(joined_.members, at)) continue;
+        set_bit(joined_.members, at);
+        joined_.last = member_.options.ranks[at];
     }
     member_.recorder.restart();
 }
 
+bool Round::all_have_joined() const {
+    for (std::size_t at = 0; at < member_.options.ranks.size(); ++at) {
+        if (!has_bit(joined_.members, at)) return false;
+    }
+    return true;
+}
+
 void Round::complete_join() {
-    std::fill(joined_.begin(), joined_.end(), 0);
+    joined_.members.clear();
     member_.joined = false;
     member_.joined_reported = false;
     for (Index index = 0; index < member_.requests.size(); ++index) {
         OwnRequest& request = member_.requests.at(index);
         if (request.stage != Stage::waiting) continue;
         if (request.descriptor.kind == Kind::join)
-            member_.complete(index, {}, last_joined_);
+            member_.complete(index, {}, joined_.last);
         else
             request.reported = false;
     }
@@ -444,68 +439,6 @@ void Round::leave_plan(bool asked) {
     if (asked) ++member_.plans_left;
 }
 
-// The names that every member has submitted, or that no member that has not joined lacks;
-// ascending.
-std::vector<Id> Round::find_ready() {
-    std::vector<Id> ready;
-    for (Id id = 0; id < bits_; ++id) {
-        const auto& record = member_.names.at(id);
-        const bool all = (heard_[first_name_word + id / 64].mask >> (id % 64) & 1) == 0;
-        if (!record.name.empty() && record.settled && all) ready.push_back(id);
-    }
-    settle_open(ready);
-    refuse_while_joined(ready);
-    hold_back_groups(ready);
-    return ready;
-}
-
-// Adds the names of which all have now said the same, and fails those of which they have not.
-void Round::settle_open(std::vector<Id>& ready) {
-    for (Id id = 0; id < member_.names.size(); ++id) {
-        if (!member_.names.is_complete(id, joined_)) continue;
-        const auto mismatch = member_.names.settle(id);
-        const Index index = member_.requests.of(id);
-        if (!mismatch) {
-            if (index != RequestTable::none) member_.reconsider(member_.requests.at(index));
-            ready.push_back(id);
-        } else if (index != RequestTable::none &&
-                   member_.requests.at(index).stage == Stage::waiting) {
-            const Kind kind = member_.requests.at(index).descriptor.kind;
-            member_.complete(index, Failure{MPIB_ERROR_MISMATCH,
-                                            fmt::format("{} {}", name_of(kind), *mismatch)});
-        }
-    }
-    std::sort(ready.begin(), ready.end());
-}
-
-void Round::refuse_while_joined(std::vector<Id>& ready) {
-    if (count_bits(joined_) == 0) return;
-    std::erase_if(ready, [this](Id id) {
-        if (member_.names.at(id).descriptor.kind == Kind::allreduce) return false;
-        const Index index = member_.requests.of(id);
-        if (index == RequestTable::none) return true;
-        const OwnRequest& request = member_.requests.at(index);
-        if (request.stage != Stage::waiting) return true;
-        member_.complete(
-            index, Failure{MPIB_ERROR_INVALID_ARGUMENT,
-                           fmt::format("{} cannot run, because rank {} has joined; only allreduce "
-                                       "can until all have",
-                                       member_.described(request), last_joined_)});
-        return true;
-    });
-}
-
-// Of a named group of which some are not ready yet, the others must wait.
-void Round::hold_back_groups(std::vector<Id>& ready) const {
-    std::map<std::string_view, int> counts;
-    for (const Id id : ready)
-        ++counts[member_.names.at(id).descriptor.group];
-    std::erase_if(ready, [&](Id id) {
-        const Descriptor& what = member_.names.at(id).descriptor;
-        return !what.group.empty() && counts[what.group] < what.group_size;
-    });
-}
-
 void Round::forget_names() {
     const auto kept = [this](Id id) {
         const Index index = member_.requests.of(id);
@@ -516,10 +449,10 @@ void Round::forget_names() {
         member_.requests.unlink(id);
 }
 
-std::vector<std::uint64_t> Round::missing(Index index) const {
+Bits Round::missing(Index index) const {
     const Id id = member_.requests.at(index).id;
     const auto& ranks = member_.options.ranks;
-    std::vector<std::uint64_t> mask;
+    Bits mask;
     if (submitted_.empty() || id == PendingTable::none) return mask;
     mask.assign(static_cast<std::size_t>(ranks.back()) / 64 + 1, 0);
     for (std::size_t at = 0; at < submitted_.size(); ++at) {

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "engine/negotiation/bits.hpp"
 #include "engine/negotiation/member.hpp"
+#include "engine/negotiation/readiness.hpp"
 #include "engine/negotiation/request.hpp"
 #include "engine/plan/buckets.hpp"
 #include "engine/plan/plan_making.hpp"
@@ -93,7 +95,7 @@ using Step = std::variant<CallTogether, Reduce, Gather, StopPlan, RunGroup, Roun
 // Like Member, a Round has no thread, lock, clock, socket or device.
 class Round {
   public:
-    explicit Round(Member& member) : member_(member), joined_(words_for(member.size())) {}
+    explicit Round(Member& member) : member_(member) {}
 
     // Begins a round. The latest one must be over.
     [[nodiscard]] Step begin();
@@ -109,7 +111,7 @@ class Round {
 
     // The masks of the members that have not submitted a request, as the latest answers to
     // `asks_who` say: bit r of word r / 64 is global rank r. Empty if nobody has asked.
-    [[nodiscard]] std::vector<std::uint64_t> missing(RequestTable::Index index) const;
+    [[nodiscard]] Bits missing(RequestTable::Index index) const;
 
     // For the caller, who empties them: the members have told who has submitted what; and which
     // global ranks have been heard to have submitted which request.
@@ -131,10 +133,6 @@ class Round {
         close,
     };
 
-    [[nodiscard]] static std::vector<std::uint64_t> words_for(int members) {
-        return std::vector<std::uint64_t>(static_cast<std::size_t>(members + 63) / 64);
-    }
-
     void collect();
     [[nodiscard]] Outcome<Step> next_exchange();
     [[nodiscard]] Outcome<Step> after_exchanges();
@@ -150,13 +148,10 @@ class Round {
     [[nodiscard]] Done hear(const std::vector<std::vector<std::byte>>& bytes);
     void heard(PendingTable::Id id);
     void count_joined(const std::vector<Word>& words);
+    [[nodiscard]] bool all_have_joined() const;
     void complete_join();
     [[nodiscard]] std::vector<Word> leave_words() const;
     void leave_plan(bool asked);
-    [[nodiscard]] std::vector<PendingTable::Id> find_ready();
-    void settle_open(std::vector<PendingTable::Id>& ready);
-    void refuse_while_joined(std::vector<PendingTable::Id>& ready);
-    void hold_back_groups(std::vector<PendingTable::Id>& ready) const;
     void forget_names();
 
     Member& member_;
@@ -166,19 +161,18 @@ class Round {
     // Of this round.
     std::vector<NamedRequest> announced_;
     std::vector<std::byte> encoded_;
-    std::size_t bits_ = 0;              // names of the pending table that have a bit
-    std::vector<Word> heard_;           // what all have said
-    std::uint64_t to_do_ = 0;           // Status bits of exchanges that are still to come
-    std::vector<std::uint64_t> words_;  // masks of the words that were reduced to stop the plan
+    std::size_t bits_ = 0;     // names of the pending table that have a bit
+    std::vector<Word> heard_;  // what all have said
+    std::uint64_t to_do_ = 0;  // Status bits of exchanges that are still to come
+    Bits words_;               // masks of the words that were reduced to stop the plan
     std::deque<FusedGroup> groups_;
     bool paused_ = false;
     std::vector<Sequenced> sequence_;  // of the plan that is being verified
     std::uint64_t digest_ = 0;
 
     // Kept from round to round.
-    std::vector<std::uint64_t> joined_;  // bit per member
-    int last_joined_ = -1;
-    std::vector<std::vector<std::uint64_t>> submitted_;  // by member; see missing()
+    Joined joined_;
+    std::vector<Bits> submitted_;  // by member, a bit for each name; see missing()
     PlanGrowth growth_;
 };
 

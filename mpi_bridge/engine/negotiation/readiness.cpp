@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/negotiation/readiness.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include <fmt/core.h>
+
+namespace mpi_bridge {
+namespace {
+
+using Id = PendingTable::Id;
+using Index = RequestTable::Index;
+using Stage = OwnRequest::Stage;
+
+// Adds the names of which all have now said the same, and fails those of which they have not.
+void settle_open(Member& member, const Joined& joined, std::vector<Id>& ready) {
+    for (Id id = 0; id < member.names.size(); ++id) {
+        if (!member.names.is_complete(id, joined.members)) continue;
+        const auto mismatch = member.names.settle(id);
+        const Index index = member.requests.of(id);
+        if (!mismatch) {
+            if (index != RequestTable::none) member.reconsider(member.requests.at(index));
+            ready.push_back(id);
+        } else if (index != RequestTable::none &&
+                   member.requests.at(index).stage == Stage::waiting) {
+            const Kind kind = member.requests.at(index).descriptor.kind;
+            member.complete(index, Failure{MPIB_ERROR_MISMATCH,
+                                           fmt::format("{} {}", name_of(kind), *mismatch)});
+        }
+    }
+    std::sort(ready.begin(), ready.end());
+}
+
+// A member that has joined takes part in allreduces with neutral elements, and in nothing else.
+void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& ready) {
+    if (!joined.any()) return;
+    std::erase_if(ready, [&](Id id) {
+        if (member.names.at(id).descriptor.kind == Kind::allreduce) return false;
+        const Index index = member.requests.of(id);
+        if (index == RequestTable::none) return true;
+        const OwnRequest& request = member.requests.at(index);
+        if (request.stage != Stage::waiting) return true;
+        member.complete(
+            index, Failure{MPIB_ERROR_INVALID_ARGUMENT,
+                           fmt::format("{} cannot run, because rank {} has joined; only allreduce "
+                                       "can until all have",
+                                       member.described(request), joined.last)});
+        return true;
+    });
+}
+
+// Of a named group of which some are not ready yet, the others must wait.
+void hold_back_groups(const Member& member, std::vector<Id>& ready) {
+    std::map<std::string_view, int> counts;
+    for (const Id id : ready)
+        ++counts[member.names.at(id).descriptor.group];
+    std::erase_if(ready, [&](Id id) {
+        const Descriptor& what = member.names.at(id).descriptor;
+        return !what.group.empty() && counts[what.group] < what.group_size;
+    });
+}
+
+}  // namespace
+
+std::vector<Id> find_ready(Member& member, const Joined& joined, const Bits& not_ready,
+                           std::size_t bits) {
+    std::vector<Id> ready;
+    for (Id id = 0; id < bits; ++id) {
+        const auto& record = member.names.at(id);
+        if (!record.name.empty() && record.settled && !has_bit(not_ready, id)) ready.push_back(id);
+    }
+    settle_open(member, joined, ready);
+    refuse_while_joined(member, joined, ready);
+    hold_back_groups(member, ready);
+    return ready;
+}
+
+}  // namespace mpi_bridge
