@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <ctime>
-#include <fstream>
-#include <iterator>
-#include <sstream>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include <unistd.h>
+
+#include "core/process_stat.hpp"
 
 namespace mpi_bridge {
 
@@ -27,29 +28,17 @@ struct Process {
     milliseconds started{};  // after boot
 };
 
-// Fields 2, 4 and 22 of /proc/PID/stat (proc(5)).
 std::optional<Process> parse(const std::string& text) {
-    const auto begin = text.find('(');
-    const auto end = text.rfind(')');  // the program's name may hold blanks and parentheses
-    if (begin == std::string::npos || end == std::string::npos || end < begin) return std::nullopt;
-    Process out;
-    out.name = text.substr(begin + 1, end - begin - 1);
-    std::istringstream fields(text.substr(end + 1));
-    std::string skipped;
-    fields >> skipped >> out.parent;
-    for (int field = 5; field < 22; ++field)
-        fields >> skipped;
-    long long ticks = 0;
-    fields >> ticks;
-    if (!fields) return std::nullopt;
-    out.started = milliseconds(ticks * 1000 / sysconf(_SC_CLK_TCK));
-    return out;
+    const auto stat = parse_process_stat(text);
+    if (!stat) return std::nullopt;
+    const auto ticks = static_cast<long long>(stat->start);
+    return Process{.name = stat->name,
+                   .parent = stat->parent,
+                   .started = milliseconds(ticks * 1000 / sysconf(_SC_CLK_TCK))};
 }
 
 std::optional<std::string> read_stat(int pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    return text.empty() ? std::nullopt : std::optional(std::move(text));
+    return read_process_stat(std::to_string(pid));
 }
 
 milliseconds since_boot() {

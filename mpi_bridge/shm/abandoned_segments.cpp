@@ -7,16 +7,15 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <sstream>
 #include <system_error>
 
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/process_stat.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -36,19 +35,11 @@ std::uint64_t own_pid_namespace() {
     return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-// Field 22 of /proc/PROCESS/stat (proc(5)), in clock ticks after boot; 0: not to be had.
+// In clock ticks after boot; 0: not to be had.
 std::uint64_t start_of(const std::string& process) {
-    std::ifstream file("/proc/" + process + "/stat");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const auto end = text.rfind(')');  // the program's name may hold blanks and parentheses
-    if (end == std::string::npos) return 0;
-    std::istringstream fields(text.substr(end + 1));
-    std::string skipped;
-    for (int field = 3; field < 22; ++field)
-        fields >> skipped;
-    std::uint64_t start = 0;
-    fields >> start;
-    return fields ? start : 0;
+    const auto text = read_process_stat(process);
+    const auto stat = text ? parse_process_stat(*text) : std::nullopt;
+    return stat ? stat->start : 0;
 }
 
 // Whether /proc shows the processes by the numbers that they have for this one.
