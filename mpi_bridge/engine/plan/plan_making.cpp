@@ -2,7 +2,7 @@
 #include "engine/plan/plan_making.hpp"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -12,18 +12,22 @@ namespace mpi_bridge {
 
 std::vector<Sequenced> choose_planned(const PendingTable& names,
                                       const std::vector<Recorder::Execution>& step) {
-    std::set<std::string_view> broken_groups;
+    const auto fits = [](const PendingTable::Record& record) {
+        return record.settled && record.plan_breaks < most_plan_breaks;
+    };
+    // The requests of a named group wait for each other, so they are planned together or not at
+    // all.
+    std::map<std::string_view, int> groups;
     for (const auto& [id, serial] : step) {
         const auto& record = names.at(id);
-        if (record.plan_breaks >= most_plan_breaks && !record.descriptor.group.empty())
-            broken_groups.insert(record.descriptor.group);
+        if (fits(record)) ++groups[record.descriptor.group];
     }
     std::vector<Sequenced> sequence;
     for (const auto& [id, serial] : step) {
         const auto& record = names.at(id);
-        const bool broken = record.plan_breaks >= most_plan_breaks ||
-                            broken_groups.contains(record.descriptor.group);
-        if (!broken && record.settled)
+        const Descriptor& what = record.descriptor;
+        const bool whole = what.group.empty() || groups[what.group] == what.group_size;
+        if (fits(record) && whole)
             sequence.push_back(
                 {.id = id, .descriptor = &record.descriptor, .serial = serial, .after = 0});
     }
