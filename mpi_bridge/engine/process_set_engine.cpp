@@ -223,20 +223,25 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
     for (;;) {
         Entry* entry = state_.find(handle);
         if (entry == nullptr || entry->done()) return true;
+        const bool bounded = seconds > 0;
         if (can_run_for(*entry)) {
-            lane_.run_head(lock);
-            lane_.hand_over();
-            continue;
+            if (!bounded) {
+                lane_.run_head(lock);
+                lane_.hand_over();
+                continue;
+            }
+            // Whoever runs the head cannot leave it before all members have come to it.
+            lane_.wake();
         }
         const auto now = Clock::now();
         if (!began) began = now;
         if (!looked) {
             looked = true;
-            if (await_a_little(lock, handle)) continue;
+            if (!bounded && await_a_little(lock, handle)) continue;
             entry = state_.find(handle);
             if (entry == nullptr) return true;
         }
-        if (seconds > 0 && now >= after(*began, Seconds(seconds))) return false;
+        if (bounded && now >= after(*began, Seconds(seconds))) return false;
         const bool stuck = entry->waits();
         const auto limit = after(std::max(*began, state_.progress), state_.timeout());
         if (stuck && now >= limit) {
@@ -249,7 +254,7 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
         const bool starves = entry->request->planned && state_.member.plan.starves();
         auto until = after(now, starves ? plan_patience() : longest_sleep);
         if (stuck) until = std::min(until, limit);
-        if (seconds > 0) until = std::min(until, after(*began, Seconds(seconds)));
+        if (bounded) until = std::min(until, after(*began, Seconds(seconds)));
         watch_order(*entry, now);
         ++state_.sleepers;
         state_.changed.wait_until(lock, until);
