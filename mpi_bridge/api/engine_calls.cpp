@@ -20,11 +20,11 @@ tl::unexpected<Failure> invalid(std::string text) {
 template <typename Body>
 mpib_status with_engine(const char* call, Body&& body) noexcept {
     return guarded([&]() -> Done {
-        Engine* engine = Library::instance().engine();
-        if (engine == nullptr) {
+        const Library::EngineCall lent(Library::instance());
+        if (lent.engine() == nullptr) {
             return fail(MPIB_ERROR_NOT_INITIALIZED, std::string(call) + ": call mpib_init first");
         }
-        return body(*engine);
+        return body(*lent.engine());
     });
 }
 
@@ -33,8 +33,8 @@ template <typename Body>
 int number_from_engine(int otherwise, Body&& body) noexcept {
     int number = otherwise;
     (void)guarded([&]() -> Done {
-        Engine* engine = Library::instance().engine();
-        if (engine != nullptr) number = body(*engine);
+        const Library::EngineCall lent(Library::instance());
+        if (lent.engine() != nullptr) number = body(*lent.engine());
         return {};
     });
     return number;

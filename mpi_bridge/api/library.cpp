@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -156,18 +157,37 @@ void Library::make_engine() {
     engine_in_use_ = engine_.get();
 }
 
-Engine* Library::engine() const {
-    return engine_in_use_.load();
+// Ends the engine's threads and the calls that are in it. False if that takes too long.
+bool Library::end_engine() {
+    if (engine_ == nullptr) return true;
+    engine_in_use_ = nullptr;
+    if (!engine_->shutdown()) return false;
+    // What these calls wait for has ended with the engine.
+    const Deadline deadline = Deadline::in(longest_wait_for_threads);
+    while (engine_calls_ != 0) {
+        if (deadline.passed()) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
 }
 
 void Library::leave_step() {
     topology_ = nullptr;
     launcher_ = nullptr;
-    if (engine_ != nullptr) engine_->shutdown();
+    const bool ended = end_engine();
     if (auto completed = trace().timeline.stop(); !completed) {
         log(LogLevel::warning, completed.error().text);
     }
-    engine_in_use_ = nullptr;
+    if (!ended) {
+        log(LogLevel::warning,
+            "threads are still in calls of the library, so what they use is kept until the process "
+            "ends");
+        static_cast<void>(engine_.release());
+        static_cast<void>(direct_.release());
+        static_cast<void>(transport_.release());
+        bootstrap_.reset();
+        return;
+    }
     engine_.reset();
     direct_.reset();
     heap_.close();

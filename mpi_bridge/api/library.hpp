@@ -43,8 +43,24 @@ class Library {
     [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
     [[nodiscard]] Done release(void* memory);
 
-    // nullptr when not initialised.
-    [[nodiscard]] Engine* engine() const;
+    // Lends the engine to a call. It lives as long as the call, whoever finalises meanwhile.
+    class EngineCall {
+      public:
+        explicit EngineCall(Library& library) : library_(library) {
+            library_.engine_calls_.fetch_add(1);
+            engine_ = library_.engine_in_use_.load();
+        }
+        ~EngineCall() { library_.engine_calls_.fetch_sub(1); }
+        EngineCall(const EngineCall&) = delete;
+        EngineCall& operator=(const EngineCall&) = delete;
+
+        // Null when the library is not initialised.
+        [[nodiscard]] Engine* engine() const { return engine_; }
+
+      private:
+        Library& library_;
+        Engine* engine_ = nullptr;
+    };
 
     // A blocking collective call, for its messages, for the check that all ranks make the same, and
     // for the counters.
@@ -88,6 +104,7 @@ class Library {
     void break_off(const Failure& failure);
     [[nodiscard]] Seconds timeout() const;
     void leave_step();
+    [[nodiscard]] bool end_engine();
     static void at_exit();
 
     std::timed_mutex mutex_;
@@ -101,6 +118,7 @@ class Library {
     unsigned small_calls_ = 0;
     std::unique_ptr<Engine> engine_;
     std::atomic<Engine*> engine_in_use_{nullptr};
+    std::atomic<int> engine_calls_{0};
     std::mutex failure_mutex_;
     std::optional<Failure> failure_;
     std::atomic<bool> broken_{false};

@@ -22,7 +22,7 @@ tl::unexpected<Failure> unknown_handle() {
 Engine::Engine(EngineParts parts) : sets_(std::make_unique<ProcessSets>(std::move(parts))) {}
 
 Engine::~Engine() {
-    shutdown();
+    static_cast<void>(shutdown());
 }
 
 Outcome<mpib_handle> Engine::submit(const mpib_operation& operation) {
@@ -110,13 +110,13 @@ void Engine::note_failure(const Failure& failure) {
     sets_->note_failure(failure);
 }
 
-void Engine::shutdown() {
+bool Engine::shutdown() {
     const Failure failure{MPIB_ERROR_NOT_INITIALIZED,
                           "mpib_finalize was called while the operation was in flight"};
     sets_->stop(failure);
-    if (sets_->ended(Deadline::in(longest_end))) return;
+    if (sets_->ended(Deadline::in(longest_end))) return true;
     sets_->fail_all(failure);
-    (void)sets_->ended(Deadline::in(longest_broken_end));
+    return sets_->ended(Deadline::in(longest_broken_end));
 }
 
 }  // namespace mpi_bridge

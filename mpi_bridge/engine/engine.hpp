@@ -51,7 +51,7 @@ struct EngineParts {
 class Engine {
   public:
     explicit Engine(EngineParts parts);
-    ~Engine();  // shuts down
+    ~Engine();  // shuts down; waits for threads without a limit
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
@@ -80,8 +80,9 @@ class Engine {
     void note_failure(const Failure& failure);
 
     // Fails what is in flight with a text that says so, and joins the threads. What runs is let
-    // finish for a short time; then on_failure is called to end it. Idempotent.
-    void shutdown();
+    // finish for a short time; then on_failure is called to end it. Idempotent. Returns whether all
+    // threads have ended; if not, neither the engine nor what it stands on may be destroyed.
+    [[nodiscard]] bool shutdown();
 
   private:
     std::unique_ptr<ProcessSets> sets_;

@@ -121,7 +121,7 @@ void as_ranks(const std::vector<int>& devices, DevicePath path,
         std::unique_ptr<CudaQueue> queue;
         if (device >= 0) queue = must(CudaQueue::open(*must(CudaDevice::get(device))));
         body(rank, queue.get());
-        rank.engine().shutdown();
+        EXPECT_TRUE(rank.engine().shutdown());
     });
     EXPECT_GT(ranks.at(0).counters().planned_buckets, 0U);
 }

@@ -2,13 +2,18 @@
 // The C API in a process that nobody launched: rank 0 of 1.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "mpi_bridge.h"
+#include "mpi_bridge_engine.h"
 
 namespace {
 
@@ -57,6 +62,52 @@ TEST_F(AloneTest, CollectivesCopyTheOwnPart) {
     EXPECT_EQ(mpib_broadcast(recv.data(), bytes, 0), MPIB_OK);
     EXPECT_EQ(mpib_barrier(), MPIB_OK);
     EXPECT_EQ(mpib_allreduce(nullptr, nullptr, 0, MPIB_INT8, MPIB_SUM), MPIB_OK);
+}
+
+// Breaks when a call uses an engine that mpib_finalize() has destroyed meanwhile.
+TEST(Finalize, MayBeCalledWhileOtherThreadsCallIn) {
+    setenv("MPI_BRIDGE_ALONE", "1", 1);
+    std::atomic<bool> over{false};
+    std::atomic<int> done{0};
+    std::atomic<int> refused{0};
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 4; ++number) {
+        threads.emplace_back([&, number] {
+            const std::string name = "x" + std::to_string(number);
+            const float send = 3;
+            float recv = 0;
+            mpib_operation operation{};
+            operation.struct_bytes = sizeof operation;
+            operation.kind = MPIB_ALLREDUCE;
+            operation.name = name.c_str();
+            operation.datatype = MPIB_FLOAT32;
+            operation.send = &send;
+            operation.recv = &recv;
+            while (!over) {
+                mpib_handle handle = 0;
+                if (mpib_submit(&operation, &handle) != MPIB_OK) {
+                    ++refused;
+                    continue;
+                }
+                (void)mpib_poll(handle);
+                const mpib_status status = mpib_wait(handle, 0);
+                status == MPIB_OK ? ++done : ++refused;
+                (void)mpib_release(handle);
+            }
+        });
+    }
+    for (int round = 0; round < 20; ++round) {
+        EXPECT_EQ(mpib_init(), MPIB_OK) << mpib_last_error();
+        const int before = done;
+        for (int look = 0; look < 2000 && done < before + 100; ++look)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_EQ(mpib_finalize(), MPIB_OK);
+    }
+    over = true;
+    for (auto& thread : threads)
+        thread.join();
+    EXPECT_GT(done, 1000);
+    EXPECT_GT(refused, 0);
 }
 
 TEST_F(AloneTest, WrongArgumentsAreRefusedAndBreakNothing) {

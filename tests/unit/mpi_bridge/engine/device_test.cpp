@@ -339,7 +339,7 @@ TEST(EngineDevice, FinishesWhatIsUnderWayAtShutdown) {
                 auto& tensor = tensors[rank.rank()];
                 const auto handle = submit(rank.engine(), tensor.made());
                 ASSERT_TRUE(rank.engine().wait(handle, 0));
-                rank.engine().shutdown();
+                EXPECT_TRUE(rank.engine().shutdown());
                 ASSERT_EQ(tensor.recv, filled(large, 2));
             });
         }

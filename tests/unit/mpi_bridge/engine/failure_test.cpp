@@ -38,7 +38,7 @@ TEST(EngineFailure, OfAPeerEndsEveryRankInBoundedTime) {
         });
         for (int rank = 0; rank < 2; ++rank) {
             // Operations fail a moment before the connections are broken.
-            ranks.at(rank).engine().shutdown();
+            EXPECT_TRUE(ranks.at(rank).engine().shutdown());
             EXPECT_EQ(ranks.at(rank).failures().size(), 1U);
         }
     }
@@ -118,6 +118,35 @@ TEST(EngineFailure, AWaitMayEndBeforeTheOperation) {
     });
 }
 
+// Breaks when the waiting thread goes into the collective of a planned bucket, or when nobody does.
+TEST(EngineFailure, AWaitForAPlannedOperationMayEndBeforeIt) {
+    Ranks ranks(2);
+    std::atomic<bool> waited{false};
+    ranks.run([&](Ranks::Rank& rank) {
+        run_steps(rank, 6, 2);
+        Floats tensor("x", {1, 1});
+        if (rank.rank() == 1) {
+            while (!waited)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            ASSERT_TRUE(rank.engine().call(tensor.made()));
+            return;
+        }
+        EXPECT_GT(rank.counters().planned_buckets, 0U);
+        tensor.operation.flags = MPIB_WAITED_FOR;
+        const auto handle = submit(rank.engine(), tensor.made());
+        const auto early = rank.engine().wait(handle, 0.05);
+        ASSERT_FALSE(early);
+        EXPECT_EQ(early.error().status, MPIB_ERROR_TIMEOUT);
+        waited = true;
+        mpi_bridge::Done done;
+        for (int look = 0; look < 200 && !(done = rank.engine().wait(handle, 0.05)); ++look) {
+        }
+        EXPECT_TRUE(done);
+        ASSERT_TRUE(finish(rank.engine(), handle));
+        EXPECT_EQ(tensor.recv[0], 2);
+    });
+}
+
 TEST(EngineShutdown, FailsWhatIsInFlightAndSaysSo) {
     for (const int steps : {0, 6}) {
         Ranks ranks(2);
@@ -134,7 +163,7 @@ TEST(EngineShutdown, FailsWhatIsInFlightAndSaysSo) {
                 EXPECT_NE(done.error().text.find("mpib_finalize"), std::string::npos)
                     << done.error().text;
             });
-            rank.engine().shutdown();
+            EXPECT_TRUE(rank.engine().shutdown());
             waiting.join();
             EXPECT_FALSE(rank.engine().wait(second, 0));
             EXPECT_FALSE(rank.engine().submit(other.made()));
@@ -147,7 +176,7 @@ TEST(EngineShutdown, WorksAHundredTimes) {
         Ranks ranks(2);
         ranks.run([&](Ranks::Rank& rank) {
             run_steps(rank, round % 7, 2);
-            rank.engine().shutdown();
+            EXPECT_TRUE(rank.engine().shutdown());
         });
         for (int rank = 0; rank < 2; ++rank)
             EXPECT_TRUE(ranks.at(rank).failures().empty()) << ranks.at(rank).failures().front();
@@ -157,7 +186,7 @@ TEST(EngineShutdown, WorksAHundredTimes) {
 
 TEST(EngineShutdown, OfAnEngineThatWasNeverUsedNeedsNoThread) {
     Ranks ranks(2);
-    ranks.at(0).engine().shutdown();
+    EXPECT_TRUE(ranks.at(0).engine().shutdown());
     Floats tensor("x", {1});
     EXPECT_FALSE(ranks.at(0).engine().submit(tensor.made()));
 }
