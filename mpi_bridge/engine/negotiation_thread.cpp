@@ -166,7 +166,10 @@ Outcome<Step> NegotiationThread::carry_out(Lock& lock, Step& step) {
 
 Outcome<Step> NegotiationThread::reduce(Lock& lock, Reduce& step) {
     lock.unlock();
+    const Activity activity = state_.shown(Phase::verify_plan);
+    if (step.verifies_plan) state_.trace().timeline.begin(activity);
     auto done = agree(*control_, step.what, state_.timeout(), step.words);
+    if (step.verifies_plan) state_.trace().timeline.end(activity);
     lock.lock();
     if (!done) return pass_on(std::move(done));
     return state_.round.reduced(step.words);

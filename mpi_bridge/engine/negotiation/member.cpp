@@ -36,8 +36,10 @@ Outcome<Member::Index> Member::claim_name(const mpib_operation& operation) {
     if (operation.name != nullptr) {
         name = operation.name;
     } else {
-        made = fmt::format("{}{}{}", name_of(kind), counted_name_infix,
-                           ++unnamed_.at(static_cast<std::size_t>(operation.kind)));
+        const std::uint64_t count = ++unnamed_.at(static_cast<std::size_t>(operation.kind));
+        made = joins_ == 0
+                   ? fmt::format("{}{}{}", name_of(kind), counted_name_infix, count)
+                   : fmt::format("{}{}{}.{}", name_of(kind), counted_name_infix, joins_, count);
         name = made;
     }
     Index index = requests.find(name);
@@ -128,6 +130,21 @@ void Member::complete(Index index, std::optional<Failure> with, int last_joined)
     request.stage = Stage::done;
     request.planned = false;
     completions.push_back({.index = index, .failure = std::move(with), .last_joined = last_joined});
+}
+
+void Member::complete_join(int last) {
+    joined = false;
+    joined_reported = false;
+    ++joins_;
+    unnamed_.fill(0);
+    for (Index index = 0; index < requests.size(); ++index) {
+        OwnRequest& request = requests.at(index);
+        if (request.stage != Stage::waiting) continue;
+        if (request.descriptor.kind == Kind::join)
+            complete(index, {}, last);
+        else
+            request.reported = false;
+    }
 }
 
 void Member::fail_waiting(const Failure& with) {

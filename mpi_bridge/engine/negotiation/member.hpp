@@ -105,6 +105,8 @@ class Member {
 
     // Whether all members know already what this rank means by the name.
     void reconsider(OwnRequest& request) const;
+    // All members have joined; the last was that global rank.
+    void complete_join(int last);
     void complete(Index index, std::optional<Failure> failure, int last_joined = -1);
     void fail_waiting(const Failure& failure);
     void adopt(std::vector<PlannedBucket> buckets, Clock::time_point now);
@@ -131,9 +133,12 @@ class Member {
     [[nodiscard]] Outcome<Index> claim_name(const mpib_operation& operation);
     [[nodiscard]] Submission put_in_line(Index index, Clock::time_point now);
 
+    // Operations without a name are counted anew after each join: ranks that submitted some while
+    // another had joined have counted further than that one, and what follows would never meet.
+    std::array<std::uint64_t, MPIB_KIND_COUNT> unnamed_{};
+    std::uint64_t joins_ = 0;
     std::uint64_t submissions_ = 0;
     std::uint64_t observed_ = 0;  // serial number of the latest execution whose end was seen
-    std::array<std::uint64_t, MPIB_KIND_COUNT> unnamed_{};
 };
 
 }  // namespace mpi_bridge

@@ -33,6 +33,25 @@ void settle_open(Member& member, const Joined& joined, std::vector<Id>& ready) {
     std::sort(ready.begin(), ready.end());
 }
 
+std::string_view horovods_name(Kind kind) {
+    switch (kind) {
+        case Kind::allgather:
+            return "Allgather";
+        case Kind::broadcast:
+            return "Broadcast";
+        case Kind::reduce_scatter:
+            return "Reducescatter";
+        case Kind::alltoall:
+            return "Alltoall";
+        case Kind::reduce:
+            return "Reduce";
+        case Kind::barrier:
+            return "Barrier";
+        default:
+            return "This operation";
+    }
+}
+
 // A member that has joined takes part in allreduces with neutral elements, and in nothing else.
 void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& ready) {
     if (!joined.any()) return;
@@ -42,10 +61,13 @@ void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& 
         if (index == RequestTable::none) return true;
         const OwnRequest& request = member.requests.at(index);
         if (request.stage != Stage::waiting) return true;
+        // Scripts look for the first words, which are Horovod's.
         member.complete(
             index, Failure{MPIB_ERROR_INVALID_ARGUMENT,
-                           fmt::format("{} cannot run, because rank {} has joined; only allreduce "
-                                       "can until all have",
+                           fmt::format("{} is not supported with Join at this time: {} cannot run, "
+                                       "because rank {} has joined; only allreduce can until all "
+                                       "have",
+                                       horovods_name(request.descriptor.kind),
                                        member.described(request), joined.last)});
         return true;
     });

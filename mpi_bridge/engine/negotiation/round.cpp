@@ -221,7 +221,8 @@ Outcome<Step> Round::plan_stopped(Clock::time_point now) {
 
 Outcome<Step> Round::after_exchanges() {
     if (all_have_joined()) {
-        complete_join();
+        member_.complete_join(joined_.last);
+        joined_.members.clear();
         return over();
     }
     Bits not_ready;
@@ -328,7 +329,7 @@ Step Round::verify_plan(std::vector<Sequenced> sequence) {
     words[sequence.size() + 1].number = ~digest_;
     sequence_ = std::move(sequence);
     wait_ = Wait::plan;
-    return Reduce{.what = "control round (plan)", .words = std::move(words)};
+    return Reduce{.what = "control round (plan)", .words = std::move(words), .verifies_plan = true};
 }
 
 Done Round::adopt_plan(const std::vector<Word>& words) {
@@ -398,20 +399,6 @@ bool Round::all_have_joined() const {
         if (!has_bit(joined_.members, at)) return false;
     }
     return true;
-}
-
-void Round::complete_join() {
-    joined_.members.clear();
-    member_.joined = false;
-    member_.joined_reported = false;
-    for (Index index = 0; index < member_.requests.size(); ++index) {
-        OwnRequest& request = member_.requests.at(index);
-        if (request.stage != Stage::waiting) continue;
-        if (request.descriptor.kind == Kind::join)
-            member_.complete(index, {}, joined_.last);
-        else
-            request.reported = false;
-    }
 }
 
 // The names that keep this rank's plan from going on, bit by bit after the first word.

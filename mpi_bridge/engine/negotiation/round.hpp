@@ -38,6 +38,7 @@ struct CallTogether {};
 struct Reduce {
     std::string_view what;
     std::vector<Word> words;
+    bool verifies_plan = false;
 };
 // The bytes of each member, by member.
 struct Gather {
@@ -149,7 +150,6 @@ class Round {
     void heard(PendingTable::Id id);
     void count_joined(const std::vector<Word>& words);
     [[nodiscard]] bool all_have_joined() const;
-    void complete_join();
     [[nodiscard]] std::vector<Word> leave_words() const;
     void leave_plan(bool asked);
     void forget_names();

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -195,74 +194,32 @@ def _require_capacity(kind: Kind, send: Buffer, recv: Buffer, is_same_length: bo
         raise InvalidArgumentError(f"{kind.name.lower()}: send and recv differ in type")
 
 
-class _NamesAfterJoin:
-    """Names for operations of the world that have none, once the ranks have joined.
-
-    Until then the library counts such operations, on each rank by itself. Ranks that submitted some
-    while another had joined have counted further than that one, so that those that follow would
-    never meet. A join ends on all ranks alike, so each begins a new count, under its own number.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._session = -1
-        self._joins = 0
-        self._counts: dict[Kind, int] = {}
-
-    def joins(self) -> int:
-        """Return how often the ranks have joined since init()."""
-        return self._joins if self._session == world.session() else 0
-
-    def begin(self) -> None:
-        """Begin a new count; call it when a join has ended."""
-        with self._lock:
-            self._joins = self.joins() + 1
-            self._session = world.session()
-            self._counts.clear()
-
-    def next(self, kind: Kind, process_set: int) -> bytes | None:
-        """Return the next name, or None where the library's own count is still right."""
-        with self._lock:
-            joins = self.joins() if process_set == WORLD else 0
-            if joins == 0:
-                return None
-            count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        return f"{kind.name.lower()}.noname.{joins}.{count}".encode()
-
-
-_names_after_join = _NamesAfterJoin()
+_joins = (-1, 0)  # the session of world.init(), and how often the ranks have joined in it
 
 
 def joins() -> int:
     """Return how often the ranks have joined since init(); it is the same on all of them."""
-    return _names_after_join.joins()
+    session, count = _joins
+    return count if session == world.session() else 0
 
 
 class Prepared:
     """An operation that is submitted again and again on the same buffers."""
 
-    __slots__ = ("_is_named", "_kept", "_operation")
+    __slots__ = ("_kept", "_operation")
 
     def __init__(self, operation: OperationStruct, kept: tuple[Any, ...]) -> None:
         self._operation = operation
         self._kept = kept
-        self._is_named = operation.name is not None
-
-    def _choose_name(self) -> None:
-        if not self._is_named:
-            kind, process_set = Kind(self._operation.kind), self._operation.process_set
-            self._operation.name = _names_after_join.next(kind, process_set)
 
     def submit(self) -> Handle:
         """Hand it to the engine and return at once."""
-        self._choose_name()
         number = ctypes.c_int64()
         native.call("mpib_submit", ctypes.byref(self._operation), ctypes.byref(number))
         return Handle(number.value, self._kept)
 
     def call(self) -> None:
         """Submit, wait and release in one native call; signals are looked at when it returns."""
-        self._choose_name()
         native.call("mpib_call", ctypes.byref(self._operation))
 
 
@@ -375,7 +332,8 @@ def join() -> int:
     """
     last = ctypes.c_int(-1)
     native.call("mpib_join", ctypes.byref(last))
-    _names_after_join.begin()
+    global _joins
+    _joins = (world.session(), joins() + 1)
     return last.value
 
 

@@ -56,25 +56,15 @@ def _outcome(programs, how, environment):
     return run("rows.py", how, arguments=paths, **dict(environment))
 
 
-def checks(*programs, expected_failures=None):
-    """Parametrize a test with every check of some programs under every launcher.
-
-    `expected_failures` holds the reason by the name of a check that fails on several ranks.
-    """
+def checks(*programs):
+    """Parametrize a test with every check of some programs under every launcher."""
     names = [
         node.name
         for program in programs
         for node in ast.parse((RANKS / program).read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
     ]
-    reasons = expected_failures or {}
-    cases = [
-        pytest.param(how, name, marks=pytest.mark.xfail(reason=reasons[name]))
-        if name in reasons and how != "1 rank"
-        else (how, name)
-        for how in LAUNCHERS
-        for name in names
-    ]
+    cases = [(how, name) for how in LAUNCHERS for name in names]
     return pytest.mark.parametrize(("how", "name"), cases)
 
 

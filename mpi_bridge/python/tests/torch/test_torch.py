@@ -11,13 +11,7 @@ pytest.importorskip("torch")
 PROGRAMS = ("torch_rows.py", "torch_training.py")
 
 
-EXPECTED_FAILURES = {
-    "check_words_of_horovod_while_a_rank_has_joined": "the engine has words of its own, "
-    "in Ensemble::refuse_while_joined() of engine/ensemble_rounds.cpp"
-}
-
-
-@launch.checks(*PROGRAMS, expected_failures=EXPECTED_FAILURES)
+@launch.checks(*PROGRAMS)
 def test_at_every_number_of_ranks(how, name):
     launch.assert_passed(PROGRAMS, how, name)
 
