@@ -4,13 +4,23 @@
  * them (timeline, counters). The blocking functions of mpi_bridge.h are matched by order; what is
  * submitted here is matched by name, so every rank may submit from any thread and in any order.
  *
- * How the ranks agree. The first step of a training loop is recorded: ranks negotiate, in rounds of
- * logarithmic depth and without a coordinator, what all of them have submitted. When names come
- * again, the recorded order becomes the plan: small tensors that follow each other share a bucket,
- * the plan is verified once by its hash, and from then on each step runs with no negotiation at
- * all. What is not in the plan is negotiated beside it. When a rank waits for something out of the
- * plan's order, or means something else by a planned name, all ranks leave the plan together and a
- * new one is recorded; a name that keeps breaking plans is left out of them.
+ * How the ranks agree. The first step of a training loop is negotiated: in rounds of logarithmic
+ * depth and without a coordinator, the ranks find what all of them have submitted. When names come
+ * again, their order becomes the plan: small tensors that follow each other share a bucket, and the
+ * plan is verified once by its hash. From then on no round takes place, and a bucket runs as soon
+ * as this rank has submitted all of it.
+ *
+ * What a planned bucket costs beside its own collective is the question whether all ranks have all
+ * of it. An allreduce of at most 32 KiB answers it in one more element of its own vector. Before a
+ * larger bucket, a group of several collectives, and operations on device memory, an allreduce of
+ * 16 bytes answers it.
+ *
+ * Operations that are not in the plan are negotiated beside it: those whose length other ranks
+ * decide (allgather, alltoall), those that do not come in every step, and those without a name. If
+ * the plan has operations on device memory, it is paused for one that is negotiated, which costs
+ * one more exchange. When a rank waits for something out of the plan's order, or means something
+ * else by a planned name, all ranks leave the plan together and a new one is recorded; a name that
+ * keeps breaking plans is left out of them.
  *
  * Contracts that hold for every function below unless it says otherwise:
  *
