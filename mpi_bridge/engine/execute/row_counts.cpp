@@ -22,7 +22,8 @@ struct MemberRows {
 };
 
 Outcome<std::vector<MemberRows>> gather_member_rows(Communicator& communicator,
-                                            const Communicator::Call& call, const MemberRows& own) {
+                                                    const Communicator::Call& call,
+                                                    const MemberRows& own) {
     std::vector<MemberRows> members(static_cast<std::size_t>(communicator.group().size()));
     members[static_cast<std::size_t>(communicator.group().own)] = own;
     const std::vector<std::int64_t> one_each(members.size(), 1);

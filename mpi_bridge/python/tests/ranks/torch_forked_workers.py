@@ -70,6 +70,7 @@ def train(workers):
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.001),
         named_parameters=model.named_parameters(),
+        gradient_as_bucket_view=True,  # which keeps them in shared memory
     )
     _shared["model"] = model
     _shared["optimizer"] = optimizer

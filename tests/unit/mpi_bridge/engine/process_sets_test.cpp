@@ -89,6 +89,40 @@ TEST(EngineProcessSets, CanBeRemovedAndAddedAgain) {
     });
 }
 
+// Breaks when a member that has started a bucket of the set's plan is left there.
+TEST(EngineProcessSets, CanBeRemovedWhileAMemberIsInsideItsPlan) {
+    Wishes wishes;
+    wishes.timeout = mpi_bridge::Seconds(20);
+    Ranks ranks(3, wishes);
+    ranks.run([&](Ranks::Rank& rank) {
+        const std::vector<int> members = {0, 1};
+        const auto set = rank.engine().add_process_set(members);
+        ASSERT_TRUE(set) << set.error().text;
+        const bool is_member = rank.engine().process_set_rank(*set) >= 0;
+        for (int step = 0; is_member && step < 6; ++step)
+            expect_sum(rank, *set, "x", 1, 2);
+        Floats alone("x", {1, 1});
+        alone.operation.process_set = *set;
+        mpib_handle handle = 0;
+        if (rank.rank() == 0) {
+            EXPECT_GT(rank.counters().planned_buckets, 0U);
+            handle = submit(rank.engine(), alone.made());
+            // The thread that works off the plan needs a moment to start the bucket.
+            EXPECT_FALSE(rank.engine().wait(handle, 0.1));
+        }
+        const auto removed = rank.engine().remove_process_set(*set);
+        ASSERT_TRUE(removed) << removed.error().text;
+        if (rank.rank() == 0) {
+            const auto done = finish(rank.engine(), handle);
+            ASSERT_FALSE(done);
+            EXPECT_EQ(done.error().status, MPIB_ERROR_INVALID_ARGUMENT) << done.error().text;
+            EXPECT_EQ(alone.recv, (std::vector<float>{-1, -1}));
+        }
+        expect_sum(rank, MPIB_WORLD, "y", 1, 3);
+    });
+    EXPECT_TRUE(ranks.at(0).failures().empty());
+}
+
 TEST(EngineProcessSets, RefuseWhatMakesNoSenseOnAllRanks) {
     Ranks ranks(2);
     ranks.run([&](Ranks::Rank& rank) {

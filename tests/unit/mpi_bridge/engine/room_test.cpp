@@ -89,7 +89,7 @@ TEST(EngineRoom, AnAlltoallThatDoesNotFitOnOneRankFailsOnAllAndWritesNothing) {
                                "alltoall \"exchanged\": the result has 12 bytes on rank 2, where "
                                "recv can hold 8");
                 EXPECT_THAT(recv, Each(-1));
-                const auto done = exchange(rank, recv, 100, flags);
+                const auto done = exchange(rank, recv, 12, flags);
                 ASSERT_TRUE(done) << done.error().text;
                 EXPECT_EQ(recv, (std::vector<float>{0, 1, 2}));
             }
