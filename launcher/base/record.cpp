@@ -73,7 +73,7 @@ Result<Value> parse_with_schema(std::string_view text, std::string_view schema) 
     return root;
 }
 
-std::string print_with_schema(Value value, std::string_view schema) {
+std::string print_with_schema(const Value& value, std::string_view schema) {
     Value::Object out{{std::string(schema_key), Value(schema)}};
     for (const Value::Member& member : *value.object())
         out.push_back(member);

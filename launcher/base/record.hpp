@@ -272,7 +272,7 @@ class Reader {
 
 // Returns the document, or an error that says what is wrong with the text.
 [[nodiscard]] Result<Value> parse_with_schema(std::string_view text, std::string_view schema);
-[[nodiscard]] std::string print_with_schema(Value value, std::string_view schema);
+[[nodiscard]] std::string print_with_schema(const Value& value, std::string_view schema);
 
 }  // namespace record_detail
 

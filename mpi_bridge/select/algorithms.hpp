@@ -28,25 +28,25 @@ struct Names<AllreduceAlgorithm> {
 template <>
 struct Names<ReduceAlgorithm> {
     static constexpr std::string_view collective = "reduce";
-    static constexpr std::string_view variable = "";
+    static constexpr std::string_view variable{};
     static constexpr std::array<std::string_view, 2> all = {"binomial", "halving"};
 };
 template <>
 struct Names<ReduceScatterAlgorithm> {
     static constexpr std::string_view collective = "reduce_scatter";
-    static constexpr std::string_view variable = "";
+    static constexpr std::string_view variable{};
     static constexpr std::array<std::string_view, 2> all = {"halving", "ring"};
 };
 template <>
 struct Names<AllgatherAlgorithm> {
     static constexpr std::string_view collective = "allgather";
-    static constexpr std::string_view variable = "";
+    static constexpr std::string_view variable{};
     static constexpr std::array<std::string_view, 2> all = {"bruck", "ring"};
 };
 template <>
 struct Names<BroadcastAlgorithm> {
     static constexpr std::string_view collective = "broadcast";
-    static constexpr std::string_view variable = "";
+    static constexpr std::string_view variable{};
     static constexpr std::array<std::string_view, 3> all = {"binomial", "scatter_allgather",
                                                             "chain"};
 };

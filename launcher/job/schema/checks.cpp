@@ -104,7 +104,7 @@ std::optional<std::chrono::seconds> parse_duration(std::string_view text) {
 std::string format_duration(std::chrono::seconds duration) {
     const std::int64_t total = duration.count();
     const std::int64_t days = total / day;
-    const std::string time =
+    std::string time =
         fmt::format("{}:{:02}:{:02}", total % day / hour, total % hour / minute, total % minute);
     if (days == 0) return time;
     return fmt::format("{} day{}, {}", days, days == 1 ? "" : "s", time);
