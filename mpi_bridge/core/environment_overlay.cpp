@@ -14,7 +14,9 @@ EnvironmentOverlay::EnvironmentOverlay(
     std::vector<char*> added;
     for (const auto& [name, value] : variables) {
         if (std::getenv(name.c_str()) != nullptr) continue;
-        added.push_back(::strdup((name + "=" + value).c_str()));
+        std::string entry = name;
+        entry.append("=").append(value);
+        added.push_back(::strdup(entry.c_str()));
     }
     if (added.empty()) return;
     before_ = environ;

@@ -73,8 +73,8 @@ class ForkHandlers {
             void* const made = ::mmap(mapping->memory_, mapping->bytes_, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, mapping->file_, 0);
             if (made != MAP_FAILED) continue;
-            ::mmap(mapping->memory_, mapping->bytes_, PROT_READ, MAP_SHARED | MAP_FIXED,
-                   mapping->file_, 0);
+            static_cast<void>(::mmap(mapping->memory_, mapping->bytes_, PROT_READ,
+                                     MAP_SHARED | MAP_FIXED, mapping->file_, 0));
         }
         first_ = nullptr;
     }

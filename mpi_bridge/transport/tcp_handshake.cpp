@@ -24,7 +24,7 @@ struct Statement {
     TcpHandshake::Nonce callers{};
     TcpHandshake::Nonce callees{};
 };
-static_assert(sizeof(Statement) == 16 + 4 * sizeof(std::uint32_t) + 2 * 32);
+static_assert(sizeof(Statement) == 16 + 4 * sizeof(std::uint32_t) + 2 * std::size_t{32});
 
 }  // namespace
 

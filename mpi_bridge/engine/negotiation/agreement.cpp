@@ -123,6 +123,7 @@ Outcome<std::vector<std::vector<std::byte>>> gather_bytes(Communicator& control,
     done = control.allgather({what, total, patience}, parts);
     if (!done) return pass_on(std::move(done));
     std::vector<std::vector<std::byte>> gathered;
+    gathered.reserve(parts.size());
     for (const Bytes part : parts)
         gathered.emplace_back(part.begin(), part.end());
     return gathered;
