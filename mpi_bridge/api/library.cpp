@@ -69,6 +69,10 @@ Seconds Library::timeout() const {
 Done Library::initialize() {
     const std::lock_guard lock(mutex_);
     if (topology_.load() != nullptr) return {};
+    if (stuck_) {
+        return fail(MPIB_ERROR_INTERNAL,
+                    "mpib_init: threads have not left the library since mpib_finalize");
+    }
     Done joined = without_exceptions([this] { return join_step(); });
     if (!joined) leave_step();
     return joined;
@@ -179,13 +183,11 @@ void Library::leave_step() {
         log(LogLevel::warning, completed.error().text);
     }
     if (!ended) {
+        // They reach the transport and the heap through this object, so all of it stays.
+        stuck_ = true;
         log(LogLevel::warning,
             "threads are still in calls of the library, so what they use is kept until the process "
             "ends");
-        static_cast<void>(engine_.release());
-        static_cast<void>(direct_.release());
-        static_cast<void>(transport_.release());
-        bootstrap_.reset();
         return;
     }
     engine_.reset();

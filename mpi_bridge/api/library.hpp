@@ -119,6 +119,7 @@ class Library {
     std::unique_ptr<Engine> engine_;
     std::atomic<Engine*> engine_in_use_{nullptr};
     std::atomic<int> engine_calls_{0};
+    bool stuck_ = false;  // threads of an earlier use have not ended
     std::mutex failure_mutex_;
     std::optional<Failure> failure_;
     std::atomic<bool> broken_{false};
