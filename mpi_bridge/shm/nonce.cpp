@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shm/nonce.hpp"
 
-#include <cerrno>
-#include <cstring>
+#include <iterator>
+#include <span>
+#include <utility>
 
 #include <fmt/core.h>
-#include <sys/random.h>
+
+#include "core/random_bytes.hpp"
 
 namespace mpi_bridge {
 
 Outcome<Nonce> draw_nonce() {
     Nonce nonce{};
-    // So few bytes come in one piece once the kernel's generator is seeded.
-    ssize_t got = 0;
-    do {
-        got = ::getrandom(nonce.data(), nonce.size(), 0);
-    } while (got < 0 && errno == EINTR);
-    if (got != static_cast<ssize_t>(nonce.size())) {
-        return fail(MPIB_ERROR_INTERNAL,
-                    fmt::format("shared memory: cannot draw a random number for a name: {}",
-                                std::strerror(errno)));
-    }
+    auto drawn = fill_random(std::as_writable_bytes(std::span(nonce)));
+    if (!drawn) return pass_on(std::move(drawn));
     return nonce;
 }
 

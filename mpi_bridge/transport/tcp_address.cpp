@@ -6,9 +6,10 @@
 #include <system_error>
 
 #include <arpa/inet.h>
-#include <sys/random.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "core/random_bytes.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -43,9 +44,7 @@ void append(std::vector<std::byte>& bytes, const void* from, std::size_t count) 
 
 Done draw_name(char* name) {
     std::array<unsigned char, random_digits / 2> random{};
-    if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
-        return system_failure("getrandom");
-    }
+    if (auto drawn = fill_random(std::as_writable_bytes(std::span(random))); !drawn) return drawn;
     constexpr std::string_view digits = "0123456789abcdef";
     *name++ = '\0';
     name = std::copy(name_begin.begin(), name_begin.end(), name);
@@ -135,9 +134,8 @@ Outcome<TcpAddress> TcpAddress::parse(std::span<const std::byte> bytes) {
 
 Outcome<TcpSecret> make_tcp_secret() {
     TcpSecret secret{};
-    if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-        return system_failure("getrandom");
-    }
+    auto drawn = fill_random(std::as_writable_bytes(std::span(secret)));
+    if (!drawn) return pass_on(std::move(drawn));
     return secret;
 }
 

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp_handshake.hpp"
 
-#include <cerrno>
-#include <system_error>
+#include <span>
+#include <utility>
 
-#include <sys/random.h>
+#include "core/random_bytes.hpp"
 
 namespace mpi_bridge {
 namespace {
-
-Done draw(TcpHandshake::Nonce& nonce) {
-    if (getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size())) return {};
-    return fail(MPIB_ERROR_INTERNAL, "getrandom: " + std::system_category().message(errno));
-}
 
 // What a proof is of. Has no padding, whose bytes would be undefined.
 struct Statement {
@@ -42,7 +37,7 @@ TcpHandshake::Proof TcpHandshake::prove(Purpose purpose, std::uint32_t detail) c
 Outcome<TcpHandshake> TcpHandshake::call(const TcpSecret& secret, int caller, int callee) {
     TcpHandshake handshake(secret, static_cast<std::uint32_t>(caller),
                            static_cast<std::uint32_t>(callee));
-    if (auto drawn = draw(handshake.callers_); !drawn) return pass_on(std::move(drawn));
+    if (auto drawn = fill_random(handshake.callers_); !drawn) return pass_on(std::move(drawn));
     return handshake;
 }
 
@@ -53,7 +48,7 @@ TcpHandshake::Hello TcpHandshake::hello() const {
 Outcome<TcpHandshake> TcpHandshake::answer(const TcpSecret& secret, const Hello& hello) {
     TcpHandshake handshake(secret, hello.caller, hello.callee);
     handshake.callers_ = hello.nonce;
-    if (auto drawn = draw(handshake.callees_); !drawn) return pass_on(std::move(drawn));
+    if (auto drawn = fill_random(handshake.callees_); !drawn) return pass_on(std::move(drawn));
     return handshake;
 }
 
