@@ -45,7 +45,7 @@ struct EngineParts {
 // The named, asynchronous operations of mpi_bridge_engine.h, whose contracts hold here. Any thread
 // may call any function.
 //
-// Each process set is served by an ProcessSetEngine; the engine finds it, hands out process set
+// Each process set is served by a ProcessSetEngine; the engine finds it, hands out process set
 // ids, and keeps what all engines share: the first failure, and the end. Threads are started by the
 // first submission.
 class Engine {

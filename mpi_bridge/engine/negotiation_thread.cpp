@@ -188,8 +188,7 @@ Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {
     state_.changed.wait(lock, [this] { return !state_.member.plan.busy; });
     if (state_.member.plan.started() < step.started) lane_.run_head(lock);
     if (state_.member.failure) return tl::unexpected(*state_.member.failure);
-    auto next = state_.round.plan_stopped(Clock::now());
-    return next;
+    return state_.round.plan_stopped(Clock::now());
 }
 
 Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
@@ -212,6 +211,7 @@ Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     lock.unlock();
     const Done done = catching([&] { return run_group(step, what, label, serial, entries); });
     lock.lock();
+    // Also where this rank has joined and no operation of its own has ended.
     state_.progress = Clock::now();
     // A refused change of process sets leaves the order of messages as it was; so does what all
     // members, or the devices of all members, refuse alike.

@@ -119,10 +119,7 @@ void PlanLane::run_head(Lock& lock) {
     lock.lock();
     state_.member.finish_head(head_, executed);
     state_.take_completions();
-    if (executed && *executed) {
-        state_.progress = Clock::now();
-        state_.trace().counters.add_planned_bucket();
-    }
+    if (executed && *executed) state_.trace().counters.add_planned_bucket();
     if (state_.sleepers != 0 || state_.member.plan.frozen) state_.changed.notify_all();
     if (executed) return;
     const Failure failure = executed.error();

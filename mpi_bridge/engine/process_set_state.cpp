@@ -55,6 +55,7 @@ void ProcessSetState::take_completions() {
         trace().counters.add_operation(shown_kind(done.descriptor().kind), done.bytes, well);
         done.failure = std::move(each.failure);
         done.last_joined = each.last_joined;
+        if (well) progress = Clock::now();
         done.note = DeviceNote();
     }
     member.completions.clear();
