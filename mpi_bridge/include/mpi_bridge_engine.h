@@ -168,9 +168,9 @@ MPIB_API int mpib_poll(mpib_handle handle);
 
 /*
  * Waits until the operation is done (on device memory: until it is under way, see above) and
- * returns its status. Works off the engine's queue on the calling thread where it can, which saves
- * a wake-up. `seconds` > 0 bounds the wait: when it passes, MPIB_ERROR_TIMEOUT is returned and the
- * operation goes on; 0 waits as long as the engine's own deadlines allow.
+ * returns its status. `seconds` > 0 bounds the wait: when it passes, MPIB_ERROR_TIMEOUT is returned
+ * and the operation goes on. 0 waits as long as the engine's own deadlines allow, and works off the
+ * engine's queue on the calling thread where it can, which saves a wake-up.
  */
 MPIB_API mpib_status mpib_wait(mpib_handle handle, double seconds);
 
