@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What transport.hpp promises, of each transport there is.
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <thread>
 
 #include "mesh.hpp"
@@ -329,71 +331,68 @@ constexpr std::chrono::milliseconds pauses[] = {
 // Much more than leaving takes, and much less than the deadline of those who wait.
 constexpr std::chrono::seconds soon_enough{8};
 
-// Breaks when what waiting threads use is freed under them, or a sleeper is not woken.
-TEST_P(Contract, AbandonLetsAllWaitingThreadsGo) {
+// Runs `body` with threads of rank 1 that wait for rank 0: one, four and eight, which have just
+// begun to wait, look, or sleep after that pause. They all must leave soon.
+void with_waiters(Kind kind,
+                  const std::function<void(Mesh&, Waiters&, std::chrono::milliseconds)>& body) {
     for (const unsigned threads : {1U, 4U, 8U}) {
         for (const auto pause : pauses) {
-            Mesh mesh(GetParam());
+            Mesh mesh(kind);
             greet(mesh, 0, 1);
             Waiters waiters(mesh, threads);
-            std::thread listener([&] {
-                EXPECT_FALSE(mesh[1].await_message(
-                    100, 1, [] { return false; }, soon()));
-            });
-            std::this_thread::sleep_for(pause);
             const auto start = Clock::now();
-            mesh[1].abandon();
-            for (const auto& outcome : waiters.join()) {
-                EXPECT_NE(status_of(outcome), MPIB_OK);
-                EXPECT_NE(status_of(outcome), MPIB_ERROR_TIMEOUT) << text_of(outcome);
-            }
-            listener.join();
+            body(mesh, waiters, pause);
             EXPECT_LT(Clock::now() - start, soon_enough);
             mesh[0].abandon();
+            mesh[1].abandon();
         }
     }
+}
+
+void expect_broken_off(const Done& outcome) {
+    EXPECT_NE(status_of(outcome), MPIB_OK);
+    EXPECT_NE(status_of(outcome), MPIB_ERROR_TIMEOUT) << text_of(outcome);
+}
+
+// Breaks when what waiting threads use is freed under them, or a sleeper is not woken.
+TEST_P(Contract, AbandonLetsAllWaitingThreadsGo) {
+    with_waiters(GetParam(), [](Mesh& mesh, Waiters& waiters, auto pause) {
+        std::thread listener([&] {
+            EXPECT_FALSE(mesh[1].await_message(
+                100, 1, [] { return false; }, soon()));
+        });
+        std::this_thread::sleep_for(pause);
+        mesh[1].abandon();
+        for (const auto& outcome : waiters.join())
+            expect_broken_off(outcome);
+        listener.join();
+    });
 }
 
 // Breaks when only one of several waiting threads hears of the loss.
 TEST_P(Contract, AllWaitingThreadsHearOfALostPeer) {
-    for (const unsigned threads : {1U, 4U, 8U}) {
-        for (const auto pause : pauses) {
-            Mesh mesh(GetParam());
-            greet(mesh, 0, 1);
-            Waiters waiters(mesh, threads);
-            std::this_thread::sleep_for(pause);
-            const auto start = Clock::now();
-            mesh[0].abandon();
-            for (const auto& outcome : waiters.join()) {
-                EXPECT_EQ(status_of(outcome), MPIB_ERROR_PEER_LOST) << text_of(outcome);
-                EXPECT_TRUE(text_of(outcome).starts_with("rank 0 (")) << text_of(outcome);
-            }
-            EXPECT_LT(Clock::now() - start, soon_enough);
-            mesh[1].abandon();
+    with_waiters(GetParam(), [](Mesh& mesh, Waiters& waiters, auto pause) {
+        std::this_thread::sleep_for(pause);
+        mesh[0].abandon();
+        for (const auto& outcome : waiters.join()) {
+            EXPECT_EQ(status_of(outcome), MPIB_ERROR_PEER_LOST) << text_of(outcome);
+            EXPECT_TRUE(text_of(outcome).starts_with("rank 0 (")) << text_of(outcome);
         }
-    }
+    });
 }
 
 TEST_P(Contract, TheFirstToHearOfALostPeerMayAbandonWhileOthersWait) {
-    for (const unsigned threads : {1U, 4U, 8U}) {
-        for (const auto pause : pauses) {
-            Mesh mesh(GetParam());
-            greet(mesh, 0, 1);
-            Waiters waiters(mesh, threads);
-            waiters.abandon_after_a_failure();
-            std::this_thread::sleep_for(pause);
-            const auto start = Clock::now();
-            mesh[0].abandon();
-            bool lost = false;
-            for (const auto& outcome : waiters.join()) {
-                EXPECT_NE(status_of(outcome), MPIB_OK);
-                EXPECT_NE(status_of(outcome), MPIB_ERROR_TIMEOUT) << text_of(outcome);
-                lost = lost || status_of(outcome) == MPIB_ERROR_PEER_LOST;
-            }
-            EXPECT_TRUE(lost);
-            EXPECT_LT(Clock::now() - start, soon_enough);
+    with_waiters(GetParam(), [](Mesh& mesh, Waiters& waiters, auto pause) {
+        waiters.abandon_after_a_failure();
+        std::this_thread::sleep_for(pause);
+        mesh[0].abandon();
+        bool lost = false;
+        for (const auto& outcome : waiters.join()) {
+            expect_broken_off(outcome);
+            lost = lost || status_of(outcome) == MPIB_ERROR_PEER_LOST;
         }
-    }
+        EXPECT_TRUE(lost);
+    });
 }
 
 }  // namespace

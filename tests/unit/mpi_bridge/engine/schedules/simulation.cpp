@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "channel.hpp"
 #include "engine/negotiation/member.hpp"
 #include "engine/negotiation/round.hpp"
 
@@ -22,63 +23,6 @@ namespace {
 
 using namespace mpi_bridge;
 using Index = RequestTable::Index;
-
-// A call of a collective: what must be the same on all members, and what differs.
-struct Call {
-    std::string contents;
-    std::vector<Word> words;       // to reduce
-    std::vector<std::byte> bytes;  // to gather
-    bool whole = true;             // of the head of a plan
-};
-
-struct Answer {
-    std::vector<Word> words;
-    std::vector<std::vector<std::byte>> bytes;
-    bool whole = true;
-};
-
-// A communicator: the members' calls, one after the other.
-class Channel {
-  public:
-    explicit Channel(std::size_t members) : calls_(members), answers_(members) {}
-
-    void call(std::size_t member, Call call) { calls_[member] = std::move(call); }
-    [[nodiscard]] bool begun() const {
-        return std::any_of(calls_.begin(), calls_.end(), [](const auto& call) { return call; });
-    }
-    [[nodiscard]] std::optional<Answer>& answer(std::size_t member) { return answers_[member]; }
-
-    // Returns what is wrong if all members have called.
-    std::string complete_if_all_called() {
-        for (const auto& call : calls_)
-            if (!call) return {};
-        Answer answer;
-        answer.words = calls_.front()->words;
-        for (const auto& call : calls_) {
-            if (call->contents != calls_.front()->contents)
-                return fmt::format("members are in different calls: \"{}\" and \"{}\"",
-                                   calls_.front()->contents, call->contents);
-            if (call->words.size() != answer.words.size())
-                return fmt::format("{} and {} words in \"{}\"", call->words.size(),
-                                   answer.words.size(), call->contents);
-            for (std::size_t at = 0; at < answer.words.size(); ++at) {
-                answer.words[at].mask |= call->words[at].mask;
-                answer.words[at].number = std::max(answer.words[at].number, call->words[at].number);
-            }
-            answer.bytes.push_back(call->bytes);
-            answer.whole = answer.whole && call->whole;
-        }
-        for (std::size_t at = 0; at < calls_.size(); ++at) {
-            calls_[at].reset();
-            answers_[at] = answer;
-        }
-        return {};
-    }
-
-  private:
-    std::vector<std::optional<Call>> calls_;
-    std::vector<std::optional<Answer>> answers_;
-};
 
 struct ProcessSet {
     explicit ProcessSet(const std::vector<int>& ranks)
