@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -13,10 +12,11 @@
 #include "core/failure.hpp"
 #include "mpi_bridge_engine.h"
 
-// What the functions of the C API check before anything is sent.
+// Checks that the functions of the C API make before anything is sent.
 namespace mpi_bridge {
 
-// A digest of what all ranks must pass alike. Not on the wire between releases, so it may change.
+// A digest of what all ranks must pass alike. It may change between releases, because ranks of
+// different releases do not work together.
 class Agreement {
   public:
     explicit Agreement(mpib_kind kind) { add(static_cast<std::uint64_t>(kind) + 1); }
@@ -32,16 +32,7 @@ class Agreement {
 };
 
 [[nodiscard]] inline tl::unexpected<Failure> invalid(std::string_view call, std::string_view what) {
-    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::string(call) + ": " + std::string(what));
-}
-
-[[nodiscard]] inline bool overlap(const void* a, const void* b, std::size_t bytes_a,
-                                  std::size_t bytes_b) {
-    const auto* first = static_cast<const std::byte*>(a);
-    const auto* second = static_cast<const std::byte*>(b);
-    const std::less<> before;
-    return bytes_a != 0 && bytes_b != 0 && before(first, second + bytes_b) &&
-           before(second, first + bytes_a);
+    return invalid(std::string(call) + ": " + std::string(what));
 }
 
 [[nodiscard]] inline bool missing(const void* pointer, std::size_t bytes) {
@@ -52,7 +43,7 @@ class Agreement {
     return count != 0 && each > std::numeric_limits<std::size_t>::max() / count;
 }
 
-// Cuts memory into one part per rank. Without displacements the parts follow each other.
+// Cuts memory into one part per rank. Without displacements the parts are packed.
 template <typename Span>
 [[nodiscard]] std::vector<Span> parts_of(typename Span::pointer memory,
                                          std::span<const std::size_t> lengths,
@@ -62,14 +53,14 @@ template <typename Span>
     std::size_t packed = 0;
     for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
         const std::size_t at = displacements == nullptr ? packed : displacements[rank];
-        // No arithmetic on a pointer to nothing.
+        // Arithmetic on a null pointer is undefined, and the pointer to an empty part may be null.
         parts.push_back(lengths[rank] == 0 ? Span() : Span(memory + at, lengths[rank]));
         packed += lengths[rank];
     }
     return parts;
 }
 
-// Whether the lengths add up to more than can be counted: sum_of() is wrong then.
+// Whether the sum of the lengths overflows; sum_of() is wrong then.
 [[nodiscard]] inline bool too_long(std::span<const std::size_t> lengths) {
     std::size_t sum = 0;
     for (const std::size_t length : lengths) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collective functions of the C API: they check arguments, note in what all ranks must agree,
-// and run the chosen algorithm.
+// The collective functions of the C API: they check the arguments, compute the digest of what all
+// ranks must agree on, and run the chosen algorithm.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -10,6 +10,7 @@
 #include "api/arguments.hpp"
 #include "api/guard.hpp"
 #include "api/library.hpp"
+#include "core/overlap.hpp"
 #include "mpi_bridge.h"
 #include "reduce/reduction.hpp"
 
@@ -18,9 +19,7 @@ namespace {
 
 Outcome<std::size_t> ranks_for(std::string_view call) {
     const Topology* topology = Library::instance().topology();
-    if (topology == nullptr) {
-        return fail(MPIB_ERROR_NOT_INITIALIZED, std::string(call) + ": call mpib_init first");
-    }
+    if (topology == nullptr) return not_initialized(call);
     return static_cast<std::size_t>(topology->size);
 }
 
@@ -35,7 +34,8 @@ Outcome<const Reduction*> reduction_for(std::string_view call, mpib_datatype dat
     return reduction;
 }
 
-// Allreduce and reduce: `recv` is nullptr where this rank gets no result.
+// For allreduce and reduce; `receives` is false where this rank gets no result and `recv` is not
+// used.
 Done check_vectors(std::string_view call, const Reduction& reduction, const void* send,
                    const void* recv, bool receives, std::size_t count) {
     if (too_many(count, 2 * reduction.accumulator_bytes)) return invalid(call, "count too large");
@@ -43,7 +43,7 @@ Done check_vectors(std::string_view call, const Reduction& reduction, const void
     if (missing(send, bytes) || (receives && missing(recv, bytes))) {
         return invalid(call, "a buffer is NULL");
     }
-    if (receives && send != recv && overlap(send, recv, bytes, bytes)) {
+    if (receives && send != recv && overlap(send, bytes, recv, bytes)) {
         return invalid(call, "send and recv overlap but are not the same buffer");
     }
     return {};
@@ -52,20 +52,17 @@ Done check_vectors(std::string_view call, const Reduction& reduction, const void
 Done allreduce(const void* send, void* recv, std::size_t count, mpib_datatype datatype,
                mpib_op op) {
     constexpr std::string_view call = "mpib_allreduce";
-    if (auto ranks = ranks_for(call); !ranks) return pass_on(std::move(ranks));
-    auto reduction = reduction_for(call, datatype, op);
-    if (!reduction) return pass_on(std::move(reduction));
-    if (auto checked = check_vectors(call, **reduction, send, recv, true, count); !checked) {
-        return checked;
-    }
-    const std::size_t bytes = count * (*reduction)->element_bytes;
+    TRY(ranks_for(call));
+    const auto reduction = TRY(reduction_for(call, datatype, op));
+    TRY(check_vectors(call, *reduction, send, recv, true, count));
+    const std::size_t bytes = count * reduction->element_bytes;
     const auto agreement = Agreement(MPIB_ALLREDUCE)
                                .add(static_cast<std::uint64_t>(datatype))
                                .add(static_cast<std::uint64_t>(op))
                                .add(count);
     return Library::instance().run({call, MPIB_ALLREDUCE, agreement.digest(), bytes, bytes},
                                    [&](Communicator& ranks, const Communicator::Call& identity) {
-                                       return ranks.allreduce(identity, **reduction,
+                                       return ranks.allreduce(identity, *reduction,
                                                               static_cast<const std::byte*>(send),
                                                               static_cast<std::byte*>(recv), count);
                                    });
@@ -80,16 +77,12 @@ Done check_root(std::string_view call, int root, std::size_t ranks) {
 Done reduce(const void* send, void* recv, std::size_t count, mpib_datatype datatype, mpib_op op,
             int root) {
     constexpr std::string_view call = "mpib_reduce";
-    auto ranks = ranks_for(call);
-    if (!ranks) return pass_on(std::move(ranks));
-    auto reduction = reduction_for(call, datatype, op);
-    if (!reduction) return pass_on(std::move(reduction));
-    if (auto checked = check_root(call, root, *ranks); !checked) return checked;
+    const auto ranks = TRY(ranks_for(call));
+    const auto reduction = TRY(reduction_for(call, datatype, op));
+    TRY(check_root(call, root, ranks));
     const bool receives = static_cast<std::size_t>(root) == own_rank();
-    if (auto checked = check_vectors(call, **reduction, send, recv, receives, count); !checked) {
-        return checked;
-    }
-    const std::size_t bytes = count * (*reduction)->element_bytes;
+    TRY(check_vectors(call, *reduction, send, recv, receives, count));
+    const std::size_t bytes = count * reduction->element_bytes;
     const auto agreement = Agreement(MPIB_REDUCE)
                                .add(static_cast<std::uint64_t>(datatype))
                                .add(static_cast<std::uint64_t>(op))
@@ -98,17 +91,16 @@ Done reduce(const void* send, void* recv, std::size_t count, mpib_datatype datat
     return Library::instance().run(
         {call, MPIB_REDUCE, agreement.digest(), bytes, bytes},
         [&](Communicator& all, const Communicator::Call& identity) {
-            return all.reduce(identity, **reduction, static_cast<const std::byte*>(send),
+            return all.reduce(identity, *reduction, static_cast<const std::byte*>(send),
                               static_cast<std::byte*>(recv), count, root);
         });
 }
 
 Done broadcast(void* buffer, std::size_t bytes, int root) {
     constexpr std::string_view call = "mpib_broadcast";
-    auto ranks = ranks_for(call);
-    if (!ranks) return pass_on(std::move(ranks));
+    const auto ranks = TRY(ranks_for(call));
     if (missing(buffer, bytes)) return invalid(call, "the buffer is NULL");
-    if (auto checked = check_root(call, root, *ranks); !checked) return checked;
+    TRY(check_root(call, root, ranks));
     const auto agreement =
         Agreement(MPIB_BROADCAST).add(bytes).add(static_cast<std::uint64_t>(root));
     const Bytes data(static_cast<std::byte*>(buffer), bytes);
@@ -121,9 +113,11 @@ Done broadcast(void* buffer, std::size_t bytes, int root) {
 Done gather_parts(std::string_view call, const void* send, std::span<const Bytes> parts) {
     const Bytes own = parts[own_rank()];
     if (missing(send, own.size())) return invalid(call, "the send buffer is NULL");
-    if (send != own.data() && overlap(send, own.data(), own.size(), own.size())) {
-        return invalid(call, "send overlaps its place in recv but is not that place");
-    }
+    const bool overlaps = std::any_of(parts.begin(), parts.end(), [&](Bytes part) {
+        return overlap(send, own.size(), part.data(), part.size());
+    });
+    if (overlaps && send != own.data())
+        return invalid(call, "send overlaps recv but is not this rank's place in it");
     Agreement agreement(MPIB_ALLGATHER);
     std::size_t total = 0;
     for (const Bytes part : parts) {
@@ -140,11 +134,10 @@ Done gather_parts(std::string_view call, const void* send, std::span<const Bytes
 
 Done allgather(const void* send, void* recv, std::size_t bytes_per_rank) {
     constexpr std::string_view call = "mpib_allgather";
-    auto ranks = ranks_for(call);
-    if (!ranks) return pass_on(std::move(ranks));
-    if (too_many(*ranks, bytes_per_rank)) return invalid(call, "bytes_per_rank too large");
+    const auto ranks = TRY(ranks_for(call));
+    if (too_many(ranks, bytes_per_rank)) return invalid(call, "bytes_per_rank too large");
     if (missing(recv, bytes_per_rank)) return invalid(call, "the receive buffer is NULL");
-    const std::vector<std::size_t> lengths(*ranks, bytes_per_rank);
+    const std::vector<std::size_t> lengths(ranks, bytes_per_rank);
     return gather_parts(call, send,
                         parts_of<Bytes>(static_cast<std::byte*>(recv), lengths, nullptr));
 }
@@ -152,10 +145,9 @@ Done allgather(const void* send, void* recv, std::size_t bytes_per_rank) {
 Done allgatherv(const void* send, std::size_t send_bytes, void* recv, const std::size_t* recv_bytes,
                 const std::size_t* displacements) {
     constexpr std::string_view call = "mpib_allgatherv";
-    auto ranks = ranks_for(call);
-    if (!ranks) return pass_on(std::move(ranks));
+    const auto ranks = TRY(ranks_for(call));
     if (recv_bytes == nullptr) return invalid(call, "recv_bytes is NULL");
-    const std::span lengths(recv_bytes, *ranks);
+    const std::span lengths(recv_bytes, ranks);
     if (too_long(lengths)) return invalid(call, "recv_bytes add up to more than memory");
     if (send_bytes != lengths[own_rank()]) {
         return invalid(call, "send_bytes is " + std::to_string(send_bytes) +
@@ -170,13 +162,10 @@ Done allgatherv(const void* send, std::size_t send_bytes, void* recv, const std:
 Done reduce_scatter(const void* send, void* recv, const std::size_t* counts, mpib_datatype datatype,
                     mpib_op op) {
     constexpr std::string_view call = "mpib_reduce_scatter";
-    auto ranks = ranks_for(call);
-    if (!ranks) return pass_on(std::move(ranks));
-    auto found = reduction_for(call, datatype, op);
-    if (!found) return pass_on(std::move(found));
-    const Reduction& reduction = **found;
+    const auto ranks = TRY(ranks_for(call));
+    const Reduction& reduction = *TRY(reduction_for(call, datatype, op));
     if (counts == nullptr) return invalid(call, "counts is NULL");
-    const std::span lengths(counts, *ranks);
+    const std::span lengths(counts, ranks);
     if (too_long(lengths)) return invalid(call, "counts add up to more than memory");
     const std::size_t total = sum_of(lengths);
     if (too_many(total, reduction.accumulator_bytes)) return invalid(call, "counts too large");
@@ -185,7 +174,7 @@ Done reduce_scatter(const void* send, void* recv, const std::size_t* counts, mpi
     if (missing(send, send_bytes) || missing(recv, recv_bytes)) {
         return invalid(call, "a buffer is NULL");
     }
-    if (overlap(send, recv, send_bytes, recv_bytes)) return invalid(call, "the buffers overlap");
+    if (overlap(send, send_bytes, recv, recv_bytes)) return invalid(call, "the buffers overlap");
     Agreement agreement(MPIB_REDUCE_SCATTER);
     agreement.add(static_cast<std::uint64_t>(datatype)).add(static_cast<std::uint64_t>(op));
     for (const std::size_t length : lengths)
@@ -198,8 +187,9 @@ Done reduce_scatter(const void* send, void* recv, const std::size_t* counts, mpi
         });
 }
 
-// Whether the stretches of memory that two lists of parts lie in have anything in common. Of parts
-// with gaps, in which the other list may lie, every pair is looked at.
+// Whether any part of one list overlaps a part of the other. If the ranges that the two lists span
+// have nothing in common, no part does. Otherwise every pair is checked, because one list may lie
+// in the gaps of the other.
 bool overlap_anywhere(std::span<const ConstBytes> out, std::span<const Bytes> in) {
     const auto stretch = [](const auto& parts) {
         const std::byte* first = nullptr;
@@ -216,10 +206,10 @@ bool overlap_anywhere(std::span<const ConstBytes> out, std::span<const Bytes> in
     };
     const ConstBytes sent = stretch(out);
     const ConstBytes received = stretch(in);
-    if (!overlap(sent.data(), received.data(), sent.size(), received.size())) return false;
+    if (!overlap(sent.data(), sent.size(), received.data(), received.size())) return false;
     return std::any_of(out.begin(), out.end(), [&](const ConstBytes& from) {
         return std::any_of(in.begin(), in.end(), [&](const Bytes& to) {
-            return overlap(from.data(), to.data(), from.size(), to.size());
+            return overlap(from.data(), from.size(), to.data(), to.size());
         });
     });
 }
@@ -227,11 +217,10 @@ bool overlap_anywhere(std::span<const ConstBytes> out, std::span<const Bytes> in
 Done alltoallv(std::string_view call, const void* send, const std::size_t* send_bytes,
                const std::size_t* send_displacements, void* recv, const std::size_t* recv_bytes,
                const std::size_t* recv_displacements, std::uint64_t common_length) {
-    auto ranks = ranks_for(call);
-    if (!ranks) return pass_on(std::move(ranks));
+    const auto ranks = TRY(ranks_for(call));
     if (send_bytes == nullptr || recv_bytes == nullptr) return invalid(call, "lengths are NULL");
-    const std::span out_lengths(send_bytes, *ranks);
-    const std::span in_lengths(recv_bytes, *ranks);
+    const std::span out_lengths(send_bytes, ranks);
+    const std::span in_lengths(recv_bytes, ranks);
     if (too_long(out_lengths) || too_long(in_lengths)) {
         return invalid(call, "the lengths add up to more than memory");
     }
@@ -255,13 +244,12 @@ Done alltoallv(std::string_view call, const void* send, const std::size_t* send_
 
 Done alltoall(const void* send, void* recv, std::size_t bytes_per_pair) {
     constexpr std::string_view call = "mpib_alltoall";
-    auto ranks = ranks_for(call);
-    if (!ranks) return pass_on(std::move(ranks));
-    if (too_many(*ranks, bytes_per_pair)) return invalid(call, "bytes_per_pair too large");
-    if (overlap(send, recv, *ranks * bytes_per_pair, *ranks * bytes_per_pair)) {
+    const auto ranks = TRY(ranks_for(call));
+    if (too_many(ranks, bytes_per_pair)) return invalid(call, "bytes_per_pair too large");
+    if (overlap(send, ranks * bytes_per_pair, recv, ranks * bytes_per_pair)) {
         return invalid(call, "the buffers overlap");
     }
-    const std::vector<std::size_t> lengths(*ranks, bytes_per_pair);
+    const std::vector<std::size_t> lengths(ranks, bytes_per_pair);
     return alltoallv(call, send, lengths.data(), nullptr, recv, lengths.data(), nullptr,
                      bytes_per_pair);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the C API that go to the engine.
+// The functions of the C API that are passed on to the engine.
 #include <algorithm>
 #include <cstring>
 
@@ -12,28 +12,22 @@
 namespace mpi_bridge {
 namespace {
 
-tl::unexpected<Failure> invalid(std::string text) {
-    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::move(text));
-}
-
-// Runs `body` (which is given the engine and returns Done); remembers its failure.
+// Runs `body`, which is given the engine and returns Done, and remembers its failure.
 template <typename Body>
 mpib_status with_engine(const char* call, Body&& body) noexcept {
     return guarded([&]() -> Done {
-        const Library::EngineCall lent(Library::instance());
-        if (lent.engine() == nullptr) {
-            return fail(MPIB_ERROR_NOT_INITIALIZED, std::string(call) + ": call mpib_init first");
-        }
+        const LentEngine::Loan lent(Library::instance().engine());
+        if (lent.engine() == nullptr) return not_initialized(call);
         return body(*lent.engine());
     });
 }
 
-// For functions that answer with a number and do not fail: `otherwise` without an engine.
+// For functions that return a number and do not fail; returns `otherwise` if there is no engine.
 template <typename Body>
 int number_from_engine(int otherwise, Body&& body) noexcept {
     int number = otherwise;
     (void)guarded([&]() -> Done {
-        const Library::EngineCall lent(Library::instance());
+        const LentEngine::Loan lent(Library::instance().engine());
         if (lent.engine() != nullptr) number = body(*lent.engine());
         return {};
     });
@@ -43,9 +37,7 @@ int number_from_engine(int otherwise, Body&& body) noexcept {
 Done submit(Engine& engine, const mpib_operation* operation, mpib_handle* handle) {
     if (operation == nullptr || handle == nullptr)
         return invalid("mpib_submit: operation or handle is NULL");
-    const auto submitted = engine.submit(*operation);
-    if (!submitted) return tl::unexpected(submitted.error());
-    *handle = *submitted;
+    *handle = TRY(engine.submit(*operation));
     return {};
 }
 
@@ -59,16 +51,15 @@ Done call(Engine& engine, const mpib_operation* operation) {
     return engine.call(*operation);
 }
 
-// As far as the caller's struct goes.
+// Fills the caller's struct up to its struct_bytes.
 Done get_result(Engine& engine, mpib_handle handle, mpib_result* result) {
     if (result == nullptr || result->struct_bytes < sizeof result->struct_bytes)
         return invalid("mpib_get_result: result is NULL, or its struct_bytes is not set");
-    auto found = engine.result(handle);
-    if (!found) return tl::unexpected(found.error());
+    auto found = TRY(engine.result(handle));
     const std::size_t room = result->struct_bytes;
-    found->struct_bytes = room;
+    found.struct_bytes = room;
     std::memset(static_cast<void*>(result), 0, room);
-    std::memcpy(static_cast<void*>(result), &*found, std::min(room, sizeof *found));
+    std::memcpy(static_cast<void*>(result), &found, std::min(room, sizeof found));
     return {};
 }
 
@@ -126,9 +117,8 @@ mpib_status mpib_call(const mpib_operation* operation) {
 
 mpib_status mpib_join(int* last_rank) {
     return with_engine("mpib_join", [=](Engine& engine) -> Done {
-        const auto last = engine.join();
-        if (!last) return tl::unexpected(last.error());
-        if (last_rank != nullptr) *last_rank = *last;
+        const int last = TRY(engine.join());
+        if (last_rank != nullptr) *last_rank = last;
         return {};
     });
 }
@@ -137,9 +127,7 @@ mpib_status mpib_process_set_add(const int* ranks, int count, int* id) {
     return with_engine("mpib_process_set_add", [=](Engine& engine) -> Done {
         if (ranks == nullptr || count <= 0 || id == nullptr)
             return mpi_bridge::invalid("mpib_process_set_add: ranks or id is NULL, or count is 0");
-        const auto added = engine.add_process_set({ranks, static_cast<std::size_t>(count)});
-        if (!added) return tl::unexpected(added.error());
-        *id = *added;
+        *id = TRY(engine.add_process_set({ranks, static_cast<std::size_t>(count)}));
         return {};
     });
 }

@@ -15,7 +15,7 @@ mpib_status remember(const Failure& failure) noexcept {
     try {
         text_of_thread() = failure.text;
     } catch (...) {
-        text_of_thread().clear();  // out of memory; the status still tells
+        text_of_thread().clear();  // out of memory; the status must do
     }
     return failure.status;
 }
@@ -27,6 +27,10 @@ const char* remembered_text() noexcept {
                "\"spawn\"), or leave all communication to the parent";
     }
     return text_of_thread().c_str();
+}
+
+tl::unexpected<Failure> not_initialized(std::string_view call) {
+    return fail(MPIB_ERROR_NOT_INITIALIZED, std::string(call) + ": call mpib_init first");
 }
 
 }  // namespace mpi_bridge

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <exception>
-#include <new>
+#include <string_view>
 
+#include "core/catching.hpp"
 #include "core/failure.hpp"
 #include "core/fork_guard.hpp"
 
@@ -12,33 +12,23 @@ namespace mpi_bridge {
 // Keeps the text for mpib_last_error() of the calling thread and returns the status.
 mpib_status remember(const Failure& failure) noexcept;
 
-// In a forked child, where only that can have failed: that the library does not work there.
+// The text for mpib_last_error(). In a forked child it always says that the library does not work
+// there, which is the only failure that can have happened.
 [[nodiscard]] const char* remembered_text() noexcept;
 
-// Runs `body` (which returns Done) and turns failures, exceptions included, into failures.
-template <typename Body>
-[[nodiscard]] Done without_exceptions(Body&& body) {
-    try {
-        return body();
-    } catch (const std::bad_alloc&) {
-        return fail(MPIB_ERROR_INTERNAL, "out of memory");
-    } catch (const std::exception& fault) {
-        return fail(MPIB_ERROR_INTERNAL, fault.what());
-    } catch (...) {
-        return fail(MPIB_ERROR_INTERNAL, "an unknown exception");
-    }
-}
+// The failure of a call before mpib_init().
+[[nodiscard]] tl::unexpected<Failure> not_initialized(std::string_view call);
 
-// The body of a C function: no exception leaves it, and failures are remembered. It does not run in
-// a forked child, where it could wait for a lock that a thread of the parent held.
+// Runs the body of a C function: no exception leaves it, and failures are remembered. The body does
+// not run in a forked child, where it could wait for a lock that a thread of the parent held.
 template <typename Body>
 [[nodiscard]] mpib_status guarded(Body&& body) noexcept {
     if (in_forked_child()) return MPIB_ERROR_FORKED;
     try {
-        const Done done = without_exceptions(body);
+        const Done done = catching(body);
         return done ? MPIB_OK : remember(done.error());
     } catch (...) {
-        // Not even the text of the failure could be made.
+        // There was not even memory for the text of the failure.
         return MPIB_ERROR_INTERNAL;
     }
 }

@@ -10,22 +10,22 @@
 
 #include <sys/types.h>
 
-#include "api/guard.hpp"
+#include "api/lent_engine.hpp"
+#include "api/wireup.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "collectives/communicator.hpp"
-#include "collectives/communicator_registry.hpp"
+#include "core/catching.hpp"
 #include "core/deadline.hpp"
+#include "core/failure_token.hpp"
 #include "core/settings.hpp"
-#include "engine/engine.hpp"
 #include "mpi_bridge_engine.h"
 #include "shm/own_heap.hpp"
-#include "transport/transport.hpp"
 
 namespace mpi_bridge {
 
 // The library's state in this process: not initialised, initialised, broken by a failed collective
-// call, or finalised. All functions may be called from any thread, but in a forked child only
-// topology() and abort(), because the child inherits the locks as they were.
+// call, or finalised. Any thread may call any function, but a forked child may call only topology()
+// and abort(), because it inherits the locks as they were.
 class Library {
   public:
     // Never destroyed, because other threads may call in while the process ends.
@@ -36,52 +36,35 @@ class Library {
     void set_timeout(Seconds timeout) { timeout_override_ = timeout.count(); }
     [[noreturn]] void abort(int code, std::string_view message);
 
-    // nullptr when not initialised. What it points to stays valid for good.
+    // nullptr when not initialised. The object stays valid until the process ends.
     [[nodiscard]] const Topology* topology() const { return topology_.load(); }
 
     // Memory in this process's shared heap; see mpib_alloc().
     [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
     [[nodiscard]] Done release(void* memory);
 
-    // Lends the engine to a call. It lives as long as the call, whoever finalises meanwhile.
-    class EngineCall {
-      public:
-        explicit EngineCall(Library& library) : library_(library) {
-            library_.engine_calls_.fetch_add(1);
-            engine_ = library_.engine_in_use_.load();
-        }
-        ~EngineCall() { library_.engine_calls_.fetch_sub(1); }
-        EngineCall(const EngineCall&) = delete;
-        EngineCall& operator=(const EngineCall&) = delete;
+    [[nodiscard]] LentEngine& engine() { return engine_; }
 
-        // Null when the library is not initialised.
-        [[nodiscard]] Engine* engine() const { return engine_; }
-
-      private:
-        Library& library_;
-        Engine* engine_ = nullptr;
-    };
-
-    // A blocking collective call, for its messages, for the check that all ranks make the same, and
-    // for the counters.
+    // Describes a blocking collective call, for its messages, for the check that all ranks make the
+    // same call, and for the counters.
     struct Identity {
         std::string_view name;
         mpib_kind kind = MPIB_BARRIER;
         std::uint64_t agreement = 0;  // digest of what all ranks must pass alike
         std::uint64_t bytes = 0;      // of the send buffer
-        std::uint64_t size = 0;       // as bus_bytes() wants it
+        std::uint64_t size = 0;       // the `bytes` argument of bus_bytes()
     };
 
-    // Runs one collective call, alone: body(Communicator&, const Communicator::Call&). A failure
-    // breaks the library for good. A template, because a small call takes less time than it takes
-    // to wrap its body.
+    // Runs one collective call, with no other at the same time: body(Communicator&, const
+    // Communicator::Call&). A failure breaks the library for good. This is a template, because a
+    // small call takes less time than it would take to wrap its body.
     template <typename Body>
     [[nodiscard]] Done run(const Identity& identity, Body&& body) {
         const std::lock_guard lock(mutex_);
-        if (Done admitted = admit(identity); !admitted) return admitted;
+        TRY(admit(identity));
         const bool timed = begin(identity);
         const auto start = timed ? Clock::now() : Clock::time_point();
-        Done done = without_exceptions([&] {
+        Done done = catching([&] {
             return body(*direct_, Communicator::Call{identity.name, identity.agreement, timeout()});
         });
         const auto time = timed ? Clock::now() - start : Clock::duration::zero();
@@ -96,38 +79,39 @@ class Library {
                                                                            Channel channel);
     [[nodiscard]] Done admit(const Identity& identity);
     [[nodiscard]] bool begin(const Identity& identity);
-    // Returns what the caller is told: `done`, or else the failure that ended this call.
+    // Returns what the caller gets: `done`, or the earlier failure that ended this call.
     [[nodiscard]] Done end(const Identity& identity, Done done, Clock::duration time);
     void make_engine();
-    // The first failure of any call, which ends all. Without mutex_, which a call may hold that
-    // waits for what is broken off here.
-    void break_off(const Failure& failure);
-    [[nodiscard]] Seconds timeout() const;
+    // Ends every wait of this process. Does not take mutex_, because a call that waits for this may
+    // hold it.
+    void abandon(const Failure& cause);
+    // How long mpib_init() may take, and how long a collective may wait for a peer.
+    [[nodiscard]] Seconds start_timeout() const { return overridden(settings_.start_timeout); }
+    [[nodiscard]] Seconds timeout() const { return overridden(settings_.timeout); }
+    [[nodiscard]] Seconds overridden(Seconds setting) const;
     void leave_step();
-    [[nodiscard]] bool end_engine();
     static void at_exit();
 
     std::timed_mutex mutex_;
-    std::unique_ptr<Bootstrap> bootstrap_;
-    std::unique_ptr<Transport> transport_;
+    Wireup wireup_;
     OwnHeap heap_;  // must outlive the communicators; engine threads use it beside callers
-    CommunicatorRegistry communicators_;
     std::unique_ptr<Communicator> direct_;  // of all ranks, for blocking calls
+    // Those of all initialisations, never freed, like the topologies below.
+    std::deque<FailureToken> failures_;
+    std::atomic<FailureToken*> failure_{nullptr};
+    std::optional<FailureToken::Watch> failure_watch_;
     Settings settings_;
     EngineSettings engine_settings_;
     unsigned small_calls_ = 0;
-    std::unique_ptr<Engine> engine_;
-    std::atomic<Engine*> engine_in_use_{nullptr};
-    std::atomic<int> engine_calls_{0};
+    LentEngine engine_;
     bool stuck_ = false;  // threads of an earlier use have not ended
-    std::mutex failure_mutex_;
-    std::optional<Failure> failure_;
-    std::atomic<bool> broken_{false};
     bool exit_handler_set_ = false;
-    // The process that initialised. Beside guard_forks(), because a raw clone() runs no handlers.
+    // The process that initialised the library. guard_forks() does not suffice, because a raw
+    // clone() runs no handlers.
     pid_t owner_ = 0;
     std::atomic<double> timeout_override_{0};
-    // Of every initialisation, kept for good: a thread may read one while another finalises.
+    // The topologies of all initialisations, never freed: a thread may read one while another
+    // finalises.
     std::deque<Topology> topologies_;
     std::atomic<const Topology*> topology_{nullptr};
     std::atomic<Bootstrap*> launcher_{nullptr};

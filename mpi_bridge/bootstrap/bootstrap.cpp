@@ -19,8 +19,9 @@ class AloneBootstrap final : public Bootstrap {
         return {};
     }
 
-    [[nodiscard]] Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
-                                                        Deadline /*deadline*/) override {
+    [[nodiscard]] Outcome<std::vector<std::byte>> fetch(
+        const std::string& key, int rank, Deadline /*deadline*/,
+        const std::function<bool()>& /*given_up*/) override {
         const auto found = published_.find(key);
         if (rank != 0 || found == published_.end()) {
             return fail(MPIB_ERROR_BOOTSTRAP,
@@ -43,9 +44,8 @@ std::unique_ptr<Bootstrap> make_alone_bootstrap() {
 }
 
 Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline) {
-    auto launch = detect_launch(process_environment);
-    if (!launch) return pass_on(std::move(launch));
-    if (*launch == Launch::pmix) return connect_pmix(deadline);
+    const auto launch = TRY(detect_launch(process_environment));
+    if (launch == Launch::pmix) return connect_pmix(deadline);
     if (const auto note = alone_among_idle_tasks(process_environment); !note.empty()) {
         log(LogLevel::warning, note);
     }

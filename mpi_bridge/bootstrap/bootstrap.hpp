@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace mpi_bridge {
 
-// How the ranks of a job step find each other. One thread at a time; abort() from any thread.
+// How the ranks of a job step find each other. One thread at a time may call, except that any
+// thread may call fetch() and abort() at any time.
 class Bootstrap {
   public:
     virtual ~Bootstrap() = default;
@@ -23,40 +25,46 @@ class Bootstrap {
 
     [[nodiscard]] virtual const Topology& topology() const = 0;
 
-    // Makes this rank's value known under `key` and returns when every rank has published its own.
-    // Collective, once. Every host then has all values.
+    // Publishes this rank's value under `key` and returns when every rank has published its own.
+    // Collective; called once. Every host then has all values.
     [[nodiscard]] virtual Done publish(const std::string& key, std::span<const std::byte> value,
                                        Deadline deadline) = 0;
 
-    // The value that `rank` published; nothing is looked up before it is asked for.
-    [[nodiscard]] virtual Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
-                                                                Deadline deadline) = 0;
+    // The value that `rank` published. It is looked up only when it is asked for here. `given_up`,
+    // if it is set, is called several times a second; when it returns true, the wait stops.
+    [[nodiscard]] virtual Outcome<std::vector<std::byte>> fetch(
+        const std::string& key, int rank, Deadline deadline,
+        const std::function<bool()>& given_up) = 0;
 
-    // Asks the launcher to end all ranks, for at most two seconds. May return before they are dead.
+    // Asks the launcher to end all ranks; takes two seconds at most. May return before they are
+    // dead.
     virtual void abort(int code, const std::string& message) = 0;
 };
 
 // Joins the step through the launcher's PMIx server. May be called again when the last Bootstrap is
-// done with, by all ranks as often: the connection stays, what was published does not.
+// no longer used, provided that all ranks call it equally often: the connection is kept, but
+// published values are not.
 //
 // The connection closes by itself when the process ends, except by _exit() or SIGKILL. Launchers
 // take a connection that breaks for a crash and kill the other ranks.
 //
-// `all_tasks_run`: the caller publishes only after it has heard from every task of the step, so
-// that there is no need to wait for nodes that may still be starting theirs (settle.hpp).
+// `all_tasks_run` says that the caller publishes only after it has heard from every task of the
+// step, so that there is no need to wait for nodes that may still be starting their tasks
+// (settle.hpp).
 [[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline,
                                                                bool all_tasks_run = false);
 
-// Rank 0 of 1.
+// The bootstrap of a process that is rank 0 of 1.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_alone_bootstrap();
 
-// connect_pmix() or make_alone_bootstrap(), as detect_launch() finds in the environment.
+// Calls connect_pmix() or make_alone_bootstrap(), depending on what detect_launch() finds in the
+// environment.
 [[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline);
 
-// Versions of the PMIx library in use and, as far as the launcher says, of its server.
+// The versions of the PMIx library in use and, as far as the launcher reveals it, of its server.
 [[nodiscard]] std::string pmix_versions();
 
-// The file that the PMIx library was loaded from; "" where it cannot be told.
+// The file that the PMIx library was loaded from, or "" where this is not known.
 [[nodiscard]] std::string pmix_client_library();
 
 }  // namespace mpi_bridge

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
 
 namespace mpi_bridge {
@@ -50,7 +49,7 @@ std::string remedy_for_slurm(const Environment& environment) {
            " (`srun --mpi=list` shows whether this Slurm has it)";
 }
 
-// Launchers that tell the number of processes but speak an older PMI, or whose PMIx variables were
+// Launchers that pass on the number of processes but use an older PMI, or whose PMIx variables were
 // lost on the way.
 struct OtherLauncher {
     const char* size_variable;
@@ -63,17 +62,12 @@ constexpr std::array other_launchers{
 
 }  // namespace
 
-std::optional<std::string> process_environment(const char* name) {
-    const char* value = std::getenv(name);
-    if (value == nullptr) return std::nullopt;
-    return std::string(value);
-}
-
 Outcome<Launch> detect_launch(const Environment& environment) {
     if (started_by_pmix(environment)) return Launch::pmix;
     if (environment("MPI_BRIDGE_ALONE") == "1") return Launch::alone;
 
-    // Set for the tasks of a step only; SLURM_NTASKS and SLURM_PROCID are in batch scripts too.
+    // This variable is set only for the tasks of a step; SLURM_NTASKS and SLURM_PROCID are set in
+    // batch scripts too.
     if (const int tasks = number(environment("SLURM_STEP_NUM_TASKS")); tasks > 1) {
         return refuse(tasks, "Slurm", remedy_for_slurm(environment));
     }

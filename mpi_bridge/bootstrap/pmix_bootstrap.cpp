@@ -17,9 +17,10 @@ namespace {
 
 constexpr Seconds longest_abort{2};
 
-// The fence carries the published data. Slurm does not wait for the others at all in a fence that
-// carries none (mpi.conf: PMIxFenceBarrier is off by default; seen with 22.05.8), and a value that
-// was not carried must be fetched from a host whose PMIx server ends with its last rank.
+// The fence carries the published data. In a fence without data, Slurm does not wait for the other
+// ranks at all (mpi.conf: PMIxFenceBarrier is off by default; seen with 22.05.8). Moreover, a value
+// that was not carried would have to be fetched from a host whose PMIx server ends with its last
+// rank.
 struct FenceQuestion {
     FenceQuestion() {
         const bool carry = true;
@@ -52,7 +53,7 @@ void value_came(pmix_status_t status, pmix_value_t* value, void* ticket) {
     GetReply::deliver(ticket, status, std::move(bytes));
 }
 
-// One use of the session. Keys can not be taken back, so those of each use carry its number.
+// One use of the session. Keys cannot be withdrawn, so the keys of each use carry its number.
 class PmixBootstrap final : public Bootstrap {
   public:
     PmixBootstrap(const PmixSession& session, unsigned use, bool all_tasks_run)
@@ -65,7 +66,7 @@ class PmixBootstrap final : public Bootstrap {
 
     [[nodiscard]] Done publish(const std::string& key, std::span<const std::byte> value,
                                Deadline deadline) override {
-        // PMIx_Put copies the bytes; its struct merely has no const.
+        // PMIx_Put copies the bytes, but its struct takes a pointer to non-const.
         std::vector<std::byte> copy(value.begin(), value.end());
         pmix_value_t blob;
         PMIX_VALUE_CONSTRUCT(&blob);
@@ -87,18 +88,19 @@ class PmixBootstrap final : public Bootstrap {
         return met;
     }
 
-    [[nodiscard]] Outcome<std::vector<std::byte>> fetch(const std::string& key, int rank,
-                                                        Deadline deadline) override {
+    [[nodiscard]] Outcome<std::vector<std::byte>> fetch(
+        const std::string& key, int rank, Deadline deadline,
+        const std::function<bool()>& given_up) override {
         const auto reply = std::make_shared<GetReply>(
             GetQuestion{process_of(self_, static_cast<pmix_rank_t>(rank)), key_of(key)});
         const GetQuestion& question = reply->question();
         void* ticket = GetReply::ticket(reply);
-        // Not with PMIX_IMMEDIATE: OpenPMIx 4.2.2 looks no further than this process then, where
-        // values are only if it maps the server's files. The deadline bounds the question.
+        // PMIX_IMMEDIATE is not used: with it OpenPMIx 4.2.2 looks only in this process, which has
+        // the values only if it maps the server's files. The deadline limits the wait.
         auto status =
             PMIx_Get_nb(&question.owner, question.key.c_str(), nullptr, 0, value_came, ticket);
         if (status == PMIX_SUCCESS) {
-            status = reply->wait(deadline);
+            status = reply->wait(deadline, given_up);
         } else {
             GetReply::discard(ticket);
         }
@@ -150,9 +152,8 @@ class PmixBootstrap final : public Bootstrap {
 
 Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline, bool all_tasks_run) {
     static std::atomic<unsigned> uses{0};
-    auto session = PmixSession::open(deadline);
-    if (!session) return pass_on(std::move(session));
-    return std::make_unique<PmixBootstrap>(**session, uses++, all_tasks_run);
+    const auto session = TRY(PmixSession::open(deadline));
+    return std::make_unique<PmixBootstrap>(*session, uses++, all_tasks_run);
 }
 
 }  // namespace mpi_bridge

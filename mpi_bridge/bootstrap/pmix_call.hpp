@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -12,16 +15,16 @@
 
 namespace mpi_bridge {
 
-// The reply to a non-blocking PMIx call, awaited with a deadline of our own: servers differ in
-// whether they keep PMIX_TIMEOUT. The callback owns a reference, so a reply that comes after the
-// deadline finds its place and is dropped. It also owns the question: PMIx_Get_nb keeps pointers to
-// its arguments until it calls back (seen with OpenPMIx 4.2.2).
+// The reply to a non-blocking PMIx call, awaited with a deadline of our own because servers differ
+// in whether they honour PMIX_TIMEOUT. The callback owns a reference, so a reply that comes after
+// the deadline still finds this object and is dropped. The object also owns the question, because
+// PMIx_Get_nb keeps pointers to its arguments until it calls back (seen with OpenPMIx 4.2.2).
 template <typename Question, typename Value>
 class PmixReply {
   public:
     explicit PmixReply(Question question) : question_(std::move(question)) {}
 
-    // Valid as long as the reply is awaited.
+    // Valid for as long as this object exists.
     [[nodiscard]] const Question& question() const { return question_; }
 
     // What to pass as cbdata; the callback must hand it to deliver() exactly once.
@@ -29,7 +32,7 @@ class PmixReply {
         return new std::shared_ptr<PmixReply>(reply);
     }
 
-    // Gives back a ticket that the callback will never see, because the call was refused.
+    // Frees a ticket that the callback will never see because the call was refused.
     static void discard(void* ticket) {
         const std::unique_ptr<std::shared_ptr<PmixReply>> owned(
             static_cast<std::shared_ptr<PmixReply>*>(ticket));
@@ -46,14 +49,20 @@ class PmixReply {
         reply.arrived_.notify_one();
     }
 
-    // PMIX_ERR_TIMEOUT when nothing came in time.
-    [[nodiscard]] pmix_status_t wait(Deadline deadline) {
+    // Returns PMIX_ERR_TIMEOUT when nothing came before the deadline or before `given_up` returned
+    // true.
+    [[nodiscard]] pmix_status_t wait(Deadline deadline,
+                                     const std::function<bool()>& given_up = {}) {
+        constexpr std::chrono::milliseconds between_questions{50};
         std::unique_lock lock(mutex_);
-        const bool came = arrived_.wait_until(lock, deadline.when(), [this] { return delivered_; });
-        return came ? status_ : PMIX_ERR_TIMEOUT;
+        while (!delivered_ && !deadline.passed() && !(given_up && given_up())) {
+            const auto look = given_up ? Clock::now() + between_questions : deadline.when();
+            arrived_.wait_until(lock, std::min(look, deadline.when()));
+        }
+        return delivered_ ? status_ : PMIX_ERR_TIMEOUT;
     }
 
-    // After wait() returned PMIX_SUCCESS.
+    // May be called after wait() has returned PMIX_SUCCESS.
     [[nodiscard]] Value take() {
         const std::lock_guard lock(mutex_);
         return std::move(value_);

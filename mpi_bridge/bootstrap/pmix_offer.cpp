@@ -11,10 +11,10 @@ namespace mpi_bridge {
 namespace {
 
 constexpr std::string_view uri_prefix = "PMIX_SERVER_URI";
-// Newest first; the one without a number is of version 1.
+// The newest comes first; the one without a number belongs to version 1.
 constexpr std::array uri_generations{"61", "6", "51", "5", "41", "4", "3", "21", "2", ""};
 
-// The first number in a version's text: 4 for "OpenPMIx 4.2.2rc2", -1 when there is none.
+// The first number in a version's text: 4 for "OpenPMIx 4.2.2rc2", -1 if there is none.
 int major_version(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (std::isdigit(static_cast<unsigned char>(text[i])) == 0) continue;
@@ -51,7 +51,7 @@ PmixOffer pmix_offer(const Environment& environment) {
         const auto uri = environment(variable.c_str());
         if (!uri) continue;
         offer.generations.emplace_back(generation);
-        // NAMESPACE.RANK;ADDRESS
+        // The form is NAMESPACE.RANK;ADDRESS.
         const auto separator = uri->find(';');
         if (offer.address.empty() && separator != std::string::npos) {
             offer.address = uri->substr(separator + 1);

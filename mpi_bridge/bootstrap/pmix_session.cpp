@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/launch.hpp"
 #include "bootstrap/pmix_offer.hpp"
 #include "core/bounded_call.hpp"
 #include "core/ending_signals.hpp"
+#include "core/environment.hpp"
 #include "core/environment_overlay.hpp"
 #include "core/log.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr Seconds longest_goodbye{2};
 
-// Never destroyed: signals and exit handlers of other libraries may come at any time.
+// Never destroyed, because signals and exit handlers of other libraries may come at any time.
 std::atomic<PmixSession*> the_session{nullptr};
 
 std::string client_version() {
@@ -32,9 +32,9 @@ std::string client_version() {
     return text.starts_with(name) ? text.substr(name.size()) : text;
 }
 
-// One value about the whole step. PMIX_OPTIONAL: only what the launcher told this process at the
-// start. Without it a missing key becomes a question to a rank that does not exist, and some
-// servers never answer that.
+// One value about the whole step. PMIX_OPTIONAL restricts the search to what the launcher told this
+// process at its start. Without it a missing key becomes a question to a rank that does not exist,
+// and some servers never answer that.
 class JobValue {
   public:
     JobValue(const pmix_proc_t& self, const char* key) {
@@ -77,7 +77,8 @@ std::vector<std::string> split(std::string_view list, char separator) {
     return parts;
 }
 
-// The ranks of each host: one local look-up per host, whatever the number of ranks.
+// Returns the ranks of each host. This takes one local look-up per host, however many ranks there
+// are.
 Outcome<std::vector<std::vector<int>>> ranks_by_host(const pmix_proc_t& self) {
     char* list = nullptr;
     auto status = PMIx_Resolve_nodes(self.nspace, &list);
@@ -124,7 +125,7 @@ struct Connection {
     Topology topology;
 };
 
-// Everything that asks the server and has no deadline of its own.
+// All calls that ask the server and have no deadline of their own.
 Outcome<Connection> call_server() {
     Connection connection;
     const auto status = PMIx_Init(&connection.self, nullptr, 0);
@@ -138,8 +139,8 @@ Outcome<Connection> call_server() {
     return connection;
 }
 
-// What libpmix can only be told by its environment: as variables that it shall see in PMIx_Init,
-// and programs started later shall not.
+// Settings that libpmix accepts only through the environment, as variables. They should be visible
+// in PMIx_Init, but not to programs that are started later.
 std::vector<std::pair<std::string, std::string>> variables_of(
     const std::vector<PmixSetting>& settings) {
     std::vector<std::pair<std::string, std::string>> variables;
@@ -240,7 +241,8 @@ Outcome<PmixSession*> PmixSession::open(Deadline deadline) {
 
 void PmixSession::leave() {
     if (owner_ != getpid() || left_.exchange(true)) return;
-    // libpmix gives a server that does not answer two seconds, but waits for its own threads too.
+    // libpmix waits two seconds for a server that does not answer, but it also waits for its own
+    // threads.
     const bool done = run_within(Deadline::in(longest_goodbye), [] { PMIx_Finalize(nullptr, 0); });
     if (!done) log(LogLevel::warning, "the PMIx server did not take note that this process leaves");
 }

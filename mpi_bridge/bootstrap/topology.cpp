@@ -33,9 +33,7 @@ Outcome<Topology> make_topology(int rank, std::vector<std::vector<int>> hosts) {
         std::sort(ranks.begin(), ranks.end());
         size += ranks.size();
     }
-    if (auto checked = check_every_rank_once(hosts, size); !checked) {
-        return pass_on(std::move(checked));
-    }
+    TRY(check_every_rank_once(hosts, size));
     std::sort(hosts.begin(), hosts.end(),
               [](const auto& a, const auto& b) { return a.front() < b.front(); });
 

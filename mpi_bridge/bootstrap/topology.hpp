@@ -7,7 +7,7 @@
 
 namespace mpi_bridge {
 
-// Where this rank stands among the others; see mpi_bridge.h for the words.
+// The place of this rank among the others; mpi_bridge.h explains the terms.
 struct Topology {
     int rank = 0;
     int size = 1;
@@ -20,7 +20,7 @@ struct Topology {
 };
 
 // `hosts` lists the ranks of each host. Every rank from 0 to the last must occur exactly once;
-// anything else is MPIB_ERROR_BOOTSTRAP. Hosts are numbered by their lowest rank, local ranks by
+// anything else is MPIB_ERROR_BOOTSTRAP. Hosts are numbered by their lowest rank and local ranks by
 // rank, so that every rank computes the same numbers whatever the order of the lists.
 [[nodiscard]] Outcome<Topology> make_topology(int rank, std::vector<std::vector<int>> hosts);
 

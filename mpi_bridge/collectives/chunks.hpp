@@ -5,29 +5,26 @@
 #include <span>
 #include <vector>
 
+#include "shm/even_slice.hpp"
+
 namespace mpi_bridge {
 
-// A contiguous part of a vector, in items (values or bytes).
-struct Slice {
-    std::size_t offset = 0;
-    std::size_t length = 0;
-};
-
-// value modulo size, never negative.
+// Returns value modulo size, never negative.
 [[nodiscard]] constexpr int wrapped(int value, int size) {
     return ((value % size) + size) % size;
 }
 
-// A vector cut into one chunk per rank, one after the other. Chunks of even length are computed
-// when asked for, so that a call among ten thousand ranks costs none of them ten thousand steps.
+// A vector cut into one chunk per rank, one after the other. Even chunks are computed on demand, so
+// that a call among ten thousand ranks does not cost each of them ten thousand steps.
 class Chunks {
   public:
-    // `count` items in `parts` chunks whose lengths differ by one at most, the longer ones first.
+    // Cuts `count` items into `parts` chunks whose lengths differ by at most one, the longer ones
+    // first.
     [[nodiscard]] static Chunks even(std::size_t count, int parts);
     [[nodiscard]] static Chunks of(std::span<const std::size_t> lengths);
 
     [[nodiscard]] int count() const { return parts_; }
-    // Where a chunk starts; chunk count() would start where the vector ends.
+    // Where a chunk starts; chunk count() would start at the end of the vector.
     [[nodiscard]] std::size_t start(int chunk) const;
     [[nodiscard]] Slice operator[](int chunk) const { return range(chunk, chunk + 1); }
     // The chunks first .. end-1.
@@ -37,7 +34,7 @@ class Chunks {
     [[nodiscard]] std::size_t longest() const { return longest_; }
 
     // `width` chunks from `first` on, where chunk 0 follows the last one: one run of the vector, or
-    // two where they go over its end.
+    // two if they wrap around its end.
     struct Runs {
         Slice first;
         Slice second;
@@ -49,7 +46,7 @@ class Chunks {
     int parts_ = 0;
     std::size_t longest_ = 0;
     std::size_t total_ = 0;
-    std::vector<std::size_t> starts_;  // empty where lengths are even
+    std::vector<std::size_t> starts_;  // empty for even chunks
 };
 
 // Chunks::even() as a list.

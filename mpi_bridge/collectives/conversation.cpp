@@ -64,7 +64,8 @@ tl::unexpected<Failure> Conversation::explain(Failure failure, const Pending& pe
     } else {
         text = fmt::format("{}: {} rank {}: {}", where, direction, pending.peer, failure.text);
     }
-    return fail(failure.status, std::move(text));
+    failure.text = std::move(text);
+    return tl::unexpected(std::move(failure));
 }
 
 }  // namespace mpi_bridge

@@ -18,11 +18,11 @@ using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
 // Memory that algorithms keep from call to call, because allocating it anew each time costs more
-// than the work done in it. Grows, never shrinks.
+// than the work done in it. It grows and never shrinks.
 class Scratch {
   public:
-    // At least `bytes` bytes, aligned for every datatype; contents are undefined. Invalidates what
-    // was handed out before.
+    // Returns at least `bytes` bytes, aligned for every datatype, with undefined contents, and
+    // invalidates what was returned before.
     [[nodiscard]] Bytes take(std::size_t bytes) {
         if (memory_.size() < bytes) memory_.resize(bytes);
         return Bytes(memory_).first(bytes);
@@ -32,27 +32,28 @@ class Scratch {
     std::vector<std::byte> memory_;
 };
 
-// What the algorithms may be tuned by; the same on all ranks.
+// Parameters that tune the algorithms; they must be the same on all ranks.
 struct Tuning {
     std::size_t segment_bytes = 1024UL * 1024;  // the length of one message of a long transfer
 };
 
-// One collective call in flight: sends and awaits the messages of this call, and puts into every
-// failure which rank waited for which in which step. Ranks are the group's numbers, but for the
-// texts, which name global ranks. Transport, scratch and group must outlive it.
+// One collective call in flight. It sends and receives the messages of this call, and adds to every
+// failure which rank waited for which in which step. Ranks are numbered within the group, except
+// that texts name global ranks. Transport, scratch and group must outlive it.
 class Conversation {
   public:
     struct Call {
         std::string_view name;        // for messages, such as "allreduce (ring)"
         std::uint32_t sequence = 0;   // number of this call; the same on all ranks
-        std::uint32_t agreement = 0;  // digest of what all ranks must agree in
-        Seconds patience{300};        // how long to wait for one message
+        std::uint32_t agreement = 0;  // digest of what must be equal on all ranks
+        Seconds patience = no_limit;  // how long to wait for one message
         Tuning tuning;
         std::uint32_t channel = 0;     // Channel::number()
         const Group* group = nullptr;  // who takes part; nullptr: all ranks of the transport
     };
 
-    // A message under way. Awaited at most once; a default-made one is complete already.
+    // A message in flight. It may be waited for at most once; a default-constructed one is
+    // complete.
     struct Pending {
         Request request = 0;
         int peer = 0;  // global rank
@@ -76,11 +77,11 @@ class Conversation {
     [[nodiscard]] Outcome<Pending> send(int to, std::uint32_t step, ConstBytes data);
     [[nodiscard]] Outcome<Pending> receive(int from, std::uint32_t step, Bytes data);
 
-    // Marks the message as awaited, also on failure.
+    // Marks the message as complete, also after a failure.
     [[nodiscard]] Done wait(Pending& pending);
     [[nodiscard]] Done wait_all(std::span<Pending> pending);
 
-    // Sends and receives one message each, at the same time.
+    // Sends one message and receives another at the same time.
     [[nodiscard]] Done exchange(int to, ConstBytes out, int from, Bytes in, std::uint32_t step);
 
   private:

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/collectives.hpp"
+#include "collectives/algorithms/collectives.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-// The leader shows its members a ticket, and each answers whether it could attach.
+// The leader sends its members a ticket, and each answers whether it could attach.
 enum Step : std::uint32_t { ticket_step = 0, answer_step = 1 };
 
 constexpr std::size_t longest_ticket = 256;
@@ -37,14 +37,14 @@ Outcome<MaybeStage> lead(Conversation& talk, const Layout& layout,
         why = created.error().text;
     }
     bool all = stage != nullptr;
-    for (std::size_t seat = 1; seat < layout.local.size(); ++seat) {
-        auto sent = talk.send(layout.local[seat], ticket_step, offer);
+    for (std::size_t seat = 1; seat < layout.local().size(); ++seat) {
+        auto sent = talk.send(layout.local()[seat], ticket_step, offer);
         if (!sent) return pass_on(std::move(sent));
         if (auto done = talk.wait(*sent); !done) return pass_on(std::move(done));
     }
-    for (std::size_t seat = 1; seat < layout.local.size(); ++seat) {
+    for (std::size_t seat = 1; seat < layout.local().size(); ++seat) {
         std::array<std::byte, 1> answer{};
-        auto received = talk.receive(layout.local[seat], answer_step, answer);
+        auto received = talk.receive(layout.local()[seat], answer_step, answer);
         if (!received) return pass_on(std::move(received));
         if (auto done = talk.wait(*received); !done) return pass_on(std::move(done));
         all = all && answer[0] != std::byte{0};
@@ -57,7 +57,7 @@ Outcome<MaybeStage> lead(Conversation& talk, const Layout& layout,
 Outcome<MaybeStage> follow(Conversation& talk, const Layout& layout,
                            const NodeStage::Options& options, std::string& why) {
     Offer offer{};
-    auto received = talk.receive(layout.local.front(), ticket_step, offer);
+    auto received = talk.receive(layout.local().front(), ticket_step, offer);
     if (!received) return pass_on(std::move(received));
     if (auto done = talk.wait(*received); !done) return pass_on(std::move(done));
 
@@ -72,7 +72,7 @@ Outcome<MaybeStage> follow(Conversation& talk, const Layout& layout,
         }
     }
     const std::array answer{stage == nullptr ? std::byte{0} : std::byte{1}};
-    auto sent = talk.send(layout.local.front(), answer_step, answer);
+    auto sent = talk.send(layout.local().front(), answer_step, answer);
     if (!sent) return pass_on(std::move(sent));
     if (auto done = talk.wait(*sent); !done) return pass_on(std::move(done));
     return stage;

@@ -4,23 +4,24 @@
 #include <memory>
 
 #include "collectives/conversation.hpp"
-#include "collectives/layout.hpp"
+#include "collectives/group_layout.hpp"
 #include "shm/node_stage.hpp"
 
 namespace mpi_bridge {
 
-// Two conversations of the whole group, of consecutive calls.
+// Two conversations of the whole group, for two consecutive calls.
 struct OpeningCalls {
     Conversation& on_node;
     Conversation& everywhere;
 };
 
 // Opens shared memory among the members on this rank's node. Collective over the group, at least
-// one of whose nodes has several members; a member without company on its node gets a stage of one.
+// one node of which must have several members; a member that is alone on its node gets a stage of
+// one.
 //
-// That members share a node is what the launcher says, and proved here by attaching. Where that
-// fails for any member, all get nullptr: members that took different ways would wait for each
-// other. `why` is then the reason, where this rank knows it.
+// The launcher says which members share a node, and attaching proves it. If that fails for any
+// member, all get nullptr, because members that used different ways would wait for each other.
+// `why` is then the reason, if this rank knows it.
 [[nodiscard]] Outcome<std::unique_ptr<NodeStage>> open_node_stage(const OpeningCalls& calls,
                                                                   const Layout& layout,
                                                                   NodeStage::Options options,

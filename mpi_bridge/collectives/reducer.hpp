@@ -8,19 +8,18 @@
 
 namespace mpi_bridge {
 
-// What an algorithm reduces with: a Reduction, and the form of the values that it is given and
-// gives back.
+// How an algorithm reduces: a Reduction, and the form of the values that it takes and gives.
 //   elements      the caller's type; results are finished (rounded, divided), the usual case
 //   accumulators  partial results of an earlier reduction, and again partial results: one level of
 //                 a hierarchical collective, whose last level finishes. Unaligned memory of the
-//                 caller is not a concern, since accumulators are always the library's own.
+//                 caller is not a concern, because accumulators are always in the library's memory.
 // Algorithms are the same for both: they load values, add values to accumulators, merge
 // accumulators, and store accumulators as values.
 class Reducer {
   public:
     enum class Form { elements, accumulators };
 
-    // Implicit, because a Reduction is all that most callers have.
+    // Implicit, because most callers only have a Reduction.
     Reducer(const Reduction& reduction, Form form = Form::elements)
         : reduction_(&reduction), form_(form) {}
 
@@ -29,9 +28,9 @@ class Reducer {
     }
     [[nodiscard]] std::size_t accumulator_bytes() const { return reduction_->accumulator_bytes; }
 
-    // Values can be sent as accumulators without being loaded. Where both have the same length they
-    // are the same type (see reduction.hpp), but for truth values: any byte other than 0 is true,
-    // and only its accumulator is 1.
+    // Whether values can be sent as accumulators without being loaded. If both have the same
+    // length, they are the same type (see reduction.hpp). One-byte values are always loaded,
+    // because any byte other than 0 is a true value, but its accumulator must be 1.
     [[nodiscard]] bool values_are_accumulators() const {
         return partial() || (value_bytes() == accumulator_bytes() && value_bytes() > 1);
     }
@@ -68,8 +67,9 @@ class Reducer {
         }
     }
 
-    // results = accumulators op values, stored; `results` may be `values`. The accumulators are
-    // used up. One pass, or passes over blocks that stay in the first-level cache.
+    // results = accumulators op values, stored; `results` may be `values`. The contents of the
+    // accumulators are lost. This is one pass, or passes over blocks that stay in the first-level
+    // cache.
     void add_and_store(std::byte* results, std::byte* accumulators, const std::byte* values,
                        std::size_t count, int ranks) const {
         if (partial()) {
@@ -97,8 +97,8 @@ class Reducer {
     Form form_;
 };
 
-// Reduces accumulators of `reduction` to accumulators, finishing nothing. The reduction must live
-// as long as the Reducer, as those of find_reduction() do.
+// Reduces accumulators of `reduction` to accumulators, without finishing them. The reduction must
+// outlive the Reducer, as those of find_reduction() do.
 [[nodiscard]] inline Reducer accumulators_of(const Reduction& reduction) {
     return {reduction, Reducer::Form::accumulators};
 }

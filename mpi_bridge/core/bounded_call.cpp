@@ -21,7 +21,7 @@ bool run_within(Deadline deadline, std::function<void()> work) {
     const auto ending = std::make_shared<Ending>();
     start_quiet_thread([ending, work = std::move(work)]() mutable {
         work();
-        work = nullptr;  // what it owns is gone when the caller goes on
+        work = nullptr;  // frees what it owns before the caller goes on
         const std::lock_guard lock(ending->mutex);
         ending->reached = true;
         ending->changed.notify_one();

@@ -3,17 +3,27 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 namespace mpi_bridge {
 
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
+// Never runs out.
+inline constexpr Seconds no_limit{std::numeric_limits<double>::infinity()};
+
+// Returns the latest time_point there is where the sum would exceed it.
+[[nodiscard]] inline Clock::time_point after(Clock::time_point from, Seconds time) {
+    if (time >= Seconds(Clock::time_point::max() - from)) return Clock::time_point::max();
+    return from + std::chrono::duration_cast<Clock::duration>(time);
+}
+
 // The point in time at which a wait gives up.
 class Deadline {
   public:
     [[nodiscard]] static Deadline in(Seconds patience) {
-        return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(patience));
+        return Deadline(after(Clock::now(), patience));
     }
 
     [[nodiscard]] bool passed() const { return Clock::now() >= when_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handler only notes the signal and wakes the helper thread through an eventfd: it may have
-// interrupted anything, the memory allocator included.
+// The handler only notes the signal and wakes the helper thread through an eventfd, because it may
+// have interrupted anything, the memory allocator included.
 #include "core/ending_signals.hpp"
 
 #include <atomic>
@@ -30,11 +30,11 @@ struct Watch {
     pid_t owner = 0;
     int alarm = -1;           // eventfd: the handler wakes the helper
     int farewell_said = -1;   // eventfd: the helper releases the thread that aborted
-    int longest_wait_ms = 0;  // of that thread; longer than the helper takes
+    int longest_wait_ms = 0;  // limit for that thread; longer than the helper takes
     std::atomic<int> signal{0};
 };
 
-// Never freed: a signal may come until the very end.
+// Never freed: a signal may come until the very end of the process.
 std::atomic<Watch*> the_watch{nullptr};
 static_assert(std::atomic<Watch*>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
@@ -48,7 +48,7 @@ void die_of(int signal) {
 
 void ring(int descriptor) {
     const std::uint64_t one = 1;
-    // Can fail only when the counter is full; the reader is awake then.
+    // The write fails only when the counter is full, and the reader is awake then.
     (void)!write(descriptor, &one, sizeof one);
 }
 
@@ -69,17 +69,17 @@ void on_signal(int signal) {
     errno = saved;
 }
 
-// The life of the helper thread: waits, usually as long as the process lives.
+// The body of the helper thread, which usually waits for as long as the process lives.
 void await_signal(Watch& watch) {
     std::uint64_t count = 0;
     while (read(watch.alarm, &count, sizeof count) != sizeof count) {
         if (errno != EINTR) return;
     }
     try {
-        // What does not end in time is left behind; the process ends now.
+        // A farewell that does not end in time is left behind, since the process ends now.
         (void)run_within(Deadline::in(watch.patience), watch.farewell);
     } catch (const std::system_error&) {
-        // No thread for it: better no farewell than none of the signal.
+        // There is no thread to run the farewell, but the signal must take effect all the same.
     }
     const int signal = watch.signal;
     if (signal == SIGABRT) {
@@ -91,7 +91,7 @@ void await_signal(Watch& watch) {
     sigaddset(&only, signal);
     pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
     die_of(signal);
-    // Only the first process of a PID namespace comes here: nothing ends it by default.
+    // Only the first process of a PID namespace reaches this line: default actions do not end it.
     _exit(128 + signal);
 }
 

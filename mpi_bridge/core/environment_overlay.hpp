@@ -7,17 +7,17 @@
 
 namespace mpi_bridge {
 
-// Variables added to the environment of this process for as long as the object lives; a variable
+// Adds variables to the environment of this process for as long as the object lives. A variable
 // that is set already keeps its value.
 //
-// For libraries that can be told something in no other way, in a process whose threads may be
-// calling getenv() at any time. setenv() may move the list of variables under such a thread, and
-// unsetenv() shifts its entries. Here the list is copied and the copy put in its place by one
-// store, and later the old list in the same way. Neither list is ever changed or freed, so a thread
-// that is going through either of them is not disturbed. A thread that calls setenv() itself
-// meanwhile breaks the rules of the C library whatever is done here; if one has, its list stays.
+// This is for libraries that can be told something in no other way, in a process whose threads may
+// be calling getenv() at any time. setenv() may move the list of variables under such a thread, and
+// unsetenv() shifts its entries. Here the list is copied, and one store puts the copy in its place;
+// later one store puts the old list back. Neither list is ever changed or freed, so a thread that
+// is reading either of them is not disturbed. A thread that calls setenv() meanwhile breaks the
+// rules of the C library in any case; if one has replaced the list, its list stays.
 //
-// One at a time.
+// Only one overlay may exist at a time.
 class EnvironmentOverlay {
   public:
     explicit EnvironmentOverlay(const std::vector<std::pair<std::string, std::string>>& variables);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <tl/expected.hpp>
@@ -10,11 +11,14 @@
 
 namespace mpi_bridge {
 
-// Why something could not be done: the status the caller of the C API sees, and one line of text
-// that says what, on which rank and in which step. The text ends without full stop or newline.
+// Why something could not be done: the status that the caller of the C API sees, and one line of
+// text that says what failed, on which rank and in which step. The text ends without full stop or
+// newline.
 struct Failure {
     mpib_status status = MPIB_ERROR_INTERNAL;
     std::string text;
+    // The rank that was lost, or the rank that reported this failure; -1: it is this rank's own.
+    int of_rank = -1;
 };
 
 template <typename T>
@@ -25,10 +29,36 @@ using Done = Outcome<void>;
     return tl::unexpected<Failure>(Failure{status, std::move(text)});
 }
 
-// Hands a failure of one outcome on as the failure of another type of outcome.
+[[nodiscard]] inline tl::unexpected<Failure> invalid(std::string text) {
+    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::move(text));
+}
+
+// The loss of a rank.
+[[nodiscard]] inline tl::unexpected<Failure> lost(int rank, std::string text) {
+    return tl::unexpected<Failure>(
+        Failure{.status = MPIB_ERROR_PEER_LOST, .text = std::move(text), .of_rank = rank});
+}
+
+// Returns the value of an outcome that has one. Only TRY uses it.
+template <typename T>
+T take_value(Outcome<T>&& outcome) {
+    if constexpr (!std::is_void_v<T>) return std::move(*outcome);
+}
+
+// Passes the failure of one type of outcome on as another type.
 template <typename T>
 [[nodiscard]] tl::unexpected<Failure> pass_on(Outcome<T>&& outcome) {
     return tl::unexpected<Failure>(std::move(outcome).error());
 }
 
 }  // namespace mpi_bridge
+
+// `const int device = TRY(device_of(memory));` takes the value, or makes the calling function
+// return the failure. A statement expression of GCC and clang, for functions that return an
+// Outcome.
+#define TRY(...)                                                                     \
+    __extension__({                                                                  \
+        auto try_outcome_ = (__VA_ARGS__);                                           \
+        if (!try_outcome_) return ::tl::unexpected(std::move(try_outcome_).error()); \
+        ::mpi_bridge::take_value(std::move(try_outcome_));                           \
+    })

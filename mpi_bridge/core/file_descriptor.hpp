@@ -7,7 +7,7 @@
 
 namespace mpi_bridge {
 
-// Owns a file descriptor, which forked children do not keep; see core/fork_guard.hpp.
+// Owns a file descriptor that is closed in forked children; see core/fork_guard.hpp.
 class FileDescriptor {
   public:
     FileDescriptor() = default;

@@ -13,15 +13,15 @@
 namespace mpi_bridge {
 namespace {
 
-// One bit per descriptor, up to the kernel's own default limit (fs.nr_open). Numbers are given out
-// from the lowest on, so larger ones do not occur in practice; they are not tracked.
+// One bit per descriptor, up to the kernel's own default limit (fs.nr_open). The kernel gives out
+// the lowest free number, so larger ones do not occur in practice; they are not tracked.
 constexpr unsigned word_bits = 64;
 constexpr unsigned most_descriptors = 1U << 20;
 constinit std::array<std::atomic<std::uint64_t>, most_descriptors / word_bits> descriptors{};
 constinit std::atomic<unsigned> words_in_use{0};
 
-// Held while a descriptor is closed or the list of mappings changes, and during a fork: a child
-// must not find a number marked that belongs to somebody else already.
+// Held while a descriptor is closed or the list of mappings changes, and during a fork: the child
+// must not find a mark on a number that belongs to another file already.
 constinit std::mutex mutex;
 
 bool is_tracked(int descriptor) {
@@ -38,29 +38,30 @@ std::uint64_t bit_of(int descriptor) {
 
 }  // namespace
 
-// What pthread_atfork() calls, and the list of mappings that it works on.
+// The functions that pthread_atfork() calls, and the list of mappings that they work on.
 class ForkHandlers {
   public:
     static void prepare() { mutex.lock(); }
     static void in_parent() { mutex.unlock(); }
     static void in_child() {
         fork_guard::generation.fetch_add(1, std::memory_order_relaxed);
-        // The files of the mappings are among the descriptors that are closed then.
-        part_from_mappings();
+        // This comes first because the files of the mappings are among the descriptors to be
+        // closed.
+        make_mappings_private();
         close_descriptors();
         mutex.unlock();
     }
 
-    static void enlist(PrivateInChildren& mapping) {
+    static void add(PrivateInChildren& mapping) {
         const std::lock_guard lock(mutex);
         mapping.next_ = first_;
         if (first_ != nullptr) first_->previous_ = &mapping;
         first_ = &mapping;
     }
 
-    static void strike(PrivateInChildren& mapping) {
+    static void remove(PrivateInChildren& mapping) {
         const std::lock_guard lock(mutex);
-        // An inherited one left the list when the child began.
+        // The list was emptied in the child, so an inherited mapping is no longer on it.
         if (mapping.generation_ != fork_generation()) return;
         if (mapping.previous_ != nullptr) mapping.previous_->next_ = mapping.next_;
         if (mapping.next_ != nullptr) mapping.next_->previous_ = mapping.previous_;
@@ -68,7 +69,7 @@ class ForkHandlers {
     }
 
   private:
-    static void part_from_mappings() {
+    static void make_mappings_private() {
         for (const auto* mapping = first_; mapping != nullptr; mapping = mapping->next_) {
             void* const made = ::mmap(mapping->memory_, mapping->bytes_, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, mapping->file_, 0);
@@ -121,11 +122,11 @@ void close_unless_inherited(int descriptor) noexcept {
 
 PrivateInChildren::PrivateInChildren(void* memory, std::size_t bytes, int file)
     : memory_(memory), bytes_(bytes), file_(file) {
-    ForkHandlers::enlist(*this);
+    ForkHandlers::add(*this);
 }
 
 PrivateInChildren::~PrivateInChildren() {
-    ForkHandlers::strike(*this);
+    ForkHandlers::remove(*this);
 }
 
 }  // namespace mpi_bridge

@@ -10,25 +10,25 @@ namespace mpi_bridge {
 struct Group {
     std::vector<int> ranks;  // global ranks, ascending
     int own = 0;             // this process's index in `ranks`
-    // Of each member, the number of its host among the group's hosts, which are numbered by their
+    // For each member, the number of its host among the group's hosts, which are numbered by their
     // lowest member.
     std::vector<int> hosts;
 
     [[nodiscard]] int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// A stream of collective calls of its own: calls of one channel are matched by order, calls of
-// different channels do not touch each other, and may run at the same time on different threads.
+// A separate stream of collective calls. Calls of one channel are matched by order. Calls of
+// different channels are independent and may run at the same time on different threads.
 struct Channel {
     static constexpr unsigned lane_bits = 3;
     static constexpr unsigned group_bits = 8;
 
     enum class Lane : unsigned {
         direct = 0,      // the blocking functions of mpi_bridge.h
-        planned = 1,     // what the engine runs by plan
-        negotiated = 2,  // what the engine runs by agreement
-        control = 3,     // how the engine agrees
-        device = 4,      // what device memory is staged through, where NCCL cannot serve
+        planned = 1,     // planned operations of the engine
+        negotiated = 2,  // negotiated operations of the engine
+        control = 3,     // the messages by which the engine negotiates
+        device = 4,      // device memory staged through the host, where NCCL cannot serve
     };
 
     Lane lane = Lane::direct;
@@ -36,6 +36,9 @@ struct Channel {
 
     [[nodiscard]] constexpr unsigned number() const {
         return group << lane_bits | static_cast<unsigned>(lane);
+    }
+    [[nodiscard]] static constexpr Lane lane_of(unsigned number) {
+        return static_cast<Lane>(number & ((1U << lane_bits) - 1));
     }
 };
 

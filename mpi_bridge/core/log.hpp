@@ -13,18 +13,18 @@ enum class LogLevel { error, warning, info, debug };
 
 [[nodiscard]] std::optional<LogLevel> parse_log_level(std::string_view word);
 
-// True when log() prints at this level; asks before a text is costly to make.
+// True when log() prints at this level; ask first when a text is costly to make.
 [[nodiscard]] bool logs(LogLevel level);
 
-// One line on standard error, written in one piece:
+// Prints one line on standard error, written in one piece:
 //   mpi_bridge: rank 3: warning: TEXT
-// Without the rank while it is not known, without the level's word from info on.
+// The rank is left out while it is not known, and the level's word at levels info and debug.
 void log(LogLevel level, std::string_view text);
 
-// "WHAT took 12.3 ms", at level debug.
+// Logs "WHAT took 12.3 ms" at level debug.
 void log_time(std::string_view what, Clock::time_point since);
 
-// Which rank the lines name from now on.
+// Sets the rank that the lines name from now on.
 void set_log_rank(int rank);
 
 }  // namespace mpi_bridge

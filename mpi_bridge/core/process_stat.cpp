@@ -11,7 +11,7 @@ namespace mpi_bridge {
 
 std::optional<std::string> read_process_stat(std::string_view pid) {
     const std::string path = "/proc/" + std::string(pid) + "/stat";
-    // Not by a stream, which throws if the process ends between open() and read().
+    // A stream would throw if the process ended between open() and read().
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) return std::nullopt;
     std::array<char, 2048> text{};
@@ -29,7 +29,7 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text) {
     out.name = text.substr(begin + 1, end - begin - 1);
     std::istringstream fields(text.substr(end + 1));
     std::string skipped;
-    fields >> skipped >> out.parent;
+    fields >> out.state >> out.parent;
     for (int field = 5; field < 22; ++field)
         fields >> skipped;
     fields >> out.start;

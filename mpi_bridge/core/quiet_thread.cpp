@@ -7,7 +7,7 @@
 namespace mpi_bridge {
 namespace {
 
-// A thread inherits the mask of the one that starts it, so the starter blocks signals meanwhile.
+// A thread inherits the signal mask of its creator, so the creator blocks signals meanwhile.
 class SignalsBlocked {
   public:
     SignalsBlocked() {

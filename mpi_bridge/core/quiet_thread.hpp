@@ -6,9 +6,10 @@
 
 namespace mpi_bridge {
 
-// Starts a thread that the program's signals are not delivered to, nor to threads it starts: their
-// handlers expect a thread that the program knows. Faults of the thread itself (SIGSEGV, SIGABRT
-// and the like) act as anywhere. Throws std::system_error when no thread is to be had.
+// Starts a thread that receives none of the program's signals, and neither do threads that it
+// starts: the program's handlers expect to run on a thread that the program knows. Faults of the
+// thread itself (SIGSEGV, SIGABRT and the like) act as on any thread. Throws std::system_error when
+// the system has no thread left.
 [[nodiscard]] std::thread start_quiet_thread(std::function<void()> body);
 
 }  // namespace mpi_bridge

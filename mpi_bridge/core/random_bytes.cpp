@@ -9,7 +9,7 @@
 namespace mpi_bridge {
 
 Done fill_random(std::span<std::byte> bytes) {
-    // So few bytes come in one piece once the kernel's generator is seeded.
+    // getrandom() returns so few bytes in one piece once the kernel's generator is seeded.
     ssize_t got = 0;
     do {
         got = ::getrandom(bytes.data(), bytes.size(), 0);

@@ -8,7 +8,7 @@
 
 namespace mpi_bridge {
 
-// Fills at most 256 bytes from the kernel's generator, which nobody can foretell.
+// Fills at most 256 bytes from the kernel's unpredictable generator.
 [[nodiscard]] Done fill_random(std::span<std::byte> bytes);
 
 }  // namespace mpi_bridge

@@ -2,8 +2,9 @@
 #include "core/settings.hpp"
 
 #include <charconv>
-#include <cstdlib>
 #include <limits>
+
+#include "core/environment.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -12,9 +13,8 @@ constexpr double longest_timeout = 100.0 * 365 * 24 * 3600;
 constexpr std::size_t shortest_segment = 64;
 constexpr std::size_t longest_segment = std::size_t{1} << 30;
 
-std::string_view variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::string_view() : std::string_view(value);
+std::string variable(const char* name) {
+    return process_environment(name).value_or("");
 }
 
 tl::unexpected<Failure> unusable(std::string_view name, std::string_view value,
@@ -61,7 +61,7 @@ Outcome<Settings> settings_from_environment() {
         if (!seconds) {
             return unusable("MPI_BRIDGE_TIMEOUT_SECONDS", text, "a positive number of seconds");
         }
-        settings.timeout = *seconds;
+        settings.start_timeout = settings.timeout = *seconds;
     }
     if (const auto text = variable("MPI_BRIDGE_SEGMENT_BYTES"); !text.empty()) {
         const auto bytes = parse_bytes(text);

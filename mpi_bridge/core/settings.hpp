@@ -11,9 +11,14 @@
 
 namespace mpi_bridge {
 
-// What the environment says; read once, in mpib_init().
+// Settings from the environment, read once, in mpib_init().
 struct Settings {
-    Seconds timeout{300};                       // MPI_BRIDGE_TIMEOUT_SECONDS
+    // MPI_BRIDGE_TIMEOUT_SECONDS sets both of these: how long mpib_init() and the search for a
+    // peer's address may take, and how long a collective may wait for a peer. A rank that evaluates
+    // or writes a checkpoint has good reason to keep the others waiting, so by default the second
+    // is unlimited.
+    Seconds start_timeout{300};
+    Seconds timeout = no_limit;
     std::size_t segment_bytes = 1024UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
     std::string network = "auto";               // MPI_BRIDGE_NETWORK; auto, ucx or tcp
     std::string allreduce;                      // MPI_BRIDGE_ALLREDUCE; "" means by the model
@@ -21,14 +26,14 @@ struct Settings {
     std::string kernels;                        // MPI_BRIDGE_KERNELS; "" means the fastest
 };
 
-// A positive, finite number of seconds, at most a hundred years.
+// Accepts a positive, finite number of seconds, at most a hundred years.
 [[nodiscard]] std::optional<Seconds> parse_seconds(std::string_view text);
 
-// A whole number of bytes with an optional K, M or G (powers of 1024).
+// Accepts a whole number of bytes with an optional K, M or G (powers of 1024).
 [[nodiscard]] std::optional<std::size_t> parse_bytes(std::string_view text);
 
-// Reads the variables named above; an unusable value is MPIB_ERROR_INVALID_ARGUMENT and the text
-// names the variable, its value and the form expected.
+// Reads the variables named above from the environment of this process. An unusable value is
+// MPIB_ERROR_INVALID_ARGUMENT; the text names the variable, its value and the form expected.
 [[nodiscard]] Outcome<Settings> settings_from_environment();
 
 }  // namespace mpi_bridge

@@ -18,7 +18,7 @@ constexpr std::array<std::uint32_t, 64> round_constants{
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-// Words are big-endian on every machine.
+// SHA-256 reads words as big-endian on every machine.
 std::uint32_t load(const std::byte* bytes) {
     std::uint32_t word = 0;
     for (int index = 0; index < 4; ++index)
@@ -115,7 +115,7 @@ Sha256::Digest hmac_sha256(std::span<const std::byte> key, std::span<const std::
 }
 
 bool equal_in_constant_time(const Sha256::Digest& one, const Sha256::Digest& other) {
-    // Volatile, so that no compiler ends the loop at the first difference.
+    // `different` is volatile so that no compiler ends the loop at the first difference.
     volatile unsigned different = 0;
     for (std::size_t index = 0; index < one.size(); ++index)
         different = different | std::to_integer<unsigned>(one[index] ^ other[index]);

@@ -8,16 +8,16 @@
 
 namespace mpi_bridge {
 
-// SHA-256 of FIPS 180-4. It is here, and not from a library, because this code runs inside other
-// people's programs: Python brings its own libcrypto, often of another version under the same name,
-// and a process can have only one of them.
+// SHA-256 of FIPS 180-4. It is implemented here, not taken from a library, because this code runs
+// inside other people's programs: Python brings its own libcrypto, often of another version under
+// the same name, and a process can have only one of them.
 class Sha256 {
   public:
     static constexpr std::size_t block_bytes = 64;
     using Digest = std::array<std::byte, 32>;
 
     Sha256& add(std::span<const std::byte> data);
-    // Nothing can be added after it.
+    // Nothing can be added afterwards.
     [[nodiscard]] Digest finish();
 
   private:
@@ -34,7 +34,7 @@ class Sha256 {
 [[nodiscard]] Sha256::Digest hmac_sha256(std::span<const std::byte> key,
                                          std::span<const std::byte> message);
 
-// Takes the same time wherever the two differ, so that nobody can find a digest byte by byte.
+// Takes the same time wherever the two differ, so that a digest cannot be guessed byte by byte.
 [[nodiscard]] bool equal_in_constant_time(const Sha256::Digest& one, const Sha256::Digest& other);
 
 }  // namespace mpi_bridge

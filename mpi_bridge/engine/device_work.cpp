@@ -5,24 +5,21 @@
 
 #include <fmt/core.h>
 
+#include "engine/negotiation/agreement.hpp"
+
 namespace mpi_bridge {
 namespace {
 
-// How soon a failure on the device is noticed when nobody polls.
-constexpr Seconds between_looks{0.05};
-// For what is under way when the job or the process set ends.
+// How long the work in flight may take to finish when the job or the process set ends.
 constexpr Seconds longest_close{30};
-// Of one look at the group, which says by itself when it fails.
+// How long one wait in the group may take; a group that has failed reports that itself.
 constexpr Seconds longest_look{60};
 
 DeviceLane::Options options_for(ProcessSetState& state) {
     DeviceLane::Options options;
     options.name = fmt::format("process set {}", state.process_set);
     options.path = state.host.parts().settings.device_path;
-    options.open = [&state] {
-        return state.host.parts().open(state.group, Channel::Lane::device,
-                                       static_cast<unsigned>(state.process_set));
-    };
+    options.open = [&state] { return state.open(Channel::Lane::device); };
     options.timeout = state.host.parts().timeout;
     return options;
 }
@@ -32,8 +29,8 @@ DeviceLane::Options options_for(ProcessSetState& state) {
 DeviceWork::DeviceWork(ProcessSetState& state) : state_(state), lane_(options_for(state)) {}
 
 DeviceWork::~DeviceWork() {
-    // Memory of results that were not released: the streams it belongs to may be gone by now, so on
-    // a device it is left to the end of the process.
+    // Unreleased results still own memory. The streams it belongs to may be gone by now, so device
+    // memory is left to the end of the process.
     if (lane_.on_host()) return;
     for (Entry& entry : state_.entries)
         static_cast<void>(entry.device_owned.release());
@@ -41,18 +38,38 @@ DeviceWork::~DeviceWork() {
 
 Outcome<DeviceNote> DeviceWork::admit(const mpib_operation& operation) {
     if (!is_on_device(operation)) return DeviceNote();
-    if (auto fine = lane_.admit(operation); !fine) return pass_on(std::move(fine));
+    TRY(lane_.admit(operation));
     return lane_.note({operation.stream});
+}
+
+Outcome<DeviceExecutor::Turn> DeviceWork::take_turn(Communicator& host,
+                                                    const Communicator::Call& call) {
+    return state_.host.devices().take_turn(
+        state_.process_set,
+        [&](TotalOrder::Time own) -> Outcome<TotalOrder::Time> {
+            Word word{.mask = 0, .number = own};
+            TRY(agree(host, call.name, state_.timeout(), {&word, 1}));
+            return word.number;
+        },
+        [this] { return watch(); });
 }
 
 Done DeviceWork::run(Communicator& host, const Communicator::Call& call, const Descriptor& what,
                      std::span<Entry* const> entries, std::span<const std::size_t> counts) {
+    lane_.begin();
+    const auto turn = TRY(take_turn(host, call));
+    return enqueue(host, call, what, entries, counts);
+}
+
+Done DeviceWork::enqueue(Communicator& host, const Communicator::Call& call, const Descriptor& what,
+                         std::span<Entry* const> entries, std::span<const std::size_t> counts) {
     if (!lane_.is_open()) {
         state_.trace().timeline.begin(state_.shown(Phase::init_nccl));
         auto opened = lane_.open(host);
         state_.trace().timeline.end(state_.shown(Phase::init_nccl));
         if (!opened) return opened;
-        execution_.emplace(lane_, state_.group, state_.trace(), state_.process_set);
+        execution_.emplace(state_.host.devices(), lane_, state_.group, state_.trace(),
+                           state_.process_set);
     }
     if (what.kind != Kind::allreduce) return execution_->run_single(host, call, *entries.front());
     return execution_->allreduce(call.name, what, entries, counts);
@@ -77,16 +94,16 @@ Done DeviceWork::wait(ProcessSetState::Lock& lock, const Entry& entry, double se
         return fail(MPIB_ERROR_TIMEOUT,
                     fmt::format("{} is not done after {} s, and goes on", what, seconds));
     }
-    state_.host.fail_all(done.error());
+    // The first failure explains more than this one.
+    Failure cause = state_.fail(done.error());
     lock.lock();
-    // What failed first explains more.
-    return tl::unexpected(state_.member.failure ? *state_.member.failure : done.error());
+    return tl::unexpected(std::move(cause));
 }
 
 bool DeviceWork::poll(ProcessSetState::Lock& lock, const DeviceTicket& ticket) {
     lock.unlock();
     const auto reached = lane_.poll(ticket);
-    if (!reached) state_.host.fail_all(reached.error());
+    if (!reached) state_.fail(reached.error());
     lock.lock();
     return !reached || *reached;
 }
@@ -96,7 +113,8 @@ Done DeviceWork::watch() {
 }
 
 Seconds DeviceWork::until_watch(Seconds otherwise) const {
-    return lane_.is_open() && lane_.busy() ? std::min(otherwise, between_looks) : otherwise;
+    return lane_.is_open() && lane_.busy() ? std::min(otherwise, DeviceExecutor::between_looks)
+                                           : otherwise;
 }
 
 void DeviceWork::close() {

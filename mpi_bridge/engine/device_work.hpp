@@ -4,18 +4,19 @@
 #include <optional>
 #include <span>
 
+#include "engine/device_executor.hpp"
 #include "engine/execute/device_execution.hpp"
 #include "engine/execute/device_lane.hpp"
 #include "engine/process_set_state.hpp"
 
 namespace mpi_bridge {
 
-// The operations of a process set on device memory. They are agreed on, planned and run like all
-// others, but to run one is to put it into the set's DeviceGroup: what the engine calls done is
-// then under way on the device. From there the group answers for it, and the negotiation watches
-// over it.
+// Runs the operations of a process set on device memory. They are agreed on, planned and run like
+// all others, except that running one means enqueueing it in the set's DeviceGroup: when the engine
+// calls it done, it is in flight on the device. From then on the group reports its end, and the
+// negotiation thread watches over it.
 //
-// Without the lock of the state, except where said otherwise.
+// Call these functions without the lock of the state, except where noted.
 class DeviceWork {
   public:
     explicit DeviceWork(ProcessSetState& state);
@@ -23,37 +24,46 @@ class DeviceWork {
     DeviceWork(const DeviceWork&) = delete;
     DeviceWork& operator=(const DeviceWork&) = delete;
 
-    // Notes where the stream of an operation on device memory stands. Takes the driver a moment, or
-    // longer where the stream is full.
+    // Notes the current position of the stream that an operation on device memory follows. The
+    // driver takes a moment for this, or longer if the stream is full.
     [[nodiscard]] Outcome<DeviceNote> admit(const mpib_operation& operation);
 
-    // Puts the operations of a fused group into the DeviceGroup, which is opened when there is
-    // none: all members come to this. An entry is null where this rank has joined.
+    // Enqueues the operations of a fused group in the DeviceGroup when it is their turn among those
+    // of all process sets, and opens the DeviceGroup first if there is none, which is collective.
+    // An entry is null if this rank has joined.
     [[nodiscard]] Done run(Communicator& host, const Communicator::Call& call,
                            const Descriptor& what, std::span<Entry* const> entries,
                            std::span<const std::size_t> counts);
-    // The latest failure of run() was the same on all members, and left no trace.
+    // Whether all members had the same failure in the latest run(), and nothing was enqueued.
     [[nodiscard]] bool refused() const { return lane_.refused(); }
 
-    // Makes the operation's stream wait for it. With the lock, which it gives up meanwhile.
+    // Makes the operation's stream wait for it. Requires the lock, and gives it up meanwhile.
     [[nodiscard]] Done wait(ProcessSetState::Lock& lock, const Entry& entry, double seconds);
-    // Whether the device has done it, well or not. With the lock, which it gives up meanwhile.
+    // Whether the device has finished it, successfully or not. Requires the lock, and gives it up
+    // meanwhile.
     [[nodiscard]] bool poll(ProcessSetState::Lock& lock, const DeviceTicket& ticket);
 
-    // Returns the failure of what is under way, if it has failed or does not move.
+    // Returns the failure of the work in flight, if it has failed or makes no progress. Any thread
+    // may call this.
     [[nodiscard]] Done watch();
-    // How soon watch() should be called, if sooner than `otherwise`.
+    // How soon watch() should be called; at most `otherwise`.
     [[nodiscard]] Seconds until_watch(Seconds otherwise) const;
-    // Finishes what is under way, if all members come to this.
+    // Finishes the work in flight, provided that all members call this.
     void close();
 
-    // Any thread; needs no lock, because who has it may be waiting for the device.
-    void abort() { lane_.abort(); }
-    void abandon_host() { lane_.abandon_host(); }
+    // Must be called without the lock, because the thread that holds it may be waiting for the
+    // device.
+    void abandon(const Failure& cause) { lane_.abandon(cause); }
 
   private:
+    [[nodiscard]] Outcome<DeviceExecutor::Turn> take_turn(Communicator& host,
+                                                          const Communicator::Call& call);
+    [[nodiscard]] Done enqueue(Communicator& host, const Communicator::Call& call,
+                               const Descriptor& what, std::span<Entry* const> entries,
+                               std::span<const std::size_t> counts);
+
     ProcessSetState& state_;
-    DeviceLane lane_;  // used by whoever runs operations, one after the other; see round.hpp
+    DeviceLane lane_;  // used by one thread at a time, the one that runs operations; see round.hpp
     std::optional<DeviceExecution> execution_;
 };
 

@@ -9,13 +9,10 @@
 namespace mpi_bridge {
 namespace {
 
-// How long what runs may take to end well at shutdown, and how long when its connections are gone.
+// How long running operations may take to finish at shutdown: the first limit is for a good end,
+// the second for their failure after the connections were broken.
 constexpr Seconds longest_end{2};
 constexpr Seconds longest_broken_end{10};
-
-tl::unexpected<Failure> unknown_handle() {
-    return fail(MPIB_ERROR_INVALID_ARGUMENT, "the handle is unknown, or was released");
-}
 
 }  // namespace
 
@@ -26,17 +23,15 @@ Engine::~Engine() {
 }
 
 Outcome<mpib_handle> Engine::submit(const mpib_operation& operation) {
-    auto engine = sets_->serving(operation);
-    if (!engine) return pass_on(std::move(engine));
-    return (*engine)->submit(operation);
+    const auto engine = TRY(sets_->serving(operation));
+    return engine->submit(operation);
 }
 
 Done Engine::call(const mpib_operation& operation) {
-    auto engine = sets_->serving(operation);
-    if (!engine) return pass_on(std::move(engine));
+    const auto engine = TRY(sets_->serving(operation));
     mpib_operation waited_for = operation;
     waited_for.flags |= MPIB_WAITED_FOR;
-    return (*engine)->call(waited_for);
+    return engine->call(waited_for);
 }
 
 std::optional<bool> Engine::poll(mpib_handle handle) {
@@ -64,11 +59,10 @@ Outcome<int> Engine::join() {
     operation.struct_bytes = sizeof operation;
     operation.kind = MPIB_JOIN;
     operation.name = "mpib_join";
-    const auto handle = submit(operation);
-    if (!handle) return tl::unexpected(handle.error());
-    const Done done = wait(*handle, 0);
-    const auto result = this->result(*handle);
-    (void)release(*handle);
+    const auto handle = TRY(submit(operation));
+    const Done done = wait(handle, 0);
+    const auto result = this->result(handle);
+    (void)release(handle);
     if (!done) return tl::unexpected(done.error());
     if (!result) return tl::unexpected(result.error());
     return result->last_joined;
@@ -85,8 +79,7 @@ Done Engine::remove_process_set(int id) {
     Descriptor change;
     change.kind = Kind::remove_process_set;
     change.shape.push_back(id);
-    const auto changed = sets_->change(change);
-    if (!changed) return tl::unexpected(changed.error());
+    TRY(sets_->change(change));
     return {};
 }
 
@@ -102,20 +95,12 @@ std::vector<int> Engine::process_set_ids() const {
     return sets_->ids();
 }
 
-void Engine::fail_all(const Failure& failure) {
-    sets_->fail_all(failure);
-}
-
-void Engine::note_failure(const Failure& failure) {
-    sets_->note_failure(failure);
-}
-
 bool Engine::shutdown() {
     const Failure failure{MPIB_ERROR_NOT_INITIALIZED,
                           "mpib_finalize was called while the operation was in flight"};
-    sets_->stop(failure);
+    sets_->shutdown(failure);
     if (sets_->ended(Deadline::in(longest_end))) return true;
-    sets_->fail_all(failure);
+    sets_->parts().failure->fail(failure);
     return sets_->ended(Deadline::in(longest_broken_end));
 }
 

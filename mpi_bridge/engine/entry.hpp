@@ -10,15 +10,14 @@
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
 #include "engine/negotiation/request_table.hpp"
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {
 
-// The memory, the result and the handle of an operation in flight. How far its request has come is
-// told by the request itself.
+// The memory, the result and the handle of an operation in flight. Its progress is in the request.
 struct Entry {
-    // Of the same index. Never null while the operation is in flight.
+    // The request with the same index. Never null while the operation is in flight.
     const OwnRequest* request = nullptr;
     std::uint32_t generation = 0;  // of the handle; changes with every release
 
@@ -29,17 +28,17 @@ struct Entry {
     std::int64_t rows = 0;             // length of the first dimension of send
     std::vector<std::int64_t> splits;  // rows to each member; empty: equal parts
     std::size_t bytes = 0;             // of send
-    void* stream = nullptr;            // for device memory
+    void* stream = nullptr;            // of an operation on device memory
     bool waited_for = false;
     Clock::time_point submitted;
 
-    // Its execution.
+    // State of the execution.
     std::optional<Failure> failure;  // once done
-    bool refused = false;            // by all members alike, before any data went
-    std::vector<std::byte> owned;    // the result where recv was not given
-    Memory device_owned;             // likewise, of an operation on device memory
-    DeviceNote note;                 // where the stream stood at the submission, if known
-    DeviceTicket ticket;             // what to ask the device for; once done
+    bool refused = false;            // all members refused it alike, before any data was sent
+    std::vector<std::byte> owned;    // the result if the caller gave no recv
+    Memory device_owned;             // the same for an operation on device memory
+    DeviceNote note;                 // position of the stream at the submission, if known
+    DeviceTicket ticket;             // once done: what to ask the device for
     std::int64_t result_rows = 0;
     std::vector<std::int64_t> received_rows;
     int last_joined = -1;
@@ -54,14 +53,15 @@ struct Entry {
     }
 };
 
-// An operation in flight as the caller names it: which process set, which entry, which use of it.
+// An operation in flight as the caller identifies it: the process set, the entry, and which use of
+// the entry.
 struct Handle {
     static constexpr unsigned entry_bits = 24;
     static constexpr unsigned generation_bits = 24;
     static constexpr unsigned set_bits = 14;
     static_assert(RequestTable::most < std::size_t{1} << entry_bits);
 
-    std::uint32_t set = 0;  // number of the process set's engine, which is never used again
+    std::uint32_t set = 0;  // number of the process set's engine, which is never reused
     std::uint32_t entry = 0;
     std::uint32_t generation = 0;  // its low bits
 
@@ -69,13 +69,13 @@ struct Handle {
         return value & ((std::uint32_t{1} << bits) - 1);
     }
 
-    // Never 0: the entry counts from 1.
+    // Never returns 0, because entries are counted from 1.
     [[nodiscard]] mpib_handle pack() const {
         const auto upper =
             static_cast<std::uint64_t>(low(generation, generation_bits)) << set_bits | set;
         return static_cast<mpib_handle>(upper << entry_bits | (entry + 1));
     }
-    // nullopt: not made by pack().
+    // Returns nullopt for a number that pack() did not make.
     [[nodiscard]] static std::optional<Handle> unpack(mpib_handle packed) {
         const auto bits = static_cast<std::uint64_t>(packed);
         const auto entry = static_cast<std::uint32_t>(bits & ((1U << entry_bits) - 1));
@@ -87,5 +87,9 @@ struct Handle {
         return handle;
     }
 };
+
+[[nodiscard]] inline tl::unexpected<Failure> unknown_handle() {
+    return invalid("the handle is unknown, or was released");
+}
 
 }  // namespace mpi_bridge

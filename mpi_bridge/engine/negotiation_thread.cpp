@@ -9,7 +9,7 @@
 
 #include <fmt/core.h>
 
-#include "engine/catching.hpp"
+#include "core/catching.hpp"
 #include "engine/negotiation/agreement.hpp"
 
 namespace mpi_bridge {
@@ -17,7 +17,7 @@ namespace {
 
 using Lock = ProcessSetState::Lock;
 
-constexpr Seconds heartbeat{2};
+constexpr Seconds keepalive{2};
 
 }  // namespace
 
@@ -42,29 +42,13 @@ void NegotiationThread::start() {
     started_ = true;
 }
 
-void NegotiationThread::abandon() {
-    if (control_ != nullptr) control_->abandon();
-    if (negotiated_ != nullptr) negotiated_->abandon();
-}
-
-Done NegotiationThread::open(std::unique_ptr<Communicator>& communicator, Channel::Lane lane) {
-    auto opened =
-        state_.host.parts().open(state_.group, lane, static_cast<unsigned>(state_.process_set));
-    if (!opened) return pass_on(std::move(opened));
-    const Lock lock(state_.mutex);
-    communicator = std::move(*opened);
-    if (state_.member.failure) communicator->abandon();
-    return {};
-}
-
 void NegotiationThread::work() {
     rounds();
     devices_.close();
     const Lock lock(state_.mutex);
     ended_ = true;
     if (closed_) {
-        state_.member.fail({MPIB_ERROR_INVALID_ARGUMENT, "the process set was removed"});
-        state_.take_completions();
+        state_.abandon({MPIB_ERROR_INVALID_ARGUMENT, "the process set was removed"});
         state_.ending = true;
         lane_.wake();
     }
@@ -73,24 +57,27 @@ void NegotiationThread::work() {
 
 void NegotiationThread::rounds() {
     const auto failed = [this](const Done& done) {
-        if (!done) state_.host.fail_all(done.error());
+        if (!done) state_.fail(done.error());
         return !done;
     };
-    if (failed(open(control_, Channel::Lane::control))) return;
-    if (failed(open(negotiated_, Channel::Lane::negotiated))) return;
-    if (failed(lane_.open())) return;
+    const auto opened = [this]() -> Done {
+        control_ = TRY(state_.open(Channel::Lane::control));
+        negotiated_ = TRY(state_.open(Channel::Lane::negotiated));
+        return lane_.open();
+    };
+    if (failed(opened())) return;
     while (!state_.ending && !closed_) {
         const auto woken =
             control_->next_call([this] { return state_.news || state_.ending; }, next_look());
         if (!woken) {
-            if (!state_.ending) state_.host.fail_all(woken.error());
+            if (!state_.ending) state_.fail(woken.error());
             return;
         }
         if (state_.ending) return;
         if (failed(devices_.watch())) return;
-        bool beat = false;
-        if (*woken == Communicator::Next::late) beat = look_for_stalls();
-        if (*woken != Communicator::Next::call && !has_news() && !beat) continue;
+        bool keeps_alive = false;
+        if (*woken == Communicator::Next::late) keeps_alive = look_for_stalls();
+        if (*woken != Communicator::Next::call && !has_news() && !keeps_alive) continue;
         if (failed(catching([this] { return round(); }))) return;
     }
 }
@@ -184,7 +171,7 @@ Outcome<Step> NegotiationThread::gather(Lock& lock, const Gather& step) {
 }
 
 Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {
-    // What this rank is in the middle of ends: all members are in it, or will be in a moment.
+    // The bucket that runs here will end, because all members are in it or are about to enter it.
     state_.changed.wait(lock, [this] { return !state_.member.plan.busy; });
     if (state_.member.plan.started() < step.started) lane_.run_head(lock);
     if (state_.member.failure) return tl::unexpected(*state_.member.failure);
@@ -193,7 +180,7 @@ Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {
 
 Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     const auto& first = state_.member.names.at(step.group.ids.front());
-    // The pending table may change while the lock is given up.
+    // The descriptor is copied, because the pending table may change while the lock is given up.
     const Descriptor what = first.descriptor;
     std::string label = fmt::format("{} \"{}\"", name_of(what.kind), first.name);
     if (step.group.ids.size() > 1) label += fmt::format(" and {} more", step.group.ids.size() - 1);
@@ -211,10 +198,11 @@ Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     lock.unlock();
     const Done done = catching([&] { return run_group(step, what, label, serial, entries); });
     lock.lock();
-    // Also where this rank has joined and no operation of its own has ended.
+    // This counts as progress also if this rank has joined and none of its own operations has
+    // ended.
     state_.progress = Clock::now();
-    // A refused change of process sets leaves the order of messages as it was; so does what all
-    // members, or the devices of all members, refuse alike.
+    // A change of process sets that fails leaves the order of messages intact. So does an operation
+    // that all members, or the devices of all members, refuse alike.
     const bool refused = what.kind == Kind::add_process_set ||
                          what.kind == Kind::remove_process_set ||
                          (entries.front() != nullptr && entries.front()->refused) ||
@@ -232,27 +220,16 @@ Done NegotiationThread::run_group(const RunGroup& step, const Descriptor& what,
                                   const std::string& label, std::uint64_t serial,
                                   std::span<Entry* const> entries) {
     if (what.kind == Kind::add_process_set || what.kind == Kind::remove_process_set) {
-        const auto id = state_.host.change_process_sets(what);
-        if (!id) return tl::unexpected(id.error());
-        entries.front()->result_rows = *id;
+        entries.front()->result_rows = TRY(state_.host.change_process_sets(what));
         return {};
     }
     const Communicator::Call call{label, serial, state_.timeout()};
     if (what.device) return devices_.run(*negotiated_, call, what, entries, step.counts);
     HostExecution execution(*negotiated_, workspace_, state_.trace(), state_.process_set);
     if (what.kind != Kind::allreduce) return execution.run_single(call, *entries.front());
-    static const std::byte nothing{};
     std::vector<Tensor> tensors;
-    for (std::size_t at = 0; at < entries.size(); ++at) {
-        Tensor tensor;
-        tensor.count = step.counts[at];
-        if (const Entry* const entry = entries[at]; entry != nullptr) {
-            tensor.name = entry->name();
-            tensor.send = entry->send == nullptr ? &nothing : entry->send;
-            tensor.recv = entry->recv;
-        }
-        tensors.push_back(tensor);
-    }
+    for (std::size_t at = 0; at < entries.size(); ++at)
+        tensors.push_back(tensor_of(entries[at], step.counts[at]));
     return execution.allreduce(call, what, tensors);
 }
 
@@ -271,23 +248,23 @@ Deadline NegotiationThread::next_look() {
     const auto now = Clock::now();
     const Seconds oldest = oldest_age(now);
     Seconds wait = stall_watch_.next_look(oldest, now).value_or(never);
-    // What waits in the plan comes without this thread's knowledge, so it looks now and then.
-    if (oldest.count() > 0 || state_.member.plan.active()) wait = std::min(wait, heartbeat);
+    // Operations in the plan start to wait without waking this thread, so it looks now and then.
+    if (oldest.count() > 0 || state_.member.plan.active()) wait = std::min(wait, keepalive);
     return Deadline::in(std::max(devices_.until_watch(wait), Seconds(0.001)));
 }
 
-// Returns true when it is time for a round of heartbeat.
+// Returns true if it is time for a keepalive round.
 bool NegotiationThread::look_for_stalls() {
     Lock lock(state_.mutex);
     const auto now = Clock::now();
     const Seconds oldest = oldest_age(now);
-    const bool beat = std::min(oldest, Seconds(now - latest_round_)) >= heartbeat;
+    const bool keeps_alive = std::min(oldest, Seconds(now - latest_round_)) >= keepalive;
     switch (stall_watch_.look(oldest, now)) {
         case StallWatch::Verdict::quiet:
-            return beat;
+            return keeps_alive;
         case StallWatch::Verdict::report:
             state_.member.asks_who = true;
-            return beat;
+            return keeps_alive;
         case StallWatch::Verdict::shut_down:
             break;
     }
@@ -296,13 +273,14 @@ bool NegotiationThread::look_for_stalls() {
                           "MPI_BRIDGE_STALL_SHUTDOWN_SECONDS: " +
                               pending_text(now, Seconds(0))};
     lock.unlock();
-    state_.host.fail_all(failure);
+    state_.fail(failure);
     return false;
 }
 
-// Says what of this rank's operations has waited for that long, and for whom.
+// Describes the operations of this rank that have waited for at least that long, and the ranks that
+// they wait for.
 std::string NegotiationThread::pending_text(Clock::time_point now, Seconds at_least) const {
-    std::vector<std::vector<std::uint64_t>> missing;  // what Pending refers to
+    std::vector<std::vector<std::uint64_t>> missing;  // the masks that `pending` refers to
     std::vector<Pending> pending;
     missing.reserve(state_.entries.size());
     for (std::size_t index = 0; index < state_.entries.size(); ++index) {

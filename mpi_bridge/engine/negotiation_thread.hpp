@@ -16,35 +16,32 @@
 namespace mpi_bridge {
 
 // The thread that takes part in a process set's rounds of negotiation, and runs what they find
-// submitted on all members: round, run, round, run. All members do the same sequence, so none waits
-// for one that waits for it.
+// submitted on all members: round, run, round, run. All members go through the same sequence, so
+// they cannot wait for each other in a cycle.
 //
-// It also looks after what does not happen. A rank that has something waiting for a while begins a
-// round although it has nothing to tell: this is the heartbeat, because it takes a message to
-// notice that a member is gone. And a rank that has something waiting for long asks, in a round,
-// what each member has submitted; then every rank that has such operations reports them.
+// It also watches for what does not happen. If an operation has waited for a while, the rank begins
+// a round even though it has no news. This is the keepalive: it takes a message to notice that a
+// member is gone. If an operation has waited for long, the rank asks, in a round, what each member
+// has submitted; then every rank with such operations reports them.
 class NegotiationThread {
   public:
     NegotiationThread(ProcessSetState& state, PlanLane& lane, DeviceWork& devices);
-    ~NegotiationThread();  // the end of the thread comes first
+    ~NegotiationThread();  // the thread must end first
     NegotiationThread(const NegotiationThread&) = delete;
     NegotiationThread& operator=(const NegotiationThread&) = delete;
 
     // Starts the thread, unless it runs or the process set has failed.
     void start();
 
-    // With the lock of the state held.
+    // Requires the lock of the state.
     [[nodiscard]] bool ended() const { return ended_; }
-    // Makes calls that are under way fail.
-    void abandon();
 
   private:
     void work();
     void rounds();
-    [[nodiscard]] Done open(std::unique_ptr<Communicator>& communicator, Channel::Lane lane);
     [[nodiscard]] bool has_news();
 
-    // A round, and its steps.
+    // Runs a round and its steps.
     [[nodiscard]] Done round();
     [[nodiscard]] Outcome<Step> carry_out(ProcessSetState::Lock& lock, Step& step);
     [[nodiscard]] Outcome<Step> reduce(ProcessSetState::Lock& lock, Reduce& step);
@@ -55,7 +52,7 @@ class NegotiationThread {
                                  const std::string& label, std::uint64_t serial,
                                  std::span<Entry* const> entries);
 
-    // What waits for whom.
+    // These decide when to look for stalls, and describe which operation waits for which ranks.
     [[nodiscard]] Deadline next_look();
     [[nodiscard]] bool look_for_stalls();
     [[nodiscard]] Seconds oldest_age(Clock::time_point now) const;

@@ -4,15 +4,15 @@
 #include <span>
 #include <utility>
 
-#include "engine/catching.hpp"
+#include "core/catching.hpp"
 #include "engine/negotiation/agreement.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-// Who submits small tensors usually waits for them right away, and is quicker than a thread that
-// must be woken. So the lane's thread leaves them alone for a moment, and as long as they keep
-// coming it looks at them by itself now and then, which saves the submitters a wake-up each.
+// A thread that submits small tensors usually waits for them right away, and runs them sooner than
+// a thread that must be woken. So the lane's thread leaves them alone for a moment. As long as they
+// keep coming, it looks for them periodically, which saves the submitters a wake-up each.
 constexpr std::chrono::milliseconds poll_interval{1};
 constexpr std::chrono::milliseconds polls_after_last{20};
 
@@ -28,12 +28,7 @@ PlanLane::~PlanLane() {
 }
 
 Done PlanLane::open() {
-    auto opened = state_.host.parts().open(state_.group, Channel::Lane::planned,
-                                           static_cast<unsigned>(state_.process_set));
-    if (!opened) return pass_on(std::move(opened));
-    const Lock lock(state_.mutex);
-    communicator_ = std::move(*opened);
-    if (state_.member.failure) communicator_->abandon();
+    communicator_ = TRY(state_.open(Channel::Lane::planned));
     execution_.emplace(*communicator_, workspace_, state_.trace(), state_.process_set);
     return {};
 }
@@ -46,10 +41,6 @@ void PlanLane::begin() {
     work_.notify_one();
 }
 
-void PlanLane::abandon() {
-    if (communicator_ != nullptr) communicator_->abandon();
-}
-
 void PlanLane::head_is_ready(const Entry& submitted) {
     const bool small = state_.member.plan.head().bytes <= small_bucket_bytes;
     const bool waited_for = submitted.waited_for && state_.host.only_one();
@@ -57,29 +48,18 @@ void PlanLane::head_is_ready(const Entry& submitted) {
 }
 
 void PlanLane::gather_tensors(const PlannedGroup& group, std::size_t first, bool whole) {
-    static const std::byte nothing{};
     tensors_.clear();
-    for (std::size_t at = 0; at < group.ids.size(); ++at) {
-        Tensor tensor;
-        tensor.count = group.counts[at];
-        if (whole) {
-            const Entry& entry = *entries_[first + at];
-            tensor.name = entry.name();
-            tensor.send = entry.send == nullptr ? &nothing : entry.send;  // no elements
-            tensor.recv = entry.recv;
-        }
-        tensors_.push_back(tensor);
-    }
+    for (std::size_t at = 0; at < group.ids.size(); ++at)
+        tensors_.push_back(tensor_of(whole ? entries_[first + at] : nullptr, group.counts[at]));
 }
 
 Outcome<bool> PlanLane::all_whole(std::string_view label, bool whole) {
     Word word{.mask = whole ? 0U : 1U, .number = state_.member.plan.agreement()};
-    if (auto done = agree(*communicator_, label, state_.timeout(), {&word, 1}); !done)
-        return pass_on(std::move(done));
+    TRY(agree(*communicator_, label, state_.timeout(), {&word, 1}));
     return word.mask == 0;
 }
 
-// Runs all of a bucket, or nothing, on all members alike. Without the lock.
+// Runs all of a bucket or none of it, on all members alike. Call it without the lock.
 Outcome<bool> PlanLane::run_bucket(const PlannedBucket& bucket, bool whole) {
     const std::uint64_t agreement = state_.member.plan.agreement();
     const PlannedGroup& first = bucket.groups.front();
@@ -116,16 +96,13 @@ void PlanLane::run_head(Lock& lock) {
         entries_.push_back(index == RequestTable::none ? nullptr : &state_.entry(index));
     lock.unlock();
     auto executed = catching([&] { return run_bucket(*head_.bucket, head_.whole); });
+    // The first failure explains more than the errors that follow from it here.
+    if (!executed) executed = tl::unexpected(state_.fail(executed.error()));
     lock.lock();
     state_.member.finish_head(head_, executed);
     state_.take_completions();
     if (executed && *executed) state_.trace().counters.add_planned_bucket();
     if (state_.sleepers != 0 || state_.member.plan.frozen) state_.changed.notify_all();
-    if (executed) return;
-    const Failure failure = executed.error();
-    lock.unlock();
-    state_.host.fail_all(failure);
-    lock.lock();
 }
 
 void PlanLane::hand_over() {

@@ -15,40 +15,40 @@
 namespace mpi_bridge {
 
 // Runs the buckets of a process set's plan in the plan's order, each as soon as this rank has
-// submitted all of it, without any round of negotiation. Whoever finds the head ready and the lane
-// idle runs it: a thread in wait(), or the lane's own.
+// submitted all of it, without any round of negotiation. The thread that finds the head ready and
+// the lane idle runs it: a thread in wait(), or the lane's own.
 //
-// What a planned bucket costs beside its own collective: a bucket of at most
+// A planned bucket costs little besides its own collective. A bucket of at most
 // HostExecution::small_bucket_bytes carries one more element, by which all members learn whether
-// all of them have it. A larger one, a bucket of several fused groups, and one on device memory is
-// preceded by an allreduce of one word.
+// all of them have the bucket. A larger bucket, one of several fused groups, or one on device
+// memory is preceded by an allreduce of one word. Once a process set has been added, each fused
+// group on device memory is preceded by another one (DeviceExecutor).
 //
-// With the lock of the state held, except where said otherwise.
+// These functions require the lock of the state, except where noted.
 class PlanLane {
   public:
     using Lock = ProcessSetState::Lock;
 
     PlanLane(ProcessSetState& state, DeviceWork& devices);
-    ~PlanLane();  // stop() and ended() come first
+    ~PlanLane();  // the thread must end first
     PlanLane(const PlanLane&) = delete;
     PlanLane& operator=(const PlanLane&) = delete;
 
-    // Without the lock. Must be called before the first plan is adopted.
+    // Call this without the lock, before the first plan is adopted.
     [[nodiscard]] Done open();
 
     // Runs the head on the calling thread, and gives up the lock meanwhile.
     void run_head(Lock& lock);
-    // A thread that has run the head leaves: sees to it that another one runs the next.
+    // Called by a thread that has run the head and leaves; it makes another thread run the next
+    // bucket.
     void hand_over();
-    // The head is ready. Wakes the lane's thread unless somebody runs the head soon: the submitting
-    // thread will wait for it, or the lane's thread is about to look.
+    // The head is ready. This wakes the lane's thread unless the head will be run soon anyway,
+    // because the submitting thread will wait for it or the lane's thread is about to look.
     void head_is_ready(const Entry& submitted);
     // There is a new plan.
     void begin();
-    // Wakes the thread, so that it sees that it should end, or that the plan goes on.
+    // Wakes the thread, so that it sees that it should end or that the plan goes on.
     void wake() { work_.notify_all(); }
-    // Makes a bucket that is under way fail.
-    void abandon();
     [[nodiscard]] bool ended() const { return ended_ && !state_.member.plan.busy; }
 
   private:
@@ -62,15 +62,15 @@ class PlanLane {
 
     ProcessSetState& state_;
     DeviceWork& devices_;
-    std::condition_variable work_;  // for the lane's thread
+    std::condition_variable work_;  // the lane's thread waits for it
     std::unique_ptr<Communicator> communicator_;
     Workspace workspace_;
     std::optional<HostExecution> execution_;
-    bool polls_ = false;           // its thread will look by itself soon
-    std::uint64_t polled_at_ = 0;  // the position at which it looked last
+    bool polls_ = false;           // the lane's thread will soon look by itself
+    std::uint64_t polled_at_ = 0;  // the position at its latest look
     bool ended_ = true;
 
-    // Of the thread that runs the head; kept for their memory.
+    // Used by the thread that runs the head; kept to reuse their memory.
     Member::Head head_;
     std::vector<Entry*> entries_;
     std::vector<Tensor> tensors_;

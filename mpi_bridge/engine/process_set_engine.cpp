@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callers work off the plan where they can, look for the end of their operation for a short while,
-// and then sleep.
+// A caller that waits runs buckets of the plan where it can, then looks for the end of its
+// operation for a short while, and then sleeps.
 #include "engine/process_set_engine.hpp"
 
 #include <algorithm>
@@ -17,26 +17,10 @@
 namespace mpi_bridge {
 namespace {
 
-// Some tens of microseconds, about what it costs to be woken.
+// Some tens of microseconds, about as long as a wake-up takes.
 constexpr int yields_before_sleep = 40;
 constexpr Seconds longest_sleep{1};
 constexpr Seconds longest_plan_patience{1};
-
-tl::unexpected<Failure> invalid(std::string text) {
-    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::move(text));
-}
-
-tl::unexpected<Failure> unknown_handle() {
-    return invalid("the handle is unknown, or was released");
-}
-
-Clock::time_point after(Clock::time_point from, Seconds time) {
-    return from + std::chrono::duration_cast<Clock::duration>(time);
-}
-
-std::size_t row_bytes(const Descriptor& what) {
-    return row_elements(what) * datatype_bytes(what.datatype);
-}
 
 }  // namespace
 
@@ -57,28 +41,28 @@ Done ProcessSetEngine::outcome_of(const Entry& entry) const {
     return {};
 }
 
-// With the lock: what follows from a submission.
-void ProcessSetEngine::submitted(const Member::Submission& submission) {
+// Does what follows from a submission. Requires the lock.
+void ProcessSetEngine::submitted(const Member::Submission& submission, Clock::time_point now) {
     if (state_.entries.size() <= submission.index) state_.entries.resize(submission.index + 1);
     Entry& entry = state_.entry(submission.index);
     entry.request = &state_.member.requests.at(submission.index);
-    entry.submitted = Clock::now();
+    entry.submitted = now;
     const bool negotiate = submission.negotiate;
     state_.trace().timeline.begin(
         state_.shown(*entry.request, negotiate ? Phase::negotiate : Phase::operation));
     if (!negotiate) return;
     state_.news = true;
-    // This is safe under the lock, because what the transport asks in return, the `stop` of
-    // Communicator::next_call(), takes no lock.
+    // This is safe under the lock: the transport calls back only the `stop` of
+    // Communicator::next_call(), which takes no lock.
     state_.host.parts().wake();
 }
 
 Outcome<ProcessSetEngine::Index> ProcessSetEngine::enter(const mpib_operation& operation,
                                                          DeviceNote note) {
-    const auto submission = state_.member.submit(operation, Clock::now());
-    if (!submission) return tl::unexpected(submission.error());
-    submitted(*submission);
-    Entry& entry = state_.entry(submission->index);
+    const auto now = Clock::now();
+    const auto submission = TRY(state_.member.submit(operation, now));
+    submitted(submission, now);
+    Entry& entry = state_.entry(submission.index);
     entry.send = static_cast<const std::byte*>(operation.send);
     entry.recv = static_cast<std::byte*>(operation.recv);
     entry.room = room_of(operation);
@@ -91,49 +75,45 @@ Outcome<ProcessSetEngine::Index> ProcessSetEngine::enter(const mpib_operation& o
     entry.stream = operation.stream;
     entry.note = std::move(note);
     entry.waited_for = (operation.flags & MPIB_WAITED_FOR) != 0;
-    if (submission->head_ready) {
+    if (submission.head_ready) {
         if (state_.sleepers != 0) state_.changed.notify_all();
         lane_.head_is_ready(entry);
     }
-    return submission->index;
+    return submission.index;
 }
 
 Outcome<mpib_handle> ProcessSetEngine::submit(const mpib_operation& operation) {
     start();
-    auto note = devices_.admit(operation);
-    if (!note) return pass_on(std::move(note));
+    auto note = TRY(devices_.admit(operation));
     const Lock lock(state_.mutex);
-    const auto index = enter(operation, std::move(*note));
-    if (!index) return tl::unexpected(index.error());
-    return handle_of(*index).pack();
+    const auto index = TRY(enter(operation, std::move(note)));
+    return handle_of(index).pack();
 }
 
 Done ProcessSetEngine::call(const mpib_operation& operation) {
     start();
-    auto note = devices_.admit(operation);
-    if (!note) return pass_on(std::move(note));
+    auto note = TRY(devices_.admit(operation));
     Lock lock(state_.mutex);
-    const auto index = enter(operation, std::move(*note));
-    if (!index) return tl::unexpected(index.error());
-    (void)await(lock, handle_of(*index), 0);
-    const Entry& entry = state_.entry(*index);
+    const auto index = TRY(enter(operation, std::move(note)));
+    (void)await(lock, handle_of(index), 0);
+    const Entry& entry = state_.entry(index);
     Done done = outcome_of(entry);
     if (done && entry.descriptor().device) done = devices_.wait(lock, entry, 0);
-    give_free(*index);
+    give_free(index);
     return done;
 }
 
 Outcome<int> ProcessSetEngine::change_process_sets(const Descriptor& change) {
     start();
     Lock lock(state_.mutex);
-    const auto submission = state_.member.submit(change, Clock::now());
-    if (!submission) return tl::unexpected(submission.error());
-    submitted(*submission);
-    (void)await(lock, handle_of(submission->index), 0);
-    const Entry& entry = state_.entry(submission->index);
+    const auto now = Clock::now();
+    const auto submission = TRY(state_.member.submit(change, now));
+    submitted(submission, now);
+    (void)await(lock, handle_of(submission.index), 0);
+    const Entry& entry = state_.entry(submission.index);
     const Done done = outcome_of(entry);
     const auto id = static_cast<int>(entry.result_rows);
-    give_free(submission->index);
+    give_free(submission.index);
     if (!done) return tl::unexpected(done.error());
     return id;
 }
@@ -189,13 +169,12 @@ Outcome<mpib_result> ProcessSetEngine::result(const Handle& handle) {
 
 Done ProcessSetEngine::release(const Handle& handle) {
     Lock lock(state_.mutex);
-    if (state_.find(handle) == nullptr)
-        return invalid("the handle is unknown, or was released already");
+    if (state_.find(handle) == nullptr) return unknown_handle();
     (void)await(lock, handle, 0);
     Entry* const entry = state_.find(handle);
     if (entry == nullptr) return {};
-    // The stream must not have the memory back before the operation has written it. A failure is
-    // told by mpib_wait(), and by all that comes later.
+    // The memory must not go back to the stream before the operation has written it. A failure of
+    // the wait is ignored here, because mpib_wait() and all later calls report it.
     if (entry->device_owned != nullptr) (void)devices_.wait(lock, *entry, 0);
     const Memory memory = std::move(entry->device_owned);
     if (state_.find(handle) != nullptr) give_free(handle.entry);
@@ -216,7 +195,7 @@ bool ProcessSetEngine::can_run_for(const Entry& entry) {
     return entry.request->planned && state_.member.plan.can_run();
 }
 
-// True when done; false when `seconds` have passed.
+// Returns true if the operation is done, and false if `seconds` have passed.
 bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
     std::optional<Clock::time_point> began;
     bool looked = false;
@@ -230,7 +209,8 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
                 lane_.hand_over();
                 continue;
             }
-            // Whoever runs the head cannot leave it before all members have come to it.
+            // A thread whose wait is bounded must not run the head, because it could not leave
+            // before all members have come to it.
             lane_.wake();
         }
         const auto now = Clock::now();
@@ -247,7 +227,7 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
         if (stuck && now >= limit) {
             const Failure failure = too_late(handle.entry);
             lock.unlock();
-            state_.host.fail_all(failure);
+            state_.fail(failure);
             lock.lock();
             continue;
         }
@@ -262,7 +242,7 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
     }
 }
 
-// Looks a few times, since others may be about to finish. True when something changed.
+// Looks a few times, since others may be about to finish. Returns true if something changed.
 bool ProcessSetEngine::await_a_little(Lock& lock, const Handle& handle) {
     for (int look = 0; look < yields_before_sleep; ++look) {
         lock.unlock();
@@ -281,8 +261,8 @@ Seconds ProcessSetEngine::plan_patience() const {
                     longest_plan_patience);
 }
 
-// Somebody waits for something in the plan. If the plan's next bucket is not there because this
-// rank does not submit it, and no more of it comes for a while, the order has changed.
+// Called while a thread waits for an operation of the plan. If the plan's next bucket lacks
+// requests of this rank, and no more of them come for a while, the order has changed.
 void ProcessSetEngine::watch_order(const Entry& entry, Clock::time_point now) {
     PlannedOrder& plan = state_.member.plan;
     if (!entry.request->planned || state_.member.wants_to_leave || !plan.starves()) return;
@@ -317,29 +297,21 @@ void ProcessSetEngine::close() {
     state_.host.parts().wake();
 }
 
-void ProcessSetEngine::stop(const Failure& failure) {
+void ProcessSetEngine::shutdown(const Failure& cause) {
     {
         const Lock lock(state_.mutex);
-        state_.member.fail(failure);
+        state_.abandon(cause);
         state_.ending = true;
-        state_.take_completions();
         state_.changed.notify_all();
         lane_.wake();
     }
     state_.host.parts().wake();
 }
 
-void ProcessSetEngine::abandon(const Failure& failure) {
-    // Without the lock: who has it may be waiting for the device.
-    devices_.abort();
-    {
-        const Lock lock(state_.mutex);
-        state_.member.fail(failure);
-        negotiation_.abandon();
-        lane_.abandon();
-        devices_.abandon_host();
-    }
-    stop(failure);
+void ProcessSetEngine::abandon(const Failure& cause) {
+    // Done without the lock, because the thread that holds it may be waiting for the device.
+    devices_.abandon(cause);
+    shutdown(cause);
 }
 
 bool ProcessSetEngine::ended(Deadline deadline) {

@@ -13,24 +13,25 @@ namespace mpi_bridge {
 // The part of the engine that serves one process set. Its threads, its lock and its communicators
 // drive the state machines of negotiation/ and plan/.
 //
-// Three channels, each with a communicator of its own:
+// There are three channels, each with a communicator of its own:
 //
 //   control     the exchanges of the rounds of negotiation (NegotiationThread)
 //   negotiated  runs what a round has found submitted on all members (NegotiationThread)
 //   planned     runs the plan (PlanLane)
 //
-// Device memory has a fourth channel where it goes through host memory. There is one DeviceGroup
-// for both lanes, because two that use one device at once can block each other. To put an operation
-// into the group waits for no other member, but when the group makes connections, in which all are
-// at that time. On the device an operation waits for what its stream held at its submission, and a
-// stream waits for operations only once they are in the group: so all waiting is for what is
-// earlier in the group.
+// Device memory that is staged through host memory has a fourth channel. There is one
+// DeviceGroup for both lanes, because two groups that use one device at once can block each other.
+// For the same reason the groups of several process sets take turns (DeviceExecutor). In its turn,
+// to enqueue an operation waits for no other member, except when the group makes connections, and
+// at that time all members are in that call. On the device, an operation waits for the one before
+// it and for what its stream held at the submission, and a stream waits for operations only once
+// they are enqueued. So every wait is for something earlier in the order of the executor.
 //
 // Any thread may call any function.
 class ProcessSetEngine {
   public:
     ProcessSetEngine(EngineHost& host, int process_set, std::uint32_t number, Group group);
-    // stop() and ended() come first.
+    // shutdown() and ended() must come first.
     ~ProcessSetEngine() = default;
     ProcessSetEngine(const ProcessSetEngine&) = delete;
     ProcessSetEngine& operator=(const ProcessSetEngine&) = delete;
@@ -45,20 +46,21 @@ class ProcessSetEngine {
     [[nodiscard]] Done release(const Handle& handle);
     [[nodiscard]] Done call(const mpib_operation& operation);
 
-    // A change of process sets, which all ranks must agree on; waits for it.
+    // Submits a change of process sets, which all ranks must agree on, and waits for it.
     [[nodiscard]] Outcome<int> change_process_sets(const Descriptor& change);
 
     // Starts to take part in rounds.
     void start() { negotiation_.start(); }
-    // Ends when all members have called this. Does not wait for that.
+    // The process set ends once all members have called this. Does not wait for that.
     void close();
 
-    // Ends everything with this failure; what runs ends because its communicator fails.
-    void abandon(const Failure& failure);
-    // The same, but what runs is left to end well.
-    void stop(const Failure& failure);
-    // Waits until no thread of the process set is left, and nobody runs a collective. False: the
-    // deadline has passed.
+    // Fails what waits with this cause and ends the threads, but lets running collectives finish.
+    void shutdown(const Failure& cause);
+    // Does the same, and ends the work on the device. The communicators end the collectives that
+    // run, because they watch the same failure.
+    void abandon(const Failure& cause);
+    // Waits until the process set has no threads left and nobody runs a collective. Returns false
+    // if the deadline has passed.
     [[nodiscard]] bool ended(Deadline deadline);
 
   private:
@@ -66,7 +68,7 @@ class ProcessSetEngine {
     using Index = RequestTable::Index;
 
     [[nodiscard]] Outcome<Index> enter(const mpib_operation& operation, DeviceNote note);
-    void submitted(const Member::Submission& submission);
+    void submitted(const Member::Submission& submission, Clock::time_point now);
     [[nodiscard]] Handle handle_of(Index index);
     [[nodiscard]] Done outcome_of(const Entry& entry) const;
     void give_free(Index index);

@@ -48,6 +48,7 @@ Activity ProcessSetState::shown(Phase phase) const {
 
 void ProcessSetState::take_completions() {
     if (member.completions.empty()) return;
+    bool any_well = false;
     for (Completion& each : member.completions) {
         Entry& done = entry(each.index);
         const bool well = !each.failure;
@@ -55,11 +56,17 @@ void ProcessSetState::take_completions() {
         trace().counters.add_operation(shown_kind(done.descriptor().kind), done.bytes, well);
         done.failure = std::move(each.failure);
         done.last_joined = each.last_joined;
-        if (well) progress = Clock::now();
+        any_well = any_well || well;
         done.note = DeviceNote();
     }
     member.completions.clear();
+    if (any_well) progress = Clock::now();
     if (sleepers != 0) changed.notify_all();
+}
+
+void ProcessSetState::abandon(const Failure& cause) {
+    member.abandon(cause);
+    take_completions();
 }
 
 }  // namespace mpi_bridge

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/group.hpp"
+#include "engine/device_executor.hpp"
 #include "engine/engine.hpp"
 #include "engine/entry.hpp"
 #include "engine/negotiation/member.hpp"
@@ -16,7 +17,7 @@
 
 namespace mpi_bridge {
 
-// What the engine of a process set needs of the engine of the process.
+// What the engine of a process set needs from the engine of the process.
 class EngineHost {
   public:
     virtual ~EngineHost() = default;
@@ -25,17 +26,17 @@ class EngineHost {
     EngineHost& operator=(const EngineHost&) = delete;
 
     [[nodiscard]] virtual const EngineParts& parts() const = 0;
-    // Fails all process sets. No lock of any process set may be held.
-    virtual void fail_all(const Failure& failure) = 0;
-    // There is no process set but the world.
+    // Whether there is no process set but the world.
     [[nodiscard]] virtual bool only_one() const = 0;
-    // Does on this rank what all ranks have agreed to do. Returns the id of the set.
+    // What all process sets put their work on the device with.
+    [[nodiscard]] virtual DeviceExecutor& devices() = 0;
+    // Carries out on this rank what all ranks have agreed on. Returns the id of the set.
     [[nodiscard]] virtual Outcome<int> change_process_sets(const Descriptor& change) = 0;
 };
 
-// What the threads of a process set share: the state machines, and the operations they are about.
-// The mutex guards all of it but the atomics. It is never held across a collective, a wait, or
-// fail_all().
+// What the threads of a process set share: the state machines, and the operations that they manage.
+// The mutex guards everything but the atomics. It is never held during a collective, a wait, or
+// fail().
 struct ProcessSetState {
     using Lock = std::unique_lock<std::mutex>;
     using Index = RequestTable::Index;
@@ -45,10 +46,19 @@ struct ProcessSetState {
     [[nodiscard]] Entry& entry(Index index) { return entries[index]; }
     // Returns the entry in use under this handle, or null.
     [[nodiscard]] Entry* find(const Handle& handle);
-    // Ends the operations that the state machines have ended. To be called after each event that
-    // may end some.
+    // Ends the operations that the state machines have completed. Call it after each event that may
+    // complete some.
     void take_completions();
+    // Fails every operation that waits, and each one to come, unless they have failed already. This
+    // is the only way to fail them: whoever gets the lock next sees an operation that has ended
+    // together with its failure, and never without it.
+    void abandon(const Failure& cause);
 
+    // Fails the process, and returns the first failure.
+    Failure fail(const Failure& failure) const { return host.parts().failure->fail(failure); }
+    [[nodiscard]] Outcome<std::unique_ptr<Communicator>> open(Channel::Lane lane) const {
+        return host.parts().open(group, lane, static_cast<unsigned>(process_set));
+    }
     [[nodiscard]] Seconds timeout() const { return host.parts().timeout(); }
     [[nodiscard]] Trace& trace() const { return *host.parts().trace; }
     [[nodiscard]] Activity shown(const OwnRequest& request, Phase phase) const;
@@ -62,8 +72,8 @@ struct ProcessSetState {
     std::condition_variable changed;  // an operation is done, the lane is idle, a thread ended
     Member member;
     Round round;
-    std::deque<Entry> entries;   // by the index of their requests
-    Clock::time_point progress;  // when an operation was last done
+    std::deque<Entry> entries;   // indexed like their requests
+    Clock::time_point progress;  // when an operation last ended
     int sleepers = 0;            // threads that wait for `changed`
 
     std::atomic<bool> news{false};    // the negotiation should look

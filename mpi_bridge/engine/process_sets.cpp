@@ -9,14 +9,6 @@
 #include "engine/negotiation/operation_check.hpp"
 
 namespace mpi_bridge {
-namespace {
-
-tl::unexpected<Failure> invalid(std::string text) {
-    return fail(MPIB_ERROR_INVALID_ARGUMENT, std::move(text));
-}
-
-}  // namespace
-
 ProcessSets::ProcessSets(EngineParts parts) : parts_(std::move(parts)), by_number_(most_engines) {
     sets_[MPIB_WORLD].ranks = parts_.world.ranks;
     sets_[MPIB_WORLD].own_index = parts_.world.own;
@@ -24,6 +16,11 @@ ProcessSets::ProcessSets(EngineParts parts) : parts_(std::move(parts)), by_numbe
     sets_[MPIB_WORLD].engine = engines_.back().get();
     by_number_[0] = serving_[MPIB_WORLD] = engines_.back().get();
     engines_made_ = 1;
+    watch_.emplace(*parts_.failure, [this](const Failure& cause) {
+        devices_.abandon(cause);
+        for (ProcessSetEngine* each : all())
+            each->abandon(cause);
+    });
 }
 
 ProcessSets::~ProcessSets() = default;
@@ -42,8 +39,7 @@ Outcome<ProcessSetEngine*> ProcessSets::serving(const mpib_operation& operation)
         return invalid(ranks(id) ? fmt::format("this rank is no member of process set {}", id)
                                  : fmt::format("process set {} is unknown", id));
     }
-    if (auto good = check_operation(operation, engine->group()); !good)
-        return pass_on(std::move(good));
+    TRY(check_operation(operation, engine->group()));
     if (operation.kind == MPIB_JOIN && id != MPIB_WORLD)
         return invalid("only the world can be joined");
     return engine;
@@ -70,7 +66,7 @@ Outcome<int> ProcessSets::change_process_sets(const Descriptor& change) {
 Group ProcessSets::group_of(const std::vector<int>& ranks) const {
     Group group;
     group.ranks = ranks;
-    std::map<int, int> hosts;  // the world's number of a host to the group's
+    std::map<int, int> hosts;  // from the world's number of a host to the group's
     for (const int rank : ranks) {
         const int host = parts_.world.hosts[static_cast<std::size_t>(rank)];
         group.hosts.push_back(hosts.emplace(host, static_cast<int>(hosts.size())).first->second);
@@ -90,16 +86,19 @@ Outcome<int> ProcessSets::add(const Descriptor& change) {
         return invalid(fmt::format("a process set needs one or more ranks, ascending, from 0 to {}",
                                    world_size - 1));
     }
+    // Before anything that may fail on one rank alone.
+    devices_.expect_several_sets();
     ProcessSetEngine* engine = nullptr;
     int id = 0;
     {
         const std::lock_guard lock(mutex_);
-        if (failure_) return tl::unexpected(*failure_);
+        if (parts_.failure->failed()) return tl::unexpected(parts_.failure->cause());
+        if (shutdown_) return tl::unexpected(*shutdown_);
         for (int other = 0; other < most; ++other) {
             if (sets_[static_cast<std::size_t>(other)].ranks == ranks)
                 return invalid(fmt::format("process set {} has these ranks already", other));
         }
-        // Not the lowest, so that an id is not soon used again for another set.
+        // Not the lowest free number, so that an id is not soon reused for another set.
         int tries = 0;
         id = latest_id_;
         do {
@@ -172,13 +171,13 @@ std::vector<ProcessSetEngine*> ProcessSets::all() {
     return all;
 }
 
-void ProcessSets::stop(const Failure& failure) {
+void ProcessSets::shutdown(const Failure& cause) {
     {
         const std::lock_guard lock(mutex_);
-        if (!failure_) failure_ = failure;
+        shutdown_ = cause;
     }
     for (ProcessSetEngine* each : all())
-        each->stop(failure);
+        each->shutdown(cause);
 }
 
 bool ProcessSets::ended(Deadline deadline) {
@@ -186,25 +185,6 @@ bool ProcessSets::ended(Deadline deadline) {
     for (ProcessSetEngine* each : all())
         all_ended = each->ended(deadline) && all_ended;
     return all_ended;
-}
-
-void ProcessSets::note_failure(const Failure& failure) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = failure;
-}
-
-void ProcessSets::fail_all(const Failure& failure) {
-    Failure first;
-    {
-        const std::lock_guard lock(mutex_);
-        if (failed_) return;
-        failed_ = true;
-        if (!failure_) failure_ = failure;
-        first = *failure_;
-    }
-    for (ProcessSetEngine* each : all())
-        each->abandon(first);
-    parts_.on_failure(failure);
 }
 
 }  // namespace mpi_bridge

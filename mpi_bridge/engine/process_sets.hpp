@@ -13,19 +13,19 @@
 
 namespace mpi_bridge {
 
-// The process sets of the job and the engines that serve those that this rank is in; and what all
-// engines share: the first failure, and the end.
+// The process sets of the job, and the engines of those that this rank belongs to; all engines end
+// together.
 //
-// Sets are added and removed by the world's negotiation thread, on all ranks in the same order, so
-// that their ids are the same everywhere. Any thread may call any function.
+// The world's negotiation thread adds and removes sets, on all ranks in the same order, so that
+// their ids are the same everywhere. Any thread may call any function.
 class ProcessSets final : public EngineHost {
   public:
     static constexpr int most = 1 << Channel::group_bits;
 
     explicit ProcessSets(EngineParts parts);
-    ~ProcessSets() override;  // stop() and ended() come first
+    ~ProcessSets() override;  // shutdown() and ended() must come first
 
-    // Where the operation belongs, once it has been checked.
+    // Checks the operation and returns the engine that serves it.
     [[nodiscard]] Outcome<ProcessSetEngine*> serving(const mpib_operation& operation);
     struct Found {
         ProcessSetEngine* engine;
@@ -33,22 +33,21 @@ class ProcessSets final : public EngineHost {
     };
     [[nodiscard]] std::optional<Found> find(mpib_handle handle);
 
-    // A change that all ranks ask for, one at a time; the id of the set.
+    // Makes a change that all ranks ask for, one at a time. Returns the id of the set.
     [[nodiscard]] Outcome<int> change(const Descriptor& change);
 
     [[nodiscard]] std::optional<int> own_index(int id) const;
     [[nodiscard]] std::optional<std::vector<int>> ranks(int id) const;
     [[nodiscard]] std::vector<int> ids() const;
 
-    // Lets every engine end what runs, and fails the rest.
-    void stop(const Failure& failure);
-    // True when all threads have ended.
+    // Lets every engine finish what runs, and fails everything else.
+    void shutdown(const Failure& cause);
+    // Returns true if all threads have ended.
     [[nodiscard]] bool ended(Deadline deadline);
 
     [[nodiscard]] const EngineParts& parts() const override { return parts_; }
-    void fail_all(const Failure& failure) override;
-    void note_failure(const Failure& failure);
     [[nodiscard]] bool only_one() const override { return engines_made_ == 1; }
+    [[nodiscard]] DeviceExecutor& devices() override { return devices_; }
     [[nodiscard]] Outcome<int> change_process_sets(const Descriptor& change) override;
 
   private:
@@ -68,16 +67,18 @@ class ProcessSets final : public EngineHost {
     const EngineParts parts_;
     std::mutex changing_;  // one change at a time, until it is done
     mutable std::mutex mutex_;
-    std::optional<Failure> failure_;
-    bool failed_ = false;
+    std::optional<Failure> shutdown_;
     std::array<Set, most> sets_;
     int latest_id_ = MPIB_WORLD;
-    // By the number in handles, and by the id of the set; read without the lock. Engines are kept
-    // when their set is removed, because handles name them.
+    // Engines by the number in handles, and by the id of the set; both are read without the lock.
+    // An engine is kept when its set is removed, because handles refer to it.
     std::vector<std::atomic<ProcessSetEngine*>> by_number_;
     std::array<std::atomic<ProcessSetEngine*>, most> serving_{};
     std::atomic<std::size_t> engines_made_{0};
+    DeviceExecutor devices_;
     std::vector<std::unique_ptr<ProcessSetEngine>> engines_;
+    // Declared last, so that it is called only while everything above exists.
+    std::optional<FailureToken::Watch> watch_;
 };
 
 }  // namespace mpi_bridge

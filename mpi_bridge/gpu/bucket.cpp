@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
 namespace mpi_bridge {
 namespace {
 
-// Room for the widest wire element and for the gaps.
+// Leaves room for the widest wire element and for the gaps.
 constexpr std::size_t most_elements = std::numeric_limits<std::size_t>::max() / 64;
 
 std::size_t rounded_up(std::size_t place) {
@@ -21,11 +22,10 @@ Done check_address(const void* address, std::size_t element_bytes, std::size_t p
                    const char* which) {
     const auto value = reinterpret_cast<std::uintptr_t>(address);
     if (value != 0 && value % element_bytes == 0) return {};
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                fmt::format("{} of part {} is {}", which, part,
-                            value == 0 ? std::string("NULL")
-                                       : fmt::format("not aligned to its elements of {} bytes",
-                                                     element_bytes)));
+    return invalid(fmt::format(
+        "{} of part {} is {}", which, part,
+        value == 0 ? std::string("NULL")
+                   : fmt::format("not aligned to its elements of {} bytes", element_bytes)));
 }
 
 }  // namespace
@@ -67,15 +67,23 @@ Done check_parts(std::span<const DevicePart> parts, std::size_t element_bytes) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const DevicePart& part = parts[i];
         if (part.count == 0) continue;
-        if (auto fine = check_address(part.send, element_bytes, i, "send"); !fine) return fine;
-        if (auto fine = check_address(part.recv, element_bytes, i, "recv"); !fine) return fine;
+        TRY(check_address(part.send, element_bytes, i, "send"));
+        TRY(check_address(part.recv, element_bytes, i, "recv"));
         if (part.count > room || room - part.count < kernels::place_multiple) {
-            return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                        fmt::format("the counts up to part {} are too large", i));
+            return invalid(fmt::format("the counts up to part {} are too large", i));
         }
         room -= part.count + kernels::place_multiple;
     }
     return {};
+}
+
+Done check_lengths(std::span<const std::size_t> lengths, int ranks) {
+    if (lengths.size() == static_cast<std::size_t>(ranks)) return {};
+    return invalid(fmt::format("{} lengths were given for {} ranks", lengths.size(), ranks));
+}
+
+std::size_t sum_of(std::span<const std::size_t> lengths) {
+    return std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
 }
 
 }  // namespace mpi_bridge

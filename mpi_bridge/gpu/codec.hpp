@@ -11,17 +11,17 @@ enum class Codec {
     MPI_BRIDGE_CODECS(MPIB_ENUMERATOR)
 #undef MPIB_ENUMERATOR
 };
-constexpr int codec_count = static_cast<int>(Codec::f64_as_key) + 1;  // the last
+constexpr int codec_count = static_cast<int>(Codec::f64_as_key) + 1;  // the last codec
 
 enum class Way { pack, unpack };
 
 struct CodecShape {
     const char* name;    // as in kernel_interface.h
-    const char* packer;  // the kernels' names
+    const char* packer;  // the names of the kernels
     const char* unpacker;
     unsigned tensor_bytes;  // of one element
     unsigned wire_bytes;
-    unsigned tile;  // elements that one warp moves
+    unsigned tile;  // number of elements that one warp moves
 };
 
 [[nodiscard]] constexpr CodecShape shape_of(Codec codec) {
@@ -35,12 +35,12 @@ struct CodecShape {
     return shapes[static_cast<int>(codec)];
 }
 
-// Whether tensors may go onto the wire, or come from it, as they are.
+// Whether tensors may be sent and received as they are.
 [[nodiscard]] constexpr bool is_copy(Codec codec) {
     return codec <= Codec::copy64;
 }
 
-// The blocks of a launch over so many places.
+// The number of blocks of a launch over that many places.
 [[nodiscard]] constexpr unsigned long long blocks_for(Codec codec, unsigned long long elements) {
     const unsigned long long tile = shape_of(codec).tile;
     const unsigned long long per_block = tile * kernels::warps_per_block;

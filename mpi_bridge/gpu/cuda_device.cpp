@@ -15,8 +15,8 @@ namespace mpi_bridge {
 struct CudaDevice::Kernels {
     mutable std::mutex mutex;
     bool tried_built_in = false;
-    std::string no_built_in;          // why the built-in code is not used
-    cuda::Module built_in = nullptr;  // all codecs
+    std::string no_built_in;          // the reason why the built-in code is not used
+    cuda::Module built_in = nullptr;  // the kernels of all codecs
     std::array<cuda::Module, codec_count> compiled{};
     std::array<std::array<cuda::Function, 2>, codec_count> functions{};
 };
@@ -27,11 +27,10 @@ CudaDevice::CudaDevice(const cuda::Library& cuda, int ordinal)
 Outcome<CudaDevice*> CudaDevice::get(int ordinal) {
     static std::mutex mutex;
     static auto& devices = *new std::map<int, CudaDevice*>;
-    auto cuda = cuda::library();
-    if (!cuda) return pass_on(std::move(cuda));
+    const auto cuda = TRY(cuda::library());
     const std::lock_guard lock(mutex);
     if (const auto found = devices.find(ordinal); found != devices.end()) return found->second;
-    auto* device = new CudaDevice(**cuda, ordinal);
+    auto* device = new CudaDevice(*cuda, ordinal);
     if (auto started = device->start(); !started) {
         delete device;
         return pass_on(std::move(started));
@@ -45,10 +44,10 @@ Done CudaDevice::start() {
     auto done = cuda_.check(cuda_.device_count(&devices), "cuDeviceGetCount");
     if (!done) return done;
     if (ordinal_ < 0 || ordinal_ >= devices) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                    fmt::format("there is no CUDA device {}: this process sees {}; check "
-                                "CUDA_VISIBLE_DEVICES and the step's --gpus",
-                                ordinal_, devices));
+        return invalid(
+            fmt::format("there is no CUDA device {}: this process sees {}; check "
+                        "CUDA_VISIBLE_DEVICES and the step's --gpus",
+                        ordinal_, devices));
     }
     cuda::Device device = 0;
     std::array<char, 256> text{};
@@ -79,7 +78,7 @@ Done CudaDevice::load_built_in() {
     return cuda_.check(cuda_.module_load(&kernels_->built_in, binary->data()), "cuModuleLoadData");
 }
 
-// The caller holds the mutex and has made the device current.
+// The caller must hold the mutex and must have made the device current.
 Outcome<cuda::Module> CudaDevice::module_of(Codec codec) {
     Kernels& kernels = *kernels_;
     if (!kernels.tried_built_in) {
@@ -110,12 +109,10 @@ Outcome<cuda::Function> CudaDevice::kernel(Codec codec, Way way) {
         kernels_->functions[static_cast<std::size_t>(codec)][static_cast<std::size_t>(way)];
     if (function != nullptr) return function;
     const Current current(*this);
-    auto module = module_of(codec);
-    if (!module) return pass_on(std::move(module));
+    const auto module = TRY(module_of(codec));
     const auto shape = shape_of(codec);
     const char* name = way == Way::pack ? shape.packer : shape.unpacker;
-    auto done = cuda_.check(cuda_.module_function(&function, *module, name), "cuModuleGetFunction");
-    if (!done) return pass_on(std::move(done));
+    TRY(cuda_.check(cuda_.module_function(&function, module, name), "cuModuleGetFunction"));
     return function;
 }
 

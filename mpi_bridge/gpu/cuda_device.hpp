@@ -11,17 +11,17 @@
 namespace mpi_bridge {
 
 // One GPU of this process: its primary context, which frameworks use too, and the kernels loaded
-// into it. Made once per device and kept to the end of the process, because a framework may still
-// run its own work in the context while ours is shut down. Any thread.
+// into it. It is made once per device and kept to the end of the process, because a framework may
+// still run its own work in the context while this library is shut down. Any thread may use it.
 class CudaDevice {
   public:
-    // The driver is loaded at the first call. A text of failure names what is missing.
+    // The first call loads the driver. The text of a failure names what is missing.
     [[nodiscard]] static Outcome<CudaDevice*> get(int ordinal);
 
     CudaDevice(const CudaDevice&) = delete;
     CudaDevice& operator=(const CudaDevice&) = delete;
 
-    // While it lives, driver calls of this thread concern the device.
+    // While it lives, driver calls of this thread refer to the device.
     class Current {
       public:
         explicit Current(const CudaDevice& device)
@@ -45,10 +45,10 @@ class CudaDevice {
     [[nodiscard]] const std::string& bus_id() const { return bus_id_; }
     [[nodiscard]] const cuda::Uuid& uuid() const { return uuid_; }
 
-    // The kernel, compiled at first use where the library holds no code for this device.
+    // Returns the kernel; it is compiled at first use if the library holds no code for this device.
     [[nodiscard]] Outcome<cuda::Function> kernel(Codec codec, Way way);
 
-    // Where the kernels' code came from so far: "built in", "NVRTC" or "not loaded yet".
+    // Where the kernels' code has come from so far: "built in", "NVRTC" or "not loaded yet".
     [[nodiscard]] std::string kernel_origin() const;
 
   private:

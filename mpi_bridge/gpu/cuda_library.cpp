@@ -23,7 +23,6 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
         if (done) done = file.bind(function, symbol);
     };
     bind(cuda.init, "cuInit");
-    bind(cuda.driver_version, "cuDriverGetVersion");
     bind(cuda.error_name, "cuGetErrorName");
     bind(cuda.error_string, "cuGetErrorString");
     bind(cuda.device_count, "cuDeviceGetCount");
@@ -33,11 +32,9 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
     bind(cuda.device_uuid, "cuDeviceGetUuid_v2");  // tells instances (MIG) of one GPU apart
     bind(cuda.device_bus_id, "cuDeviceGetPCIBusId");
     bind(cuda.primary_retain, "cuDevicePrimaryCtxRetain");
-    bind(cuda.primary_release, "cuDevicePrimaryCtxRelease_v2");
     bind(cuda.context_push, "cuCtxPushCurrent_v2");
     bind(cuda.context_pop, "cuCtxPopCurrent_v2");
     bind(cuda.context_device, "cuCtxGetDevice");
-    bind(cuda.context_synchronize, "cuCtxSynchronize");
     bind(cuda.stream_priorities, "cuCtxGetStreamPriorityRange");
     bind(cuda.pointer_attribute, "cuPointerGetAttribute");
     bind(cuda.memory_allocate, "cuMemAlloc_v2");
@@ -48,7 +45,6 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
     bind(cuda.host_free, "cuMemFreeHost");
     bind(cuda.copy_async, "cuMemcpyAsync");
     bind(cuda.copy_from_host, "cuMemcpyHtoD_v2");
-    bind(cuda.fill_async, "cuMemsetD8Async");
     bind(cuda.stream_create, "cuStreamCreateWithPriority");
     bind(cuda.stream_destroy, "cuStreamDestroy_v2");
     bind(cuda.stream_wait_event, "cuStreamWaitEvent");
@@ -66,12 +62,11 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
 }
 
 Outcome<Library> load() {
-    auto file = SharedLibrary::open(request);
-    if (!file) return pass_on(std::move(file));
+    const auto file = TRY(SharedLibrary::open(request));
     Library cuda{};
-    cuda.path = file->path();
-    if (auto bound = bind_all(*file, cuda); !bound) return pass_on(std::move(bound));
-    if (auto done = cuda.check(cuda.init(0), "cuInit"); !done) return pass_on(std::move(done));
+    cuda.path = file.path();
+    TRY(bind_all(file, cuda));
+    TRY(cuda.check(cuda.init(0), "cuInit"));
     return cuda;
 }
 

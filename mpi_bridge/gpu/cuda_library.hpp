@@ -6,20 +6,17 @@
 
 #include "core/failure.hpp"
 
-// The CUDA driver's C API as far as it is used here, declared anew so that no CUDA header is needed
-// to build. Names and numbers are those of cuda.h; its binary interface is stable since CUDA 11.
+// The part of the CUDA driver's C API that is used here, declared anew so that the build needs no
+// CUDA header. Names and numbers are those of cuda.h, whose binary interface is stable since CUDA
+// 11.
 //
-// The driver and not the runtime: libcuda.so.1 is there wherever a GPU works, has one name for all
-// CUDA versions, and shares the device's primary context, its streams and its events with every
-// runtime that a framework in this process may have brought (cudaStream_t is CUstream).
+// The driver is used instead of the runtime: libcuda.so.1 exists wherever a GPU works, has one name
+// for all CUDA versions, and shares the device's primary context, its streams and its events with
+// every runtime that a framework in this process may have loaded (cudaStream_t is CUstream).
 namespace mpi_bridge::cuda {
 
 enum Result : int {
     success = 0,
-    no_device = 100,
-    no_binary_for_gpu = 209,
-    unsupported_ptx_version = 222,
-    not_found = 500,
     not_ready = 600,
     not_supported = 801,
 };
@@ -37,7 +34,6 @@ struct Uuid {
 };
 
 enum DeviceAttribute : int {
-    multiprocessor_count = 16,
     compute_capability_major = 75,
     compute_capability_minor = 76,
 };
@@ -48,10 +44,9 @@ constexpr unsigned stream_non_blocking = 1;
 constexpr unsigned event_disable_timing = 2;
 constexpr unsigned host_alloc_portable = 1;
 
-// The functions of the library, and how to speak of their results.
+// The functions of the library, and functions that describe their results.
 struct Library {
     Result (*init)(unsigned flags);
-    Result (*driver_version)(int* version);
     Result (*error_name)(Result, const char** name);
     Result (*error_string)(Result, const char** text);
 
@@ -63,11 +58,9 @@ struct Library {
     Result (*device_bus_id)(char* text, int length, Device);
 
     Result (*primary_retain)(Context*, Device);
-    Result (*primary_release)(Device);
     Result (*context_push)(Context);
     Result (*context_pop)(Context*);
     Result (*context_device)(Device*);
-    Result (*context_synchronize)();
     Result (*stream_priorities)(int* least, int* greatest);
     Result (*pointer_attribute)(void* value, PointerAttribute, Address);
 
@@ -79,7 +72,6 @@ struct Library {
     Result (*host_free)(void*);
     Result (*copy_async)(Address to, Address from, std::size_t bytes, Stream);
     Result (*copy_from_host)(Address to, const void* from, std::size_t bytes);
-    Result (*fill_async)(Address to, unsigned char value, std::size_t bytes, Stream);
 
     Result (*stream_create)(Stream*, unsigned flags, int priority);
     Result (*stream_destroy)(Stream);
@@ -100,14 +92,14 @@ struct Library {
 
     std::string path;
 
-    // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"
+    // Returns text such as "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
     [[nodiscard]] std::string describe(Result result) const;
-    // {} for success, else "cuMemAlloc failed: <describe>".
+    // Returns {} for success, otherwise a failure such as "cuMemAlloc failed: <describe>".
     [[nodiscard]] Done check(Result result, const char* call) const;
 };
 
-// Loads and initialises the driver at the first call; the same answer ever after. Any thread.
-// MPI_BRIDGE_CUDA_LIBRARY names another file than libcuda.so.1.
+// Loads and initialises the driver at the first call; later calls return the same answer. Any
+// thread may call it. MPI_BRIDGE_CUDA_LIBRARY names a file to load instead of libcuda.so.1.
 [[nodiscard]] Outcome<const Library*> library();
 
 }  // namespace mpi_bridge::cuda

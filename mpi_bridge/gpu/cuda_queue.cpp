@@ -22,7 +22,7 @@ cuda::Address address_of(const void* memory) {
 
 Outcome<std::unique_ptr<CudaQueue>> CudaQueue::open(CudaDevice& device) {
     std::unique_ptr<CudaQueue> queue(new CudaQueue(device));
-    if (auto started = queue->start(); !started) return pass_on(std::move(started));
+    TRY(queue->start());
     return queue;
 }
 
@@ -30,14 +30,13 @@ Done CudaQueue::start() {
     const CudaDevice::Current current(device_);
     int least = 0;
     int greatest = 0;
-    auto done =
-        cuda_.check(cuda_.stream_priorities(&least, &greatest), "cuCtxGetStreamPriorityRange");
-    if (!done) return done;
+    TRY(cuda_.check(cuda_.stream_priorities(&least, &greatest), "cuCtxGetStreamPriorityRange"));
     return cuda_.check(cuda_.stream_create(&stream_, cuda::stream_non_blocking, greatest),
                        "cuStreamCreateWithPriority");
 }
 
-// What is still running goes on: the driver frees streams and events when they are done with.
+// Work that is still running continues: the driver frees streams and events when they are no longer
+// in use.
 CudaQueue::~CudaQueue() {
     const CudaDevice::Current current(device_);
     for (const cuda::Event event : spare_)
@@ -55,26 +54,23 @@ Outcome<cuda::Event> CudaQueue::take_event() {
         return event;
     }
     cuda::Event event = nullptr;
-    auto done =
-        cuda_.check(cuda_.event_create(&event, cuda::event_disable_timing), "cuEventCreate");
-    if (!done) return pass_on(std::move(done));
+    TRY(cuda_.check(cuda_.event_create(&event, cuda::event_disable_timing), "cuEventCreate"));
     return event;
 }
 
 Outcome<WorkQueue::Noted> CudaQueue::note(DeviceStream other) {
     const CudaDevice::Current current(device_);
     const std::lock_guard lock(mutex_);
-    auto event = take_event();
-    if (!event) return pass_on(std::move(event));
-    auto done = cuda_.check(cuda_.event_record(*event, stream_of(other)), "cuEventRecord");
+    const auto event = TRY(take_event());
+    auto done = cuda_.check(cuda_.event_record(event, stream_of(other)), "cuEventRecord");
     if (!done) {
-        spare_.push_back(*event);
+        spare_.push_back(event);
         return pass_on(std::move(done));
     }
-    return Noted{*event};
+    return Noted{event};
 }
 
-// An event may be used again at once: a wait that was enqueued keeps to the record it saw.
+// The event may be reused at once, because the enqueued wait refers to the record that it saw.
 Done CudaQueue::after(Noted noted) {
     const CudaDevice::Current current(device_);
     auto* event = static_cast<cuda::Event>(noted.event);
@@ -93,12 +89,9 @@ Outcome<WorkQueue::Mark> CudaQueue::mark() {
     const std::lock_guard lock(mutex_);
     cuda::Event& event = marks_[(last_mark_ + 1) % marks_kept];
     if (event == nullptr) {
-        auto taken = take_event();
-        if (!taken) return pass_on(std::move(taken));
-        event = *taken;
+        event = TRY(take_event());
     }
-    auto done = cuda_.check(cuda_.event_record(event, stream_), "cuEventRecord");
-    if (!done) return pass_on(std::move(done));
+    TRY(cuda_.check(cuda_.event_record(event, stream_), "cuEventRecord"));
     return Mark{++last_mark_};
 }
 
@@ -108,7 +101,7 @@ Outcome<bool> CudaQueue::reached(Mark mark) {
     if (mark.number <= reached_) return true;
     const cuda::Result result = cuda_.event_query(marks_[mark.number % marks_kept]);
     if (result == cuda::not_ready) return false;
-    if (auto done = cuda_.check(result, "cuEventQuery"); !done) return pass_on(std::move(done));
+    TRY(cuda_.check(result, "cuEventQuery"));
     reached_ = mark.number;
     return true;
 }
@@ -125,16 +118,14 @@ Done CudaQueue::launch(Codec codec, Way way, const kernels::Arguments& arguments
     const auto blocks = blocks_for(codec, arguments.elements);
     if (blocks == 0) return {};
     if (blocks > std::numeric_limits<std::int32_t>::max()) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                    fmt::format("a bucket of {} elements is too large", arguments.elements));
+        return invalid(fmt::format("a bucket of {} elements is too large", arguments.elements));
     }
-    auto kernel = device_.kernel(codec, way);
-    if (!kernel) return pass_on(std::move(kernel));
+    const auto kernel = TRY(device_.kernel(codec, way));
     const CudaDevice::Current current(device_);
-    // The driver copies the arguments; it only never said const.
+    // The driver copies the arguments; its parameters are just not declared const.
     void* parameters[] = {const_cast<kernels::Arguments*>(&arguments)};
     constexpr unsigned threads = kernels::warp_lanes * kernels::warps_per_block;
-    return cuda_.check(cuda_.launch(*kernel, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0,
+    return cuda_.check(cuda_.launch(kernel, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0,
                                     stream_, parameters, nullptr),
                        "cuLaunchKernel");
 }
@@ -146,35 +137,35 @@ Done CudaQueue::copy(void* to, const void* from, std::size_t bytes) {
                        "cuMemcpyAsync");
 }
 
-Outcome<Memory> CudaQueue::tensor_memory(std::size_t bytes) {
-    const CudaDevice::Current current(device_);
-    cuda::Address address = 0;
-    auto done = cuda_.check(cuda_.memory_allocate(&address, bytes), "cuMemAlloc");
+Done CudaQueue::allocated(cuda::Result result, const char* call, std::size_t bytes) const {
+    Done done = cuda_.check(result, call);
     if (!done) {
         done.error().text +=
             fmt::format(" ({} bytes on {}, device {})", bytes, device_.name(), device_.ordinal());
-        return pass_on(std::move(done));
     }
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as integers.
+    return done;
+}
+
+Outcome<Memory> CudaQueue::tensor_memory(std::size_t bytes) {
+    const CudaDevice::Current current(device_);
+    cuda::Address address = 0;
+    TRY(allocated(cuda_.memory_allocate(&address, bytes), "cuMemAlloc", bytes));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver returns addresses as integers.
     return Memory(reinterpret_cast<std::byte*>(address), [this_device = &device_](std::byte* at) {
         const CudaDevice::Current owner(*this_device);
         static_cast<void>(this_device->cuda().memory_free(address_of(at)));
     });
 }
 
-// Where the device has no memory in the order of streams (some virtual GPUs), memory that is freed
-// when the device has done all its work.
+// If the device cannot allocate memory in stream order (some virtual GPUs cannot), this returns
+// memory that is freed when the device has finished all its work.
 Outcome<Memory> CudaQueue::result_memory(std::size_t bytes, DeviceStream stream) {
     const CudaDevice::Current current(device_);
     cuda::Address address = 0;
     const auto result = cuda_.memory_allocate_async(&address, bytes, stream_of(stream));
     if (result == cuda::not_supported) return tensor_memory(bytes);
-    if (auto done = cuda_.check(result, "cuMemAllocAsync"); !done) {
-        done.error().text +=
-            fmt::format(" ({} bytes on {}, device {})", bytes, device_.name(), device_.ordinal());
-        return pass_on(std::move(done));
-    }
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as integers.
+    TRY(allocated(result, "cuMemAllocAsync", bytes));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver returns addresses as integers.
     return Memory(reinterpret_cast<std::byte*>(address), [this_device = &device_,
                                                           stream](std::byte* at) {
         const CudaDevice::Current owner(*this_device);
@@ -186,10 +177,8 @@ Outcome<Memory> CudaQueue::copy_of(std::span<const std::byte> content) {
     auto memory = tensor_memory(std::max<std::size_t>(content.size(), 1));
     if (!memory || content.empty()) return memory;
     const CudaDevice::Current current(device_);
-    auto done =
-        cuda_.check(cuda_.copy_from_host(address_of(memory->get()), content.data(), content.size()),
-                    "cuMemcpyHtoD");
-    if (!done) return pass_on(std::move(done));
+    TRY(cuda_.check(cuda_.copy_from_host(address_of(memory->get()), content.data(), content.size()),
+                    "cuMemcpyHtoD"));
     return memory;
 }
 

@@ -10,11 +10,11 @@
 
 namespace mpi_bridge {
 
-// A stream of its own on a device, of the highest priority, so that communication is not queued
-// behind the computation it is to overlap with.
+// A separate stream on a device. It has the highest priority, so that communication does not queue
+// behind the computation that it should overlap with.
 class CudaQueue final : public WorkQueue {
   public:
-    // `device` is as CudaDevice::get() gave it and so outlives the queue.
+    // `device` comes from CudaDevice::get(), and so outlives the queue.
     [[nodiscard]] static Outcome<std::unique_ptr<CudaQueue>> open(CudaDevice& device);
     ~CudaQueue() override;
 
@@ -36,6 +36,8 @@ class CudaQueue final : public WorkQueue {
     explicit CudaQueue(CudaDevice& device) : device_(device), cuda_(device.cuda()) {}
     [[nodiscard]] Done start();
     [[nodiscard]] Outcome<cuda::Event> take_event();
+    // What an allocation has returned, with its size in the text of a failure.
+    [[nodiscard]] Done allocated(cuda::Result result, const char* call, std::size_t bytes) const;
 
     static constexpr std::size_t marks_kept = 1024;
 
@@ -43,7 +45,7 @@ class CudaQueue final : public WorkQueue {
     const cuda::Library& cuda_;
     cuda::Stream stream_ = nullptr;
 
-    std::mutex mutex_;  // for what follows
+    std::mutex mutex_;  // guards the members below
     std::vector<cuda::Event> spare_;
     std::array<cuda::Event, marks_kept> marks_{};  // mark n is at n % marks_kept
     std::uint64_t last_mark_ = 0;

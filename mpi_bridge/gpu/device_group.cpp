@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a group of ranks finds out what it can use.
+// How the ranks of a group find out which path they can use.
+#include "gpu/device_group.hpp"
+
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "core/environment.hpp"
 #include "gpu/cuda_queue.hpp"
-#include "gpu/device.hpp"
 #include "gpu/host_queue.hpp"
 #include "gpu/nccl_group.hpp"
 #include "gpu/nccl_library.hpp"
@@ -26,11 +26,6 @@ template <std::size_t Size>
 void copy_text(std::array<char, Size>& to, std::string_view text) {
     const std::size_t length = std::min(text.size(), Size - 1);
     std::copy_n(text.begin(), length, to.begin());
-}
-
-bool is_one(const char* variable) {
-    const char* value = std::getenv(variable);
-    return value != nullptr && std::strcmp(value, "1") == 0;
 }
 
 Outcome<DeviceCard> own_card(const DeviceGroupOptions& options, const CudaDevice* device) {
@@ -47,8 +42,8 @@ Outcome<DeviceCard> own_card(const DeviceGroupOptions& options, const CudaDevice
     card.has_device = 1;
     copy_text(card.bus_id, device->bus_id());
     std::ranges::copy(device->uuid().bytes, card.uuid.begin());
-    card.shared_gpu_enabled = is_one("NCCL_MULTI_RANK_GPU_ENABLE") ? 1 : 0;
-    // Not loaded where it is not wanted: NCCL has hundreds of megabytes.
+    card.shared_gpu_enabled = process_environment("NCCL_MULTI_RANK_GPU_ENABLE") == "1" ? 1 : 0;
+    // NCCL has hundreds of megabytes, so it is not loaded if it is not wanted.
     if (options.path == DevicePath::staged) return card;
     auto nccl = nccl::library();
     if (nccl) {
@@ -66,33 +61,28 @@ Outcome<CudaDevice*> own_device(const DeviceGroupOptions& options) {
 
 Outcome<std::unique_ptr<WorkQueue>> make_queue(CudaDevice* device) {
     if (device == nullptr) return make_host_queue();
-    auto queue = CudaQueue::open(*device);
-    if (!queue) return pass_on(std::move(queue));
-    return std::move(*queue);
+    return TRY(CudaQueue::open(*device));
 }
 
 Outcome<std::unique_ptr<DeviceGroup>> connect(const DeviceGroupOptions& options,
                                               Placement placement, CudaDevice* device) {
     if (placement.path == DevicePath::nccl) {
-        auto nccl = nccl::library();
-        if (!nccl) return pass_on(std::move(nccl));
-        return NcclGroup::open(**nccl, *device, options);
+        const auto nccl = TRY(nccl::library());
+        return NcclGroup::open(*nccl, *device, options);
     }
-    auto outbound = make_queue(device);
-    if (!outbound) return pass_on(std::move(outbound));
-    auto inbound = make_queue(device);
-    if (!inbound) return pass_on(std::move(inbound));
-    return std::make_unique<StagedGroup>(options, std::move(placement.why), std::move(*outbound),
-                                         std::move(*inbound));
+    auto outbound = TRY(make_queue(device));
+    auto inbound = TRY(make_queue(device));
+    return std::make_unique<StagedGroup>(options, std::move(placement.why), std::move(outbound),
+                                         std::move(inbound));
 }
 
-// How connecting went on one rank.
+// The result of connecting on one rank.
 struct Report {
     int status = MPIB_OK;
     std::array<char, 508> text{};
 };
 
-// Fails on all ranks where it has failed on one, with the text of the first such rank.
+// Fails on all ranks if connecting has failed on any, with the text of the first such rank.
 Done all_connected(const DeviceGroupOptions& options, const Failure* own) {
     Report report;
     if (own != nullptr) {
@@ -100,9 +90,8 @@ Done all_connected(const DeviceGroupOptions& options, const Failure* own) {
         copy_text(report.text, own->text);
     }
     std::vector<Report> reports(static_cast<std::size_t>(options.size));
-    auto told = options.allgather(std::as_bytes(std::span(&report, 1)),
-                                  std::as_writable_bytes(std::span(reports)));
-    if (!told) return told;
+    TRY(options.allgather(std::as_bytes(std::span(&report, 1)),
+                          std::as_writable_bytes(std::span(reports))));
     const auto bad =
         std::ranges::find_if(reports, [](const Report& each) { return each.status != MPIB_OK; });
     if (bad == reports.end()) return {};
@@ -117,14 +106,13 @@ Outcome<int> device_of(const void* memory) {
     unsigned type = 0;
     int ordinal = -1;
     const auto address = static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(memory));
-    // Memory that CUDA has never seen is no failure but an invalid value.
+    // For memory that CUDA does not know, the driver returns an error, which is no failure here.
     if ((*cuda)->pointer_attribute(&type, cuda::memory_type, address) != cuda::success ||
         type != cuda::memory_type_device) {
         return -1;
     }
-    auto done = (*cuda)->check((*cuda)->pointer_attribute(&ordinal, cuda::device_ordinal, address),
-                               "cuPointerGetAttribute");
-    if (!done) return pass_on(std::move(done));
+    TRY((*cuda)->check((*cuda)->pointer_attribute(&ordinal, cuda::device_ordinal, address),
+                       "cuPointerGetAttribute"));
     return ordinal;
 }
 
@@ -144,17 +132,15 @@ Outcome<std::unique_ptr<DeviceGroup>> DeviceGroup::open(DeviceGroupOptions optio
         copy_text(card->fault, why);
     }
     std::vector<DeviceCard> cards(static_cast<std::size_t>(options.size));
-    auto told = options.allgather(std::as_bytes(std::span(&*card, 1)),
-                                  std::as_writable_bytes(std::span(cards)));
-    if (!told) return pass_on(std::move(told));
+    TRY(options.allgather(std::as_bytes(std::span(&*card, 1)),
+                          std::as_writable_bytes(std::span(cards))));
     auto placement = place(cards);
     if (!placement) {
         placement.error().text = fmt::format("{}: {}", options.name, placement.error().text);
         return pass_on(std::move(placement));
     }
     auto group = connect(options, std::move(*placement), *device);
-    auto connected = all_connected(options, group ? nullptr : &group.error());
-    if (!connected) return pass_on(std::move(connected));
+    TRY(all_connected(options, group ? nullptr : &group.error()));
     return group;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CMake gives the paths of the files: MPI_BRIDGE_KERNEL_SOURCE, MPI_BRIDGE_KERNEL_CODECS,
-// MPI_BRIDGE_KERNEL_INTERFACE and, where it found nvcc, MPI_BRIDGE_KERNEL_BINARY.
+// CMake defines the paths of the files: MPI_BRIDGE_KERNEL_SOURCE, MPI_BRIDGE_KERNEL_CODECS,
+// MPI_BRIDGE_KERNEL_INTERFACE and, if it found nvcc, MPI_BRIDGE_KERNEL_BINARY.
 #include "gpu/embedded.hpp"
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-// Files that travel inside the library.
+// Files that are embedded in the library.
 namespace mpi_bridge {
 
 // kernels.cu and the headers it includes, for NVRTC.
@@ -13,7 +13,7 @@ namespace mpi_bridge {
 [[nodiscard]] std::string_view kernel_codecs();
 [[nodiscard]] std::string_view kernel_interface();
 
-// kernels.cu as nvcc compiled it when the library was built; nothing where no toolkit was found.
+// kernels.cu as nvcc compiled it when the library was built; nullopt if no toolkit was found.
 [[nodiscard]] std::optional<std::span<const char>> kernel_binary();
 
 }  // namespace mpi_bridge

@@ -6,9 +6,9 @@
 
 namespace mpi_bridge {
 
-// What the kernel of this codec does, done by the calling thread on host memory: kernels.cu itself,
-// compiled for the host. With `lanes` of 1 a warp's elements are walked in order; with 32 they are
-// split over lanes as on a GPU, one lane after the other, which tests use.
+// Does on host memory, in the calling thread, what the kernel of this codec does: it is kernels.cu
+// itself, compiled for the host. With `lanes` of 1 a warp's elements are processed in order. With
+// 32 they are split over lanes as on a GPU, and one lane runs after the other; tests use this.
 void run_on_host(Codec codec, Way way, const kernels::Arguments& arguments, unsigned lanes = 1);
 
 }  // namespace mpi_bridge

@@ -5,8 +5,8 @@
 
 namespace mpi_bridge {
 
-// The queue of a rank whose tensors are in host memory: work is done when it is put in, streams do
-// not exist, and every mark is reached.
+// Makes the queue of a rank whose tensors are in host memory: work is done as soon as it is
+// enqueued, there are no streams, and every mark is reached.
 [[nodiscard]] std::unique_ptr<WorkQueue> make_host_queue();
 
 }  // namespace mpi_bridge

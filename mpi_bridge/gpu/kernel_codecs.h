@@ -200,22 +200,6 @@ struct Truth {
     static MPIB_DEVICE u8 decode(u8 value, const Arguments&) { return value; }
 };
 
-// 32-bit floats that travel as 16-bit ones.
-template <typename Short>
-struct Compress {
-    static constexpr bool verbatim = false;
-    using Tensor = float;
-    using Wire = Short;
-    static MPIB_DEVICE Short encode(float value, const Arguments& a) {
-        Short out;
-        narrow(scaled(value, a.factor), out);
-        return out;
-    }
-    static MPIB_DEVICE float decode(Short value, const Arguments& a) {
-        return scaled(widen(value), a.factor);
-    }
-};
-
 // 16-bit integers, which NCCL does not know, as 32-bit ones: sums and products agree modulo 2^16.
 struct ShortInteger {
     static constexpr bool verbatim = false;
@@ -332,8 +316,6 @@ using Codec_scale_bf16 = Scale<bf16>;
 using Codec_scale_f32 = Scale<float>;
 using Codec_scale_f64 = Scale<double>;
 using Codec_bool_as_u8 = Truth;
-using Codec_f32_as_f16 = Compress<f16>;
-using Codec_f32_as_bf16 = Compress<bf16>;
 using Codec_i16_as_i32 = ShortInteger;
 using Codec_u8_as_i64 = Average<u8>;
 using Codec_i8_as_i64 = Average<i8>;

@@ -74,8 +74,6 @@ struct Shape {
     X(scale_f32, 4, 4)       \
     X(scale_f64, 8, 8)       \
     X(bool_as_u8, 1, 1)      \
-    X(f32_as_f16, 4, 2)      \
-    X(f32_as_bf16, 4, 2)     \
     X(i16_as_i32, 2, 4)      \
     X(u8_as_i64, 1, 8)       \
     X(i8_as_i64, 1, 8)       \

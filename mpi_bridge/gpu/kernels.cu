@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing and unpacking of many tensors in one launch, with scaling and conversion on the way, so
-// that a bucket's elements are read and written once on each side of a collective.
+// Packs and unpacks many tensors in one launch, with scaling and conversion on the way, so that a
+// bucket's elements are read and written once on each side of a collective.
 //
-// This one file is compiled three ways: by nvcc into the library where a CUDA toolkit is found, by
-// NVRTC at first use where none was, and by the host's compiler (host_kernels.cpp) for tensors in
-// host memory. Nothing here waits for another thread, so the lanes may run in any order.
+// This file is compiled in three ways: by nvcc into the library if a CUDA toolkit is found, by
+// NVRTC at first use otherwise, and by the host's compiler (host_kernels.cpp) for tensors in host
+// memory. Nothing here waits for another thread, so the lanes may run in any order.
 //
-// Work is split over the bucket, not over the tensors: each warp moves one tile of consecutive
-// places, finds the first tensor in it by bisection and walks on from there. So a launch is
-// balanced whatever the tensors' sizes, and many small tensors share a warp.
+// The work is split over the bucket, not over the tensors: each warp moves one tile of consecutive
+// places, finds the first tensor in it by bisection and continues from there. So a launch is
+// balanced for any sizes of tensors, and many small tensors share a warp.
 #include "kernel_codecs.h"
 #include "kernel_interface.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 // ---- Moving ------------------------------------------------------------------------------------
 
-// Which tile this is, and which of its lanes.
+// The tile of this warp, and the lane in it.
 struct Place {
     u64 tile;
     u32 lane;
@@ -29,7 +29,7 @@ template <typename T, unsigned Count>
 struct alignas(16) Group {
     T element[Count];
 };
-// What is moved verbatim stays in whole registers.
+// Elements that are moved verbatim stay in whole registers.
 struct alignas(16) Words {
     u32 word[4];
 };
@@ -45,7 +45,8 @@ struct GroupOf<true, T, Count> {
 template <typename T>
 MPIB_DEVICE T* in_memory(u64 address) {
 #if defined(__CUDA_ARCH__)
-    // Says that this is no shared or local memory, which loads would otherwise have to find out.
+    // Tells the compiler that this is neither shared nor local memory, which loads would otherwise
+    // have to check.
     return static_cast<T*>(__cvta_global_to_generic(address));
 #else
     return reinterpret_cast<T*>(address);
@@ -95,9 +96,9 @@ MPIB_DEVICE void store(TargetGroup& target, const SourceGroup& source, const Arg
     }
 }
 
-// `count` elements, by all lanes of one warp. Where both sides can be aligned to 16 bytes at one
-// element: elements up to it one by one, then groups, then the rest one by one. Where they cannot,
-// all one by one, which neighbouring lanes still do side by side.
+// Moves `count` elements with all lanes of one warp. If there is an element at which both sides are
+// aligned to 16 bytes, the elements before it are moved one by one, then whole groups, and then the
+// rest one by one. Otherwise all are moved one by one, still side by side by neighbouring lanes.
 template <typename Codec, typename Way>
 MPIB_DEVICE void move(typename Way::template Target<Codec>* target,
                       const typename Way::template Source<Codec>* source, u64 count,
@@ -109,7 +110,7 @@ MPIB_DEVICE void move(typename Way::template Target<Codec>* target,
     using SourceGroup = typename GroupOf<Codec::verbatim, Source, group>::Type;
     using TargetGroup = typename GroupOf<Codec::verbatim, Target, group>::Type;
 
-    // The narrower side needs the longer head.
+    // The side with the narrower elements needs the longer head.
     u64 head = sizeof(Source) < sizeof(Target) ? (16 - misaligned(source)) % 16 / sizeof(Source)
                                                : (16 - misaligned(target)) % 16 / sizeof(Target);
     if (head > count) head = count;
@@ -165,7 +166,7 @@ MPIB_DEVICE void transfer(const Place& place, const Arguments& a) {
     const u64 limit = a.first + a.elements;
     const u64 end = begin + tile < limit ? begin + tile : limit;
 
-    // The last piece that begins at or before `begin`, or the first of all.
+    // Find the last piece that begins at or before `begin`, or the first piece if there is none.
     u32 index = 0;
     for (u32 beyond = a.pieces; beyond - index > 1;) {
         const u32 middle = index + (beyond - index) / 2;
@@ -215,7 +216,7 @@ MPIB_DEVICE Place here() {
 #define MPIB_EVERY_KERNEL(name, tensor_bytes, wire_bytes) MPIB_KERNELS(name)
 
 #if defined(MPIB_ONLY_CODEC)
-// Compiling two kernels at first use takes a tenth of the time that all of them take.
+// Compiling two kernels at first use takes a tenth of the time needed for all of them.
 #define MPIB_THE_KERNELS(name) MPIB_KERNELS(name)
 MPIB_THE_KERNELS(MPIB_ONLY_CODEC)
 #else

@@ -12,7 +12,7 @@ Outcome<std::unique_ptr<NcclCommunicator>> NcclCommunicator::open(const nccl::Li
                                                                   Options options) {
     std::unique_ptr<NcclCommunicator> communicator(
         new NcclCommunicator(nccl, device, std::move(options)));
-    if (auto started = communicator->start(); !started) return pass_on(std::move(started));
+    TRY(communicator->start());
     return communicator;
 }
 
@@ -33,13 +33,14 @@ tl::unexpected<Failure> NcclCommunicator::failed(const char* name, nccl::Result 
 }
 
 Done NcclCommunicator::settle(const char* name, nccl::Result result, Deadline deadline) {
-    // Most calls are done within microseconds; the first of a kind connects, which takes longer.
+    // Most calls finish within microseconds; the first of a kind makes connections, which takes
+    // longer.
     constexpr int spins = 1000;
     constexpr std::chrono::microseconds pause{100};
     for (int looks = 0; result == nccl::in_progress; ++looks) {
-        if (interrupted_) {
-            return fail(MPIB_ERROR_INTERNAL, fmt::format("{}, rank {}: {} was aborted",
-                                                         options_.name, options_.rank, name));
+        {
+            const std::lock_guard lock(abandoning_);
+            if (cause_) return tl::unexpected(*cause_);
         }
         if (deadline.passed()) {
             return fail(MPIB_ERROR_TIMEOUT,
@@ -92,6 +93,11 @@ Done NcclCommunicator::close(Deadline deadline) {
     communicator_ = nullptr;
     if (result != nccl::success) return failed("ncclCommDestroy", result);
     return {};
+}
+
+void NcclCommunicator::abandon(const Failure& cause) {
+    const std::lock_guard lock(abandoning_);
+    if (!cause_) cause_ = cause;
 }
 
 void NcclCommunicator::abort() {

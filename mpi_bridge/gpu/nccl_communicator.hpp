@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/deadline.hpp"
@@ -13,9 +14,9 @@
 
 namespace mpi_bridge {
 
-// A non-blocking communicator of NCCL: calls that go on in the background are looked after with a
-// deadline, so that no lost peer can hold this process for ever. One thread at a time, except for
-// interrupt(). After a failure only abort() is left.
+// A non-blocking NCCL communicator. Calls that continue in the background are watched with a
+// deadline, so that a lost peer cannot block this process forever. Only one thread at a time may
+// use it, except for abandon(). After a failure only abort() may be called.
 class NcclCommunicator {
   public:
     struct Options {
@@ -23,7 +24,7 @@ class NcclCommunicator {
         int rank = 0;
         int size = 1;
         nccl::UniqueId id{};  // the same on all ranks, made by one of them
-        Seconds patience{300};
+        Seconds patience = no_limit;
     };
 
     // Collective over the ranks.
@@ -36,23 +37,25 @@ class NcclCommunicator {
 
     using Call = std::function<nccl::Result(nccl::Communicator)>;
 
-    // Makes the call, named for messages, and returns when NCCL has enqueued its work.
+    // Makes the call (`name` is for messages), and returns when NCCL has enqueued its work.
     [[nodiscard]] Done call(const char* name, const Call& call);
 
-    // The same for many calls that NCCL is to start together; `calls` stops at its first failure.
+    // Does the same for several calls that NCCL is to start together; `calls` stops at its first
+    // failure.
     [[nodiscard]] Done group(const char* name, const Call& calls);
 
-    // What went wrong in the background since; never waits.
+    // Reports what has gone wrong in the background since the last call; never waits.
     [[nodiscard]] Done check();
 
-    // Lets what was enqueued finish and leaves.
+    // Lets the enqueued work finish, and disconnects.
     [[nodiscard]] Done close(Deadline deadline);
 
-    // Leaves at once. Kernels of NCCL that are running end.
+    // ncclCommAbort: disconnects at once. Running NCCL kernels end.
     void abort();
 
-    // Makes a call that waits in another thread give up.
-    void interrupt() { interrupted_ = true; }
+    // Makes a call that waits in another thread, and each later one that would, fail with the first
+    // cause. Any thread may call it; abort() must follow.
+    void abandon(const Failure& cause);
 
   private:
     NcclCommunicator(const nccl::Library& nccl, CudaDevice& device, Options options)
@@ -65,7 +68,8 @@ class NcclCommunicator {
     CudaDevice& device_;
     Options options_;
     nccl::Communicator communicator_ = nullptr;
-    std::atomic<bool> interrupted_{false};
+    std::mutex abandoning_;
+    std::optional<Failure> cause_;  // of abandon(); guarded by `abandoning_`
 };
 
 }  // namespace mpi_bridge

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,26 +13,29 @@
 namespace mpi_bridge {
 namespace {
 
-std::size_t sum_of(std::span<const std::size_t> lengths) {
-    return std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
-}
-
 bool all_equal(std::span<const std::size_t> lengths) {
     return std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) ==
            lengths.end();
 }
 
-Done check_lengths(std::span<const std::size_t> lengths, int size) {
-    if (lengths.size() == static_cast<std::size_t>(size)) return {};
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                fmt::format("{} lengths were given for {} ranks", lengths.size(), size));
+bool started(nccl::Result result) {
+    return result == nccl::success || result == nccl::in_progress;
+}
+
+// Makes a call for each item and its index, until one fails.
+template <typename Items, typename Call>
+nccl::Result for_each(const Items& items, const Call& call) {
+    nccl::Result result = nccl::success;
+    for (std::size_t at = 0; at < items.size() && started(result); ++at)
+        result = call(at, items[at]);
+    return result;
 }
 
 std::uint64_t address_of(const void* memory) {
     return reinterpret_cast<std::uintptr_t>(memory);
 }
 
-// The factor as a number of NCCL's type; wire_plan.cpp gives 16-bit types powers of two only.
+// The factor as a number of NCCL's type; for 16-bit types, wire_plan.cpp uses powers of two only.
 std::array<std::byte, 8> scalar_of(nccl::DataType type, double factor) {
     std::array<std::byte, 8> bytes{};
     const auto store = [&](auto value) { std::memcpy(bytes.data(), &value, sizeof value); };
@@ -46,7 +49,7 @@ std::array<std::byte, 8> scalar_of(nccl::DataType type, double factor) {
             store(upper);
             break;
         case nccl::float16:
-            // Exponent from 8 bits with bias 127 to 5 bits with bias 15.
+            // The exponent changes from 8 bits with bias 127 to 5 bits with bias 15.
             store(static_cast<std::uint16_t>(((upper >> 7) - 112) << 10));
             break;
         default:
@@ -68,7 +71,7 @@ Done move(WorkQueue& queue, std::span<const DevicePart> parts, const BucketLayou
           const WirePlan& plan, Way way, const std::byte* bucket) {
     const Codec codec = way == Way::pack ? plan.packing : plan.unpacking;
     for (const auto& launch : launches_for(parts, layout, way, arguments_for(plan, way, bucket))) {
-        if (auto done = queue.launch(codec, way, launch); !done) return done;
+        TRY(queue.launch(codec, way, launch));
     }
     return {};
 }
@@ -88,7 +91,7 @@ Outcome<std::unique_ptr<DeviceGroup>> NcclGroup::open(const nccl::Library& nccl,
                                     nccl.describe(result, nullptr)));
         }
     }
-    // All zeros tell the others that rank 0 has failed; they wait for nothing then.
+    // All zeros tell the others that rank 0 has failed, so that they do not wait for it.
     auto told =
         options.broadcast_from_first(std::as_writable_bytes(std::span(connection.id.bytes)));
     if (!made) return pass_on(std::move(made));
@@ -101,17 +104,9 @@ Outcome<std::unique_ptr<DeviceGroup>> NcclGroup::open(const nccl::Library& nccl,
 
     std::unique_ptr<NcclGroup> group(new NcclGroup(nccl, options.rank, options.size));
     group->name_ = options.name;
-    auto queue = CudaQueue::open(device);
-    if (!queue) return pass_on(std::move(queue));
-    group->queue_ = std::move(*queue);
-    auto communicator = NcclCommunicator::open(nccl, device, std::move(connection));
-    if (!communicator) return pass_on(std::move(communicator));
-    group->communicator_ = std::move(*communicator);
+    group->queue_ = TRY(CudaQueue::open(device));
+    group->communicator_ = TRY(NcclCommunicator::open(nccl, device, std::move(connection)));
     return group;
-}
-
-NcclGroup::~NcclGroup() {
-    NcclGroup::abort();
 }
 
 std::string NcclGroup::describe() const {
@@ -119,9 +114,8 @@ std::string NcclGroup::describe() const {
 }
 
 Outcome<DeviceNote> NcclGroup::note(DeviceStream stream) {
-    auto noted = queue_->note(stream);
-    if (!noted) return pass_on(std::move(noted));
-    return DeviceNote(*queue_, noted->event);
+    const auto noted = TRY(queue_->note(stream));
+    return DeviceNote(*queue_, noted.event);
 }
 
 Outcome<Memory> NcclGroup::result_memory(std::size_t bytes, DeviceStream stream) {
@@ -132,7 +126,7 @@ Outcome<Memory> NcclGroup::copy_of(std::span<const std::byte> content) {
     return queue_->copy_of(content);
 }
 
-cuda::Stream NcclGroup::stream() const {
+cuda::Stream NcclGroup::cuda_stream() const {
     return static_cast<cuda::Stream>(queue_->stream().handle);
 }
 
@@ -141,28 +135,33 @@ Done NcclGroup::usable() const {
     return tl::unexpected<Failure>(*broken_);
 }
 
-void NcclGroup::break_with(Failure failure) {
+void NcclGroup::abandon(const std::lock_guard<std::mutex>& /*lock*/, const Failure& cause) {
     if (broken_) return;
-    broken_ = std::move(failure);
+    broken_ = cause;
     communicator_->abort();
+}
+
+void NcclGroup::abandon(const Failure& cause) {
+    // The thread that holds the mutex may be waiting for NCCL, and leaves after this.
+    communicator_->abandon(cause);
+    const std::lock_guard lock(mutex_);
+    abandon(lock, cause);
 }
 
 Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Body& body) {
     const std::lock_guard lock(mutex_);
-    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    TRY(usable());
     const auto work = [&]() -> Outcome<DeviceTicket> {
-        auto ready = queue_->take(start);
-        if (!ready) return pass_on(std::move(ready));
-        for (const auto& noted : *ready) {
-            if (auto done = queue_->after(noted); !done) return pass_on(std::move(done));
+        const auto ready = TRY(queue_->take(start));
+        for (const auto& noted : ready) {
+            TRY(queue_->after(noted));
         }
-        if (auto done = body(); !done) return pass_on(std::move(done));
-        auto mark = queue_->mark();
-        if (!mark) return pass_on(std::move(mark));
-        return DeviceTicket{mark->number};
+        TRY(body());
+        const auto mark = TRY(queue_->mark());
+        return DeviceTicket{mark.number};
     };
     auto ticket = work();
-    if (!ticket) break_with(ticket.error());
+    if (!ticket) abandon(lock, ticket.error());
     return ticket;
 }
 
@@ -175,20 +174,20 @@ Done NcclGroup::with_op(const WirePlan& plan, const std::function<Done(nccl::Red
     });
     if (!made) return made;
     auto done = body(op);
-    // Allowed as soon as the last call with it has returned.
+    // The operation may be destroyed as soon as the last call with it has returned.
     auto freed = communicator_->call(
         "ncclRedOpDestroy", [&](nccl::Communicator comm) { return nccl_.destroy_op(op, comm); });
     return done ? freed : done;
 }
 
 Done NcclGroup::reduce_one(const DevicePart& part, const WirePlan& plan) {
-    auto done = with_op(plan, [&](nccl::RedOp op) {
+    TRY(with_op(plan, [&](nccl::RedOp op) {
         return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
             return nccl_.all_reduce(part.send, part.recv, part.count * plan.items, plan.type, op,
-                                    comm, stream());
+                                    comm, cuda_stream());
         });
-    });
-    if (!done || is_copy(plan.unpacking)) return done;
+    }));
+    if (is_copy(plan.unpacking)) return {};
     BucketLayout in_place{{0}, part.count};
     return move(*queue_, std::span(&part, 1), in_place, plan, Way::unpack,
                 static_cast<const std::byte*>(part.recv));
@@ -196,39 +195,35 @@ Done NcclGroup::reduce_one(const DevicePart& part, const WirePlan& plan) {
 
 Done NcclGroup::reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan) {
     const BucketLayout layout = lay_out(parts);
-    auto memory = bucket_.take(*queue_, layout.elements * shape_of(plan.packing).wire_bytes);
-    if (!memory) return pass_on(std::move(memory));
-    std::byte* bucket = *memory;
-    if (auto done = move(*queue_, parts, layout, plan, Way::pack, bucket); !done) return done;
-    auto done = with_op(plan, [&](nccl::RedOp op) {
+    std::byte* bucket =
+        TRY(bucket_.take(*queue_, layout.elements * shape_of(plan.packing).wire_bytes));
+    TRY(move(*queue_, parts, layout, plan, Way::pack, bucket));
+    TRY(with_op(plan, [&](nccl::RedOp op) {
         return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
             return nccl_.all_reduce(bucket, bucket, layout.elements * plan.items, plan.type, op,
-                                    comm, stream());
+                                    comm, cuda_stream());
         });
-    });
-    if (!done) return done;
+    }));
     return move(*queue_, parts, layout, plan, Way::unpack, bucket);
 }
 
 Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
                                            const DeviceReduction& reduction,
                                            const DeviceStart& start) {
-    auto plan = plan_wire(reduction, size_);
-    if (!plan) return pass_on(std::move(plan));
-    auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
-    if (!fine) return pass_on(std::move(fine));
+    const auto plan = TRY(plan_wire(reduction, size_));
+    TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
     const auto filled = [](const DevicePart& part) { return part.count != 0; };
     const auto tensors = std::ranges::count_if(parts, filled);
     return enqueue(start, [&]() -> Done {
         if (tensors == 0) return {};
-        if (tensors == 1 && plan->direct()) {
-            return reduce_one(*std::ranges::find_if(parts, filled), *plan);
+        if (tensors == 1 && plan.direct()) {
+            return reduce_one(*std::ranges::find_if(parts, filled), plan);
         }
-        return reduce_bucket(parts, *plan);
+        return reduce_bucket(parts, plan);
     });
 }
 
-// Equal parts by one call of NCCL; unequal ones by one reduction to each rank.
+// Scatters equal parts with one NCCL call, and unequal parts with one reduction to each rank.
 Done NcclGroup::scatter_sum(const std::byte* send, std::byte* recv,
                             std::span<const std::size_t> counts, const WirePlan& plan) {
     const std::size_t bytes = shape_of(plan.packing).wire_bytes;
@@ -236,22 +231,18 @@ Done NcclGroup::scatter_sum(const std::byte* send, std::byte* recv,
         if (all_equal(counts)) {
             return communicator_->call("ncclReduceScatter", [&](nccl::Communicator comm) {
                 return nccl_.reduce_scatter(send, recv, counts[0] * plan.items, plan.type, op, comm,
-                                            stream());
+                                            cuda_stream());
             });
         }
         return communicator_->group("ncclReduce", [&](nccl::Communicator comm) {
             std::size_t at = 0;
-            nccl::Result result = nccl::success;
-            for (int root = 0; root < size_; ++root) {
-                const std::size_t count = counts[static_cast<std::size_t>(root)];
-                if (count != 0) {
-                    result = nccl_.reduce(send + at * bytes, root == rank_ ? recv : nullptr,
-                                          count * plan.items, plan.type, op, root, comm, stream());
-                }
-                if (result != nccl::success && result != nccl::in_progress) break;
-                at += count;
-            }
-            return result;
+            return for_each(counts, [&](std::size_t root, std::size_t count) {
+                const auto* from = send + std::exchange(at, at + count) * bytes;
+                if (count == 0) return nccl::success;
+                const auto to = static_cast<int>(root);
+                return nccl_.reduce(from, to == rank_ ? recv : nullptr, count * plan.items,
+                                    plan.type, op, to, comm, cuda_stream());
+            });
         });
     });
 }
@@ -260,14 +251,11 @@ Done NcclGroup::scatter_bucket(const DevicePart& whole, void* recv,
                                std::span<const std::size_t> counts, const WirePlan& plan) {
     const std::size_t wire_bytes = shape_of(plan.packing).wire_bytes;
     const BucketLayout layout{{0}, whole.count};
-    auto memory = bucket_.take(*queue_, whole.count * wire_bytes);
-    if (!memory) return pass_on(std::move(memory));
-    std::byte* bucket = *memory;
-    auto done = move(*queue_, std::span(&whole, 1), layout, plan, Way::pack, bucket);
-    if (!done) return done;
+    std::byte* bucket = TRY(bucket_.take(*queue_, whole.count * wire_bytes));
+    TRY(move(*queue_, std::span(&whole, 1), layout, plan, Way::pack, bucket));
     const auto own_index = static_cast<std::size_t>(rank_);
     std::byte* own = bucket + sum_of(counts.first(own_index)) * wire_bytes;
-    if (done = scatter_sum(bucket, own, counts, plan); !done) return done;
+    TRY(scatter_sum(bucket, own, counts, plan));
     const DevicePart part{nullptr, recv, counts[own_index]};
     return move(*queue_, std::span(&part, 1), {{0}, part.count}, plan, Way::unpack, own);
 }
@@ -276,20 +264,18 @@ Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
                                                 std::span<const std::size_t> counts,
                                                 const DeviceReduction& reduction,
                                                 const DeviceStart& start) {
-    auto plan = plan_wire(reduction, size_);
-    if (!plan) return pass_on(std::move(plan));
-    if (auto fine = check_lengths(counts, size_); !fine) return pass_on(std::move(fine));
+    const auto plan = TRY(plan_wire(reduction, size_));
+    TRY(check_lengths(counts, size_));
     const std::size_t own = counts[static_cast<std::size_t>(rank_)];
     const DevicePart parts[] = {{send, const_cast<void*>(send), sum_of(counts)}, {recv, recv, own}};
-    auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
-    if (!fine) return pass_on(std::move(fine));
+    TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
     return enqueue(start, [&]() -> Done {
         if (parts[0].count == 0) return {};
-        if (!plan->direct()) return scatter_bucket(parts[0], recv, counts, *plan);
-        auto done = scatter_sum(static_cast<const std::byte*>(send), static_cast<std::byte*>(recv),
-                                counts, *plan);
-        if (!done || is_copy(plan->unpacking) || own == 0) return done;
-        return move(*queue_, std::span(&parts[1], 1), {{0}, own}, *plan, Way::unpack,
+        if (!plan.direct()) return scatter_bucket(parts[0], recv, counts, plan);
+        TRY(scatter_sum(static_cast<const std::byte*>(send), static_cast<std::byte*>(recv), counts,
+                        plan));
+        if (is_copy(plan.unpacking) || own == 0) return {};
+        return move(*queue_, std::span(&parts[1], 1), {{0}, own}, plan, Way::unpack,
                     static_cast<const std::byte*>(recv));
     });
 }
@@ -297,20 +283,15 @@ Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
 Outcome<DeviceTicket> NcclGroup::broadcast(std::span<const DevicePart> parts, int root,
                                            const DeviceStart& start) {
     if (root < 0 || root >= size_) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                    fmt::format("root {} is not one of {} ranks", root, size_));
+        return invalid(fmt::format("root {} is not one of {} ranks", root, size_));
     }
     return enqueue(start, [&] {
         return communicator_->group("ncclBroadcast", [&](nccl::Communicator comm) {
-            nccl::Result result = nccl::success;
-            for (const DevicePart& part : parts) {
-                if (part.count != 0) {
-                    result = nccl_.broadcast(part.send, part.recv, part.count, nccl::int8, root,
-                                             comm, stream());
-                }
-                if (result != nccl::success && result != nccl::in_progress) break;
-            }
-            return result;
+            return for_each(parts, [&](std::size_t, const DevicePart& part) {
+                if (part.count == 0) return nccl::success;
+                return nccl_.broadcast(part.send, part.recv, part.count, nccl::int8, root, comm,
+                                       cuda_stream());
+            });
         });
     });
 }
@@ -318,27 +299,23 @@ Outcome<DeviceTicket> NcclGroup::broadcast(std::span<const DevicePart> parts, in
 Outcome<DeviceTicket> NcclGroup::allgather(const void* send, void* recv,
                                            std::span<const std::size_t> lengths,
                                            const DeviceStart& start) {
-    if (auto fine = check_lengths(lengths, size_); !fine) return pass_on(std::move(fine));
+    TRY(check_lengths(lengths, size_));
     return enqueue(start, [&]() -> Done {
         if (sum_of(lengths) == 0) return {};
         if (all_equal(lengths)) {
             return communicator_->call("ncclAllGather", [&](nccl::Communicator comm) {
-                return nccl_.all_gather(send, recv, lengths[0], nccl::int8, comm, stream());
+                return nccl_.all_gather(send, recv, lengths[0], nccl::int8, comm, cuda_stream());
             });
         }
         return communicator_->group("ncclBroadcast", [&](nccl::Communicator comm) {
             auto* to = static_cast<std::byte*>(recv);
-            nccl::Result result = nccl::success;
-            for (int root = 0; root < size_; ++root) {
-                const std::size_t length = lengths[static_cast<std::size_t>(root)];
-                if (length != 0) {
-                    result = nccl_.broadcast(root == rank_ ? send : to, to, length, nccl::int8,
-                                             root, comm, stream());
-                }
-                if (result != nccl::success && result != nccl::in_progress) break;
-                to += length;
-            }
-            return result;
+            return for_each(lengths, [&](std::size_t rank, std::size_t length) {
+                auto* const part = std::exchange(to, to + length);
+                if (length == 0) return nccl::success;
+                const auto root = static_cast<int>(rank);
+                return nccl_.broadcast(root == rank_ ? send : part, part, length, nccl::int8, root,
+                                       comm, cuda_stream());
+            });
         });
     });
 }
@@ -347,68 +324,52 @@ Outcome<DeviceTicket> NcclGroup::alltoall(const void* send,
                                           std::span<const std::size_t> send_lengths, void* recv,
                                           std::span<const std::size_t> recv_lengths,
                                           const DeviceStart& start) {
-    if (auto fine = check_lengths(send_lengths, size_); !fine) return pass_on(std::move(fine));
-    if (auto fine = check_lengths(recv_lengths, size_); !fine) return pass_on(std::move(fine));
+    TRY(check_lengths(send_lengths, size_));
+    TRY(check_lengths(recv_lengths, size_));
     return enqueue(start, [&] {
         return communicator_->group("ncclSend and ncclRecv", [&](nccl::Communicator comm) {
             const auto* from = static_cast<const std::byte*>(send);
             auto* to = static_cast<std::byte*>(recv);
-            const auto started = [](nccl::Result result) {
-                return result == nccl::success || result == nccl::in_progress;
-            };
-            for (int peer = 0; peer < size_; ++peer) {
-                const std::size_t out = send_lengths[static_cast<std::size_t>(peer)];
-                const std::size_t in = recv_lengths[static_cast<std::size_t>(peer)];
-                if (out != 0) {
-                    const auto sent = nccl_.send(from, out, nccl::int8, peer, comm, stream());
-                    if (!started(sent)) return sent;
-                }
-                if (in != 0) {
-                    const auto received = nccl_.recv(to, in, nccl::int8, peer, comm, stream());
-                    if (!started(received)) return received;
-                }
-                from += out;
-                to += in;
-            }
-            return nccl::success;
+            return for_each(send_lengths, [&](std::size_t rank, std::size_t out) {
+                const auto peer = static_cast<int>(rank);
+                const std::size_t in = recv_lengths[rank];
+                const auto* const data = std::exchange(from, from + out);
+                auto* const room = std::exchange(to, to + in);
+                nccl::Result result = nccl::success;
+                if (out != 0) result = nccl_.send(data, out, nccl::int8, peer, comm, cuda_stream());
+                if (in == 0 || !started(result)) return result;
+                return nccl_.recv(room, in, nccl::int8, peer, comm, cuda_stream());
+            });
         });
     });
 }
 
 Outcome<bool> NcclGroup::poll(const DeviceTicket& ticket) {
     const std::lock_guard lock(mutex_);
-    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    TRY(usable());
     auto reached = queue_->reached({ticket.number});
     if (!reached) {
-        break_with(reached.error());
+        abandon(lock, reached.error());
     } else if (!*reached) {
-        if (auto fine = communicator_->check(); !fine) break_with(std::move(fine).error());
+        if (auto fine = communicator_->check(); !fine) abandon(lock, fine.error());
     }
-    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    TRY(usable());
     return reached;
 }
 
 Done NcclGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
                                  Seconds /*longest*/) {
     const std::lock_guard lock(mutex_);
-    if (auto fine = usable(); !fine) return fine;
+    TRY(usable());
     return queue_->hold(stream, {ticket.number});
 }
 
 Done NcclGroup::close(Deadline deadline) {
     const std::lock_guard lock(mutex_);
-    if (auto fine = usable(); !fine) return fine;
+    TRY(usable());
     auto closed = communicator_->close(deadline);
     broken_ = Failure{MPIB_ERROR_NOT_INITIALIZED, fmt::format("{} is closed", name_)};
     return closed;
-}
-
-void NcclGroup::abort() {
-    // Both may be missing where open() failed.
-    if (communicator_) communicator_->interrupt();
-    const std::lock_guard lock(mutex_);
-    if (!communicator_) return;
-    break_with({MPIB_ERROR_INTERNAL, fmt::format("{}, rank {}: aborted", name_, rank_)});
 }
 
 }  // namespace mpi_bridge

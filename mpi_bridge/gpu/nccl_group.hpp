@@ -7,23 +7,22 @@
 #include <optional>
 
 #include "gpu/cuda_queue.hpp"
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "gpu/nccl_communicator.hpp"
 #include "gpu/wire_plan.hpp"
 
 namespace mpi_bridge {
 
-// A group whose every rank has a GPU that NCCL can use. All work goes through one stream, so that
-// one bucket's memory serves all operations.
+// A group in which every rank has a GPU that NCCL can use. All work goes through one stream, so
+// that the memory of one bucket serves all operations.
 class NcclGroup final : public DeviceGroup {
   public:
     [[nodiscard]] static Outcome<std::unique_ptr<DeviceGroup>> open(
         const nccl::Library& nccl, CudaDevice& device, const DeviceGroupOptions& options);
-    ~NcclGroup() override;
 
-    using DeviceGroup::allreduce;
     [[nodiscard]] std::string describe() const override;
     [[nodiscard]] DevicePath path() const override { return DevicePath::nccl; }
+    [[nodiscard]] std::optional<DeviceStream> stream() const override { return queue_->stream(); }
     [[nodiscard]] Outcome<DeviceNote> note(DeviceStream stream) override;
     [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) override;
     [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override;
@@ -48,14 +47,14 @@ class NcclGroup final : public DeviceGroup {
     [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
                                         Seconds longest) override;
     [[nodiscard]] Done close(Deadline deadline) override;
-    void abort() override;
+    void abandon(const Failure& cause) override;
 
   private:
     NcclGroup(const nccl::Library& nccl, int rank, int size)
         : nccl_(nccl), rank_(rank), size_(size) {}
 
     using Body = std::function<Done()>;
-    // `body` enqueues the work, after `start`. Its failure breaks the group.
+    // `body` enqueues the work, which runs after `start`. If it fails, the group is broken.
     [[nodiscard]] Outcome<DeviceTicket> enqueue(const DeviceStart& start, const Body& body);
     [[nodiscard]] Done reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan);
     [[nodiscard]] Done reduce_one(const DevicePart& part, const WirePlan& plan);
@@ -63,12 +62,11 @@ class NcclGroup final : public DeviceGroup {
                                    std::span<const std::size_t> counts, const WirePlan& plan);
     [[nodiscard]] Done scatter_bucket(const DevicePart& whole, void* recv,
                                       std::span<const std::size_t> counts, const WirePlan& plan);
-    // Makes the operation of the plan, lets `body` use it and frees it.
+    // Creates the operation of the plan, lets `body` use it, and frees it.
     [[nodiscard]] Done with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body);
-    [[nodiscard]] cuda::Stream stream() const;
-    // The mutex is held.
-    void break_with(Failure failure);
-    [[nodiscard]] Done usable() const;
+    [[nodiscard]] cuda::Stream cuda_stream() const;
+    void abandon(const std::lock_guard<std::mutex>& lock, const Failure& cause);
+    [[nodiscard]] Done usable() const;  // requires the mutex
 
     const nccl::Library& nccl_;
     const int rank_;
@@ -79,7 +77,7 @@ class NcclGroup final : public DeviceGroup {
     std::optional<Failure> broken_;
     std::unique_ptr<CudaQueue> queue_;
     GrowingMemory bucket_{GrowingMemory::Where::tensors};
-    std::unique_ptr<NcclCommunicator> communicator_;  // ends before the memory it works on
+    std::unique_ptr<NcclCommunicator> communicator_;  // must end before the memory that it works on
 };
 
 }  // namespace mpi_bridge

@@ -43,27 +43,24 @@ Done bind_all(const SharedLibrary& file, Library& nccl) {
 }
 
 Outcome<Library> load() {
-    auto file = SharedLibrary::open(request);
-    if (!file) return pass_on(std::move(file));
+    const auto file = TRY(SharedLibrary::open(request));
     Library nccl{};
-    nccl.path = file->path();
-    if (auto bound = file->bind(nccl.get_version, "ncclGetVersion"); !bound) {
-        return pass_on(std::move(bound));
-    }
+    nccl.path = file.path();
+    TRY(file.bind(nccl.get_version, "ncclGetVersion"));
     if (nccl.get_version(&nccl.version) != success || nccl.version < oldest_version) {
         return fail(MPIB_ERROR_INTERNAL,
                     fmt::format("{} is NCCL {}, but {} or newer is needed; {}, or name it in {}",
                                 nccl.path, version_text(nccl.version), version_text(oldest_version),
                                 request.advice, request.override_variable));
     }
-    if (auto bound = bind_all(*file, nccl); !bound) return pass_on(std::move(bound));
+    TRY(bind_all(file, nccl));
     return nccl;
 }
 
 }  // namespace
 
 std::string version_text(int version) {
-    // Up to 2.8 the number had one digit less for the minor version.
+    // Up to 2.8, the version number had one digit less for the minor version.
     const int major = version < 10000 ? version / 1000 : version / 10000;
     const int minor = version < 10000 ? version / 100 % 10 : version / 100 % 100;
     return fmt::format("{}.{}.{}", major, minor, version % 100);

@@ -7,15 +7,15 @@
 #include "core/failure.hpp"
 #include "gpu/cuda_library.hpp"
 
-// NCCL's C API as far as it is used here, declared anew so that neither nccl.h nor a CUDA toolkit
-// is needed to build. Names and numbers are those of nccl.h; its binary interface is stable within
-// libnccl.so.2.
+// The part of NCCL's C API that is used here, declared anew so that the build needs neither nccl.h
+// nor a CUDA toolkit. Names and numbers are those of nccl.h, whose binary interface is stable
+// within libnccl.so.2.
 namespace mpi_bridge::nccl {
 
 enum Result : int {
     success = 0,
     remote_error = 6,
-    in_progress = 7,  // a call on a non-blocking communicator goes on in the background
+    in_progress = 7,  // a call on a non-blocking communicator continues in the background
 };
 
 enum DataType : int {
@@ -29,7 +29,7 @@ enum DataType : int {
     bfloat16 = 9,
 };
 
-// Numbers from 5 on are made by red_op_create_pre_mul_sum.
+// red_op_create_pre_mul_sum makes the numbers from 5 on.
 enum RedOp : int { sum = 0, product = 1, maximum = 2, minimum = 3 };
 
 enum ScalarResidence : int { scalar_on_device = 0, scalar_on_host = 1 };
@@ -40,8 +40,9 @@ struct UniqueId {
     char bytes[128];
 };
 
-// The head of ncclConfig_t: NCCL reads as many bytes as `size` says, and takes defaults for what a
-// struct of the `version` given did not have. 2.14 is where non-blocking communicators came.
+// The first part of ncclConfig_t: NCCL reads as many bytes as `size` says, and uses defaults for
+// members that the struct did not have in the given `version`. Non-blocking communicators exist
+// since 2.14.
 struct Config {
     std::size_t size = sizeof(Config);
     unsigned magic = 0xcafebeef;
@@ -50,10 +51,11 @@ struct Config {
 };
 
 constexpr int oldest_version = 22000;
-// The first that can serve several ranks on one GPU, when NCCL_MULTI_RANK_GPU_ENABLE=1 is set.
+// The first version that can serve several ranks on one GPU, if NCCL_MULTI_RANK_GPU_ENABLE=1 is
+// set.
 constexpr int shared_gpu_version = 23000;
 
-// "2.28.9" for 22809.
+// Returns "2.28.9" for 22809.
 [[nodiscard]] std::string version_text(int version);
 
 struct Library {
@@ -87,12 +89,14 @@ struct Library {
     int version = 0;
     std::string path;
 
-    // Result's text, and what NCCL itself noted last for the communicator (which may be null).
+    // Returns the text for the result, and NCCL's own last message about the communicator (which
+    // may be null).
     [[nodiscard]] std::string describe(Result result, Communicator communicator) const;
 };
 
-// Loads at the first call; the same answer ever after. Any thread. Fails where NCCL is older than
-// 2.20. MPI_BRIDGE_NCCL_LIBRARY names another file than libnccl.so.2.
+// Loads the library at the first call; later calls return the same answer. Any thread may call it.
+// Fails if NCCL is older than 2.20. MPI_BRIDGE_NCCL_LIBRARY names a file to load instead of
+// libnccl.so.2.
 [[nodiscard]] Outcome<const Library*> library();
 
 }  // namespace mpi_bridge::nccl

@@ -38,11 +38,10 @@ Done bind_all(const SharedLibrary& file, Library& nvrtc) {
 }
 
 Outcome<Library> load() {
-    auto file = SharedLibrary::open(request);
-    if (!file) return pass_on(std::move(file));
+    const auto file = TRY(SharedLibrary::open(request));
     Library nvrtc{};
-    nvrtc.path = file->path();
-    if (auto bound = bind_all(*file, nvrtc); !bound) return pass_on(std::move(bound));
+    nvrtc.path = file.path();
+    TRY(bind_all(file, nvrtc));
     return nvrtc;
 }
 

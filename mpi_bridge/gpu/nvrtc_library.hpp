@@ -7,7 +7,7 @@
 
 #include "core/failure.hpp"
 
-// NVIDIA's run-time compiler as far as it is used here, declared anew; see cuda_library.hpp.
+// The part of NVIDIA's run-time compiler that is used here, declared anew; see cuda_library.hpp.
 namespace mpi_bridge::nvrtc {
 
 using Result = int;  // 0 is success
@@ -28,12 +28,13 @@ struct Library {
     std::string path;
 };
 
-// Loads at the first call; the same answer ever after. Any thread. MPI_BRIDGE_NVRTC_LIBRARY names
-// another file than libnvrtc.so.13 or libnvrtc.so.12.
+// Loads the library at the first call; later calls return the same answer. Any thread may call it.
+// MPI_BRIDGE_NVRTC_LIBRARY names a file to load instead of libnvrtc.so.13 or libnvrtc.so.12.
 [[nodiscard]] Outcome<const Library*> library();
 
-// Machine code of the two kernels of one codec for a compute capability such as 90, by NVRTC. Takes
-// some tenths of a second. A failure's text holds the compiler's messages.
+// Compiles the two kernels of one codec with NVRTC, for a compute capability such as 90, and
+// returns the machine code. This takes some tenths of a second. The text of a failure contains the
+// compiler's messages.
 [[nodiscard]] Outcome<std::vector<char>> compile_codec(const Library& nvrtc, const char* codec,
                                                        int capability);
 

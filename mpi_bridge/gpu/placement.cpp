@@ -10,12 +10,13 @@
 namespace mpi_bridge {
 namespace {
 
-// What NCCL takes for one GPU: the same PCI address on one host. Instances of a GPU (MIG) share it.
+// Whether NCCL regards the two as one GPU: they have the same UUID, or the same PCI address on one
+// host, which the instances of a GPU (MIG) share.
 bool one_gpu(const DeviceCard& a, const DeviceCard& b) {
     return a.uuid == b.uuid || (a.kernel == b.kernel && a.bus_id == b.bus_id);
 }
 
-// Why NCCL cannot serve these ranks; nothing when it can.
+// Returns why NCCL cannot serve these ranks, or nullopt if it can.
 std::optional<std::string> obstacle(std::span<const DeviceCard> cards) {
     for (std::size_t rank = 0; rank < cards.size(); ++rank) {
         const DeviceCard& card = cards[rank];
@@ -60,15 +61,15 @@ Outcome<Placement> place(std::span<const DeviceCard> cards) {
         }
     }
     if (wanted == DevicePath::ucx) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                    "sending device memory through UCX is not supported yet; take the NCCL or the "
-                    "host-staged path");
+        return invalid(
+            "sending device memory through UCX is not supported yet; take the NCCL or the "
+            "host-staged path");
     }
     if (wanted == DevicePath::staged) return Placement{DevicePath::staged, "asked for"};
     auto why = obstacle(cards);
     if (!why) return Placement{DevicePath::nccl, {}};
     if (wanted == DevicePath::nccl) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT, fmt::format("NCCL was asked for, but {}", *why));
+        return invalid(fmt::format("NCCL was asked for, but {}", *why));
     }
     return Placement{DevicePath::staged, std::move(*why)};
 }

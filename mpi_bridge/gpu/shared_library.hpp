@@ -10,32 +10,32 @@
 
 namespace mpi_bridge {
 
-// Which library is wanted and how a failure to find it is told.
+// Which library is wanted, and the texts for a failure to find it.
 struct LibraryRequest {
     std::string_view name;                    // for messages: "NCCL"
     const char* override_variable = nullptr;  // names the file to load instead of any other
     std::span<const char* const> file_names;  // in the order of preference: "libnccl.so.2"
-    // Where a Python package puts the library, under site-packages: "nvidia/nccl/lib".
+    // Where a Python package installs the library, below site-packages: "nvidia/nccl/lib".
     std::span<const char* const> package_folders;
     std::string_view advice;  // what to install: "install NCCL 2.20 or newer (...)"
 };
 
-// A library of another vendor, opened at run time so that ours runs where it is missing. Never
-// closed: its threads and callbacks may outlive every use of ours.
+// A library of another vendor, opened at run time so that this library also runs without it. It is
+// never closed, because its threads and callbacks may outlive every use here.
 class SharedLibrary {
   public:
-    // Order: the file that the override variable names, and then no other; a library of that name
-    // which is in the process already (PyTorch brings its own, and two would not know each other's
-    // handles); the loader's own search; the Python packages of $VIRTUAL_ENV and $CONDA_PREFIX; a
-    // CUDA toolkit in $CUDA_HOME or /usr/local/cuda. A failure's text says what was tried.
+    // Tries, in this order: the file that the override variable names, and then no other; a library
+    // of that name that is already in the process (PyTorch brings its own, and two copies would not
+    // know each other's handles); the loader's own search; the Python packages of $VIRTUAL_ENV and
+    // $CONDA_PREFIX; a CUDA toolkit in $CUDA_HOME or /usr/local/cuda. The text of a failure says
+    // what was tried.
     [[nodiscard]] static Outcome<SharedLibrary> open(const LibraryRequest& request);
 
     // Sets `function` to the symbol's address. A failure names the symbol and the file.
     template <typename Function>
     [[nodiscard]] Done bind(Function*& function, const char* symbol) const {
-        auto address = find(symbol);
-        if (!address) return pass_on(std::move(address));
-        function = reinterpret_cast<Function*>(*address);
+        const auto address = TRY(find(symbol));
+        function = reinterpret_cast<Function*>(address);
         return {};
     }
 
@@ -50,7 +50,7 @@ class SharedLibrary {
     std::string path_;
 };
 
-// The paths beyond the loader's own search, only such as exist.
+// Returns the existing paths that are tried after the loader's own search.
 [[nodiscard]] std::vector<std::string> library_paths(const LibraryRequest& request);
 
 }  // namespace mpi_bridge

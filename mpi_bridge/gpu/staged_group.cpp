@@ -2,37 +2,15 @@
 #include "gpu/staged_group.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "core/parts.hpp"
 #include "gpu/bucket.hpp"
 
 namespace mpi_bridge {
 namespace {
-
-std::size_t sum_of(std::span<const std::size_t> lengths) {
-    return std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
-}
-
-Done check_lengths(std::span<const std::size_t> lengths, int size) {
-    if (lengths.size() == static_cast<std::size_t>(size)) return {};
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                fmt::format("{} lengths were given for {} ranks", lengths.size(), size));
-}
-
-// Cuts memory into consecutive parts.
-template <typename Byte>
-std::vector<std::span<Byte>> cut(Byte* memory, std::span<const std::size_t> lengths) {
-    std::vector<std::span<Byte>> parts;
-    parts.reserve(lengths.size());
-    for (const std::size_t length : lengths) {
-        parts.emplace_back(memory, length);
-        memory += length;
-    }
-    return parts;
-}
 
 std::vector<DevicePart> without_empty(std::span<const DevicePart> parts) {
     std::vector<DevicePart> filled;
@@ -55,16 +33,17 @@ StagedGroup::StagedGroup(DeviceGroupOptions options, std::string why,
       why_(std::move(why)),
       outbound_(std::move(outbound)),
       inbound_(std::move(inbound)),
-      staging_(*outbound_, *inbound_, stopped_,
+      staging_(*outbound_, *inbound_, abandoned_,
                {fmt::format("{}, rank {}", options_.name, options_.rank),
                 rounded_up(std::max(options_.chunk_bytes, alignment)), options_.patience}),
       thread_([this] { serve(); }) {}
 
 StagedGroup::~StagedGroup() {
-    stop({MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"});
-    // Memory must not go while copies from and to it are under way.
+    StagedGroup::abandon({MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"});
+    thread_.join();
+    // The memory must not be freed while copies from and to it are in flight.
     for (WorkQueue* queue : {outbound_.get(), inbound_.get()}) {
-        stopped_ = false;
+        abandoned_ = false;
         if (const auto last = queue->mark()) {
             static_cast<void>(staging_.await(*queue, *last, "the last copy"));
         }
@@ -76,9 +55,8 @@ std::string StagedGroup::describe() const {
 }
 
 Outcome<DeviceNote> StagedGroup::note(DeviceStream stream) {
-    auto noted = outbound_->note(stream);
-    if (!noted) return pass_on(std::move(noted));
-    return DeviceNote(*outbound_, noted->event);
+    const auto noted = TRY(outbound_->note(stream));
+    return DeviceNote(*outbound_, noted.event);
 }
 
 Outcome<Memory> StagedGroup::result_memory(std::size_t bytes, DeviceStream stream) {
@@ -94,25 +72,29 @@ Done StagedGroup::usable() const {
     return tl::unexpected<Failure>(*broken_);
 }
 
-void StagedGroup::break_with(Failure failure) {
-    if (!broken_) broken_ = std::move(failure);
+void StagedGroup::abandon(const Lock& /*lock*/, const Failure& cause) {
+    if (!broken_) broken_ = cause;
     for (const Job& job : jobs_) {
         for (const auto& noted : job.ready)
             outbound_->forget(noted);
     }
     jobs_.clear();
-    stopped_ = true;
+    abandoned_ = true;
     changed_.notify_all();
+}
+
+void StagedGroup::abandon(const Failure& cause) {
+    abandon(Lock(mutex_), cause);
 }
 
 // ---- The caller's side -------------------------------------------------------------------------
 
 Outcome<DeviceTicket> StagedGroup::submit(const DeviceStart& start, Work work) {
-    const std::lock_guard lock(mutex_);
-    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    const Lock lock(mutex_);
+    TRY(usable());
     auto ready = outbound_->take(start);
     if (!ready) {
-        break_with(ready.error());
+        abandon(lock, ready.error());
         return pass_on(std::move(ready));
     }
     jobs_.push_back({std::move(*ready), std::move(work)});
@@ -123,11 +105,9 @@ Outcome<DeviceTicket> StagedGroup::submit(const DeviceStart& start, Work work) {
 Outcome<DeviceTicket> StagedGroup::allreduce(std::span<const DevicePart> parts,
                                              const DeviceReduction& reduction,
                                              const DeviceStart& start) {
-    auto plan = plan_staged(reduction);
-    if (!plan) return pass_on(std::move(plan));
-    auto fine = check_parts(parts, shape_of(plan->packing).tensor_bytes);
-    if (!fine) return pass_on(std::move(fine));
-    return submit(start, [this, tensors = without_empty(parts), plan = *plan, op = reduction.op] {
+    const auto plan = TRY(plan_staged(reduction));
+    TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
+    return submit(start, [this, tensors = without_empty(parts), plan, op = reduction.op] {
         return reduce(tensors, plan, op);
     });
 }
@@ -136,16 +116,14 @@ Outcome<DeviceTicket> StagedGroup::reduce_scatter(const void* send, void* recv,
                                                   std::span<const std::size_t> counts,
                                                   const DeviceReduction& reduction,
                                                   const DeviceStart& start) {
-    auto plan = plan_staged(reduction);
-    if (!plan) return pass_on(std::move(plan));
-    if (auto fine = check_lengths(counts, options_.size); !fine) return pass_on(std::move(fine));
+    const auto plan = TRY(plan_staged(reduction));
+    TRY(check_lengths(counts, options_.size));
     const DevicePart whole{send, const_cast<void*>(send), sum_of(counts)};
     const DevicePart own{recv, recv, counts[static_cast<std::size_t>(options_.rank)]};
     for (const DevicePart& part : {whole, own}) {
-        auto fine = check_parts(std::span(&part, 1), shape_of(plan->packing).tensor_bytes);
-        if (!fine) return pass_on(std::move(fine));
+        TRY(check_parts(std::span(&part, 1), shape_of(plan.packing).tensor_bytes));
     }
-    return submit(start, [this, whole, recv, plan = *plan, op = reduction.op,
+    return submit(start, [this, whole, recv, plan, op = reduction.op,
                           lengths = std::vector(counts.begin(), counts.end())] {
         return scatter(whole, recv, lengths, plan, op);
     });
@@ -154,8 +132,7 @@ Outcome<DeviceTicket> StagedGroup::reduce_scatter(const void* send, void* recv,
 Outcome<DeviceTicket> StagedGroup::broadcast(std::span<const DevicePart> parts, int root,
                                              const DeviceStart& start) {
     if (root < 0 || root >= options_.size) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                    fmt::format("root {} is not one of {} ranks", root, options_.size));
+        return invalid(fmt::format("root {} is not one of {} ranks", root, options_.size));
     }
     return submit(start,
                   [this, tensors = without_empty(parts), root] { return spread(tensors, root); });
@@ -164,7 +141,7 @@ Outcome<DeviceTicket> StagedGroup::broadcast(std::span<const DevicePart> parts, 
 Outcome<DeviceTicket> StagedGroup::allgather(const void* send, void* recv,
                                              std::span<const std::size_t> lengths,
                                              const DeviceStart& start) {
-    if (auto fine = check_lengths(lengths, options_.size); !fine) return pass_on(std::move(fine));
+    TRY(check_lengths(lengths, options_.size));
     const auto rank = static_cast<std::size_t>(options_.rank);
     const std::size_t total = sum_of(lengths);
     const Staging::Whole whole{
@@ -183,9 +160,7 @@ Outcome<DeviceTicket> StagedGroup::alltoall(const void* send,
                                             std::span<const std::size_t> recv_lengths,
                                             const DeviceStart& start) {
     for (const auto lengths : {send_lengths, recv_lengths}) {
-        if (auto fine = check_lengths(lengths, options_.size); !fine) {
-            return pass_on(std::move(fine));
-        }
+        TRY(check_lengths(lengths, options_.size));
     }
     const std::size_t out = sum_of(send_lengths);
     const std::size_t in = sum_of(recv_lengths);
@@ -205,18 +180,19 @@ Outcome<DeviceTicket> StagedGroup::alltoall(const void* send,
 }
 
 Outcome<bool> StagedGroup::poll(const DeviceTicket& ticket) {
-    const std::lock_guard lock(mutex_);
-    if (auto fine = usable(); !fine) return pass_on(std::move(fine));
+    const Lock lock(mutex_);
+    TRY(usable());
     if (ticket.number > enqueued_) return false;
     auto reached = inbound_->reached(marks_[ticket.number % marks_kept]);
-    if (!reached) break_with(reached.error());
+    if (!reached) abandon(lock, reached.error());
     return reached;
 }
 
 Done StagedGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
                                    Seconds longest) {
-    std::unique_lock lock(mutex_);
-    // Once this has returned, a caller may free its memory, even after a failure.
+    Lock lock(mutex_);
+    // Once this has returned, a caller may free its memory, even after a failure. So it waits until
+    // the group's thread is no longer in an operation.
     const auto known = [&] { return broken_ ? !working_ : ticket.number <= enqueued_; };
     const Deadline deadline = Deadline::in(longest);
     if (!changed_.wait_until(lock, deadline.when(), known)) {
@@ -224,43 +200,27 @@ Done StagedGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stre
                     fmt::format("{}, rank {}: operation {} was not done within {} s", options_.name,
                                 options_.rank, ticket.number, longest.count()));
     }
-    if (auto fine = usable(); !fine) return fine;
+    TRY(usable());
     return inbound_->hold(stream, marks_[ticket.number % marks_kept]);
 }
 
 Done StagedGroup::close(Deadline deadline) {
-    {
-        std::unique_lock lock(mutex_);
-        const auto idle = [&] { return broken_ || enqueued_ == submitted_; };
-        if (!changed_.wait_until(lock, deadline.when(), idle)) {
-            break_with({MPIB_ERROR_TIMEOUT,
-                        fmt::format("{}, rank {}: {} operations were not done in time",
-                                    options_.name, options_.rank, submitted_ - enqueued_)});
-        }
-        if (auto fine = usable(); !fine) return fine;
+    Lock lock(mutex_);
+    const auto idle = [&] { return broken_ || enqueued_ == submitted_; };
+    if (!changed_.wait_until(lock, deadline.when(), idle)) {
+        abandon(lock, {MPIB_ERROR_TIMEOUT,
+                       fmt::format("{}, rank {}: {} operations were not done in time",
+                                   options_.name, options_.rank, submitted_ - enqueued_)});
     }
-    stop({MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"});
+    TRY(usable());
+    abandon(lock, {MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"});
     return {};
-}
-
-void StagedGroup::abort() {
-    const std::lock_guard lock(mutex_);
-    break_with(
-        {MPIB_ERROR_INTERNAL, fmt::format("{}, rank {}: aborted", options_.name, options_.rank)});
-}
-
-void StagedGroup::stop(Failure failure) {
-    {
-        const std::lock_guard lock(mutex_);
-        break_with(std::move(failure));
-    }
-    if (thread_.joinable()) thread_.join();
 }
 
 // ---- The group's thread ------------------------------------------------------------------------
 
 void StagedGroup::serve() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     for (;;) {
         changed_.wait(lock, [&] { return broken_ || !jobs_.empty(); });
         if (broken_) return;
@@ -273,9 +233,9 @@ void StagedGroup::serve() {
         lock.lock();
         working_ = false;
         if (!done) {
-            break_with(std::move(done).error());
+            abandon(lock, done.error());
         } else if (!mark) {
-            break_with(std::move(mark).error());
+            abandon(lock, mark.error());
         } else {
             ++enqueued_;
             marks_[enqueued_ % marks_kept] = *mark;
@@ -286,12 +246,11 @@ void StagedGroup::serve() {
 
 Done StagedGroup::perform(const Job& job) {
     for (const auto& noted : job.ready) {
-        if (auto done = outbound_->after(noted); !done) return done;
+        TRY(outbound_->after(noted));
     }
-    // The bucket is in use until the last operation's result is out of it.
-    auto last = outbound_->note(inbound_->stream());
-    if (!last) return pass_on(std::move(last));
-    if (auto done = outbound_->after(*last); !done) return done;
+    // The bucket is in use until the last operation's result has been moved out of it.
+    const auto last = TRY(outbound_->note(inbound_->stream()));
+    TRY(outbound_->after(last));
     return job.work();
 }
 
@@ -303,7 +262,7 @@ Done StagedGroup::move(std::span<const DevicePart> parts, Codec codec, Way way, 
     arguments.divisor = 1;
     WorkQueue& queue = way == Way::pack ? *outbound_ : *inbound_;
     for (const auto& launch : launches_for(parts, lay_out(parts), way, arguments)) {
-        if (auto done = queue.launch(codec, way, launch); !done) return done;
+        TRY(queue.launch(codec, way, launch));
     }
     return {};
 }
@@ -318,18 +277,16 @@ Done StagedGroup::reduce(std::span<const DevicePart> parts, const StagedPlan& pl
     if (parts.size() == 1 && is_copy(plan.packing)) {
         const DevicePart& part = parts[0];
         auto* recv = static_cast<std::byte*>(part.recv);
-        auto done = staging_.run(static_cast<const std::byte*>(part.send), recv,
-                                 part.count * shape.wire_bytes, on_host);
-        if (!done || is_copy(plan.unpacking)) return done;
+        TRY(staging_.run(static_cast<const std::byte*>(part.send), recv,
+                         part.count * shape.wire_bytes, on_host));
+        if (is_copy(plan.unpacking)) return {};
         return move(parts, plan.unpacking, Way::unpack, recv, plan.unpack_factor);
     }
     const std::size_t bytes = lay_out(parts).elements * shape.wire_bytes;
-    auto bucket = bucket_.take(*outbound_, bytes);
-    if (!bucket) return pass_on(std::move(bucket));
-    auto done = move(parts, plan.packing, Way::pack, *bucket, plan.pack_factor);
-    if (!done) return done;
-    if (done = staging_.run(*bucket, *bucket, bytes, on_host); !done) return done;
-    return move(parts, plan.unpacking, Way::unpack, *bucket, plan.unpack_factor);
+    const auto bucket = TRY(bucket_.take(*outbound_, bytes));
+    TRY(move(parts, plan.packing, Way::pack, bucket, plan.pack_factor));
+    TRY(staging_.run(bucket, bucket, bytes, on_host));
+    return move(parts, plan.unpacking, Way::unpack, bucket, plan.unpack_factor);
 }
 
 Done StagedGroup::scatter(const DevicePart& whole, void* recv, std::span<const std::size_t> counts,
@@ -339,19 +296,16 @@ Done StagedGroup::scatter(const DevicePart& whole, void* recv, std::span<const s
     const std::size_t own = counts[static_cast<std::size_t>(options_.rank)];
     const std::size_t out = whole.count * wire_bytes;
     const std::size_t in_at = rounded_up(out);
-    auto bucket = bucket_.take(*outbound_, in_at + own * wire_bytes);
-    if (!bucket) return pass_on(std::move(bucket));
-    auto done = move(std::span(&whole, 1), plan.packing, Way::pack, *bucket, plan.pack_factor);
-    if (!done) return done;
-    const Staging::Whole way{in_at + own * wire_bytes, *bucket, 0, out, *bucket + in_at, in_at,
+    const auto bucket = TRY(bucket_.take(*outbound_, in_at + own * wire_bytes));
+    TRY(move(std::span(&whole, 1), plan.packing, Way::pack, bucket, plan.pack_factor));
+    const Staging::Whole way{in_at + own * wire_bytes, bucket, 0, out, bucket + in_at, in_at,
                              own * wire_bytes};
-    done = staging_.run_whole(way, [&](std::span<std::byte> all) {
+    TRY(staging_.run_whole(way, [&](std::span<std::byte> all) {
         return options_.host.reduce_scatter(all.data(), all.data() + in_at, counts, plan.datatype,
                                             op);
-    });
-    if (!done) return done;
+    }));
     const DevicePart part{nullptr, recv, own};
-    return move(std::span(&part, 1), plan.unpacking, Way::unpack, *bucket + in_at,
+    return move(std::span(&part, 1), plan.unpacking, Way::unpack, bucket + in_at,
                 plan.unpack_factor);
 }
 
@@ -362,16 +316,13 @@ Done StagedGroup::spread(std::span<const DevicePart> parts, int root) {
         return options_.host.broadcast(chunk, root);
     };
     const std::size_t bytes = lay_out(parts).elements;
-    auto bucket = bucket_.take(*outbound_, bytes);
-    if (!bucket) return pass_on(std::move(bucket));
+    const auto bucket = TRY(bucket_.take(*outbound_, bytes));
     if (sends) {
-        auto done = move(parts, Codec::copy8, Way::pack, *bucket, 1);
-        if (!done) return done;
+        TRY(move(parts, Codec::copy8, Way::pack, bucket, 1));
     }
-    // The root gets its own bytes back too, so that its recv is written like any other.
-    auto done = staging_.run(sends ? *bucket : nullptr, *bucket, bytes, on_host);
-    if (!done) return done;
-    return move(parts, Codec::copy8, Way::unpack, *bucket, 1);
+    // The root gets its own bytes back too, so that its recv is written as on any other rank.
+    TRY(staging_.run(sends ? bucket : nullptr, bucket, bytes, on_host));
+    return move(parts, Codec::copy8, Way::unpack, bucket, 1);
 }
 
 }  // namespace mpi_bridge

@@ -11,26 +11,26 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "gpu/staging.hpp"
 #include "gpu/wire_plan.hpp"
 #include "gpu/work_queue.hpp"
 
 namespace mpi_bridge {
 
-// A group that goes through host memory: for ranks that share a GPU, and for groups of which some
-// ranks have none. A thread of the group does one operation after the other; ranks with a device
+// A group that goes through host memory, for ranks that share a GPU, and for groups in which some
+// ranks have none. A thread of the group runs one operation after the other; ranks with a device
 // and ranks without one make the same calls of HostCollectives, chunk by chunk.
 class StagedGroup final : public DeviceGroup {
   public:
-    // The queues are of one kind: two streams of a device, or two host queues.
+    // Both queues are of the same kind: two streams of a device, or two host queues.
     StagedGroup(DeviceGroupOptions options, std::string why, std::unique_ptr<WorkQueue> outbound,
                 std::unique_ptr<WorkQueue> inbound);
     ~StagedGroup() override;
 
-    using DeviceGroup::allreduce;
     [[nodiscard]] std::string describe() const override;
     [[nodiscard]] DevicePath path() const override { return DevicePath::staged; }
+    [[nodiscard]] std::optional<DeviceStream> stream() const override { return std::nullopt; }
     [[nodiscard]] Outcome<DeviceNote> note(DeviceStream stream) override;
     [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) override;
     [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override;
@@ -55,9 +55,10 @@ class StagedGroup final : public DeviceGroup {
     [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
                                         Seconds longest) override;
     [[nodiscard]] Done close(Deadline deadline) override;
-    void abort() override;
+    void abandon(const Failure& cause) override;
 
   private:
+    using Lock = std::unique_lock<std::mutex>;
     using Work = std::function<Done()>;
     struct Job {
         std::vector<WorkQueue::Noted> ready;
@@ -68,11 +69,10 @@ class StagedGroup final : public DeviceGroup {
     [[nodiscard]] Outcome<DeviceTicket> submit(const DeviceStart& start, Work work);
     void serve();
     [[nodiscard]] Done perform(const Job& job);
-    void break_with(Failure failure);   // the mutex is held
-    [[nodiscard]] Done usable() const;  // the mutex is held
-    void stop(Failure failure);
+    void abandon(const Lock& lock, const Failure& cause);
+    [[nodiscard]] Done usable() const;  // requires the mutex
 
-    // On the group's thread:
+    // These run on the group's thread.
     [[nodiscard]] Done reduce(std::span<const DevicePart> parts, const StagedPlan& plan,
                               mpib_op op);
     [[nodiscard]] Done scatter(const DevicePart& whole, void* recv,
@@ -86,18 +86,18 @@ class StagedGroup final : public DeviceGroup {
     const std::string why_;
     std::unique_ptr<WorkQueue> outbound_;
     std::unique_ptr<WorkQueue> inbound_;
-    std::atomic<bool> stopped_{false};
+    std::atomic<bool> abandoned_{false};  // for Staging
     Staging staging_;
     GrowingMemory bucket_{GrowingMemory::Where::tensors};
 
-    mutable std::mutex mutex_;  // for what follows
+    mutable std::mutex mutex_;  // guards the members below
     std::condition_variable changed_;
     std::deque<Job> jobs_;
     std::optional<Failure> broken_;
-    bool working_ = false;  // the thread is in an operation
+    bool working_ = false;  // the thread is running an operation
     std::uint64_t submitted_ = 0;
-    std::uint64_t enqueued_ = 0;  // operations whose end the inbound queue holds
-    // Of operation n, at n % marks_kept; an older one's place is taken by a later mark.
+    std::uint64_t enqueued_ = 0;  // operations whose end is enqueued in the inbound queue
+    // The mark of operation n is at n % marks_kept; a later mark replaces an older one.
     std::array<WorkQueue::Mark, marks_kept> marks_{};
     std::thread thread_;
 };

@@ -13,39 +13,44 @@
 
 namespace mpi_bridge {
 
-// Carries a bucket from where tensors are to host memory, lets the host work on it, and carries it
-// back, chunk by chunk through a few slots of pinned memory:
+// Copies a bucket from the place of the tensors to host memory, lets the host work on it, and
+// copies it back, chunk by chunk through a few slots of pinned memory:
 //
 //   outbound queue   | chunk 2 | chunk 3 | chunk 4 |
 //   host (this thread)         | chunk 2 | chunk 3 | chunk 4 |
 //   inbound queue                        | chunk 2 | chunk 3 | chunk 4 |
 //
-// so that both directions of the bus and the host's collective run at the same time. Two queues,
-// because one would take the directions in turns. One thread at a time.
+// So both directions of the bus and the host's collective are busy at the same time. There are two
+// queues, because one would serve the two directions in turns. Only one thread at a time may use
+// it.
 class Staging {
   public:
     struct Options {
         std::string name;                                // for messages
         std::size_t chunk_bytes = std::size_t{4} << 20;  // a multiple of 16
-        Seconds patience{300};                           // for one chunk to cross the bus
+        Seconds patience = no_limit;                     // for one chunk to cross the bus
     };
 
     // The queues and the flag must outlive it. When the flag is set, waits end with a failure.
-    Staging(WorkQueue& outbound, WorkQueue& inbound, const std::atomic<bool>& stopped,
+    Staging(WorkQueue& outbound, WorkQueue& inbound, const std::atomic<bool>& abandoned,
             Options options)
-        : outbound_(outbound), inbound_(inbound), stopped_(stopped), options_(std::move(options)) {}
+        : outbound_(outbound),
+          inbound_(inbound),
+          abandoned_(abandoned),
+          options_(std::move(options)) {}
 
     using OnHost = std::function<Done(std::span<std::byte> chunk)>;
 
-    // For each chunk of `bytes` bytes: from `from` to a slot (not when null), on_host(slot), from
-    // the slot to `to` (not when null). from may be to. Returns when the last chunk is on its way
-    // back; what is put into the inbound queue then comes after it.
+    // For each chunk of `bytes` bytes: copies from `from` to a slot (unless it is null), calls
+    // on_host(slot), and copies from the slot to `to` (unless it is null). from may be to. Returns
+    // when the last chunk is on its way back; work that is then put into the inbound queue runs
+    // after it.
     [[nodiscard]] Done run(const std::byte* from, std::byte* to, std::size_t bytes,
                            const OnHost& on_host);
 
-    // The same in one piece, for collectives whose parts are not found chunk by chunk: on_host gets
-    // `bytes` bytes; before, `out` bytes from `from` are put at `out_at` of them, and after, `in`
-    // bytes at `in_at` of them go to `to`.
+    // Does the same in one piece, for collectives whose parts do not match chunks: on_host gets a
+    // buffer of `bytes` bytes. Before, `out` bytes from `from` are copied to its offset `out_at`;
+    // afterwards, `in` bytes at its offset `in_at` are copied to `to`.
     struct Whole {
         std::size_t bytes = 0;
         const std::byte* from = nullptr;
@@ -57,11 +62,11 @@ class Staging {
     };
     [[nodiscard]] Done run_whole(const Whole& whole, const OnHost& on_host);
 
-    // Waits until the mark is reached, without holding a processor for long.
+    // Waits until the mark is reached, without using a processor for long.
     [[nodiscard]] Done await(WorkQueue& queue, WorkQueue::Mark mark, const char* step) const;
 
   private:
-    // Free when `used` is reached: what it held is back with the tensors.
+    // A slot is free when `used` is reached: its contents have been copied back to the tensors.
     struct Slot {
         Memory memory;
         WorkQueue::Mark used;
@@ -74,7 +79,7 @@ class Staging {
 
     WorkQueue& outbound_;
     WorkQueue& inbound_;
-    const std::atomic<bool>& stopped_;
+    const std::atomic<bool>& abandoned_;
     Options options_;
     std::vector<Slot> slots_;
     GrowingMemory whole_{GrowingMemory::Where::host};

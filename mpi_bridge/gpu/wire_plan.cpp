@@ -9,8 +9,8 @@
 namespace mpi_bridge {
 namespace {
 
-// Of one datatype: how it is moved, scaled, keyed for minimum and maximum, averaged, and its name
-// in NCCL. What does not apply repeats `copy`.
+// The properties of one datatype: how it is moved, scaled, keyed for minimum and maximum, and
+// averaged, and its name in NCCL. A codec that does not apply repeats `copy`.
 struct Type {
     Codec copy;
     Codec scale;
@@ -52,13 +52,12 @@ Outcome<Type> type_of(mpib_datatype datatype) {
         case MPIB_BOOL:
             return Type{Codec::copy8, Codec::copy8, Codec::copy8, Codec::copy8, nccl::uint8, false};
         default:
-            return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                        fmt::format("datatype {} is not supported on devices yet",
-                                    static_cast<int>(datatype)));
+            return invalid(fmt::format("datatype {} is not supported on devices yet",
+                                       static_cast<int>(datatype)));
     }
 }
 
-// What of the API's operations there are for the type: mpi_bridge.h.
+// Checks that the API has this operation for the type; see mpi_bridge.h.
 Done check_op(const DeviceReduction& reduction, const Type& type) {
     const mpib_op op = reduction.op;
     const bool logical = op == MPIB_AND || op == MPIB_OR;
@@ -66,9 +65,8 @@ Done check_op(const DeviceReduction& reduction, const Type& type) {
     const bool known = op >= MPIB_SUM && op <= MPIB_OR;
     const bool truth = reduction.datatype == MPIB_BOOL;
     if (known && (truth ? logical || ordered : !(logical && type.floating))) return {};
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                fmt::format("there is no operation {} for datatype {}", static_cast<int>(op),
-                            static_cast<int>(reduction.datatype)));
+    return invalid(fmt::format("there is no operation {} for datatype {}", static_cast<int>(op),
+                               static_cast<int>(reduction.datatype)));
 }
 
 Outcome<nccl::RedOp> nccl_op(const DeviceReduction& reduction) {
@@ -89,9 +87,9 @@ Outcome<nccl::RedOp> nccl_op(const DeviceReduction& reduction) {
         default:
             return nccl::sum;
     }
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                "and and or of the bits of integers are not supported over NCCL yet; take "
-                "host memory or the host-staged path");
+    return invalid(
+        "and and or of the bits of integers are not supported over NCCL yet; take "
+        "host memory or the host-staged path");
 }
 
 bool linear(mpib_op op) {
@@ -101,29 +99,18 @@ bool linear(mpib_op op) {
 Done check_factors(const DeviceReduction& reduction) {
     const bool none = reduction.prescale == 1 && reduction.postscale == 1;
     if (reduction.datatype == MPIB_BOOL && !none) {
-        return fail(MPIB_ERROR_INVALID_ARGUMENT, "BOOL cannot be scaled");
+        return invalid("BOOL cannot be scaled");
     }
     if (std::isfinite(reduction.prescale) && std::isfinite(reduction.postscale)) return {};
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                fmt::format("prescale {} and postscale {} must be finite", reduction.prescale,
-                            reduction.postscale));
+    return invalid(fmt::format("prescale {} and postscale {} must be finite", reduction.prescale,
+                               reduction.postscale));
 }
 
-Done check_compression(const DeviceReduction& reduction) {
-    if (reduction.compression == Compression::none) return {};
-    if (reduction.datatype == MPIB_FLOAT32 && linear(reduction.op)) return {};
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                "compression is for sums and averages of 32-bit floats");
-}
-
-// The datatype's row, when the reduction is one that the API knows.
+// Returns the properties of the datatype, if the API has this reduction.
 Outcome<Type> check(const DeviceReduction& reduction) {
-    auto type = type_of(reduction.datatype);
-    if (!type) return type;
-    for (auto fine :
-         {check_op(reduction, *type), check_factors(reduction), check_compression(reduction)}) {
-        if (!fine) return pass_on(std::move(fine));
-    }
+    const Type type = TRY(type_of(reduction.datatype));
+    TRY(check_op(reduction, type));
+    TRY(check_factors(reduction));
     return type;
 }
 
@@ -135,27 +122,20 @@ void scale_around(WirePlan& plan, const Type& type, double before, double after)
     plan.unpacking = after == 1 ? type.copy : type.scale;
 }
 
-// One factor for all: prescale, postscale and the division of an average commute with a sum.
+// Uses one factor for all: prescale, postscale and the division of an average commute with a sum.
 void plan_linear_floats(WirePlan& plan, const Type& type, const DeviceReduction& reduction,
                         int ranks) {
     const double shared = reduction.op == MPIB_AVERAGE ? ranks : 1;
     const double factor = reduction.prescale * reduction.postscale / shared;
-    const bool bfloat = reduction.compression == Compression::bfloat16;
-    if (reduction.compression != Compression::none) {
-        // Multiplied as 32-bit floats, before the only rounding.
-        plan.packing = plan.unpacking = bfloat ? Codec::f32_as_bf16 : Codec::f32_as_f16;
-        plan.pack_factor = factor;
-        plan.type = bfloat ? nccl::bfloat16 : nccl::float16;
-        return;
-    }
     if (type.nccl == nccl::float32 || type.nccl == nccl::float64) {
         scale_around(plan, type, 1, 1);
         plan.factor_in_sum = factor;
         return;
     }
-    // NCCL takes the factor as a number of the tensor's type, and a third in 8 bits would bias all
-    // results. So only a power of two goes into the sum, where it keeps averages from overflowing,
-    // and the rest follows in 32 bits. 2^-14 is FLOAT16's least normal number.
+    // NCCL takes the factor as a number of the tensor's type. A factor of one third with 8 bits of
+    // precision, for example, would bias all results. So only a power of two is applied in the sum,
+    // where it keeps averages from overflowing, and the rest is applied afterwards in 32 bits.
+    // 2^-14 is the smallest normal number of FLOAT16.
     int exponent = 0;
     std::frexp(factor, &exponent);
     if (factor != 0) plan.factor_in_sum = std::ldexp(1.0, std::clamp(exponent - 1, -14, 0));
@@ -177,48 +157,38 @@ void plan_integers(WirePlan& plan, const Type& type, const DeviceReduction& redu
 }  // namespace
 
 Outcome<WirePlan> plan_wire(const DeviceReduction& reduction, int ranks) {
-    auto type = check(reduction);
-    if (!type) return pass_on(std::move(type));
-    auto op = nccl_op(reduction);
-    if (!op) return pass_on(std::move(op));
+    const auto type = TRY(check(reduction));
+    const auto op = TRY(nccl_op(reduction));
 
     WirePlan plan;
-    plan.type = type->nccl;
-    plan.op = *op;
+    plan.type = type.nccl;
+    plan.op = op;
     if (reduction.datatype == MPIB_BOOL) {
         plan.packing = plan.unpacking = Codec::bool_as_u8;
-    } else if (!type->floating) {
-        plan_integers(plan, *type, reduction, ranks);
+    } else if (!type.floating) {
+        plan_integers(plan, type, reduction, ranks);
     } else if (linear(reduction.op)) {
-        plan_linear_floats(plan, *type, reduction, ranks);
+        plan_linear_floats(plan, type, reduction, ranks);
     } else {
-        scale_around(plan, *type, reduction.prescale, reduction.postscale);
+        scale_around(plan, type, reduction.prescale, reduction.postscale);
         if (reduction.op != MPIB_PRODUCT) {
-            plan.packing = plan.unpacking = type->key;
+            plan.packing = plan.unpacking = type.key;
             plan.nan_is_least = reduction.op == MPIB_MIN;
-            plan.type = shape_of(type->key).wire_bytes == 8 ? nccl::int64 : nccl::int32;
+            plan.type = shape_of(type.key).wire_bytes == 8 ? nccl::int64 : nccl::int32;
         }
     }
     return plan;
 }
 
 Outcome<StagedPlan> plan_staged(const DeviceReduction& reduction) {
-    auto type = check(reduction);
-    if (!type) return pass_on(std::move(type));
+    const auto type = TRY(check(reduction));
 
     StagedPlan plan;
     plan.datatype = reduction.datatype;
     plan.pack_factor = reduction.prescale;
     plan.unpack_factor = reduction.postscale;
-    plan.packing = reduction.prescale == 1 ? type->copy : type->scale;
-    plan.unpacking = reduction.postscale == 1 ? type->copy : type->scale;
-    if (reduction.compression == Compression::bfloat16) {
-        plan.packing = plan.unpacking = Codec::f32_as_bf16;
-        plan.datatype = MPIB_BFLOAT16;
-    } else if (reduction.compression == Compression::float16) {
-        plan.packing = plan.unpacking = Codec::f32_as_f16;
-        plan.datatype = MPIB_FLOAT16;
-    }
+    plan.packing = reduction.prescale == 1 ? type.copy : type.scale;
+    plan.unpacking = reduction.postscale == 1 ? type.copy : type.scale;
     return plan;
 }
 

@@ -3,35 +3,35 @@
 
 #include "core/failure.hpp"
 #include "gpu/codec.hpp"
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "gpu/nccl_library.hpp"
 
 namespace mpi_bridge {
 
-// How a reduction is carried out by NCCL, which knows neither 16-bit integers, nor true averages of
+// How NCCL carries out a reduction. NCCL knows neither 16-bit integers, nor true averages of
 // integers, nor minima that respect NaN, nor factors after the sum.
 struct WirePlan {
     Codec packing = Codec::copy32;
-    Codec unpacking = Codec::copy32;  // of equal sizes as `packing`
+    Codec unpacking = Codec::copy32;  // has the same element sizes as `packing`
     double pack_factor = 1;
     double unpack_factor = 1;
     long long divisor = 1;
     bool nan_is_least = false;
 
     nccl::DataType type = nccl::float32;
-    unsigned items = 1;  // of that type in one wire element
+    unsigned items = 1;  // number of elements of that type in one wire element
     nccl::RedOp op = nccl::sum;
-    double factor_in_sum = 1;  // not 1: the operation is a sum of products with this factor
+    double factor_in_sum = 1;  // if not 1, the operation sums the products with this factor
 
-    // Whether a tensor may be reduced where it is; unpacking that is no copy then runs in place.
+    // Whether a tensor may be reduced in place; if unpacking is no copy, it then runs in place too.
     [[nodiscard]] bool direct() const { return is_copy(packing); }
 };
 
-// MPIB_ERROR_INVALID_ARGUMENT for what the reduction does not allow.
+// MPIB_ERROR_INVALID_ARGUMENT if the API does not have this reduction.
 [[nodiscard]] Outcome<WirePlan> plan_wire(const DeviceReduction& reduction, int ranks);
 
-// How it is carried out by collectives on host memory, which know all types and operations: only
-// the factors and the compression are applied by kernels. The collective works on `datatype`.
+// How collectives on host memory carry out a reduction. They know all types and operations, so
+// kernels apply only the factors. The collective works on `datatype`.
 struct StagedPlan {
     Codec packing = Codec::copy32;
     Codec unpacking = Codec::copy32;

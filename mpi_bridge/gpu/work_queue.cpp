@@ -14,9 +14,7 @@ void DeviceNote::give_back() {
 Outcome<std::vector<WorkQueue::Noted>> WorkQueue::take(const DeviceStart& start) {
     std::vector<Noted> points;
     if (start.stream() != nullptr) {
-        auto noted = note(*start.stream());
-        if (!noted) return pass_on(std::move(noted));
-        points.push_back(*noted);
+        points.push_back(TRY(note(*start.stream())));
     }
     for (DeviceNote& each : start.notes())
         points.push_back({each.take()});
@@ -27,10 +25,8 @@ Outcome<std::byte*> GrowingMemory::take(WorkQueue& queue, std::size_t bytes) {
     constexpr std::size_t least = std::size_t{1} << 20;
     if (blocks_.empty() || bytes > bytes_) {
         const std::size_t wanted = bytes <= least ? least : std::bit_ceil(bytes);
-        auto memory =
-            where_ == Where::tensors ? queue.tensor_memory(wanted) : queue.host_memory(wanted);
-        if (!memory) return pass_on(std::move(memory));
-        blocks_.push_back(std::move(*memory));
+        blocks_.push_back(TRY(where_ == Where::tensors ? queue.tensor_memory(wanted)
+                                                       : queue.host_memory(wanted)));
         bytes_ = wanted;
     }
     return blocks_.back().get();

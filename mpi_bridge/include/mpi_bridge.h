@@ -3,8 +3,8 @@
  * mpi_bridge: collective operations for the processes ("ranks") of one job step.
  *
  * The ranks find each other through PMIx, so any PMIx launcher will do (`srun --mpi=pmix`,
- * `prterun`, `mpirun`), and exchange data through shared memory, sockets and, over RDMA, UCX. There
- * is no coordinator, no host file and no remote shell.
+ * `prterun`, `mpirun`). They exchange data through shared memory, sockets and, over RDMA, UCX.
+ * There is no coordinator, no host file and no remote shell.
  *
  * Contracts that hold for every function below unless it says otherwise:
  *
@@ -12,32 +12,37 @@
  *    mpib_last_error() tells the calling thread what failed, on which rank and in which step.
  *  - Any thread may call any function. Collective calls are serialised inside, one at a time per
  *    process; a second caller waits for the first.
- *  - A collective call is matched by order, not by name: all ranks must make the same sequence of
- *    collective calls with agreeing arguments. Two threads of one rank that race for the order
- *    break that rule. Disagreement in size is found where the messages meet and reported as
- *    MPIB_ERROR_MISMATCH; after it, as after a timeout or a lost peer, the library refuses every
- *    further collective call with the same status, because the order of messages is then unknown.
- *  - Collective calls block until this rank's part is done. Buffers belong to the caller and are
- *    not kept after the call returns. They need no alignment, not even to their elements.
- *  - Unless "in place" is allowed, send and recv must not overlap, and in place they must coincide
- *    as said below. Any other overlap is refused with MPIB_ERROR_INVALID_ARGUMENT before anything
- *    is sent. Parts of one buffer that displacements place must not overlap each other, which is
- *    not checked.
- *  - Counts are elements where a datatype is given and bytes otherwise; both may exceed 2^31, and
- *    what they add up to must fit into size_t. A count of zero is allowed and a pointer to zero
- *    bytes may be NULL. Nothing is written beyond the counts that the caller gives.
+ *  - Collective calls are matched by order, not by name: all ranks must make the same sequence of
+ *    collective calls with agreeing arguments. If two threads of one rank race to make collective
+ *    calls, that order is not defined. A disagreement in size is found where the messages meet and
+ *    is reported as MPIB_ERROR_MISMATCH. After that, as after a timeout or the loss of a peer, the
+ *    library refuses every further collective call with the same status, because the order of
+ *    messages is then unknown.
+ *  - Collective calls block until this rank's part is done. Buffers belong to the caller, and the
+ *    library keeps no pointer to them after the call returns. They need no alignment, not even that
+ *    of their elements.
+ *  - send and recv must not overlap, unless a function allows "in place"; then they may coincide
+ *    exactly as its description says. Any other overlap is refused with MPIB_ERROR_INVALID_ARGUMENT
+ *    before anything is sent. The parts of one buffer that displacements place must not overlap
+ *    each other; this is not checked.
+ *  - Counts are in elements where a datatype is given and in bytes otherwise. They may exceed 2^31,
+ *    and their total must fit into size_t. A count of zero is allowed, and a pointer to zero bytes
+ *    may be NULL. Nothing is written beyond the counts that the caller gives.
  *  - Buffers are host memory.
- *  - Results are bit-identical on every rank and from run to run for the same number of ranks.
- *  - The library does not work in a child made by fork() after mpib_init() was called, and the
- *    child can do the parent no harm. Its calls return MPIB_ERROR_FORKED (numbers: what an unknown
- *    handle or process set gives; mpib_alloc: NULL) and mpib_last_error() says so. mpib_free(),
- *    mpib_finalize(), which returns MPIB_OK, and the library's exit handlers do nothing there, and
- *    mpib_abort() ends the child alone. mpib_initialized(), mpib_rank() and the other questions
- *    about the place of the process are answered as in the parent. Memory of mpib_alloc() can be
- *    read and written like any inherited memory; what the child writes the parent does not see, but
- *    what the parent writes or frees later may show in the child. Of the connections the child
- *    closes the library's own, but it keeps those of UCX and PMIx. exec() after fork(), and
- *    posix_spawn(), are not affected.
+ *  - Results are bit-identical on every rank, and from run to run for the same number of ranks and
+ *    hosts as long as the same algorithms are chosen: sums of floats depend on the order in which
+ *    they are added. MPI_BRIDGE_MODEL makes the choice the same in each run.
+ *  - The library does not work in a child made by fork() after mpib_init() was called, and such a
+ *    child cannot harm the parent. The child's calls return MPIB_ERROR_FORKED, and
+ *    mpib_last_error() says so. A function that returns a number returns what it returns for an
+ *    unknown handle or process set, and mpib_alloc() returns NULL. In the child, mpib_free(),
+ *    mpib_finalize(), which returns MPIB_OK, and the library's exit handlers do nothing, and
+ *    mpib_abort() ends the child only. mpib_initialized(), mpib_rank() and the other queries about
+ *    the place of the process answer as in the parent. The child can read and write memory of
+ *    mpib_alloc() like any inherited memory. The parent does not see what the child writes, but the
+ *    child may see what the parent writes or frees later. The library's own connections are closed
+ *    in the child; those of UCX and PMIx stay open. A child that calls exec() after fork(), or that
+ *    posix_spawn() starts, is not affected.
  */
 #ifndef MPI_BRIDGE_H
 #define MPI_BRIDGE_H
@@ -56,13 +61,13 @@ extern "C" {
 
 typedef enum mpib_status {
     MPIB_OK = 0,
-    MPIB_ERROR_NOT_INITIALIZED = 1, /* mpib_init() was not called, failed, or mpib_finalize() was */
+    MPIB_ERROR_NOT_INITIALIZED = 1, /* no successful mpib_init(), or after mpib_finalize() */
     MPIB_ERROR_INVALID_ARGUMENT = 2,
-    MPIB_ERROR_TIMEOUT = 3,   /* a peer did not do its part within the deadline */
+    MPIB_ERROR_TIMEOUT = 3,   /* a peer did not do its part before the deadline */
     MPIB_ERROR_PEER_LOST = 4, /* a peer's process or host is gone */
-    MPIB_ERROR_MISMATCH = 5,  /* ranks called with disagreeing sizes */
-    MPIB_ERROR_BOOTSTRAP = 6, /* the launcher's PMIx server could not be used, or is missing */
-    MPIB_ERROR_INTERNAL = 7,  /* transport or memory failure; the text tells */
+    MPIB_ERROR_MISMATCH = 5,  /* ranks called with sizes that disagree */
+    MPIB_ERROR_BOOTSTRAP = 6, /* the launcher's PMIx server is missing or cannot be used */
+    MPIB_ERROR_INTERNAL = 7,  /* transport or memory failure; mpib_last_error() says which */
     MPIB_ERROR_FORKED = 8     /* this is a child made by fork(), see above */
 } mpib_status;
 
@@ -76,7 +81,7 @@ typedef enum mpib_datatype {
     MPIB_BFLOAT16 = 6, /* the upper half of an IEEE binary32 */
     MPIB_FLOAT32 = 7,
     MPIB_FLOAT64 = 8,
-    MPIB_BOOL = 9 /* one byte: 0 is false, all else is true; results are 0 or 1 */
+    MPIB_BOOL = 9 /* one byte: 0 is false, any other value is true; results are 0 or 1 */
 } mpib_datatype;
 
 /*
@@ -87,11 +92,12 @@ typedef enum mpib_datatype {
  * ranks.
  *
  * FLOAT16 and BFLOAT16 are accumulated in 32-bit floats; each result that crosses the network is
- * rounded to nearest even. MPIB_MIN and MPIB_MAX of floating-point numbers return NaN when any
- * rank contributes NaN, so that a diverged rank is seen by all.
+ * rounded to nearest even. MPIB_MIN and MPIB_MAX of floating-point numbers return NaN when any rank
+ * contributes NaN, so that every rank sees that one of them has diverged.
  *
  * MPIB_AND and MPIB_OR are bitwise for integers and logical for BOOL; floating-point numbers have
- * neither. BOOL has no others but MPIB_MIN and MPIB_MAX, which are its and and or.
+ * neither. Apart from these two, BOOL has only MPIB_MIN, which is the same as MPIB_AND, and
+ * MPIB_MAX, which is the same as MPIB_OR.
  */
 typedef enum mpib_op {
     MPIB_SUM = 0,
@@ -105,23 +111,27 @@ typedef enum mpib_op {
 
 /*
  * Joins the job step: connects to the launcher's PMIx server and prepares the transport. Collective
- * over all ranks of the step. Idempotent: a second call returns MPIB_OK at once.
+ * over all ranks of the step. Idempotent: a call while the library is initialised returns MPIB_OK
+ * at once.
  *
- * Without a launcher the process becomes rank 0 of 1. It refuses to do so (MPIB_ERROR_BOOTSTRAP)
- * where Slurm started several tasks without PMIx, because each would train alone.
+ * Without a launcher the process becomes rank 0 of 1. If Slurm started several tasks without PMIx,
+ * the call fails with MPIB_ERROR_BOOTSTRAP instead, because each task would train alone.
  *
- * At exit of the process mpib_finalize() runs by itself if the program did not call it. From the
- * first call on, SIGTERM, SIGINT and SIGABRT, where the program has no handler for them and does
- * not ignore them, let the launcher know, within two seconds, before they end the process.
+ * mpib_finalize() runs at exit of the process if the program did not call it. From the first call
+ * of mpib_init() on, SIGTERM, SIGINT, SIGHUP and SIGABRT tell the launcher that the process is
+ * ending before they end it, which takes two seconds at most. This does not apply to a signal that
+ * the program handles or ignores.
  */
 MPIB_API mpib_status mpib_init(void);
 
 /*
- * Ends the use of the library and frees everything but the connection to the launcher. Not a
- * barrier. Idempotent. mpib_init() may be called again after it, by all ranks as often.
+ * Ends the use of the library and frees everything except the connection to the launcher. It is not
+ * a barrier. Idempotent. mpib_init() may be called again afterwards, provided that all ranks call
+ * it equally often. Calls that other threads are in get two seconds to end, and then fail.
  *
- * The connection closes when the process exits: return from main() or call exit(). A process that
- * ends by _exit() without exit handlers looks like a crash to launchers, which end the step then.
+ * The connection closes when the process exits, so return from main() or call exit(). A process
+ * that ends by _exit(), which runs no exit handlers, looks like a crash to launchers, and they then
+ * end the step.
  */
 MPIB_API mpib_status mpib_finalize(void);
 
@@ -129,9 +139,10 @@ MPIB_API mpib_status mpib_finalize(void);
 MPIB_API int mpib_initialized(void);
 
 /*
- * Where this process is. All return -1 when not initialised.
- * local: among the ranks on the same host. cross: among the ranks of other hosts that have the same
- * local rank; cross_size is the number of hosts that have a rank with this local rank.
+ * The place of this process in the job step. Every function returns -1 when the library is not
+ * initialised. "local" counts the ranks on the same host. "cross" counts the ranks, one per host,
+ * that have the same local rank; cross_size is the number of hosts that have a rank with this local
+ * rank.
  */
 MPIB_API int mpib_rank(void);
 MPIB_API int mpib_size(void);
@@ -160,10 +171,11 @@ MPIB_API mpib_status mpib_broadcast(void* buffer, size_t bytes, int root);
 MPIB_API mpib_status mpib_allgather(const void* send, void* recv, size_t bytes_per_rank);
 
 /*
- * The same with a different length per rank. recv_bytes[r] is the length of rank r's part and must
- * be the same on all ranks (exchange the lengths first with mpib_allgather); displacements[r] is
- * its byte offset in recv and may differ from rank to rank, NULL means packed in the order of
- * ranks. send_bytes must equal recv_bytes[rank].
+ * The same with a different length per rank. recv_bytes[r] is the length of rank r's part in bytes
+ * and must be the same on all ranks (exchange the lengths first with mpib_allgather).
+ * displacements[r] is the byte offset of that part in recv and may differ from rank to rank;
+ * displacements == NULL means that the parts are packed in the order of ranks. send_bytes must
+ * equal recv_bytes[rank].
  * In place: send == (char*)recv + displacements[rank].
  */
 MPIB_API mpib_status mpib_allgatherv(const void* send, size_t send_bytes, void* recv,
@@ -171,22 +183,22 @@ MPIB_API mpib_status mpib_allgatherv(const void* send, size_t send_bytes, void* 
 
 /*
  * Reduces the concatenation of `size` parts and leaves part r on rank r. counts[r] is the number of
- * elements in part r, the same array on all ranks; send holds their sum, recv holds counts[rank].
- * No in-place form: recv must not overlap send.
+ * elements in part r; all ranks must pass the same array. send holds the sum of counts, recv holds
+ * counts[rank] elements. There is no in-place form: recv must not overlap send.
  */
 MPIB_API mpib_status mpib_reduce_scatter(const void* send, void* recv, const size_t* counts,
                                          mpib_datatype datatype, mpib_op op);
 
 /*
- * Part r of send (bytes_per_pair each) goes to rank r; part r of recv comes from rank r. No
- * in-place form: recv must not overlap send.
+ * Part r of send (bytes_per_pair bytes each) goes to rank r; part r of recv comes from rank r.
+ * There is no in-place form: recv must not overlap send.
  */
 MPIB_API mpib_status mpib_alltoall(const void* send, void* recv, size_t bytes_per_pair);
 
 /*
- * The same with a different length per pair. Displacements are byte offsets; NULL means packed in
- * the order of ranks. send_bytes[r] here must equal recv_bytes[rank] on rank r. No in-place form:
- * no part of recv may overlap a part of send.
+ * The same with a different length per pair. Displacements are byte offsets; NULL means that the
+ * parts are packed in the order of ranks. send_bytes[r] on this rank must equal recv_bytes[rank] on
+ * rank r. There is no in-place form: no part of recv may overlap a part of send.
  */
 MPIB_API mpib_status mpib_alltoallv(const void* send, const size_t* send_bytes,
                                     const size_t* send_displacements, void* recv,
@@ -203,17 +215,18 @@ MPIB_API mpib_status mpib_reduce(const void* send, void* recv, size_t count, mpi
                                  mpib_op op, int root);
 
 /*
- * Memory that the other ranks of this node can reach: collectives whose buffers all come from here
- * run without copies. Aligned to a page, not initialised. NULL when the node's shared memory is
- * full (mpib_last_error() tells) or the library is not initialised. Ordinary memory in every other
- * respect. mpib_free(NULL) does nothing; mpib_finalize() frees what is left.
+ * Allocates memory that the other ranks of this node can reach: collectives whose buffers all come
+ * from here run without copies. The memory is aligned to a page and not initialised, and is
+ * ordinary memory in every other respect. Returns NULL when the node's shared memory is full
+ * (mpib_last_error() says so) or the library is not initialised. mpib_free(NULL) does nothing.
+ * mpib_finalize() frees what the caller has not freed.
  */
 MPIB_API void* mpib_alloc(size_t bytes);
 MPIB_API void mpib_free(void* memory);
 
 /*
- * The text of the calling thread's last failure, "" if none; never NULL. Valid until the thread's
- * next failing call. Not cleared by success.
+ * The text of the calling thread's last failure, or "" if there was none; never NULL. It is valid
+ * until the thread's next failing call. A call that succeeds does not clear it.
  */
 MPIB_API const char* mpib_last_error(void);
 
@@ -224,13 +237,15 @@ MPIB_API const char* mpib_status_name(mpib_status status);
 MPIB_API const char* mpib_version(void);
 
 /*
- * How long a collective call or mpib_init() may wait for peers without any progress, in seconds.
- * Must be a positive number; may be called before mpib_init(). The default is
- * MPI_BRIDGE_TIMEOUT_SECONDS from the environment, else 300.
+ * Sets how long, in seconds, a collective call or mpib_init() may wait for peers without any
+ * progress. `seconds` must be a positive number. May be called before mpib_init(). The default is
+ * MPI_BRIDGE_TIMEOUT_SECONDS from the environment. Without either, mpib_init() waits for 300 s and
+ * a collective waits without limit: a peer may evaluate or write a checkpoint for as long as it
+ * takes, a peer that has died fails the call, and a peer that is frozen is named on standard error.
  */
 MPIB_API mpib_status mpib_set_timeout(double seconds);
 
-/* The bytes of one element, 0 for an unknown datatype. */
+/* The bytes of one element, or 0 for an unknown datatype. */
 MPIB_API size_t mpib_datatype_size(mpib_datatype datatype);
 
 /*

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel; the rest of the description is in pyproject.toml.
+"""Builds the wheel; pyproject.toml has the rest of the description.
 
-With MPI_BRIDGE_LIBRARY=/path/to/libmpi_bridge.so the wheel carries the library, for this machine's
-system and processor and for every Python 3. Without, it is pure Python and looks for an installed
-one.
+With MPI_BRIDGE_LIBRARY=/path/to/libmpi_bridge.so the wheel contains the library, for this machine's
+system and processor and for every Python 3. Otherwise it is pure Python and looks for an installed
+library.
 """
 
 import os
@@ -38,7 +38,7 @@ class BuildWithLibrary(build_py):
 
 
 class WheelForEveryPython(bdist_wheel):
-    """Bound to the platform by the library, but to no version of Python."""
+    """A wheel that the library binds to a platform, but not to a version of Python."""
 
     def get_tag(self) -> tuple[str, str, str]:
         """Return the tags of Python, of its binary interface, and of the platform."""
@@ -47,7 +47,7 @@ class WheelForEveryPython(bdist_wheel):
 
 
 class DistributionWithLibrary(Distribution):
-    """Has native code where it carries the library, so that its files go where such code goes."""
+    """Has native code if it contains the library, so that its files are installed accordingly."""
 
     def has_ext_modules(self) -> bool:
         """Tell whether there is native code."""

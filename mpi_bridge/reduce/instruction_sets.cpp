@@ -14,7 +14,7 @@ bool runs_anywhere() {
 
 #ifdef MPI_BRIDGE_X86_KERNELS
 
-// Not every compiler's __builtin_cpu_supports knows F16C.
+// Asked separately, because not every compiler's __builtin_cpu_supports knows F16C.
 bool has_f16c() {
     unsigned eax = 0;
     unsigned ebx = 0;
@@ -23,8 +23,8 @@ bool has_f16c() {
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// __builtin_cpu_supports also asks whether the system keeps the registers; what it says of AVX2
-// holds for F16C, which has registers of the same width.
+// __builtin_cpu_supports also checks that the system saves the registers. Its answer for AVX2 holds
+// for F16C, whose registers have the same width.
 bool runs_avx2() {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") != 0 && has_f16c();

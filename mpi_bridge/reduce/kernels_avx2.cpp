@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with -mavx2 -mf16c; called only where the processor has both.
+// Compiled with -mavx2 -mf16c; called only if the processor has both.
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled for AVX-512 F, BW, DQ, VL and F16C; called only where the processor has them all.
+// Compiled for AVX-512 F, BW, DQ, VL and F16C; called only if the processor has all of them.
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

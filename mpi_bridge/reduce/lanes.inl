@@ -148,7 +148,8 @@ struct Convert<Half, float, N> {
     }
 };
 
-// The processor's own conversion, which has the bits of the formulas above.
+// The processor's own conversion, which has the bits of the formulas above. The intrinsics may be
+// macros, whose arguments must not have commas of their own.
 #ifdef __F16C__
 constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
@@ -156,7 +157,8 @@ template <>
 struct Convert<Half, float, 1> {
     static float widen(const unsigned char* at) { return _cvtsh_ss(read<std::uint16_t, 1>(at)); }
     static void narrow(unsigned char* at, float value) {
-        write(at, _cvtss_sh(canonical<float, 1>(value), to_nearest));
+        const float one = canonical<float, 1>(value);
+        write(at, _cvtss_sh(one, to_nearest));
     }
 };
 template <>
@@ -165,7 +167,8 @@ struct Convert<Half, float, 8> {
         return _mm256_cvtph_ps(read<long long, 2>(at));
     }
     static void narrow(unsigned char* at, Lanes<float, 8> value) {
-        write(at, _mm256_cvtps_ph(canonical<float, 8>(value), to_nearest));
+        const Lanes<float, 8> all = canonical<float, 8>(value);
+        write(at, _mm256_cvtps_ph(all, to_nearest));
     }
 };
 #endif
@@ -176,7 +179,8 @@ struct Convert<Half, float, 16> {
         return _mm512_cvtph_ps(read<long long, 4>(at));
     }
     static void narrow(unsigned char* at, Lanes<float, 16> value) {
-        write(at, _mm512_cvtps_ph(canonical<float, 16>(value), to_nearest));
+        const Lanes<float, 16> all = canonical<float, 16>(value);
+        write(at, _mm512_cvtps_ph(all, to_nearest));
     }
 };
 #endif

@@ -7,8 +7,8 @@
 
 namespace mpi_bridge {
 
-// The names of mpi_bridge.h, such as "MPIB_FLOAT32" and "MPIB_SUM", for messages; the number where
-// there is none: "datatype 42", "operation 42".
+// The names of mpi_bridge.h, such as "MPIB_FLOAT32" and "MPIB_SUM", for messages; an unknown value
+// is shown by its number: "datatype 42", "operation 42".
 [[nodiscard]] std::string datatype_name(mpib_datatype datatype);
 [[nodiscard]] std::string op_name(mpib_op op);
 

@@ -12,19 +12,19 @@ namespace mpi_bridge {
 
 // How one (datatype, operation) pair is reduced.
 //
-// Elements are the caller's type. Accumulators are what partial results are kept and sent in; they
-// are wider where the element type would lose something on the way:
+// Elements are the caller's type. Accumulators are the form in which partial results are kept and
+// sent; they are wider if the element type would lose something on the way:
 //   FLOAT16, BFLOAT16       f32: one rounding, to nearest even, when the result is stored; an
 //                           average does not overflow where the sum would
 //   integers under AVERAGE  the exact sum: 64 bits, or 128 bits for INT64
 //   BOOL                    a byte that is 0 or 1
 //   all others              the element type itself
 //
-// Every NaN of a result is the same quiet one, so that results do not depend on the order in which
+// Every NaN in a result is the same quiet NaN, so that results do not depend on the order in which
 // a compiler takes the operands of a sum.
 //
-// All functions work on `count` items, anywhere in memory: no alignment is needed. Accumulators and
-// elements must not overlap, except where it says so. One pass over memory each.
+// All functions work on `count` items anywhere in memory; no alignment is needed. Accumulators and
+// elements must not overlap, except where noted. Each function makes one pass over memory.
 struct Reduction {
     std::size_t element_bytes = 0;
     std::size_t accumulator_bytes = 0;
@@ -33,52 +33,55 @@ struct Reduction {
     void (*load)(void* accumulators, const void* elements, std::size_t count) = nullptr;
     // accumulators = accumulators op elements
     void (*add)(void* accumulators, const void* elements, std::size_t count) = nullptr;
-    // result = first op second, all accumulators; either may be `result`. The order matters to the
-    // bits of NaN and of signed zero.
+    // result = first op second, all of them accumulators; either operand may be `result`. The order
+    // affects the bits of NaN and of signed zero.
     void (*merge)(void* result, const void* first, const void* second, std::size_t count) = nullptr;
     // elements = accumulators, divided by `ranks` when the operation is AVERAGE
     void (*store)(void* elements, const void* accumulators, std::size_t count, int ranks) = nullptr;
-    // elements = sources[0] op sources[1] op ..., in that order, finished as store() does. The same
-    // bits as load(), add() of each further source, and store(). sources_count is at least 1;
-    // `elements` may be exactly one of the sources, but not overlap one partly.
+    // elements = sources[0] op sources[1] op ..., in that order, finished as store() does. The bits
+    // are the same as those of load(), add() of each further source, and store(). sources_count is
+    // at least 1; `elements` may be exactly one of the sources, but must not overlap one partly.
     void (*combine)(void* elements, const void* const* sources, std::size_t sources_count,
                     std::size_t count, int ranks) = nullptr;
-    // The same of two sources, to two targets at once, which must not overlap. Each target may be
-    // exactly one of the sources.
+    // Does the same with two sources, and writes the result to two targets at once, which must not
+    // overlap. Each target may be exactly one of the sources.
     void (*combine_pair)(void* const* targets, const void* const* sources, std::size_t count,
                          int ranks) = nullptr;
-    // accumulators = sources[0] op sources[1] op ...; the same bits as load() and add()s.
+    // accumulators = sources[0] op sources[1] op ...; the bits are the same as those of load() and
+    // add().
     void (*combine_partial)(void* accumulators, const void* const* sources,
                             std::size_t sources_count, std::size_t count) = nullptr;
     // elements = elements * factor, in place; the same for every operation of the datatype. A
-    // factor of 1 changes nothing. FLOAT16, BFLOAT16 and FLOAT32 meet the factor as a 32-bit float
-    // and are rounded once, to nearest even; FLOAT64 as a double. Integers are multiplied as
-    // doubles (INT64 above 2^53 loses its low bits) and truncated toward zero; what does not fit
-    // becomes the nearest number that does, and NaN becomes 0.
+    // factor of 1 changes nothing. FLOAT16, BFLOAT16 and FLOAT32 are multiplied by the factor as a
+    // 32-bit float and rounded once, to nearest even; FLOAT64 is multiplied as a double. Integers
+    // are multiplied as doubles (INT64 above 2^53 loses its low bits) and truncated toward zero; a
+    // product that does not fit becomes the nearest number that does, and NaN becomes 0.
     void (*scale)(void* elements, std::size_t count, double factor) = nullptr;
 };
 
-// The chosen implementation: the fastest that this processor can run, unless choose_kernels() was
-// told otherwise. nullptr for a pair that is unknown or has no meaning: why_no_reduction() tells.
-// All implementations give the same bits. Any thread may call it.
+// Returns the chosen implementation: the fastest that this processor can run, unless
+// choose_kernels() has chosen another. Returns nullptr for a pair that is unknown or has no
+// meaning; why_no_reduction() gives the reason. All implementations give the same bits. Any thread
+// may call it.
 [[nodiscard]] const Reduction* find_reduction(mpib_datatype datatype, mpib_op op);
 
-// The portable implementation, which every processor can run.
+// Returns the portable implementation, which every processor can run.
 [[nodiscard]] const Reduction* find_portable_reduction(mpib_datatype datatype, mpib_op op);
 
-// One sentence, without its full stop, for the caller to whom find_reduction() gave nullptr; ""
-// for a pair that it finds.
+// Explains why find_reduction() returned nullptr, in one sentence without its full stop; "" for a
+// pair that it finds.
 [[nodiscard]] std::string why_no_reduction(mpib_datatype datatype, mpib_op op);
 
 // The bytes of one element; 0 for an unknown datatype.
 [[nodiscard]] std::size_t datatype_bytes(mpib_datatype datatype);
 
-// What find_reduction() gives from now on: "portable", "avx2" or "avx512", as MPI_BRIDGE_KERNELS
-// says; "" for the fastest. Reductions found before stay valid. A name that is unknown, or of
-// instructions that this processor lacks, is MPIB_ERROR_INVALID_ARGUMENT and changes nothing.
+// Chooses what find_reduction() returns from now on: "portable", "avx2" or "avx512", as in
+// MPI_BRIDGE_KERNELS; "" for the fastest. Reductions found earlier stay valid. A name that is
+// unknown, or needs instructions that this processor lacks, is MPIB_ERROR_INVALID_ARGUMENT and
+// changes nothing.
 [[nodiscard]] Done choose_kernels(std::string_view name);
 
-// The name of what is chosen.
+// Returns the name of the chosen instruction set.
 [[nodiscard]] const char* reduction_instruction_set();
 
 }  // namespace mpi_bridge

@@ -9,8 +9,8 @@ constexpr unsigned datatype_count = 10;
 constexpr unsigned op_count = 7;
 
 // Reductions by datatype, then by operation, in the order of the public enumerations; pairs that
-// have no meaning are left empty. Plain arrays: this is filled in a translation unit that must not
-// call inline library functions.
+// have no meaning are left empty. Plain arrays, because the table is filled in a translation unit
+// that must not call inline library functions.
 struct KernelTable {
     struct Row {
         Reduction by_op[op_count];
@@ -18,12 +18,12 @@ struct KernelTable {
     Row by_datatype[datatype_count];
 };
 
-// One per instruction set: see instruction_sets.hpp for which of them may be called.
+// One function per instruction set; instruction_sets.hpp says which of them may be called.
 [[nodiscard]] const KernelTable& portable_table();
 [[nodiscard]] const KernelTable& avx2_table();
 [[nodiscard]] const KernelTable& avx512_table();
 
-// nullptr for a pair that is unknown or has no meaning.
+// Returns nullptr for a pair that is unknown or has no meaning.
 [[nodiscard]] const Reduction* look_up(const KernelTable& table, mpib_datatype datatype,
                                        mpib_op op);
 

@@ -35,14 +35,14 @@ std::uint64_t own_pid_namespace() {
     return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-// In clock ticks after boot; 0: not to be had.
+// In clock ticks after boot; 0 if it is not known.
 std::uint64_t start_of(const std::string& process) {
     const auto text = read_process_stat(process);
     const auto stat = text ? parse_process_stat(*text) : std::nullopt;
     return stat ? stat->start : 0;
 }
 
-// Whether /proc shows the processes by the numbers that they have for this one.
+// Whether /proc numbers processes in the same way as this process's PID namespace.
 bool proc_is_ours() {
     std::array<char, 32> target{};
     const ssize_t length = ::readlink("/proc/self", target.data(), target.size());
@@ -72,7 +72,7 @@ std::optional<Creator> parse(std::string_view name) {
 }  // namespace
 
 std::string name_for_segment(const Nonce& nonce) {
-    // At most 62 characters: a ticket has room for 63.
+    // The name has at most 62 characters, and a ticket has room for 63.
     return fmt::format("{}{}.{}.{:x}.{:x}.{}", prefix, ::getuid(), ::getpid(), start_of("self"),
                        own_pid_namespace(), to_hex(nonce).substr(0, 12));
 }
@@ -87,7 +87,7 @@ bool is_abandoned(std::string_view name) {
     // 0 and negative numbers mean groups of processes.
     if (process <= 0) return false;
     if (::kill(process, 0) != 0 && errno == ESRCH) return true;
-    // There is a process of that number. It may be another one.
+    // There is a process of that number, but it may be another one.
     if (creator->start == 0 || !proc_is_ours()) return false;
     const auto start = start_of(std::to_string(process));
     return start != 0 && start != creator->start;

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "collectives/chunks.hpp"
-
 namespace mpi_bridge {
 
-// Part `index` of `count` items cut into `parts` parts whose lengths differ by one at most, the
-// longer ones first: even_chunks(count, parts)[index], without the memory.
+// A contiguous part of a vector, in items (values or bytes).
+struct Slice {
+    std::size_t offset = 0;
+    std::size_t length = 0;
+};
+
+// Part `index` when `count` items are cut into `parts` parts whose lengths differ by one at most,
+// the longer ones first. The same as even_chunks(count, parts)[index], but without allocating
+// memory.
 [[nodiscard]] constexpr Slice even_slice(std::size_t count, int parts, int index) {
     const auto pieces = static_cast<std::size_t>(parts);
     const auto place = static_cast<std::size_t>(index);

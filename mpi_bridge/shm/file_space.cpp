@@ -13,7 +13,7 @@
 namespace mpi_bridge {
 namespace {
 
-// A signal undoes an unfinished step and makes it start over: steps are short enough to get through
+// A signal undoes an unfinished step and makes it start over, so steps are short enough to finish
 // between the ticks of a profiler.
 constexpr std::uint64_t step = 16UL << 20;
 

@@ -9,12 +9,13 @@
 
 namespace mpi_bridge {
 
-// Backs [offset, offset + bytes) of a memory file with memory now, so that its lack is an error
-// here and not a SIGBUS at the first touch. `purpose` is for the message. Any thread.
+// Backs [offset, offset + bytes) of a memory file with memory now, so that a lack of memory is an
+// error here and not a SIGBUS at the first access. `purpose` is for the message. Any thread may
+// call.
 [[nodiscard]] Done reserve_space(int file, std::uint64_t offset, std::uint64_t bytes,
                                  std::string_view purpose);
 
-// The longest file this process may make (RLIMIT_FSIZE): going beyond it raises SIGXFSZ.
+// The longest file that this process may make (RLIMIT_FSIZE); going beyond it raises SIGXFSZ.
 [[nodiscard]] std::uint64_t longest_file();
 
 }  // namespace mpi_bridge

@@ -11,11 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Sleeping on a word of memory that processes share.
+// Sleeping on a word of memory that several processes share.
 namespace mpi_bridge {
 
-// Sleeps until woken, but not when `word` is no longer `seen`, and no longer than `limit`. May
-// return early for no reason.
+// Sleeps until woken, for at most `limit`; does not sleep if `word` no longer equals `seen`. May
+// also return early for no reason.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                        std::chrono::nanoseconds limit) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);

@@ -37,8 +37,9 @@ void* map_file(int file, std::uint64_t bytes) {
     void* memory =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (memory == MAP_FAILED) return nullptr;
-    // Both are advice: a core file would hold every rank's heap, and small pages cost a table walk
-    // each where the administrator allows large ones.
+    // Both calls are advice only. Without the first, a core file would hold every rank's heap.
+    // Without the second, each small page would cost a table walk even where the administrator
+    // allows large pages.
     ::madvise(memory, bytes, MADV_DONTDUMP);
     ::madvise(memory, bytes, MADV_HUGEPAGE);
     return memory;
@@ -58,7 +59,8 @@ Outcome<std::unique_ptr<SharedHeap>> SharedHeap::create(std::uint64_t capacity) 
     for (; capacity >= least_capacity; capacity = capacity / 2 / huge_page * huge_page) {
         if (::ftruncate(file.number(), static_cast<off_t>(capacity)) != 0) continue;
         if (void* base = map_file(file.number(), capacity); base != nullptr) {
-            // Whoever maps the file can rely on its size: nobody can make it shorter any more.
+            // After this no process can shorten the file, so those that map it can rely on its
+            // size.
             ::fcntl(file.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
             return std::unique_ptr<SharedHeap>(
                 new SharedHeap(std::move(file), static_cast<std::byte*>(base), capacity, *nonce));
@@ -100,7 +102,7 @@ Outcome<void*> SharedHeap::allocate(std::size_t bytes) {
     std::uint64_t offset = 0;
     {
         const std::lock_guard lock(mutex_);
-        // First fit: allocations are few, large and long-lived.
+        // First fit is good enough, because allocations are few, large and long-lived.
         const auto place = std::find_if(free_.begin(), free_.end(), [&](const auto& candidate) {
             const std::uint64_t gap = round_up(candidate.first, alignment) - candidate.first;
             return candidate.second >= gap && candidate.second - gap >= length;
@@ -133,7 +135,8 @@ bool SharedHeap::free(void* memory) {
     const std::lock_guard lock(mutex_);
     const auto place = live_.find(*offset);
     if (place == live_.end()) return false;
-    // Under the lock: nobody may get the place before its old pages are gone.
+    // This happens under the lock, so that the range is not allocated again before its old pages
+    // are gone.
     ::fallocate(file_.number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(place->first), static_cast<off_t>(place->second));
     give_back(place->first, place->second);
@@ -170,7 +173,8 @@ Outcome<PeerHeap> PeerHeap::map(const SharedHeap::Ticket& ticket) {
             MPIB_ERROR_INTERNAL,
             fmt::format("shared heap: cannot map the heap of process {}: {}", ticket.process, why));
     };
-    // Looked at before it is opened: opening some other file could do something.
+    // The link is checked before the file is opened, because opening some other file could have
+    // side effects.
     char target[128];
     const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
     if (length < 0) return refuse(std::strerror(errno));

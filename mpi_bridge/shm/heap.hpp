@@ -15,23 +15,24 @@
 
 namespace mpi_bridge {
 
-// Memory of this process that other processes of its node can map: what is allocated here can be
-// read and written by the other ranks' collectives without a copy.
+// Memory of this process that other processes of its node can map: collectives of the other ranks
+// can read and write what is allocated here without a copy.
 //
-// One sparse memory file (memfd) that takes address space but no memory until something is
-// allocated. It has no name, so nothing can be left behind, and it does not count against the size
-// of /dev/shm, which containers like to make small. Others open it through /proc/<pid>/fd, which
-// the kernel allows to processes of the same user that could debug this one; the nonce in the
-// file's label proves that they got the right file.
+// The heap is one sparse memory file (memfd) that takes address space but no memory until something
+// is allocated. It has no name, so nothing can be left behind, and it does not count against the
+// size of /dev/shm, which is often small in containers. Other processes open it through
+// /proc/<pid>/fd, which the kernel allows to processes of the same user that could debug this one.
+// The nonce in the file's label proves that they got the right file.
 //
-// A child made by fork() has a private copy of the memory and cannot allocate or free any: the
-// places are the parent's. Children need guard_forks() to have been called for that.
+// A child made by fork() has a private copy of the memory and cannot allocate or free any, because
+// the heap's contents are managed by the parent. This requires that guard_forks() was called.
 //
-// Any thread may call any function. The heap must outlive its allocations' use; peers that have
-// mapped it keep the memory until they unmap it.
+// Any thread may call any function. The heap must outlive the use of its allocations. Peers that
+// have mapped it keep the memory until they unmap it.
 class SharedHeap {
   public:
-    // What others need in order to map the heap. Trivially copyable, to be sent as it is.
+    // What other processes need in order to map the heap. Trivially copyable, so it can be sent as
+    // it is.
     struct Ticket {
         Nonce nonce;
         std::int64_t process;  // 0: there is no heap
@@ -41,8 +42,8 @@ class SharedHeap {
 
     static constexpr std::uint64_t default_capacity = 64UL << 30;
 
-    // Takes less address space than `capacity` where the process's limits ask for it, down to
-    // 64 MiB, and fails with MPIB_ERROR_INTERNAL below that.
+    // Takes less address space than `capacity` where the process's limits require it, down to 64
+    // MiB. Fails with MPIB_ERROR_INTERNAL if not even that much is available.
     [[nodiscard]] static Outcome<std::unique_ptr<SharedHeap>> create(
         std::uint64_t capacity = default_capacity);
 
@@ -50,15 +51,17 @@ class SharedHeap {
     SharedHeap& operator=(const SharedHeap&) = delete;
     ~SharedHeap();
 
-    // At least `bytes` zero bytes from a page boundary, backed by memory. A lack of memory is
-    // MPIB_ERROR_INTERNAL. The caller frees it, or the heap's destructor does.
+    // Allocates at least `bytes` zero bytes that start at a page boundary and are backed by memory.
+    // A lack of memory is MPIB_ERROR_INTERNAL. The caller frees the memory, or the heap's
+    // destructor does.
     [[nodiscard]] Outcome<void*> allocate(std::size_t bytes);
 
-    // Gives the memory back to the system. False, and no harm done, for an address that allocate()
-    // did not return. nullptr is fine. Does nothing in a forked child.
+    // Gives the memory back to the system. Returns false and changes nothing for an address that
+    // allocate() did not return. nullptr is allowed. Does nothing in a forked child.
     bool free(void* memory);
 
-    // Where [memory, memory + bytes) is in the file, if all of it is in the heap. Takes no lock.
+    // The offset of [memory, memory + bytes) in the file, if all of it is in the heap. Takes no
+    // lock.
     [[nodiscard]] std::optional<std::uint64_t> find(const void* memory, std::size_t bytes) const {
         const auto at = reinterpret_cast<std::uintptr_t>(memory);
         const auto first = reinterpret_cast<std::uintptr_t>(base_);
@@ -81,7 +84,7 @@ class SharedHeap {
     std::uint64_t capacity_;
     Nonce nonce_;
     PrivateInChildren private_in_children_;
-    unsigned generation_ = fork_generation();  // another one in a child that inherited the heap
+    unsigned generation_ = fork_generation();  // differs in a child that inherited the heap
     std::mutex mutex_;                         // never locked in such a child: it may be held there
     Places free_;
     Places live_;
@@ -90,11 +93,11 @@ class SharedHeap {
 // Another process's heap, or this one's own, as seen from here.
 class PeerHeap {
   public:
-    // Fails with MPIB_ERROR_INTERNAL where the peer cannot be looked into: its files belong to
-    // another user, or it lives in another process namespace.
+    // Fails with MPIB_ERROR_INTERNAL where the peer's files cannot be opened: they belong to
+    // another user, or the peer is in another PID namespace.
     [[nodiscard]] static Outcome<PeerHeap> map(const SharedHeap::Ticket& ticket);
 
-    // A heap that is mapped already and stays so for longer than this object lives.
+    // Refers to a heap that is mapped already and stays mapped for longer than this object lives.
     explicit PeerHeap(const SharedHeap& own) : base_(own.base()), bytes_(own.capacity()) {}
 
     PeerHeap(PeerHeap&& other) noexcept;

@@ -9,37 +9,40 @@
 #include "shm/segment.hpp"
 #include "shm/usable_cpus.hpp"
 
-// What is where in the segment of a node's ranks.
+// The contents of the segment that the ranks of a node share.
 //
 //     Segment's header | Common | Desk of rank 0, 1, … | Bench of rank 0, 1, …
 //
-// A desk holds what the ranks tell each other, a bench the data under way. Rank 0 reserves
-// everything up to the benches; each rank reserves its own bench, so that it is in the memory next
-// to the rank's processor. Nobody touches another rank's bench before that rank says so by a flag.
+// A desk holds what its rank tells the others; a bench holds the data that its rank has under way.
+// Rank 0 reserves everything up to the benches. Each rank reserves its own bench, so that it is in
+// the memory next to the rank's processor. No rank accesses another rank's bench before all ranks
+// have met for the first time, and from then on each part of a bench belongs to one rank at a time:
+// the number of the call or of the step says to which, and flags say when it is free.
 //
 // Each flag has one writer. Flags of different writers are two cache lines apart, because
-// processors fetch lines in pairs. Flags are 32 bits wide, since a futex is, and may wrap around.
+// processors fetch lines in pairs. Flags are 32 bits wide, because a futex is, and they may wrap
+// around.
 namespace mpi_bridge::shm {
 
-// What limits the number of ranks is that each reads a line of every other in each call.
+// The number of ranks is limited because each rank reads a line of every other rank in each call.
 constexpr int most_ranks = 256;
 constexpr std::size_t line_pair = 128;
 
 using Flag = std::atomic<std::uint32_t>;
 static_assert(Flag::is_always_lock_free && sizeof(Flag) == 4);
 
-// What a rank says at the start of a call. Two per rank, used in turns.
+// What a rank tells the others at the start of a call. Each rank has two entries, used in turns.
 struct alignas(line_pair) Entry {
-    // Written last and by the desk's rank: the number of the call. Read by all ranks.
+    // The number of the call. Written last, by the desk's rank; read by all ranks.
     Flag call;
-    std::uint64_t agreement;  // digest of what all ranks must agree in
-    // The data itself if that fits, else a Whereabouts.
+    std::uint64_t agreement;  // digest of what all ranks must agree on
+    // The data itself if it fits, otherwise a Whereabouts.
     std::byte payload[112];
 };
 static_assert(sizeof(Entry) == line_pair);
 constexpr std::size_t inline_bytes = sizeof Entry::payload;
 
-// Where a rank's buffers are: offsets in its shared heap, or `in_private`.
+// Where a rank's buffers are: offsets in its shared heap, or `in_private` for private memory.
 struct Whereabouts {
     static constexpr std::uint64_t in_private = ~std::uint64_t{0};
     std::uint64_t source = in_private;
@@ -49,7 +52,8 @@ struct Whereabouts {
     [[nodiscard]] bool all_shared() const { return source_is_shared() && target != in_private; }
 };
 
-// Who a rank is. Written by the desk's rank before its first entry, read by all after it.
+// Identifies a rank. Written by the desk's rank before its first entry, read by all ranks
+// afterwards.
 struct Identity {
     std::int64_t process;
     SharedHeap::Ticket heap;
@@ -60,21 +64,21 @@ enum class Presence : std::uint32_t { awaited, attached, departed };
 
 struct Desk {
     Entry entries[2];
-    // Steps that the rank has done since the segment was made. Written by the desk's rank, read by
-    // all ranks.
+    // The number of steps that the rank has done since the segment was made. Written by the desk's
+    // rank, read by all ranks.
     alignas(line_pair) Flag progress;
-    // How many ranks sleep until a flag of this desk changes. Written by the sleepers, and read by
+    // How many ranks sleep until a flag of this desk changes. Written by the sleepers and read by
     // the desk's rank, which has to wake them.
     alignas(line_pair) Flag sleepers;
-    // A Presence, and who it is. Written by the desk's rank, read by ranks that miss it.
+    // A Presence. Written by the desk's rank, read by ranks that have waited for it in vain.
     alignas(line_pair) Flag presence;
     Identity identity;
 };
 
-// The first failure, which ends the use of the segment for all.
+// The first failure, which ends the use of the segment for all ranks.
 struct Breakage {
     enum State : std::uint32_t { none, being_described, described };
-    // Raised by the first rank that fails, by exchange. Read by all ranks when they wait.
+    // Set by the first rank that fails, by an atomic exchange. Read by all ranks when they wait.
     alignas(line_pair) Flag state;
     std::int32_t rank;
     std::int32_t status;
@@ -87,11 +91,11 @@ struct Measures {
     std::uint32_t flat_bytes;   // of one flat area; a bench has two, used in turns
     std::uint32_t piece_bytes;  // of one piece of a staged transfer
 
-    // One half of the stage: a piece from this rank to each, and a piece of results.
+    // The size of one half of the stage, which holds one piece for each rank.
     [[nodiscard]] std::size_t half_bytes() const {
-        return (static_cast<std::size_t>(ranks) + 1) * piece_bytes;
+        return static_cast<std::size_t>(ranks) * piece_bytes;
     }
-    // A whole number of pages.
+    // Rounded up to a whole number of pages.
     [[nodiscard]] std::size_t bench_bytes() const {
         return (2 * (flat_bytes + half_bytes()) + page - 1) / page * page;
     }
@@ -103,7 +107,7 @@ struct Common {
     Breakage breakage;
 };
 
-// Finds things in a mapped segment.
+// Computes addresses in a mapped segment.
 class Layout {
   public:
     Layout(std::byte* memory, const Measures& measures) : memory_(memory), measures_(measures) {}
@@ -114,21 +118,28 @@ class Layout {
         return *reinterpret_cast<Desk*>(memory_ + desks_at +
                                         static_cast<std::size_t>(rank) * sizeof(Desk));
     }
-    // The area of a call, by the call's number.
+    // The flat area of a call, by the call's number. Two ranks exchange their areas after each use,
+    // so that each writes where it has read last. A cache line that the writer has read last costs
+    // a fraction of one that must be taken from another processor's cache.
     [[nodiscard]] std::byte* flat_area(int rank, std::uint32_t call) const {
-        return memory_ + bench_at(measures_, rank) + std::size_t{call % 2} * measures_.flat_bytes;
+        const bool exchanged = measures_.ranks == 2 && (call & 2U) != 0;
+        return memory_ + bench_at(measures_, exchanged ? 1 - rank : rank) +
+               std::size_t{call % 2} * measures_.flat_bytes;
     }
-    // The half of the stage of a step, by the step's number.
+    // The half of the stage for a step, by the step's number.
     [[nodiscard]] std::byte* half(int rank, std::uint32_t step) const {
         return memory_ + bench_at(measures_, rank) + 2UL * measures_.flat_bytes +
                std::size_t{step % 2} * measures_.half_bytes();
     }
-    // In a half: the piece that rank `from` has for rank `to`, and the piece of its results.
+    // In such a half: the piece that rank `from` has for rank `to`. A rank has none for itself, so
+    // what it has for all is in that place.
     [[nodiscard]] std::byte* piece(int from, int to, std::uint32_t step) const {
         return half(from, step) + static_cast<std::size_t>(to) * measures_.piece_bytes;
     }
-    [[nodiscard]] std::byte* results(int rank, std::uint32_t step) const {
-        return half(rank, step) + measures_.half_bytes() - measures_.piece_bytes;
+    // The same, for a transfer after which the reader does not write into the piece: the two pieces
+    // of a pair of ranks take turns, for the same reason.
+    [[nodiscard]] std::byte* piece_in_turn(int from, int to, std::uint32_t step) const {
+        return (step & 2U) == 0 ? piece(from, to, step) : piece(to, from, step);
     }
 
     [[nodiscard]] static Common& common_of(std::byte* memory) {

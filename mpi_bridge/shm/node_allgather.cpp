@@ -2,9 +2,10 @@
 //
 // Allgather among the ranks of a node, and the barrier.
 //
-// Short parts are shown in entries or flat areas. Parts that are all in shared heaps are copied
-// from there. Any others go over the benches in pieces: in a round every rank takes one piece from
-// each bench and puts the next piece of its own part on its own.
+// Short parts are exchanged in entries or flat areas. Parts that are all in shared heaps are copied
+// from there. All other parts go through the benches in pieces: in each round every rank copies one
+// piece from each bench and puts the next piece of its own part on its own bench. A few ranks put a
+// copy for each rank, because a cache line costs less to write if only one other rank has read it.
 #include <algorithm>
 #include <cstring>
 
@@ -35,13 +36,10 @@ Done NodeStage::allgather(const Turn& turn, std::span<const std::span<std::byte>
         if (done) take_all(shown, 0, longest);
         return done;
     }
-    const std::size_t most = std::min<std::size_t>(
-        meeting_.layout().measures().piece_bytes * static_cast<std::size_t>(size()), 256UL << 10);
+    const std::size_t most = longest_put();
     const auto put = [&](std::size_t round) {
         const std::size_t offset = std::min(mine.size(), round * most);
-        const std::size_t length = std::min(most, mine.size() - offset);
-        if (length == 0) return;
-        std::memcpy(meeting_.layout().half(rank(), meeting_.steps()), mine.data() + offset, length);
+        put_for_all(mine.subspan(offset, std::min(most, mine.size() - offset)), one_way);
     };
     const auto own = locate(mine.data(), mine.size(), mine.data(), mine.size());
     if (auto met = meet(
@@ -55,8 +53,14 @@ Done NodeStage::allgather(const Turn& turn, std::span<const std::span<std::byte>
     }
     const std::size_t rounds = (longest + most - 1) / most;
     for (std::size_t round = 0; round < rounds; ++round) {
-        const std::uint32_t step = meeting_.steps() - 1;  // in which the round's pieces were put
-        take_all([&](int peer) { return meeting_.layout().half(peer, step); }, round * most, most);
+        const std::uint32_t step = meeting_.steps() - 1;  // of the round's pieces
+        for (int peer = 0; peer < size(); ++peer) {
+            const auto part = parts[static_cast<std::size_t>(peer)];
+            const std::size_t offset = std::min(part.size(), round * most);
+            if (peer != rank())
+                take_from(peer, step, part.subspan(offset, std::min(most, part.size() - offset)),
+                          one_way);
+        }
         if (round + 1 == rounds) break;
         put(round + 1);
         meeting_.advance();

@@ -2,24 +2,28 @@
 //
 // Allreduce among the ranks of a node.
 //
-// Flat: every rank shows its vector, every rank reduces all vectors.
+// Flat: every rank shows its vector to the others, and every rank reduces all vectors.
 //
 // Direct: the vector is cut into one slice per rank. Rank r reduces slice r of all ranks' buffers
-// in blocks that stay in its cache, and writes each block to all ranks' results; of two ranks it
-// writes both at once. A closing step keeps a rank from returning while others still work on its
-// buffers.
+// in blocks that stay in its cache, and writes each block to all ranks' results; with two ranks it
+// writes both results at once. A closing step keeps a rank from returning while others still access
+// its buffers.
 //
-// Staged: slices are worked off in rounds, one piece of each slice per round. In round i, which
+// Staged: slices are processed in rounds, one piece of each slice per round. In round i, which
 // begins when every rank has done step i, rank r
-//     takes from all benches the results of round i-1, and puts them where they belong;
-//     reduces its own piece of round i from the pieces that the others have put on their benches
-//     for it (its own part comes from `send`), and puts the result on its bench;
-//     puts its part of all pieces of round i+1 on its bench, for their ranks;
-//     and so has done step i+1.
-// One exchange of flags per round, since filling for the next round needs none of its own.
+//     copies the results of round i-1 from its bench to recv;
+//     reduces its own piece of round i from the parts that the others have put on their benches for
+//     it (its own part comes from `send`), and overwrites these parts with the result;
+//     puts its part of all pieces of round i+1 on its bench, for the ranks that reduce them;
+//     and has then done step i+1.
+// So a rank writes only to cache lines that it has read last. A line that other processors hold
+// costs several times as much to write.
+// There is one exchange of flags per round, because putting the pieces for the next round needs
+// none of its own.
 //
-// In place: a round writes to recv only where all ranks have put their parts on their benches
-// before; but for the rank's own piece, which it alone reads from send, before it writes it.
+// In place: a round writes to recv only where all ranks have already put their parts on their
+// benches. The exception is the rank's own piece: only this rank reads it from send, and it does so
+// before it writes the result.
 #include <algorithm>
 #include <cstring>
 
@@ -34,8 +38,8 @@ namespace {
 
 constexpr std::size_t line = 64;
 
-// Long enough that calls do not count, short enough that a block of results is still in the
-// first-level cache when it is copied.
+// Long enough that the cost of the calls does not matter, and short enough that a block of results
+// is still in the first-level cache when it is copied.
 constexpr std::size_t block_bytes = 8UL << 10;
 
 }  // namespace
@@ -60,7 +64,7 @@ Done NodeStage::allreduce(const Turn& turn, const Reduction& reduction, const st
         const StageCut cut(count, size(), line / item,
                            meeting_.layout().measures().piece_bytes / item);
         auto met = meet(
-            agreement, own, [&] { put_pieces(cut, 0, send, item); }, direct);
+            agreement, own, [&] { put_pieces(cut, 0, send, item, answered); }, direct);
         if (!met) return met;
         if (!direct) return allreduce_staged(reduction, cut, send, recv);
     }
@@ -105,29 +109,31 @@ Done NodeStage::allreduce_staged(const Reduction& reduction, const StageCut& cut
         for (int peer = 0; peer < size(); ++peer) {
             const Slice piece = cut.piece(peer, round);
             if (peer == rank() || piece.length == 0) continue;
-            std::memcpy(recv + piece.offset * item, layout.results(peer, step),
+            std::memcpy(recv + piece.offset * item, layout.piece(rank(), peer, step),
                         piece.length * item);
         }
     };
     for (std::size_t round = 0; round < cut.rounds(); ++round) {
-        const std::uint32_t step = meeting_.steps() - 1;  // in which the round's pieces were put
+        const std::uint32_t step = meeting_.steps() - 1;  // of the round's pieces
         if (round != 0) take_results(round - 1, step - 1);
-        const Slice piece = find_pieces(cut, round, step, send, item);
-        std::byte* const results = layout.results(rank(), step);
+        const Slice piece = find_pieces(cut, round, step, send, item, answered);
         for (std::size_t done = 0; done < piece.length; done += block) {
             const std::size_t length = std::min(block, piece.length - done);
             std::byte* const reduced = recv + (piece.offset + done) * item;
             reduction.combine(reduced, block_.data(), block_.size(), length, size());
-            // The bench's lines are in other ranks' caches: a copy takes them over whole, where
-            // a reduction would first read them.
-            std::memcpy(results + done * item, reduced, length * item);
+            for (int peer = 0; peer < size(); ++peer) {
+                if (peer == rank()) continue;
+                std::memcpy(layout.piece(peer, rank(), step) + done * item, reduced, length * item);
+            }
             move_block(length * item);
         }
-        if (round + 1 != cut.rounds()) put_pieces(cut, round + 1, send, item);
+        if (round + 1 != cut.rounds()) put_pieces(cut, round + 1, send, item, answered);
         meeting_.advance();
         if (auto all = meeting_.await_all(); !all) return all;
     }
     take_results(cut.rounds() - 1, meeting_.steps() - 2);
+    // Other ranks may still be taking their results from where the next call would put its pieces.
+    meeting_.skip_step();
     return {};
 }
 

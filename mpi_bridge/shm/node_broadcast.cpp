@@ -3,14 +3,15 @@
 // Broadcast among the ranks of a node.
 //
 // Short data is in the root's entry or flat area. Long data that is in the root's shared heap is
-// copied from there by everyone. Any other data goes through the root's bench in pieces, two under
-// way: while the others take one, the root puts the next. The root runs ahead of the others by one
-// piece at most, since it puts piece i when all ranks have done step i, and so have taken piece
-// i-2. The others wait for nobody but the root.
+// copied from there by all ranks. Any other data goes through the root's bench in pieces, of which
+// two are under way: while the others copy one, the root puts the next. The root is ahead of the
+// others by one piece at most, because it puts piece i when all ranks have done step i, and so have
+// copied piece i-2. The others wait only for the root.
 #include <algorithm>
 #include <cstring>
 
 #include "shm/node_stage.hpp"
+#include "shm/take_over.hpp"
 
 namespace mpi_bridge {
 
@@ -29,24 +30,22 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
         if (gives) std::memcpy(meeting_.flat_area(root), data.data(), data.size());
         auto met = meeting_.meet(agreement, {});
         if (!met || gives) return met;
-        std::memcpy(data.data(), meeting_.flat_area(root), data.size());
+        if (size() == 2)
+            shm::copy_and_take_over(data.data(), meeting_.flat_area(root), data.size());
+        else
+            std::memcpy(data.data(), meeting_.flat_area(root), data.size());
         return {};
     }
     shm::Whereabouts own;
     if (gives) own = locate(data.data(), data.size(), data.data(), data.size());
-    const std::size_t most = std::min<std::size_t>(
-        meeting_.layout().measures().piece_bytes * static_cast<std::size_t>(size()), 256UL << 10);
+    const std::size_t most = longest_put();
     const auto piece = [&](std::size_t round) {
         const std::size_t offset = std::min(data.size(), round * most);
         return data.subspan(offset, std::min(most, data.size() - offset));
     };
-    const auto put = [&](std::size_t round) {
-        const auto part = piece(round);
-        std::memcpy(meeting_.layout().half(root, meeting_.steps()), part.data(), part.size());
-    };
+    const auto put = [&](std::size_t round) { put_for_all(piece(round), answered); };
     const auto take = [&](std::size_t round, std::uint32_t step) {
-        const auto part = piece(round);
-        std::memcpy(part.data(), meeting_.layout().half(root, step), part.size());
+        take_from(root, step, piece(round), answered);
     };
     if (gives && !own.all_shared()) put(0);
     if (auto met = meeting_.meet(agreement, std::as_bytes(std::span(&own, 1))); !met) return met;

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions among the ranks of a node whose results are partial: accumulators, to be reduced with
-// those of other nodes.
+// Reductions among the ranks of a node whose results are partial: accumulators that will be reduced
+// with those of other nodes.
 //
-// reduce_scatter: as in allreduce, rank r reduces slice r, in rounds. Nobody takes results, so a
-// round only needs the pieces of all ranks.
+// reduce_scatter: as in allreduce, rank r reduces slice r, in rounds. Results are not exchanged, so
+// a round needs only the pieces of all ranks.
 //
-// reduce: all ranks reduce a slice each, as in allreduce, and the root takes the results.
+// reduce: all ranks reduce one slice each, as in allreduce, and the root copies the results.
 #include <algorithm>
 #include <cstring>
 
 #include "shm/node_stage.hpp"
 #include "shm/stage_cut.hpp"
+#include "shm/take_over.hpp"
 
 namespace mpi_bridge {
 
 using shm::StageCut;
 
 Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, const std::byte* send,
-                               std::byte* accumulators, std::size_t count) {
+                               std::byte* accumulators, std::span<const std::size_t> counts) {
     if (auto begun = begin(turn); !begun) return begun;
     const std::size_t item = reduction.element_bytes;
-    const std::size_t bytes = count * item;
-    const auto agreement = digest(turn, Kind::reduce_scatter, bytes, item);
+    std::uint64_t agreement = digest(turn, Kind::reduce_scatter, counts.size(), item);
+    for (std::size_t peer = 0; peer < counts.size(); ++peer) {
+        starts_[peer + 1] = starts_[peer] + counts[peer];
+        agreement = digest({{}, agreement, {}}, Kind::reduce_scatter, counts[peer]);
+    }
+    const StageCut cut(starts_, meeting_.layout().measures().piece_bytes / item);
+    const Slice slice = cut.slice_of(rank());
+    const std::size_t bytes = starts_.back() * item;
     const auto own = locate(send, bytes, send, bytes);
-    const Slice slice = even_slice(count, size(), rank());
     bool direct = false;
     if (is_flat(bytes)) {
         auto shown = show(agreement, {send, bytes}, bytes, own, direct);
@@ -35,10 +41,9 @@ Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, con
             return {};
         }
     }
-    const StageCut cut(count, size(), 1, meeting_.layout().measures().piece_bytes / item);
     if (!is_flat(bytes)) {
         auto met = meet(
-            agreement, own, [&] { put_pieces(cut, 0, send, item); }, direct);
+            agreement, own, [&] { put_pieces(cut, 0, send, item, one_way); }, direct);
         if (!met) return met;
     }
     if (direct) {
@@ -48,12 +53,12 @@ Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, con
         return meeting_.await_all();
     }
     for (std::size_t round = 0;; ++round) {
-        const Slice piece = find_pieces(cut, round, meeting_.steps() - 1, send, item);
+        const Slice piece = find_pieces(cut, round, meeting_.steps() - 1, send, item, one_way);
         reduction.combine_partial(
             accumulators + (piece.offset - slice.offset) * reduction.accumulator_bytes,
             block_.data(), block_.size(), piece.length);
         if (round + 1 == cut.rounds()) return {};
-        put_pieces(cut, round + 1, send, item);
+        put_pieces(cut, round + 1, send, item, one_way);
         meeting_.advance();
         if (auto all = meeting_.await_all(); !all) return all;
     }
@@ -74,14 +79,14 @@ Done NodeStage::reduce(const Turn& turn, const Reduction& reduction, const std::
         reduction.combine_partial(accumulators, block_.data(), block_.size(), count);
         return {};
     }
-    // A piece of results is one of accumulators, which may be wider than elements.
+    // A piece of results consists of accumulators, which may be wider than elements.
     const std::size_t unit = 64;
     const std::size_t widest = std::max(item, reduction.accumulator_bytes);
     const StageCut cut(
         count, size(), unit,
         std::max(unit, meeting_.layout().measures().piece_bytes / widest / unit * unit));
     auto met = meet(
-        agreement, {}, [&] { put_pieces(cut, 0, send, item); }, direct);
+        agreement, {}, [&] { put_pieces(cut, 0, send, item, one_way); }, direct);
     if (!met) return met;
     return reduce_staged(reduction, cut, send, accumulators, root);
 }
@@ -95,23 +100,25 @@ Done NodeStage::reduce_staged(const Reduction& reduction, const StageCut& cut,
         for (int peer = 0; peer < size(); ++peer) {
             const Slice piece = cut.piece(peer, round);
             if (piece.length == 0) continue;
-            std::memcpy(accumulators + piece.offset * item, layout.results(peer, step),
-                        piece.length * item);
+            shm::copy_and_take_over(accumulators + piece.offset * item,
+                                    layout.piece(peer, peer, step), piece.length * item);
         }
     };
     for (std::size_t round = 0; round < cut.rounds(); ++round) {
-        const std::uint32_t step = meeting_.steps() - 1;  // in which the round's pieces were put
+        const std::uint32_t step = meeting_.steps() - 1;  // of the round's pieces
         if (round != 0) take_results(round - 1, step - 1);
-        const Slice piece = find_pieces(cut, round, step, send, reduction.element_bytes);
-        reduction.combine_partial(layout.results(rank(), step), block_.data(), block_.size(),
+        const Slice piece = find_pieces(cut, round, step, send, reduction.element_bytes, one_way);
+        reduction.combine_partial(layout.piece(rank(), rank(), step), block_.data(), block_.size(),
                                   piece.length);
         if (round + 1 != cut.rounds()) {
-            put_pieces(cut, round + 1, send, reduction.element_bytes);
+            put_pieces(cut, round + 1, send, reduction.element_bytes, one_way);
         }
         meeting_.advance();
         if (auto all = meeting_.await_all(); !all) return all;
     }
     take_results(cut.rounds() - 1, meeting_.steps() - 2);
+    // The root may still be taking results from where the next call would put its data.
+    meeting_.skip_step();
     return {};
 }
 

@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "shm/take_over.hpp"
+
 namespace mpi_bridge {
 namespace {
 
@@ -18,22 +20,22 @@ using shm::StageCut;
 using shm::Whereabouts;
 
 constexpr std::size_t line = 64;
-// A line's worth of items in the widest accumulators, 16 bytes each; see reduce().
+// One cache line of items in the widest accumulators, 16 bytes each; see reduce().
 constexpr std::size_t least_piece = 1024;
 
 std::size_t round_up(std::size_t value, std::size_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-// Measured for f32 sums with the benchmark shm_stage_bench, 2 ranks and 4 ranks on two processors.
-// Two ranks read as much either way, and share the reduction in the staged one; more ranks save a
-// wait by going flat. Pieces should be long, but all ranks' benches together stay in the shared
-// cache.
+// Measured for f32 sums with the benchmark shm_stage_bench, with 2, 3 and 4 ranks on two
+// processors. Two ranks read the same amount with either method, and the flat one saves a wait.
+// Among more ranks, each line of a flat area is in several caches, from which its writer must take
+// it back. Pieces should be long, but all ranks' benches together must stay in the shared cache.
 Measures measures_for(const NodeStage::Options& options) {
     const auto ranks = static_cast<std::size_t>(options.size);
     std::size_t flat = options.flat_bytes;
     std::size_t piece = options.piece_bytes;
-    if (flat == 0) flat = ranks <= 2 ? 2UL << 10 : std::max(2UL << 10, (64UL << 10) / ranks);
+    if (flat == 0) flat = ranks <= 2 ? 8UL << 10 : 2UL << 10;
     if (piece == 0) piece = std::min(256UL << 10, (512UL << 10) / ranks);
     return {static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(round_up(flat, line)),
             static_cast<std::uint32_t>(round_up(piece, least_piece))};
@@ -52,7 +54,8 @@ Done check(const NodeStage::Options& options) {
 }
 
 std::uint64_t mix(std::uint64_t seed, std::uint64_t value) {
-    // The finaliser of SplitMix64: every bit of the input changes half of the output's.
+    // The finaliser of SplitMix64: a change of any input bit changes half of the output bits on
+    // average.
     std::uint64_t mixed = seed * 0x9e3779b97f4a7c15U + value;
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
@@ -63,13 +66,19 @@ std::uint64_t mix(std::uint64_t seed, std::uint64_t value) {
 
 NodeStage::NodeStage(std::shared_ptr<Segment> segment, const Layout& layout, const Options& options)
     : segment_(std::move(segment)),
-      meeting_(segment_, layout, options.rank, options.size),
+      meeting_(segment_, layout,
+               {.rank = options.rank,
+                .size = options.size,
+                .ranks = options.ranks,
+                .waits = options.waits,
+                .lane = options.lane}),
       heap_(options.heap),
       patience_(options.patience),
       shown_(static_cast<std::size_t>(options.size)),
-      block_(static_cast<std::size_t>(options.size)) {}
+      block_(static_cast<std::size_t>(options.size)),
+      starts_(static_cast<std::size_t>(options.size) + 1) {}
 
-Outcome<std::unique_ptr<NodeStage>> NodeStage::create(Options options) {
+Outcome<std::unique_ptr<NodeStage>> NodeStage::create(const Options& options) {
     if (auto fine = check(options); !fine) return pass_on(std::move(fine));
     const Measures measures = measures_for(options);
     auto segment = Segment::create(Layout::bytes(measures));
@@ -87,7 +96,7 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::create(Options options) {
     return attach(options, std::shared_ptr<Segment>(std::move(*segment)));
 }
 
-Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(Options options,
+Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
                                                       std::span<const std::byte> ticket) {
     if (auto fine = check(options); !fine) return pass_on(std::move(fine));
     Segment::Ticket where{};
@@ -103,7 +112,8 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(Options options,
     return attach(options, std::shared_ptr<Segment>(std::move(*segment)));
 }
 
-Outcome<std::unique_ptr<NodeStage>> NodeStage::join(Options options, const NodeStage& creator) {
+Outcome<std::unique_ptr<NodeStage>> NodeStage::join(const Options& options,
+                                                    const NodeStage& creator) {
     if (auto fine = check(options); !fine) return pass_on(std::move(fine));
     return attach(options, creator.segment_);
 }
@@ -137,7 +147,7 @@ std::vector<std::byte> NodeStage::ticket() const {
 }
 
 void NodeStage::abandon(std::string_view reason) {
-    // The failure is this rank's own; it is reported where it happened.
+    // The failure is this rank's own and is reported where it happened, so it is ignored here.
     static_cast<void>(
         meeting_.break_off({MPIB_ERROR_PEER_LOST, fmt::format("it gave up: {}", reason)}));
 }
@@ -154,7 +164,7 @@ Done NodeStage::begin(const Turn& turn) {
     return meeting_.begin(turn);
 }
 
-// What has to wait until all ranks have attached.
+// The part of the set-up that has to wait until all ranks have attached.
 Done NodeStage::introduce() {
     const Turn turn{"introduction of the node's ranks", 0, patience_};
     if (auto begun = meeting_.begin(turn); !begun) return begun;
@@ -168,7 +178,7 @@ Done NodeStage::introduce() {
     }
     meeting_.set_crowded(is_crowded(cpus[static_cast<std::size_t>(rank())], cpus, cpu_quota()));
 
-    // The direct way is open only if it is for everyone.
+    // The direct method is available only if it is available on every rank.
     auto mapped = map_heaps();
     if (!mapped) why_not_direct_ = mapped.error().text;
     const auto vote = static_cast<std::byte>(mapped ? 1 : 0);
@@ -208,7 +218,7 @@ Done NodeStage::map_heaps() {
 Whereabouts NodeStage::locate(const void* source, std::size_t source_bytes, const void* target,
                               std::size_t target_bytes) const {
     if (!direct_is_open_) return {};
-    // Nothing is wherever it is wanted.
+    // An empty range has no place in the heap, so any offset will do.
     const auto from = source_bytes == 0 ? 0 : heap_->find(source, source_bytes);
     const auto to = target_bytes == 0 ? 0 : heap_->find(target, target_bytes);
     if (!from || !to) return {};
@@ -228,7 +238,8 @@ Done NodeStage::show(std::uint64_t agreement, std::span<const std::byte> data, s
         if (!met) return met;
         direct = false;
         for (int peer = 0; peer < size(); ++peer) {
-            shown_[static_cast<std::size_t>(peer)] = meeting_.entry(peer).payload;
+            shown_[static_cast<std::size_t>(peer)] =
+                peer == rank() ? data.data() : meeting_.entry(peer).payload;
         }
         return {};
     }
@@ -237,32 +248,70 @@ Done NodeStage::show(std::uint64_t agreement, std::span<const std::byte> data, s
     };
     auto met = meet(agreement, own, fill, direct);
     if (!met || direct) return met;
+    // This rank's own part is taken from where it is, which also leaves the lines of its area to
+    // the ranks that read them.
     for (int peer = 0; peer < size(); ++peer) {
-        shown_[static_cast<std::size_t>(peer)] = meeting_.flat_area(peer);
+        shown_[static_cast<std::size_t>(peer)] =
+            peer == rank() ? data.data() : meeting_.flat_area(peer);
     }
     return {};
 }
 
 void NodeStage::put_pieces(const StageCut& cut, std::size_t round, const std::byte* data,
-                           std::size_t element_bytes) {
+                           std::size_t element_bytes, Place place) {
+    const Layout& layout = meeting_.layout();
     for (int peer = 0; peer < size(); ++peer) {
         const Slice piece = cut.piece(peer, round);
-        // One's own part is taken from where it is.
+        // find_pieces() takes this rank's own part from where it is.
         if (peer == rank() || piece.length == 0) continue;
-        std::memcpy(meeting_.layout().piece(rank(), peer, meeting_.steps()),
+        std::memcpy((layout.*place)(rank(), peer, meeting_.steps()),
                     data + piece.offset * element_bytes, piece.length * element_bytes);
     }
 }
 
 Slice NodeStage::find_pieces(const StageCut& cut, std::size_t round, std::uint32_t step,
-                             const std::byte* data, std::size_t element_bytes) {
+                             const std::byte* data, std::size_t element_bytes, Place place) {
+    const Layout& layout = meeting_.layout();
     const Slice piece = cut.piece(rank(), round);
     for (int peer = 0; peer < size(); ++peer) {
         block_[static_cast<std::size_t>(peer)] = peer == rank()
                                                      ? data + piece.offset * element_bytes
-                                                     : meeting_.layout().piece(peer, rank(), step);
+                                                     : (layout.*place)(peer, rank(), step);
     }
     return piece;
+}
+
+std::size_t NodeStage::longest_put() const {
+    const std::size_t piece = meeting_.layout().measures().piece_bytes;
+    return copies_for_each() ? piece
+                             : std::min(piece * static_cast<std::size_t>(size()), 256UL << 10);
+}
+
+void NodeStage::put_for_all(std::span<const std::byte> data, Place place) {
+    const Layout& layout = meeting_.layout();
+    if (data.empty()) return;
+    if (!copies_for_each()) {
+        std::memcpy(layout.half(rank(), meeting_.steps()), data.data(), data.size());
+        return;
+    }
+    for (int peer = 0; peer < size(); ++peer) {
+        if (peer != rank())
+            std::memcpy((layout.*place)(rank(), peer, meeting_.steps()), data.data(), data.size());
+    }
+}
+
+void NodeStage::take_from(int peer, std::uint32_t step, std::span<std::byte> data, Place place) {
+    const Layout& layout = meeting_.layout();
+    if (data.empty()) return;
+    if (!copies_for_each()) {
+        std::memcpy(data.data(), layout.half(peer, step), data.size());
+        return;
+    }
+    std::byte* const piece = (layout.*place)(peer, rank(), step);
+    if (place == answered)
+        shm::copy_and_take_over(data.data(), piece, data.size());
+    else
+        std::memcpy(data.data(), piece, data.size());
 }
 
 void NodeStage::find_block(std::size_t offset_bytes) {

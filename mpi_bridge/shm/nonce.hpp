@@ -9,7 +9,8 @@
 
 namespace mpi_bridge {
 
-// A number that nobody has drawn before: proof that an object found under a name is the one meant.
+// A random number that is never drawn twice. It proves that an object found under a name is the
+// right one.
 using Nonce = std::array<unsigned char, 16>;
 
 [[nodiscard]] Outcome<Nonce> draw_nonce();

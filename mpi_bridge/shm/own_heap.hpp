@@ -10,11 +10,11 @@
 
 namespace mpi_bridge {
 
-// The shared heap of this process, which is made when somebody wants it first. Any thread, but
-// nobody may use the heap any more when close() is called.
+// The shared heap of this process, which is made when it is first needed. Any thread may call any
+// function, but the heap must no longer be in use when close() is called.
 class OwnHeap {
   public:
-    // Makes the heap unless there is one; of several threads one makes it and the others wait.
+    // Makes the heap unless it exists. If several threads call, one makes it and the others wait.
     [[nodiscard]] Outcome<SharedHeap*> open(std::uint64_t capacity = SharedHeap::default_capacity) {
         if (SharedHeap* there = get(); there != nullptr) return there;
         const std::lock_guard lock(mutex_);
@@ -27,7 +27,7 @@ class OwnHeap {
         return heap_.get();
     }
 
-    // nullptr until it is made. Never waits.
+    // nullptr until the heap is made. Never waits.
     [[nodiscard]] SharedHeap* get() const { return made_.load(std::memory_order_acquire); }
 
     void close() {

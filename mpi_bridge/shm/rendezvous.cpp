@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Giving the processor away costs less than sleeping and being woken for about so long.
+// For about this long, yielding the processor costs less than sleeping and being woken.
 constexpr microseconds yielding{50};
 constexpr milliseconds longest_sleep{100};
 
@@ -31,15 +33,17 @@ inline void relax() {
 
 }  // namespace
 
-Rendezvous::Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, int rank, int size,
-                       std::uint32_t first_step)
+Rendezvous::Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, Options options)
     : segment_(std::move(segment)),
       layout_(layout),
-      own_desk_(&layout_.desk(rank)),
-      rank_(rank),
-      size_(size),
-      steps_(first_step),
-      common_steps_(first_step),
+      own_desk_(&layout_.desk(options.rank)),
+      ranks_(std::move(options.ranks)),
+      waits_(ranks_.empty() ? nullptr : options.waits),
+      lane_(options.lane),
+      rank_(options.rank),
+      size_(options.size),
+      steps_(options.first_step),
+      common_steps_(options.first_step),
       process_(::getpid()) {}
 
 Rendezvous::~Rendezvous() {
@@ -64,7 +68,8 @@ Done Rendezvous::begin(const Turn& turn) {
     if (layout_.common().breakage.state.load(std::memory_order_relaxed) != Breakage::none) {
         return tl::unexpected(describe_breakage());
     }
-    // Rule 1 for the first step of this call, where the last one did not end with everybody's.
+    // Enforces rule 1 for the first step of this call, where the last call ended before all ranks
+    // had done its last step.
     return await_all();
 }
 
@@ -73,7 +78,7 @@ Done Rendezvous::meet(std::uint64_t digest, std::span<const std::byte> payload) 
     if (!payload.empty()) std::memcpy(own.payload, payload.data(), payload.size());
     own.agreement = digest;
     own.call.store(call_, std::memory_order_release);
-    if (auto met = await({Goal::entry, call_}, 0, size_); !met) return met;
+    if (auto met = await({Goal::arrival, call_}, 0, size_); !met) return met;
     common_steps_ = steps_;
     for (int peer = 0; peer < size_; ++peer) {
         const Entry& other = entry(peer);
@@ -88,7 +93,7 @@ Done Rendezvous::meet(std::uint64_t digest, std::span<const std::byte> payload) 
 }
 
 Done Rendezvous::await_all() {
-    // After count_meeting() the flags lag behind what is known.
+    // After count_meeting() the flags lag behind what is known, so they are not read.
     if (common_steps_ == steps_) return {};
     auto done = await({Goal::progress, steps_}, 0, size_);
     if (done) common_steps_ = steps_;
@@ -101,15 +106,15 @@ Done Rendezvous::await_rank(int rank) {
 
 Flag& Rendezvous::flag(int rank, Goal goal) const {
     Desk& desk = layout_.desk(rank);
-    return goal.kind == Goal::entry ? desk.entries[goal.value % 2].call : desk.progress;
+    return goal.kind == Goal::arrival ? desk.entries[goal.value % 2].call : desk.progress;
 }
 
 bool Rendezvous::reached(int rank, Goal goal) const {
     const std::uint32_t value = flag(rank, goal).load(std::memory_order_acquire);
-    // Nobody is 2^31 steps ahead, and no flag is 2^31 steps behind: the difference tells the order
-    // across a wrap-around. A rank is at most a few steps from the others, and its flag at most
-    // largest_lag from itself; an entry's flag holds the number of this call or that of the one
-    // before the last.
+    // No rank is 2^31 steps ahead, and no flag is 2^31 steps behind, so the sign of the difference
+    // gives the order across a wrap-around. A rank is at most a few steps from the others, and its
+    // flag is at most largest_lag behind its count. An entry's flag holds the number of this call
+    // or that of the call two before it.
     return static_cast<std::int32_t>(value - goal.value) >= 0;
 }
 
@@ -130,7 +135,9 @@ Done Rendezvous::await_patiently(Goal goal, int first, int last) {
     const auto start = Clock::now();
     const auto deadline = Deadline::in(turn_.patience);
     auto last_look = start;
+    std::optional<Waits::Waiting> waiting;
     for (int peer = first; peer < last; ++peer) {
+        if (waiting) waiting->go_on_for(global(peer));
         while (!reached(peer, goal)) {
             if (layout_.common().breakage.state.load(std::memory_order_acquire) != Breakage::none) {
                 return tl::unexpected(describe_breakage());
@@ -144,6 +151,7 @@ Done Rendezvous::await_patiently(Goal goal, int first, int last) {
                 last_look = now;
                 if (auto fine = look_for_trouble(goal, peer, last, deadline); !fine) return fine;
             }
+            if (!waiting) waiting.emplace(waits_, global(peer), lane_);
             sleep(peer, goal, deadline);
         }
     }
@@ -171,13 +179,14 @@ Done Rendezvous::look_for_trouble(Goal goal, int first, int last, Deadline deadl
         const bool gone =
             desk.identity.process != process_ && !segment_->is_locked_by_another(peer);
         if (presence != Presence::departed && !gone) continue;
-        // It may have done its part before it went.
+        // The rank may have done its part before it went.
         if (reached(peer, goal)) continue;
         return break_off(
             {MPIB_ERROR_PEER_LOST,
              fmt::format(
                  "{}: lost {}: {}; look for its first error", where(), name_of(peer),
-                 presence == Presence::departed ? "it has left the job" : "its process is gone")});
+                 presence == Presence::departed ? "it has left the job" : "its process is gone"),
+             global(peer)});
     }
     if (!deadline.passed()) return {};
     return break_off({MPIB_ERROR_TIMEOUT,
@@ -202,7 +211,7 @@ tl::unexpected<Failure> Rendezvous::break_off(Failure failure) {
         const std::size_t length = failure.text.copy(breakage.text, sizeof breakage.text - 1);
         breakage.text[length] = '\0';
         breakage.state.store(Breakage::described, std::memory_order_release);
-        // Sleepers would see it within a slice; there is no reason to let them wait for that.
+        // Sleepers would notice within a slice, but there is no reason to make them wait for that.
         for (int peer = 0; peer < size_; ++peer) {
             for (Entry& entry : layout_.desk(peer).entries)
                 futex_wake_all(entry.call);
@@ -214,7 +223,7 @@ tl::unexpected<Failure> Rendezvous::break_off(Failure failure) {
 
 Failure Rendezvous::describe_breakage() const {
     const Breakage& breakage = layout_.common().breakage;
-    // Its author may be about to finish the sentence; or it died in the middle of it.
+    // The rank that failed may be about to finish its text, or may have died while writing it.
     const auto deadline = Deadline::in(Seconds(0.1));
     while (breakage.state.load(std::memory_order_acquire) != Breakage::described) {
         if (deadline.passed()) {

@@ -32,7 +32,7 @@ tl::unexpected<Failure> system_failure(std::string_view what, std::string_view n
 Outcome<std::byte*> map(const FileDescriptor& file, std::uint64_t bytes, std::string_view name) {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
     if (memory == MAP_FAILED) return system_failure("map", name);
-    // A core file of every rank need not hold the same scratch memory.
+    // Without this, the core file of every rank would hold the same scratch memory.
     ::madvise(memory, bytes, MADV_DONTDUMP);
     return static_cast<std::byte*>(memory);
 }
@@ -52,7 +52,7 @@ Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
                                 "a file (ulimit -f: {} bytes)",
                                 bytes, longest_file()));
     }
-    // Their memory may be what is missing for this one.
+    // Abandoned segments may hold the memory that this one needs.
     remove_abandoned_segments();
     FileDescriptor file(::shm_open(ticket.name, O_RDWR | O_CREAT | O_EXCL, 0600));
     if (!file) return system_failure("create", ticket.name);
@@ -108,7 +108,8 @@ Segment::~Segment() {
 }
 
 void Segment::unlink() {
-    // A forked child has a copy of this object, but must not pull the name from under its parent.
+    // A forked child has a copy of this object, but must not remove the name while its parent uses
+    // it.
     if (creator_ != 0 && creator_ == ::getpid()) ::shm_unlink(ticket_.name);
     creator_ = 0;
 }
@@ -135,7 +136,7 @@ bool Segment::is_locked_by_another(int byte) const {
     request.l_whence = SEEK_SET;
     request.l_start = byte;
     request.l_len = 1;
-    // Where the question cannot be answered nobody is declared dead; deadlines still hold.
+    // If this cannot be found out, the process counts as alive; deadlines still hold.
     if (::fcntl(file_.number(), F_GETLK, &request) != 0) return true;
     return request.l_type != F_UNLCK;
 }

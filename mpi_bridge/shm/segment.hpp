@@ -15,24 +15,24 @@
 
 namespace mpi_bridge {
 
-// A POSIX shared memory object, mapped, that several processes of one user on one node work in.
+// A POSIX shared memory object, mapped, in which several processes of one user on one node work.
 //
-// Attaching it by name and nonce proves that two processes share memory, whatever their host
-// names, containers or kernels are called. The object lives in /dev/shm only until unlink(), which
-// the creator calls as soon as everyone has attached, and else its destructor; if the creator dies
-// first, others remove the name (shm/abandoned_segments.hpp). Memory stays until the last process
-// has unmapped it. One object of this class per process and shared memory object:
-// closing a second one would drop the locks of the first.
+// Attaching it by name and nonce proves that two processes share memory, whatever their host names
+// or containers. The object's name exists in /dev/shm only until unlink(), which the creator calls
+// as soon as all ranks have attached, or at the latest in its destructor. If the creator dies
+// first, other processes remove the name (shm/abandoned_segments.hpp). The memory stays until the
+// last process has unmapped it. A process must have only one object of this class for each shared
+// memory object, because closing a second one would drop the locks of the first.
 class Segment {
   public:
-    // What others need in order to attach. Trivially copyable, to be sent as it is.
+    // What other processes need in order to attach. Trivially copyable, so it can be sent as it is.
     struct Ticket {
         char name[64];
         Nonce nonce;
         std::uint64_t bytes;
     };
 
-    // A new segment of `bytes` zero bytes, mode 0600. Its memory is not reserved yet.
+    // Makes a new segment of `bytes` zero bytes, mode 0600. Its memory is not reserved yet.
     [[nodiscard]] static Outcome<std::unique_ptr<Segment>> create(std::uint64_t bytes);
 
     // Fails with MPIB_ERROR_INTERNAL where there is no such object (another node, or another
@@ -45,21 +45,21 @@ class Segment {
 
     [[nodiscard]] const Ticket& ticket() const { return ticket_; }
 
-    // All of it, from a page boundary; the first `header_bytes` belong to this class. Memory that
-    // is touched must have been reserved by some process.
+    // The whole segment, from a page boundary; the first `header_bytes` belong to this class.
+    // Memory must have been reserved by some process before it is accessed.
     [[nodiscard]] std::byte* memory() const { return memory_; }
     static constexpr std::size_t header_bytes = 128;
 
-    // Backs a part of the memory; the pages come from the calling process's NUMA node.
+    // Backs a part of the segment with memory, taken from the calling process's NUMA node.
     [[nodiscard]] Done reserve(std::uint64_t offset, std::uint64_t bytes, std::string_view purpose);
 
-    // A process marks itself as living by a lock on its own byte of the file, which the kernel
-    // takes away when the process ends, however it ends. A classic record lock, because a child
-    // made by fork() must not keep it. Processes only see the locks of other processes.
+    // A process shows that it is alive by a lock on its own byte of the file, which the kernel
+    // releases when the process ends, however it ends. This is a classic record lock, because a
+    // child made by fork() must not keep it. A process sees only the locks of other processes.
     [[nodiscard]] Done lock(int byte);
     [[nodiscard]] bool is_locked_by_another(int byte) const;
 
-    // Removes the name. Idempotent; does nothing in a process that did not create.
+    // Removes the name. Idempotent; does nothing in a process that did not create the segment.
     void unlink();
 
   private:

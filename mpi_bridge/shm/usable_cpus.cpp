@@ -19,7 +19,7 @@ std::string first_line(const std::string& path) {
     return line;
 }
 
-// The process's group in the one hierarchy of version 2: the line "0::/path".
+// The process's group in the unified hierarchy of version 2: the line "0::/path".
 std::string control_group() {
     std::ifstream file("/proc/self/cgroup");
     for (std::string line; std::getline(file, line);) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints versions, the transports UCX may use, and the settings in force: what a report of a fault
-// should contain. Or the algorithms that would be chosen. Needs no launcher.
+// Prints versions, the transports that UCX may use, and the settings in force, which a bug report
+// should contain; or prints the algorithms that would be chosen. Needs no launcher.
 #include <charconv>
 #include <cstdio>
 #include <optional>
@@ -11,9 +11,9 @@
 
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/launch.hpp"
+#include "collectives/select/selection.hpp"
 #include "core/settings.hpp"
 #include "reduce/reduction.hpp"
-#include "select/selection.hpp"
 #include "transport/network_choice.hpp"
 #include "transport/ucx_transport.hpp"
 
@@ -69,7 +69,9 @@ Done print_host() {
     line("allreduce", or_default(settings->allreduce, "by the model") + " (MPI_BRIDGE_ALLREDUCE)");
     line("model", or_default(settings->model, "measured") + " (MPI_BRIDGE_MODEL)");
     line("segment", std::to_string(settings->segment_bytes) + " bytes (MPI_BRIDGE_SEGMENT_BYTES)");
-    line("timeout", std::to_string(settings->timeout.count()) + " s (MPI_BRIDGE_TIMEOUT_SECONDS)");
+    const bool limited = settings->timeout != mpi_bridge::no_limit;
+    line("timeout", (limited ? std::to_string(settings->timeout.count()) + " s" : "none") +
+                        " (MPI_BRIDGE_TIMEOUT_SECONDS)");
     return {};
 }
 
@@ -96,7 +98,7 @@ struct Arguments {
     std::string_view model;
 };
 
-// nullopt after a message about what is wrong.
+// Returns nullopt after printing what is wrong.
 std::optional<Arguments> read_arguments(const std::vector<std::string_view>& words) {
     const auto refuse = [](std::string_view what, std::string_view word) -> std::nullopt_t {
         std::fprintf(stderr, "mpi_bridge_info: %.*s \"%.*s\"\n%s", static_cast<int>(what.size()),

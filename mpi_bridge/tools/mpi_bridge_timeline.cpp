@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joins the timelines of a job's ranks, and says where the time went.
+// Joins the timelines of a job's ranks, and shows where the time went.
 #include <charconv>
 #include <cstdio>
 #include <optional>
@@ -82,7 +82,7 @@ std::optional<std::size_t> parse_count(std::string_view text) {
     return count;
 }
 
-// An error is what to say about it.
+// An error is the text to print.
 tl::expected<CommandLine, std::string> parse(std::span<char*> words) {
     const auto unusable = [](std::string what) {
         return tl::unexpected<std::string>(std::move(what));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that the ranks of a job step find each other, before the real work starts and fails in a
-// less obvious way: joins the step, publishes a value, waits for all, fetches the right neighbour's
-// value, and compares the number of ranks with the one expected. Uses nothing but PMIx, so that it
+// less obvious way: joins the step, publishes a value, waits for all ranks, fetches the value of
+// the next rank, and compares the number of ranks with the expected one. Uses only PMIx, so that it
 // ends within a fraction of a second.
 #include <charconv>
 #include <chrono>
@@ -47,7 +47,7 @@ constexpr const char* help =
     "every rank that notices exits with 1. A wrong command line is 2. 75 says that the others\n"
     "did not answer within 5 s, which may pass: try again.\n";
 
-// Where to report; "" for nowhere.
+// Where to report; "" for no report.
 std::string report_path;
 bool held = false;
 
@@ -60,7 +60,7 @@ std::optional<int> number_of_ranks(std::string_view text) {
     return number;
 }
 
-// The number of ranks that there must be; nothing if the command line is wrong.
+// Returns the number of ranks that there must be, or nothing if the command line is wrong.
 std::optional<int> read_options(int argc, char** argv) {
     std::optional<int> expected;
     for (int i = 1; i < argc; ++i) {
@@ -82,7 +82,8 @@ std::optional<int> read_options(int argc, char** argv) {
     return expected;
 }
 
-// Several tasks that each take themselves for the only one would all say so; one is enough.
+// If several tasks each take themselves for the only one, all would report it; one report is
+// enough.
 bool speaks_for_all() {
     const auto task = mpi_bridge::process_environment("SLURM_PROCID");
     return !task || *task == "0";
@@ -120,15 +121,15 @@ int complain_about_size(int expected, int seen) {
                     "; " + mpi_bridge::pmix_versions());
 }
 
-// The first rank that fails makes srun end the others: leave rank 0 the time to say why.
+// The first rank that fails makes srun end the others, so rank 0 needs time to say why.
 int fail_silently() {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return failed;
 }
 
-// Tasks that are let go at once would all begin their fence at once, and Slurm's PMIx servers then
-// reset each other's connections in 1 of 50 steps (seen with 22.05.8 and four nodes). With this
-// time between neighbours they did not once in 380.
+// Tasks that are released together would all begin their fence at the same time, and Slurm's PMIx
+// servers then reset each other's connections in 1 of 50 steps (seen with 22.05.8 and four nodes).
+// With this time between neighbours they did not in any of 380 steps.
 constexpr std::chrono::milliseconds between_neighbours{20};
 constexpr int different_times = 4;
 
@@ -137,7 +138,7 @@ void stand_apart() {
     std::this_thread::sleep_for(between_neighbours * (std::atoi(node.c_str()) % different_times));
 }
 
-// True once all tasks run, false if that will never be.
+// Returns true once all tasks run, or false if that will never happen.
 bool wait_for_others() {
     char next = '\n';
     if (write(STDOUT_FILENO, &next, 1) != 1) return false;
@@ -161,7 +162,7 @@ std::string meet_neighbour(mpi_bridge::Bootstrap& bootstrap) {
     const auto published = bootstrap.publish(key, value_of(topology.rank), Deadline::in(patience));
     if (!published) return published.error().text;
     const int neighbour = (topology.rank + 1) % topology.size;
-    const auto value = bootstrap.fetch(key, neighbour, Deadline::in(patience));
+    const auto value = bootstrap.fetch(key, neighbour, Deadline::in(patience), {});
     if (!value) return value.error().text;
     if (*value != value_of(neighbour)) {
         return "rank " + std::to_string(topology.rank) + " got a wrong value from rank " +
@@ -189,7 +190,7 @@ int check(int expected) {
         const int seen = topology.size;
         return speaks ? complain_about_size(expected, seen) : fail_silently();
     }
-    // Another task has said why, or has been ended.
+    // Another task has reported why, or was ended.
     if (held && !wait_for_others()) return failed;
     if (const auto fault = meet_neighbour(**bootstrap); !fault.empty()) {
         say(fault);

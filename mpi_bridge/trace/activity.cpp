@@ -8,8 +8,8 @@ namespace mpi_bridge {
 namespace {
 
 struct Kind {
-    std::string_view name;       // as people write it
-    std::string_view operation;  // as a timeline has it
+    std::string_view name;       // for messages
+    std::string_view operation;  // for timelines
 };
 
 // By mpib_kind.
@@ -30,7 +30,7 @@ const Kind& entry(mpib_kind kind) {
 
 struct Words {
     std::string_view text;
-    bool with_operation = false;  // it follows the text
+    bool with_operation = false;  // the operation follows the text
 };
 
 Words words(Phase phase) {

@@ -9,7 +9,7 @@
 
 namespace mpi_bridge {
 
-// What a tensor goes through, in the words of Horovod's timeline, which people know how to read.
+// The phases that a tensor goes through, under the names of Horovod's timeline, which users know.
 // <OP> stands for the kind of operation: ALLREDUCE, ALLGATHER, ...
 enum class Phase : std::uint8_t {
     negotiate,                   // NEGOTIATE_<OP>: submitted here, not known to be on all ranks
@@ -27,12 +27,13 @@ enum class Phase : std::uint8_t {
     nccl,                        // NCCL_<OP>
     init_nccl,                   // INIT_NCCL
     control_round,               // CONTROL_ROUND: the ranks agree; on the engine's row
-    verify_plan,                 // VERIFY_PLAN: the ranks compare a plan's hash; likewise
+    verify_plan,                 // VERIFY_PLAN: the ranks compare a plan's hash; on that row too
 };
 
-// Where and what: one row of the timeline, and a bar on it.
+// The place and the name of a bar in the timeline: the row is given by the tensor and its process
+// set.
 struct Activity {
-    // Any bytes. Empty means the engine's own row.
+    // May hold any bytes. Empty means the engine's own row.
     std::string_view tensor;
     Phase phase = Phase::operation;
     mpib_kind kind = MPIB_ALLREDUCE;
@@ -40,7 +41,7 @@ struct Activity {
     int process_set = MPIB_WORLD;
 };
 
-// What is shown of an activity beside its name and time; what is negative is left out.
+// What is shown of an activity besides its name and time; negative values are left out.
 struct Details {
     std::int64_t bytes = -1;
     int datatype = -1;         // mpib_datatype
@@ -48,10 +49,10 @@ struct Details {
     std::int64_t epoch = -1;   // of the plan
 };
 
-// "allreduce"; "operation" for a kind out of range.
+// Returns "allreduce" and so on, or "operation" for a kind out of range.
 [[nodiscard]] std::string_view kind_name(mpib_kind kind);
 
-// "NEGOTIATE_ALLREDUCE", "QUEUE", ...
+// Returns "NEGOTIATE_ALLREDUCE", "QUEUE" and so on.
 [[nodiscard]] std::string activity_name(Phase phase, mpib_kind kind);
 
 }  // namespace mpi_bridge

@@ -4,7 +4,7 @@
 namespace mpi_bridge {
 namespace {
 
-// bytes * (ranks - 1) / ranks without overflow on the way.
+// bytes * (ranks - 1) / ranks without an overflow in between.
 std::uint64_t all_but_own_share(std::uint64_t bytes, std::uint64_t ranks) {
     return bytes / ranks * (ranks - 1) + bytes % ranks * (ranks - 1) / ranks;
 }

@@ -16,11 +16,11 @@ void add(std::atomic<std::uint64_t>& number, std::uint64_t value) noexcept {
 }
 
 void add(std::atomic<std::uint64_t>& number, std::chrono::nanoseconds time) noexcept {
-    // Of a steady clock; but the difference of two threads' stamps may be below zero.
+    // The clock is steady, but the difference of two threads' time stamps may be negative.
     add(number, static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
 }
 
-// Where nobody else adds.
+// For numbers that no other thread changes.
 void add_alone(std::atomic<std::uint64_t>& number, std::uint64_t value) noexcept {
     number.store(number.load(relaxed) + value, relaxed);
 }

@@ -12,8 +12,8 @@
 namespace mpi_bridge {
 
 // What this rank has done; see mpib_counters for what each number means. Any thread may call any
-// function at any time; but for add_call(), adding costs a few uncontended atomic additions and
-// never waits. The numbers read are each correct but not of one instant.
+// function at any time, except for add_call(). Adding costs a few uncontended atomic additions and
+// never waits. Each number read is correct, but they are not all of one instant.
 //
 // Kinds out of range are not counted.
 class Counters {
@@ -24,15 +24,16 @@ class Counters {
     void add_operation(mpib_kind kind, std::uint64_t bytes, bool ok) noexcept;
     // A collective has been run: one call, or one bucket of operations. See bus_bytes().
     void add_collective(mpib_kind kind, std::uint64_t bus_bytes, Nanoseconds transfer) noexcept;
-    // Both at once, for an operation that went well and was a collective of its own. Not two at a
-    // time: what only one thread changes needs no atomic addition, and five of those take as long
-    // as a tenth of a small allreduce.
+    // Both at once, for an operation that succeeded and was a collective of its own. Only one
+    // thread at a time may call this: a number that only one thread changes needs no atomic
+    // addition, and five of those take a tenth of the time of a small allreduce.
     void add_call(mpib_kind kind, std::uint64_t bytes, std::uint64_t bus_bytes,
                   Nanoseconds transfer) noexcept;
 
     // A control round in which the ranks agreed.
     void add_negotiation(Nanoseconds time) noexcept;
-    // An operation has been found submitted on all ranks; time since its submission here.
+    // An operation has been found submitted on all ranks; `time` has passed since its submission
+    // here.
     void add_queued(Nanoseconds time) noexcept;
     void add_pack(Nanoseconds time) noexcept;
     void add_unpack(Nanoseconds time) noexcept;
@@ -40,20 +41,22 @@ class Counters {
     void add_plan_made() noexcept;
     void add_plan_broken() noexcept;
 
-    // Fills the caller's struct as far as its struct_bytes say: a caller compiled with an older,
-    // shorter struct gets what it knows, one with a longer struct gets zeros for what this library
-    // does not count. MPIB_ERROR_INVALID_ARGUMENT when not even struct_bytes fits.
+    // Fills the caller's struct up to its struct_bytes: a caller compiled with an older, shorter
+    // struct gets the fields that it knows, and one with a longer struct gets zeros for what this
+    // library does not count. Fails with MPIB_ERROR_INVALID_ARGUMENT when not even struct_bytes
+    // fits.
     [[nodiscard]] Done read(mpib_counters& into) const;
 
-    // Back to zero. What other threads add meanwhile may be lost or kept, and what they have added
-    // by add_call() may come back.
+    // Sets everything to zero. What other threads add meanwhile may be lost or kept, and what they
+    // have added by add_call() may come back.
     void reset() noexcept;
 
   private:
     using Number = std::atomic<std::uint64_t>;
     static constexpr std::size_t cache_line = 64;
 
-    // A kind's numbers change together, those of two kinds often on different threads.
+    // The numbers of one kind change together; those of two kinds often change on different
+    // threads.
     struct alignas(cache_line) OfKind {
         Number operations{0};
         Number failures{0};

@@ -43,7 +43,7 @@ void EventQueue::push(Event event) noexcept {
             ++dropped_;
             return;
         }
-        // Under the lock, so that the order in the buffer is the order in time.
+        // The time is taken under the lock, so that the order in the buffer is the order in time.
         if (event.type != EventType::device) event.time = Clock::now();
         std::byte* to = filling_.memory.get() + filling_.used;
         std::memcpy(to, &event, sizeof event);

@@ -18,7 +18,7 @@ namespace mpi_bridge {
 
 enum class EventType : std::uint8_t { begin, end, tick, mark, device };
 
-// One event of a timeline. `text` is the tensor's name, or what a mark says.
+// One event of a timeline. `text` is the tensor's name, or the text of a mark.
 struct Event {
     EventType type = EventType::mark;
     Phase phase = Phase::operation;
@@ -32,24 +32,25 @@ struct Event {
     std::string_view text;
 };
 
-// Carries events from any number of threads to one that writes them. Bounded: what does not fit is
-// counted and dropped. Events leave in the order of their times, which are given inside (but for
-// device events, which bring theirs).
+// Carries events from any number of threads to one that writes them. Its size is bounded: events
+// that do not fit are counted and dropped. Events leave in the order of their times, which push()
+// assigns, except that device events bring their own.
 //
-// Two buffers change places: threads fill one while the reader works through the other, so that
-// the lock is held for a copy or an exchange and never for longer.
+// There are two buffers, which are exchanged: threads fill one while the reader processes the
+// other, so that the lock is held only for a copy or an exchange.
 class EventQueue {
   public:
-    // Begins anew with two buffers of `capacity` bytes; memory that is not used stays untouched.
+    // Starts afresh with two buffers of `capacity` bytes; memory that is not used is never touched.
     void open(std::size_t capacity);
 
-    // What is pushed from now on is ignored. The reader is woken, and still gets what is there.
+    // Events that are pushed from now on are ignored. The reader is woken, and still gets what is
+    // there.
     void close();
 
     // Frees the buffers; the reader must be done.
     void release();
 
-    // Never waits for the reader. Without effect unless open.
+    // Never waits for the reader. Has no effect unless the queue is open.
     void push(Event event) noexcept;
 
     struct Taken {
@@ -60,7 +61,7 @@ class EventQueue {
     // Waits until `latest`, or until the buffer is half full or the queue is closed.
     [[nodiscard]] Taken take(Clock::time_point latest);
 
-    // Names longer than this are cut.
+    // Longer names are cut to this length.
     static constexpr std::size_t longest_text = 4096;
 
   private:

@@ -42,7 +42,7 @@ void write_record(const std::string& path,
     const FileDescriptor file(
         open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (file && write(file.number(), text.data(), text.size()) < 0) {
-        // There is nobody to tell.
+        // There is no other way to report this.
     }
 }
 

@@ -24,7 +24,7 @@ std::size_t set_bits(std::span<const std::uint64_t> bits) {
     return count;
 }
 
-// From `from` on, the first index whose bit is `value`; the number of bits when there is none.
+// The first index from `from` on whose bit is `value`, or the number of bits when there is none.
 std::size_t find_bit(std::span<const std::uint64_t> bits, std::size_t from, bool value) {
     while (from < bits.size() * word_bits) {
         const std::uint64_t word = value ? bits[from / word_bits] : ~bits[from / word_bits];
@@ -82,11 +82,11 @@ std::string stall_report(int rank, std::span<const Pending> pending, std::size_t
 
     const bool one = pending.size() == 1;
     std::string text =
-        fmt::format("mpi_bridge: rank {}: {} {} since {:.0f} s: ", rank,
+        fmt::format("mpi_bridge: rank {}: {} {} waited for {:.0f} s: ", rank,
                     one ? "1 operation" : fmt::format("{} operations", pending.size()),
-                    one ? "waits" : "wait", oldest_first.front()->age.count());
+                    one ? "has" : "have", oldest_first.front()->age.count());
 
-    // For "; and 4294967295 more".
+    // Leaves room for "; and 4294967295 more".
     constexpr std::size_t room_for_rest = 24;
     const std::size_t limit = std::max(longest, shortest_report) - room_for_rest;
     std::size_t told = 0;
@@ -94,7 +94,7 @@ std::string stall_report(int rank, std::span<const Pending> pending, std::size_t
         const std::string entry = entry_text(*operation);
         const std::string_view between = told == 0 ? "" : "; ";
         if (text.size() + between.size() + entry.size() > limit) {
-            // The oldest is told in any case, as far as there is room.
+            // The oldest operation is reported in any case, as far as there is room.
             if (told == 0) {
                 text += std::string_view(entry).substr(0, limit - text.size());
                 ++told;
@@ -109,10 +109,18 @@ std::string stall_report(int rank, std::span<const Pending> pending, std::size_t
     return text;
 }
 
+// Whether what waits now was waiting already at the latest report.
+bool StallWatch::was_reported(Seconds oldest, Clock::time_point now) const {
+    return reported_ && oldest >= Seconds(now - *reported_);
+}
+
 StallWatch::Verdict StallWatch::look(Seconds oldest, Clock::time_point now) {
     if (settings_.shut_down.count() > 0 && oldest >= settings_.shut_down) return Verdict::shut_down;
     if (settings_.report.count() <= 0 || oldest < settings_.report) return Verdict::quiet;
-    if (reported_ && now - *reported_ < settings_.report) return Verdict::quiet;
+    const bool goes_on = was_reported(oldest, now);
+    if (reported_ && now < after(*reported_, (goes_on ? pause_ : 1) * settings_.report))
+        return Verdict::quiet;
+    pause_ = goes_on ? std::min(2 * pause_, longest_pause) : 1;
     reported_ = now;
     return Verdict::report;
 }
@@ -125,7 +133,9 @@ std::optional<Seconds> StallWatch::next_look(Seconds oldest, Clock::time_point n
     };
     if (settings_.shut_down.count() > 0) consider(settings_.shut_down - oldest);
     if (settings_.report.count() > 0) {
-        const Seconds quiet = reported_ ? settings_.report - Seconds(now - *reported_) : Seconds(0);
+        const int pause = was_reported(oldest, now) ? pause_ : 1;
+        const Seconds quiet =
+            reported_ ? pause * settings_.report - Seconds(now - *reported_) : Seconds(0);
         consider(std::max(settings_.report - oldest, quiet));
     }
     return next;

@@ -11,7 +11,7 @@
 namespace mpi_bridge {
 namespace {
 
-// `ours`, or where that is not set `theirs`, which may be nullptr.
+// Reads `ours` or, where that is not set, `theirs`, which may be nullptr.
 Outcome<Seconds> seconds_of(const Environment& environment, const char* ours, const char* theirs,
                             Seconds otherwise) {
     for (const char* name : {ours, theirs}) {
@@ -35,14 +35,12 @@ Outcome<StallSettings> stall_settings(const Environment& environment) {
     if (disabled) settings = {Seconds(0), Seconds(0)};
 
     const auto report =
-        seconds_of(environment, "MPI_BRIDGE_STALL_SECONDS",
-                   disabled ? nullptr : "HOROVOD_STALL_CHECK_TIME_SECONDS", settings.report);
-    if (!report) return tl::unexpected<Failure>(report.error());
-    const auto shut_down =
+        TRY(seconds_of(environment, "MPI_BRIDGE_STALL_SECONDS",
+                       disabled ? nullptr : "HOROVOD_STALL_CHECK_TIME_SECONDS", settings.report));
+    const auto shut_down = TRY(
         seconds_of(environment, "MPI_BRIDGE_STALL_SHUTDOWN_SECONDS",
-                   disabled ? nullptr : "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", settings.shut_down);
-    if (!shut_down) return tl::unexpected<Failure>(shut_down.error());
-    return StallSettings{*report, *shut_down};
+                   disabled ? nullptr : "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", settings.shut_down));
+    return StallSettings{report, shut_down};
 }
 
 }  // namespace mpi_bridge

@@ -22,10 +22,10 @@
 namespace mpi_bridge {
 namespace {
 
-// How long an event may lie in memory: what a killed process loses.
+// How long an event may stay in memory, which is what a killed process loses.
 constexpr std::chrono::milliseconds period{200};
 
-// Of each of two buffers: some 60,000 events, more than a step of a large model makes.
+// The size of each of the two buffers: some 60,000 events, more than a step of a large model makes.
 constexpr std::size_t queue_bytes = std::size_t{8} << 20;
 
 std::string host_name() {
@@ -47,7 +47,7 @@ TimelineOrigin origin_here(int rank, int size) {
     origin.size = size;
     origin.host = host_name();
     origin.boot = boot_id();
-    // The two clocks are read one after the other; the nearest of a few readings counts.
+    // The two clocks are read one after the other; of several readings the closest pair is used.
     auto nearest = Clock::duration::max();
     for (int reading = 0; reading < 5; ++reading) {
         const auto before = Clock::now();
@@ -66,7 +66,7 @@ TimelineOrigin origin_here(int rank, int size) {
 // The thread that writes one timeline.
 class Timeline::Writer {
   public:
-    // The file has its header.
+    // `file` has its header already.
     Writer(EventQueue& queue, std::atomic<bool>& on, std::unique_ptr<TimelineFile> file,
            TimelineText text)
         : queue_(queue), on_(on), file_(std::move(file)), text_(std::move(text)) {
@@ -74,7 +74,7 @@ class Timeline::Writer {
         pthread_setname_np(thread_.native_handle(), "mpib-timeline");
     }
 
-    // After the queue has been closed: waits until all is written.
+    // Waits until everything is written. The queue must have been closed.
     [[nodiscard]] Done finish() {
         thread_.join();
         if (failure_) return tl::unexpected<Failure>(*failure_);
@@ -93,7 +93,7 @@ class Timeline::Writer {
         }
     }
 
-    // false: that was the last.
+    // Returns false if that was the last.
     bool write_next() {
         const auto taken = queue_.take(Clock::now() + period);
         text_.clear();
@@ -124,7 +124,7 @@ class Timeline::Writer {
         try {
             log(LogLevel::error, failure.text + "; the timeline ends here");
         } catch (...) {
-            // stop() tells.
+            // stop() reports the failure.
         }
         failure_ = std::move(failure);
     }
@@ -152,16 +152,15 @@ Done Timeline::start(std::string_view path, int rank, int size) {
             MPIB_ERROR_INVALID_ARGUMENT,
             fmt::format("timeline: \"{}\" is being written; stop it first", writer_->path()));
     }
-    auto file = TimelineFile::create(fmt::format("{}.{}.json", path, rank));
-    if (!file) return pass_on(std::move(file));
+    auto file = TRY(TimelineFile::create(fmt::format("{}.{}.json", path, rank)));
     TimelineText text(origin_here(rank, size));
     text.add_header();
-    if (Done written = (*file)->append(text.text()); !written) return written;
+    TRY(file->append(text.text()));
 
     queue_.open(queue_bytes);
     on_ = true;
     try {
-        writer_ = std::make_unique<Writer>(queue_, on_, std::move(*file), std::move(text));
+        writer_ = std::make_unique<Writer>(queue_, on_, std::move(file), std::move(text));
     } catch (const std::system_error& fault) {
         on_ = false;
         queue_.close();

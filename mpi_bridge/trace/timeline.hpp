@@ -17,20 +17,20 @@
 
 namespace mpi_bridge {
 
-// The timeline of one rank: a file PATH.RANK.json in Chrome's trace format, a row per tensor.
+// The timeline of one rank: a file PATH.RANK.json in Chrome's trace format, with a row per tensor.
 //
-// Any thread may call any function. While no timeline is written an event costs one relaxed load.
+// Any thread may call any function. While no timeline is written, an event costs one relaxed load.
 // While one is, an event costs a time stamp and a copy under a lock that is never held across a
-// system call; a writer thread formats and writes, at least five times a second. One lock for all
-// threads, not a ring for each, gives the events one order, so that the file needs no sorting and
-// an activity may begin on one thread and end on another.
+// system call; a writer thread formats and writes, at least five times a second. There is one lock
+// for all threads, not a ring for each, because this gives the events one order: the file needs no
+// sorting, and an activity may begin on one thread and end on another.
 //
-// Events that come faster than they are written for long are dropped; the file and, once, standard
-// error say how many. A dropped beginning or end never breaks the nesting of a row.
+// If events come faster than they can be written for long, some are dropped; the file and, once,
+// standard error say how many. A dropped beginning or end never breaks the nesting of a row.
 //
-// The file is complete JSON after each write; a process killed in the middle of one leaves a torn
-// last line, which viewers and mpi_bridge_timeline pass over. A killed process loses what it
-// recorded in its last fifth of a second.
+// The file is complete JSON after each write. A process that is killed in the middle of a write
+// leaves a torn last line, which viewers and mpi_bridge_timeline skip. A killed process loses what
+// it recorded in its last fifth of a second.
 class Timeline {
   public:
     Timeline();
@@ -38,21 +38,21 @@ class Timeline {
     Timeline(const Timeline&) = delete;
     Timeline& operator=(const Timeline&) = delete;
 
-    // MPIB_ERROR_INVALID_ARGUMENT when a timeline is being written or the file cannot be created;
-    // the text names the file and the system's reason. An existing file is overwritten.
+    // Fails with MPIB_ERROR_INVALID_ARGUMENT when a timeline is being written or the file cannot be
+    // created; the text names the file and the system's reason. An existing file is overwritten.
     [[nodiscard]] Done start(std::string_view path, int rank, int size);
 
-    // Writes what has been recorded and completes the file. Success when none is being written.
-    // MPIB_ERROR_INTERNAL when the file could not be written, then or earlier; what was written
-    // before is complete. In a child made by fork() it only forgets the timeline.
+    // Writes what has been recorded and completes the file. Succeeds when none is being written.
+    // Fails with MPIB_ERROR_INTERNAL when the file could not be written, now or earlier; what was
+    // written before is complete. In a child made by fork() it only forgets the timeline.
     [[nodiscard]] Done stop();
 
-    // For callers that would do work of their own for an event.
+    // For callers that have to prepare data for an event.
     [[nodiscard]] bool on() const noexcept { return on_.load(std::memory_order_relaxed); }
 
-    // Activities of a row nest: what began last ends first. What is still open below an activity
-    // that ends, ends with it; an end without beginning is ignored. Phase::negotiate and
-    // Phase::operation are outermost: to begin one ends what the row has open.
+    // The activities of a row nest: the one that began last ends first. When an activity ends, what
+    // is still open inside it ends too. An end without a beginning is ignored. Phase::negotiate and
+    // Phase::operation are outermost: beginning one ends everything that the row has open.
     void begin(const Activity& activity, const Details& details = {}) noexcept {
         if (on()) record_begin(activity, details);
     }
@@ -63,12 +63,13 @@ class Timeline {
     void tick(const Activity& activity, int rank) noexcept {
         if (on()) record_tick(activity, rank);
     }
-    // Something that happened to the engine as a whole, such as "plan made". Any bytes.
+    // Something that happened to the engine as a whole, such as "plan made". May hold any bytes.
     void mark(std::string_view text, const Details& details = {}) noexcept {
         if (on()) record_mark(text, details);
     }
-    // An activity measured elsewhere, such as on a GPU, told after the fact: with times of Clock,
-    // on a row of its own beside the tensor's, "... (device)". Those of one row must not overlap.
+    // An activity that was measured elsewhere, such as on a GPU, and is reported afterwards. Its
+    // times are of Clock, and its row, "... (device)", is separate from the tensor's. The
+    // activities of one such row must not overlap.
     void device(const Activity& activity, Clock::time_point start,
                 std::chrono::nanoseconds duration, const Details& details = {}) noexcept {
         if (on()) record_device(activity, start, duration, details);
@@ -87,7 +88,7 @@ class Timeline {
     std::atomic<bool> on_{false};
     EventQueue queue_;
     std::mutex control_;              // start() and stop(), one at a time
-    std::unique_ptr<Writer> writer_;  // while one is written
+    std::unique_ptr<Writer> writer_;  // exists while a timeline is written
     std::atomic<pid_t> owner_{0};     // the process whose thread writes
 };
 

@@ -51,7 +51,7 @@ Done TimelineFile::write_at(std::string_view bytes, off_t offset) const {
         const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), offset);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) {
-            // A file system that takes nothing, without a reason, is full.
+            // A file system that accepts nothing and gives no reason is full.
             const int error = written < 0 ? errno : ENOSPC;
             return fail(MPIB_ERROR_INTERNAL,
                         fmt::format("timeline: cannot write \"{}\": {}", path_, reason(error)));
@@ -69,7 +69,7 @@ Done TimelineFile::append(std::string_view elements) {
     const auto added = static_cast<off_t>(buffer_.size());
     buffer_ += closing;
     if (Done written = write_at(buffer_, end_); !written) {
-        // Back to the last complete state. The room for it is there; should even that fail, the
+        // Returns to the last complete state, for which there is room. If even that fails, the
         // reader finds a torn last line, as after a kill.
         if (ftruncate(descriptor_, end_) == 0) {
             const Done ignored = write_at(closing, end_);

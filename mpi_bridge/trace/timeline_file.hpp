@@ -11,19 +11,20 @@
 
 namespace mpi_bridge {
 
-// A file that holds a JSON array and is complete after every append: its closing bracket is written
-// over by what comes next, in one write that brings a new one. One thread at a time.
+// A file that holds a JSON array and is complete after every append: each append overwrites the
+// closing bracket and adds a new one, in one write. One thread at a time may call.
 class TimelineFile {
   public:
-    // Creates the file, or empties it; mode 0644 less the umask. MPIB_ERROR_INVALID_ARGUMENT with
-    // the path and the system's reason when that cannot be.
+    // Creates the file, or empties it; mode 0644 less the umask. Fails with
+    // MPIB_ERROR_INVALID_ARGUMENT, with the path and the system's reason, when that is not
+    // possible.
     [[nodiscard]] static Outcome<std::unique_ptr<TimelineFile>> create(std::string path);
     ~TimelineFile();
     TimelineFile(const TimelineFile&) = delete;
     TimelineFile& operator=(const TimelineFile&) = delete;
 
-    // `elements`: at least one, between commas. After a failure (MPIB_ERROR_INTERNAL) the file
-    // holds, if the system allows that much, what it held before.
+    // `elements` holds at least one element; several are separated by commas. After a failure
+    // (MPIB_ERROR_INTERNAL) the file holds what it held before, if the system allows it.
     [[nodiscard]] Done append(std::string_view elements);
 
     [[nodiscard]] const std::string& path() const { return path_; }

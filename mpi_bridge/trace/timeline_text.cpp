@@ -13,12 +13,12 @@
 namespace mpi_bridge {
 namespace {
 
-// Counted up when a reader of older files would misunderstand newer ones.
+// To be increased when a reader of older files would misunderstand newer ones.
 constexpr int format_version = 1;
 
 constexpr unsigned engine_row = 0;
 
-// By mpib_datatype; as array libraries call them.
+// By mpib_datatype; the names are those of array libraries.
 constexpr std::array<std::string_view, 10> datatypes{"uint8",   "int8",    "int16",    "int32",
                                                      "int64",   "float16", "bfloat16", "float32",
                                                      "float64", "bool"};
@@ -44,7 +44,7 @@ bool outermost(Phase phase) {
 }  // namespace
 
 void TimelineText::microseconds(std::chrono::nanoseconds time) {
-    // What began before the timeline did, such as work on a device, shows at its start.
+    // What began before the timeline did, such as work on a device, is shown at its start.
     const auto nanoseconds = std::max<std::int64_t>(time.count(), 0);
     fmt::format_to(std::back_inserter(text_), "{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
 }
@@ -60,7 +60,7 @@ void TimelineText::head(char type, unsigned row, Clock::time_point time, std::st
     }
 }
 
-// value: JSON.
+// `value` is JSON.
 void TimelineText::metadata(std::string_view name, unsigned row, std::string_view key,
                             std::string_view value) {
     head('M', row, origin_.steady, name);
@@ -92,7 +92,7 @@ void TimelineText::add_header() {
         append_json_string(json, text);
         return json;
     };
-    // The clock comes first: the merge tool looks for it there.
+    // The clock comes first, because the merge tool looks for it there.
     head('M', engine_row, origin_.steady, "clock");
     fmt::format_to(
         std::back_inserter(text_),
@@ -113,7 +113,7 @@ void TimelineText::name_row(const Row& row, std::string_view title) {
 }
 
 TimelineText::Row& TimelineText::row_of(const Event& event) {
-    // Unlike the title, it cannot be the same for two rows.
+    // Unlike the title, the key cannot be the same for two rows.
     const bool engine = event.text.empty() || event.type == EventType::mark;
     key_.clear();
     fmt::format_to(std::back_inserter(key_), "{}{} ", event.type == EventType::device ? 'd' : 'h',

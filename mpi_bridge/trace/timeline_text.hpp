@@ -12,33 +12,33 @@
 
 namespace mpi_bridge {
 
-// Where and when a timeline was started.
+// The place and time at which a timeline was started.
 struct TimelineOrigin {
     int rank = 0;
     int size = 1;
     std::string host;
-    // Of the running kernel: ranks with the same one share a steady clock. May be empty.
+    // Identifies the running kernel: ranks with the same one share a steady clock. May be empty.
     std::string boot;
     Clock::time_point steady;      // the zero of the timeline's time stamps
     std::int64_t realtime_ns = 0;  // since 1970-01-01 UTC, at that moment
 };
 
-// Turns events into the text of Chrome's trace format: objects, each on a line, between commas.
-// docs/timeline.md describes them. Keeps what each row has open and repairs the nesting where
-// events are missing: what is open inside an activity that ends is ended first; an end whose
-// beginning is not there is left out. What never ends stays open: it was under way at the last.
-// Pure; one thread at a time.
+// Turns events into the text of Chrome's trace format: objects, one per line, separated by commas.
+// docs/timeline.md describes them. Keeps track of what each row has open and repairs the nesting
+// where events are missing: what is open inside an activity that ends is ended first, and an end
+// whose beginning is missing is left out. An activity that never ends stays open, because it was
+// still under way at the end. Pure; one thread at a time may call.
 class TimelineText {
   public:
     explicit TimelineText(TimelineOrigin origin) : origin_(std::move(origin)) {}
 
-    // What tells viewers and the merge tool whose timeline this is. First of all.
+    // Adds what tells viewers and the merge tool whose timeline this is. Must be called first.
     void add_header();
     void add(const Event& event);
-    // So many events are missing around this moment.
+    // Adds a mark that this many events are missing around this moment.
     void add_dropped(std::uint64_t count, Clock::time_point time);
 
-    // What has been added since the last clear(); "" when nothing.
+    // What has been added since the last clear(); "" if nothing was.
     [[nodiscard]] const std::string& text() const { return text_; }
     void clear() { text_.clear(); }
 
@@ -58,7 +58,7 @@ class TimelineText {
     void end(const Event& event);
     void close_innermost(Row& row, Clock::time_point time, bool ok);
 
-    // The beginning of an object; `type` is the format's one letter.
+    // Writes the beginning of an object; `type` is the format's one letter.
     void head(char type, unsigned row, Clock::time_point time, std::string_view name);
     void metadata(std::string_view name, unsigned row, std::string_view key,
                   std::string_view value);

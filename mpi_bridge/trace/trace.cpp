@@ -11,7 +11,7 @@ namespace mpi_bridge {
 namespace {
 
 void stop_at_exit() {
-    // A timeline that failed earlier has said so on standard error.
+    // A timeline that failed earlier has reported that on standard error.
     const Done ignored = trace().timeline.stop();
     static_cast<void>(ignored);
 }
@@ -24,8 +24,7 @@ Trace& trace() {
 }
 
 Done start_timeline(std::string_view path, int rank, int size) {
-    Done started = trace().timeline.start(path, rank, size);
-    if (!started) return started;
+    TRY(trace().timeline.start(path, rank, size));
     static std::once_flag registered;
     std::call_once(registered, [] { std::atexit(stop_at_exit); });
     return {};

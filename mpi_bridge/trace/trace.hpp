@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "bootstrap/launch.hpp"
+#include "core/environment.hpp"
 #include "core/failure.hpp"
 #include "trace/counters.hpp"
 #include "trace/timeline.hpp"
 
 namespace mpi_bridge {
 
-// What this process tells about itself.
+// The means by which this process can be observed.
 struct Trace {
     Counters counters;
     Timeline timeline;
 };
 
-// The one of this process. Never destroyed, because other threads may call in while it ends.
+// The instance of this process. Never destroyed, because other threads may use it during exit.
 [[nodiscard]] Trace& trace();
 
-// Starts the process's timeline at `path`, and sees to it that it is completed at exit().
+// Starts the process's timeline at `path` and makes sure that it is completed at exit().
 [[nodiscard]] Done start_timeline(std::string_view path, int rank, int size);
 
-// Does so where MPI_BRIDGE_TIMELINE, or else HOROVOD_TIMELINE, names a path.
-// HOROVOD_TIMELINE=DYNAMIC means: not yet. A failure's text names the variable.
+// Starts the timeline if MPI_BRIDGE_TIMELINE, or else HOROVOD_TIMELINE, names a path.
+// HOROVOD_TIMELINE=DYNAMIC means that it will be started later. A failure's text names the
+// variable.
 [[nodiscard]] Done start_timeline_from_environment(const Environment& environment, int rank,
                                                    int size);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Of the encoding that begins with this byte; 0 when none does.
+// The length of the encoding that begins with this byte; 0 when there is none.
 std::size_t encoded_bytes(unsigned char lead) {
     if (lead < 0x80) return 1;
     if (lead >= 0xC2 && lead < 0xE0) return 2;
@@ -31,7 +31,7 @@ bool disturbs(char32_t code) {
     return control || line_end || direction;
 }
 
-// At most `longest` bytes from the front that end between characters.
+// At most `longest` bytes from the front, cut between characters.
 std::string_view front(std::string_view text, std::size_t longest) {
     std::size_t bytes = longest;
     while (bytes > 0 && continues(text[bytes]))

@@ -8,8 +8,8 @@
 
 namespace mpi_bridge {
 
-// The transport of a rank without peers: collectives of one rank send nothing, so that posting
-// anything is a fault of the collective.
+// The transport of a rank without peers. A collective of one rank sends nothing, so posting
+// anything is an error in the collective.
 class AloneTransport final : public Transport {
   public:
     [[nodiscard]] int rank() const override { return 0; }
@@ -26,7 +26,7 @@ class AloneTransport final : public Transport {
     [[nodiscard]] Done wait(Request /*request*/, Deadline /*deadline*/) override {
         return fail(MPIB_ERROR_INTERNAL, "a rank without peers awaited a message");
     }
-    // No message comes, but the caller may be told to stop.
+    // No message will come, but the caller may be told to stop.
     [[nodiscard]] Outcome<Arrival> await_message(std::uint32_t /*channel*/,
                                                  std::uint32_t /*sequence*/,
                                                  const std::function<bool()>& stop,

@@ -19,7 +19,7 @@ struct Claim {
     bool (*holds)(const NetworkInterface&, const Network&);
 };
 
-// The most convincing first.
+// In order of preference, the strongest reason first.
 constexpr Claim claims[] = {
     {"it leads to the launcher of the step",
      [](const NetworkInterface& interface, const Network& network) {

@@ -29,7 +29,8 @@ std::string first_line(const fs::path& file) {
     return line;
 }
 
-// "" for link-local addresses, which mean nothing without their interface, and other families.
+// Returns "" for link-local addresses, which mean nothing without their interface, and for other
+// families.
 std::string in_numbers(const sockaddr* address) {
     char text[INET6_ADDRSTRLEN] = "";
     if (address->sa_family == AF_INET) {
@@ -45,7 +46,7 @@ std::string in_numbers(const sockaddr* address) {
     return text;
 }
 
-// /proc/net/route: the interface's name, then destination and gateway in hexadecimal.
+// /proc/net/route holds the interface's name, then destination and gateway in hexadecimal.
 std::set<std::string> interfaces_with_default_route() {
     std::set<std::string> names;
     std::ifstream routes("/proc/net/route");
@@ -65,7 +66,7 @@ std::set<std::string> interfaces_with_default_route() {
     return names;
 }
 
-// Cards have a device; bonds and VLANs of cards have lower interfaces, and so have bridges.
+// A card has a device. A bond or a VLAN of cards has lower interfaces, but so has a bridge.
 bool is_hardware(const fs::path& directory) {
     std::error_code fault;
     if (fs::exists(directory / "device", fault)) return true;
@@ -95,7 +96,7 @@ std::vector<NetworkInterface> interfaces_of_this_host() {
             found.default_route = routed.contains(name);
             const auto directory = fs::path("/sys/class/net") / name;
             found.hardware = is_hardware(directory);
-            // -1 or nothing where the driver does not know.
+            // The file holds -1 or nothing where the driver does not know the speed.
             const std::string speed = first_line(directory / "speed");
             found.speed_mbps = std::max(0L, std::strtol(speed.c_str(), nullptr, 10));
             known = interfaces.insert(interfaces.end(), std::move(found));
@@ -121,12 +122,12 @@ std::vector<std::string> active_rdma_ports() {
     return ports;
 }
 
-// The own address that the system would take to reach another: connecting a datagram socket chooses
-// the route and sends nothing.
+// The local address that the system would use to reach `other`. Connecting a datagram socket
+// chooses the route and sends nothing.
 std::string own_address_towards(const char* other) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
-    to.sin_port = htons(9);  // any will do
+    to.sin_port = htons(9);  // any port will do
     if (other == nullptr || inet_pton(AF_INET, other, &to.sin_addr) != 1) return {};
     const int probe = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (probe < 0) return {};

@@ -16,27 +16,27 @@ struct NetworkInterface {
     std::vector<std::string> addresses;  // IPv4 and IPv6 in numbers, link-local ones left out
 };
 
-// What this host knows of its network.
+// The network interfaces, RDMA ports and address of this host.
 struct Network {
     std::vector<NetworkInterface> interfaces;
     std::vector<std::string> rdma_ports;  // active ones by UCX's name, such as "mlx5_0:1"
-    std::string address_to_launcher;      // own address towards the step's launcher; "" unknown
+    std::string address_to_launcher;      // own address towards the launcher; "" unknown
 };
 
 // Reads /sys/class, /proc/net, the interfaces' addresses and SLURM_LAUNCH_NODE_IPADDR. Sends
 // nothing. What cannot be read is left out.
 [[nodiscard]] Network network_of_this_host();
 
-// Which devices ranks on different hosts could talk through.
+// The devices that ranks on different hosts could communicate through.
 struct DeviceChoice {
-    std::vector<std::string> devices;  // as UCX_NET_DEVICES takes them; empty: no choice to make
+    std::vector<std::string> devices;  // in the form of UCX_NET_DEVICES; empty: no choice to make
     std::string reason;                // a clause for a message
 };
 
-// The one interface that is most surely connected to the other hosts: the one towards the launcher,
-// else the one with the default route, else the fastest card. Never the loopback interface, and a
-// bridge, tunnel or container's end (docker0, virbr0, tun0) only if it is one of the first two:
-// hosts have those with equal addresses that lead nowhere.
+// Chooses the one interface that most probably leads to the other hosts: the one towards the
+// launcher, else the one with the default route, else the fastest card. The loopback interface is
+// never chosen. A bridge, tunnel or container interface (docker0, virbr0, tun0) is chosen only if
+// it is one of the first two: hosts have such interfaces with equal addresses that lead nowhere.
 [[nodiscard]] DeviceChoice choose_interface(const Network& network);
 
 }  // namespace mpi_bridge

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
+#include "core/environment.hpp"
 #include "transport/tcp_address.hpp"
 #include "transport/ucx_network.hpp"
 #include "transport/ucx_transport.hpp"
@@ -12,7 +12,7 @@
 namespace mpi_bridge {
 namespace {
 
-// UCX's transports that do not leave the host, which are no alternative to TCP, and its own TCP.
+// UCX's transports that stay within the host and so are no alternative to TCP, and its own TCP.
 constexpr std::array<std::string_view, 10> on_host = {"tcp",  "self", "sm",    "shm",  "posix",
                                                       "sysv", "cma",  "xpmem", "knem", "gdr_copy"};
 
@@ -22,16 +22,11 @@ bool is_on_host(std::string_view transport) {
            transport.starts_with("ze_");
 }
 
-// "" or "all" or "^…" leave the choice to UCX.
+// An empty list, "all" and "^…" leave the choice to UCX.
 bool names_nothing_faster(const std::string& transports) {
     if (transports.empty() || transports.front() == '^') return false;
     const auto all = comma_separated(transports);
     return std::all_of(all.begin(), all.end(), is_on_host);
-}
-
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::string() : std::string(value);
 }
 
 std::vector<std::string> in_order(std::vector<std::string> addresses) {
@@ -60,7 +55,8 @@ std::vector<std::string> comma_separated(std::string_view list) {
 }
 
 UcxWishes ucx_wishes() {
-    return {variable("UCX_TLS"), variable("UCX_NET_DEVICES")};
+    return {process_environment("UCX_TLS").value_or(""),
+            process_environment("UCX_NET_DEVICES").value_or("")};
 }
 
 NetworkChoice choose_network(std::string_view wish, const Network& network, const UcxWishes& ucx,

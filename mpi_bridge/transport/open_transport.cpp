@@ -12,7 +12,7 @@
 namespace mpi_bridge {
 namespace {
 
-// What an address begins with.
+// The first byte of a published address.
 constexpr std::byte ucx_mark{'u'};
 constexpr std::byte tcp_mark{'t'};
 
@@ -51,9 +51,9 @@ Outcome<std::unique_ptr<Transport>> published(const TransportWishes& wishes, std
     return std::unique_ptr<Transport>(std::move(*opened));
 }
 
-Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes, const Network& network,
+Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes,
                                              const NetworkChoice& choice, bool several_hosts) {
-    auto interface = choose_tcp_interface(network, ucx_wishes(), several_hosts);
+    auto interface = choose_tcp_interface(wishes.host, ucx_wishes(), several_hosts);
     if (!interface) return pass_on(std::move(interface));
     log(LogLevel::info, "network: " + interface->text +
                             (several_hosts ? "; TCP of its own, because " : ", because ") +
@@ -63,6 +63,7 @@ Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes, cons
     options.size = wishes.size;
     options.local_size = wishes.local_size;
     options.addresses = std::move(interface->addresses);
+    options.waits = wishes.waits;
     options.address_of = addresses_of_own_kind(wishes, tcp_mark);
     return published(wishes, tcp_mark, TcpTransport::open(std::move(options)));
 }
@@ -71,18 +72,18 @@ Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes, cons
 
 Outcome<std::unique_ptr<Transport>> open_transport(const TransportWishes& wishes) {
     const bool several_hosts = wishes.local_size < wishes.size;
-    const auto network = network_of_this_host();
-    const auto choice = choose_network_here(wishes.network, network, several_hosts);
+    const auto choice = choose_network_here(wishes.network, wishes.host, several_hosts);
     if (choice.kind == NetworkChoice::Kind::tcp) {
-        return open_tcp(wishes, network, choice, several_hosts);
+        return open_tcp(wishes, choice, several_hosts);
     }
     log(LogLevel::debug, "UCX moves messages, because " + choice.reason);
     UcxTransport::Options options;
     options.rank = wishes.rank;
     options.size = wishes.size;
     options.local_size = wishes.local_size;
+    options.waits = wishes.waits;
     options.named = wishes.network == "ucx";
-    const auto use = choose_ucx(network, ucx_wishes(), {several_hosts, options.named});
+    const auto use = choose_ucx(wishes.host, ucx_wishes(), {several_hosts, options.named});
     if (use.over_tcp && wishes.rank == 0) {
         log(LogLevel::warning,
             "MPI_BRIDGE_NETWORK=ucx: UCX over TCP lets any user of the network write into the "

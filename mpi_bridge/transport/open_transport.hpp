@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/waits.hpp"
+#include "transport/network.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {
@@ -17,15 +19,18 @@ struct TransportWishes {
     int size = 2;
     int local_size = 1;            // ranks on this host
     std::string network = "auto";  // MPI_BRIDGE_NETWORK
-    // Makes this rank's address known to all; collective, once.
+    Network host;                  // network_of_this_host()
+    Waits* waits = nullptr;        // where threads record their waits, or nullptr
+    // Publishes this rank's address to all ranks. Collective; called once.
     std::function<Done(std::span<const std::byte>)> publish;
-    // The address that a rank published. Asked when the rank is first talked with.
+    // Returns the address that a rank published. Called before the first message to or from that
+    // rank.
     std::function<Outcome<std::vector<std::byte>>(int rank)> fetch;
 };
 
-// Opens the transport of choose_network(), says in one line of level info which that is, and
-// publishes its address. Ranks that chose differently find out when they first talk: an error that
-// names both ranks and the remedy.
+// Opens the transport of choose_network(), logs one line at level info that says which one it is,
+// and publishes its address. If ranks have chosen differently, they notice before their first
+// message; the error names both ranks and the remedy.
 [[nodiscard]] Outcome<std::unique_ptr<Transport>> open_transport(const TransportWishes& wishes);
 
 }  // namespace mpi_bridge

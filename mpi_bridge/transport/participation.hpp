@@ -8,8 +8,9 @@
 
 namespace mpi_bridge {
 
-// Which call of each channel a peer was last sent a message of. When such a peer is lost, others
-// may wait in vain for what it was to pass on, and never begin the call.
+// Records, for each channel, the call of the last message that was sent to a peer. When such a peer
+// is lost, other ranks may wait in vain for what it should have passed on, and never begin the
+// call.
 class Participation {
   public:
     void note(Tag tag) {

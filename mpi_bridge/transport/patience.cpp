@@ -12,20 +12,22 @@
 namespace mpi_bridge {
 namespace {
 
-// Of the time between two lessons. Above what interrupts and the kernel's own threads take.
+// The limit for the time without a processor between two calls of learn(). It is above what
+// interrupts and the kernel's own threads take.
 constexpr std::chrono::microseconds wanted_by_others{50};
 
 }  // namespace
 
 std::optional<std::chrono::nanoseconds> time_without_processor() {
-    // Opened each time: the file is that of the thread which opened it.
+    // Opened each time, because the file belongs to the thread that opened it.
     const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (file < 0) return std::nullopt;
     std::array<char, 128> buffer{};
     const auto length = read(file, buffer.data(), buffer.size());
     close(file);
     if (length <= 0) return std::nullopt;
-    // Nanoseconds on a processor, nanoseconds waiting for one, number of time slices.
+    // The fields are nanoseconds on a processor, nanoseconds waiting for one, and number of time
+    // slices.
     const std::string_view text(buffer.data(), static_cast<std::size_t>(length));
     const auto space = text.find(' ');
     if (space == std::string_view::npos) return std::nullopt;

@@ -14,7 +14,7 @@
 namespace mpi_bridge {
 namespace {
 
-// So many connections may wait until this rank looks: a whole job may call at once.
+// How many connections may wait until this rank accepts them: all ranks of a job may call at once.
 constexpr int backlog = 4096;
 
 sockaddr_in& v4(sockaddr_storage& storage) {
@@ -93,7 +93,7 @@ std::string TcpEndpoint::text() const {
     return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(v6(copy).sin6_port));
 }
 
-// The secret, then for each endpoint its length and its socket address as the system has it.
+// The secret, then for each endpoint its length and its socket address in the system's form.
 std::vector<std::byte> TcpAddress::bytes() const {
     std::vector<std::byte> bytes;
     append(bytes, secret.data(), secret.size());

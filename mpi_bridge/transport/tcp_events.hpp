@@ -12,26 +12,28 @@
 
 namespace mpi_bridge {
 
-// Tells which sockets something has happened to: each event once, so that sockets which are read
-// without being asked for cost nothing here.
+// Reports on which sockets something has happened. Each event is reported once, so that sockets
+// which are read without waiting for an event cost nothing here.
 class TcpEvents {
   public:
-    // What a socket is watched under, apart from ranks.
+    // The values of `who` that are not ranks.
     static constexpr int meeting = -1;
     static constexpr int interrupt = -2;
 
     [[nodiscard]] Done open();
 
-    // From now on; a second time changes `who` and `wants_to_write`. Closing a socket ends it.
+    // Watches the socket from now on; a second call changes `who` and `wants_to_write`. Closing the
+    // socket ends the watch.
     void watch(int socket, int who, bool wants_to_write);
-    // Stays readable until it is read, so that it is told again and again.
+    // A descriptor watched in this way is reported until it has been read.
     void watch_level(int descriptor, int who);
 
-    // Waits for events that nobody has taken yet, and keeps them for take(). Without a lock; one
-    // thread at a time, and the lock is held once between two calls.
+    // Waits for events that have not been taken yet, and keeps them for take(). Called without the
+    // lock, by one thread at a time; between two calls the lock must have been held once.
     void await(int milliseconds);
-    // Calls event(who, ending) for what await() found, or else for what has come since. `ending`:
-    // nothing will come after what the socket holds, and no other event will say so. With the lock.
+    // Calls event(who, ending) for the events that await() found, or else for those that have come
+    // since. `ending` means that nothing will follow the data that the socket holds, and that no
+    // other event will say so. Called with the lock held.
     template <typename Event>
     void take(Event&& event) {
         const int kept = kept_count_.exchange(0, std::memory_order_acquire);

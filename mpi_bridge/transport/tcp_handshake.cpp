@@ -9,7 +9,7 @@
 namespace mpi_bridge {
 namespace {
 
-// What a proof is of. Has no padding, whose bytes would be undefined.
+// What a proof covers. It has no padding, whose bytes would be undefined.
 struct Statement {
     std::array<char, 16> label{'m', 'p', 'i', '_', 'b', 'r', 'i', 'd', 'g', 'e'};
     std::uint32_t purpose = 0;

@@ -12,18 +12,18 @@
 
 namespace mpi_bridge {
 
-// How two ranks prove to each other that they belong to the same job, before either says anything
-// of value. The secret is the one that the callee published; it never goes over the wire. Each side
-// adds a fresh nonce, so that a recording of an earlier handshake proves nothing, and each proof is
-// of one direction, so that a proof which is sent back proves nothing either.
+// How two ranks prove to each other that they belong to the same job before either sends any data.
+// The secret is the one that the callee published; it is never sent over the connection. Each side
+// adds a fresh nonce, so that a recording of an earlier handshake proves nothing. Each proof is for
+// one direction only, so that a proof which is sent back proves nothing either.
 //
 //   caller → callee   Hello      who calls whom, the caller's nonce, and a first proof
 //   callee → caller   Challenge  the callee's nonce and proof
 //   caller → callee   Response   the caller's proof
 //   callee → caller   Verdict    which of the connections between the two counts
 //
-// The proof in the hello can be replayed, as it is made without the callee's nonce. It only decides
-// who is served first.
+// The proof in the hello can be replayed, because it is made without the callee's nonce. It only
+// decides which caller is served first, and the callee lets each hello count once.
 class TcpHandshake {
   public:
     using Nonce = std::array<std::byte, 32>;
@@ -48,20 +48,20 @@ class TcpHandshake {
     enum class Word : std::uint32_t {
         welcome = 1,     // this connection counts
         called_you = 2,  // the callee's own call counts
-        met_before = 3,  // the callee takes the two for connected already
+        met_before = 3,  // the callee takes the two ranks for connected already
     };
     struct Verdict {
         Proof proof{};  // of the word
     };
 
-    // A handshake of this caller, with a fresh nonce.
+    // Starts a handshake as the caller, with a fresh nonce.
     [[nodiscard]] static Outcome<TcpHandshake> call(const TcpSecret& secret, int caller,
                                                     int callee);
     [[nodiscard]] Hello hello() const;
 
-    // The answer to a hello, with a fresh nonce.
+    // Starts the answer to a hello, with a fresh nonce.
     [[nodiscard]] static Outcome<TcpHandshake> answer(const TcpSecret& secret, const Hello& hello);
-    // Whether whoever said hello knows the secret, or has recorded somebody who does.
+    // Whether the caller knows the secret, or has recorded the hello of a rank that does.
     [[nodiscard]] bool is_genuine(const Hello& hello) const;
     [[nodiscard]] Challenge challenge() const;
 
@@ -73,7 +73,7 @@ class TcpHandshake {
     [[nodiscard]] bool accepts(const Response& response) const;
     [[nodiscard]] Verdict verdict(Word word) const;
 
-    // nullopt: this verdict is not the callee's.
+    // Returns nullopt if this verdict is not the callee's.
     [[nodiscard]] std::optional<Word> word_of(const Verdict& verdict) const;
 
     [[nodiscard]] int caller() const { return static_cast<int>(caller_); }

@@ -52,7 +52,7 @@ void TcpInbox::begin(const TcpHeader& header) {
     if (receive == posted_.end()) {
         Message message;
         message.header = header;
-        // Memory that is not touched until something lands in it.
+        // The memory is not touched until data arrives for it.
         if (left_ != 0) message.bytes = std::make_unique_for_overwrite<std::byte[]>(left_);
         kept_.push_back(std::move(message));
         keeping_ = &kept_.back();

@@ -13,29 +13,29 @@
 
 namespace mpi_bridge {
 
-// Brings the messages of one peer and the receives posted for them together. A message goes
-// straight into the memory of its receive, from the moment on that there is one; until then it is
-// kept. Needs the transport's lock.
+// Matches the messages of one peer with the receives posted for them. A message goes straight into
+// the memory of its receive as soon as that is posted; until then it is kept. Needs the transport's
+// lock.
 class TcpInbox {
   public:
-    // A receive. It may be done at once.
+    // Posts a receive. It may be done at once.
     void expect(TcpOperation& receive);
 
-    // A message begins; the one before must be complete.
+    // Begins a message; the one before must be complete.
     void begin(const TcpHeader& header);
-    // Where the next bytes of the message belong; empty when it is complete.
+    // Where the next bytes of the message go; empty when the message is complete.
     [[nodiscard]] std::span<std::byte> landing();
     void landed(std::size_t bytes);
     [[nodiscard]] bool complete() const { return left_ == 0; }
 
-    // Some receive is not done.
+    // Whether some receive is not done.
     [[nodiscard]] bool expects() const { return !posted_.empty() || target_ != nullptr; }
-    // Bytes of messages that nobody expected so far.
+    // The bytes of messages that no receive has matched so far.
     [[nodiscard]] std::size_t kept_bytes() const { return kept_bytes_; }
-    // A message, or the beginning of one, of this call (TcpKey::call) is kept.
+    // Whether a message of this call (TcpKey::call), or the beginning of one, is kept.
     [[nodiscard]] bool keeps(std::uint32_t call) const;
 
-    // Drops everything; no memory of a receive is touched from now on.
+    // Drops everything; no memory of a receive is accessed from now on.
     void clear();
 
   private:
@@ -51,8 +51,8 @@ class TcpInbox {
     std::deque<TcpOperation*> posted_;  // in the order posted
     std::list<Message> kept_;           // in the order sent
 
-    // The message that is coming in: for a receive, else kept, else of a length that its receive
-    // does not have, and dropped.
+    // The message that is coming in. It goes to a receive, or is kept if there is none yet, or is
+    // dropped if its receive has another length.
     TcpHeader header_{};
     std::size_t left_ = 0;
     TcpOperation* target_ = nullptr;

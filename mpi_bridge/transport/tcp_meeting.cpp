@@ -16,17 +16,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// In one look, so that a crowd of strangers cannot keep this rank from its work.
+// The limit per call, so that a flood of strangers cannot keep this rank from its work.
 constexpr int most_accepted = 64;
 constexpr milliseconds pause_without_room{50};
-// A connection that breaks before the two ranks have met is made anew for so long.
+// How long a connection that breaks before the two ranks have met is retried.
 constexpr std::chrono::seconds longest_trying{20};
 constexpr milliseconds shortest_pause{10};
 constexpr milliseconds longest_pause{500};
 
-// A host that falls silent is noticed in a minute and a half while nothing is under way. There is
-// no limit for what is: a peer that computes and does not read is alive, and every wait has a
-// deadline of its own.
+// While nothing is under way, the loss of a host is noticed within a minute and a half. While
+// something is, there is no limit here: a peer that computes and does not read is alive, and every
+// wait has a deadline of its own.
 void set_options(int socket) {
     const auto set = [socket](int level, int option, int value) {
         (void)setsockopt(socket, level, option, &value, sizeof value);
@@ -42,7 +42,8 @@ std::string error_text(int error) {
     return std::system_category().message(error);
 }
 
-// Bytes moved; 0 when nothing can be at present; -1 with errno when the other side is gone.
+// Returns the bytes moved, 0 when nothing can move at present, or -1 with errno when the other side
+// is gone.
 ssize_t moved(ssize_t count) {
     if (count > 0) return count;
     if (count == 0) {
@@ -62,8 +63,8 @@ bool lacks_room(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-// The listener itself cannot be used any more. All else that accept(2) lists is the fate of one
-// connection, or passes.
+// Whether the listener itself can no longer be used. All other errors that accept(2) lists concern
+// one connection, or pass.
 bool is_final(int error) {
     return error == EBADF || error == EINVAL || error == ENOTSOCK;
 }
@@ -74,18 +75,18 @@ TcpMeeting::TcpMeeting(int rank, int size, Events events)
     : rank_(rank),
       size_(size),
       events_(std::move(events)),
-      visitors_(rank, size,
-                {[this](int socket) { events_.watch(socket); },
-                 [this](FileDescriptor socket, const TcpHandshake& handshake) {
-                     receive(std::move(socket), handshake);
-                 }}) {}
+      handshakes_(rank, size,
+                  {[this](int socket) { events_.watch(socket); },
+                   [this](FileDescriptor socket, const TcpHandshake& handshake) {
+                       receive(std::move(socket), handshake);
+                   }}) {}
 
 Done TcpMeeting::listen(const std::vector<std::string>& addresses) {
     met_.resize(static_cast<std::size_t>(size_));
     auto secret = make_tcp_secret();
     if (!secret) return pass_on(std::move(secret));
     address_.secret = *secret;
-    visitors_.set_secret(*secret);
+    handshakes_.set_secret(*secret);
     Done last = fail(MPIB_ERROR_INTERNAL, "there is no address to listen at");
     for (const auto& text : addresses) {
         auto endpoint = TcpEndpoint::parse(text);
@@ -115,8 +116,8 @@ Done TcpMeeting::call(int rank) {
     return {};
 }
 
-// Connects to the next endpoint that can be tried. Without any left the call stays without a
-// socket, and `why` ends it.
+// Connects to the next endpoint that accepts an attempt. If there is none left, the call stays
+// without a socket and is missed with the reason `why`.
 void TcpMeeting::reach(int rank, Call& call, std::string why) {
     call.socket = FileDescriptor();
     auto handshake = TcpHandshake::call(call.address.secret, rank_, rank);
@@ -149,13 +150,14 @@ void TcpMeeting::reach(int rank, Call& call, std::string why) {
         }
         const int error = errno;
         why = "connecting to " + endpoint.text() + ": " + error_text(error);
-        // A queue is full, or descriptors or ports are all in use: that passes.
+        // A queue is full, or all descriptors or ports are in use; that passes.
         if ((error == EAGAIN || lacks_room(error)) && pause(call)) return;
     }
     events_.missed(rank, std::move(why));
 }
 
-// Has the same endpoint tried again in a moment. False when that was done for long enough.
+// Schedules another attempt at the same endpoint. Returns false when attempts have gone on for long
+// enough.
 bool TcpMeeting::pause(Call& call) {
     const auto now = Clock::now();
     if (call.breaks++ == 0) call.first_break = now;
@@ -169,7 +171,7 @@ bool TcpMeeting::pause(Call& call) {
 
 bool TcpMeeting::step() {
     bool any = accept_some();
-    any = visitors_.step() || any;
+    any = handshakes_.step() || any;
     for (auto call = calls_.begin(); call != calls_.end();) {
         const auto progress = advance(call->first, call->second);
         any = any || progress != Progress::waits;
@@ -183,7 +185,7 @@ TcpMeeting::Progress TcpMeeting::advance(int rank, Call& call) {
     if (call.stage == Call::Stage::yields) return Progress::waits;
     if (call.stage == Call::Stage::pause) {
         if (Clock::now() < call.next_attempt) return Progress::waits;
-        --call.endpoint;  // the same again
+        --call.endpoint;  // tries the same endpoint again
         reach(rank, call, {});
         return call.under_way() ? Progress::moved : Progress::ended;
     }
@@ -192,16 +194,16 @@ TcpMeeting::Progress TcpMeeting::advance(int rank, Call& call) {
     for (;;) {
         const auto next = converse(rank, call);
         if (next == Progress::waits) return progress;
-        if (next == Progress::ended || !call.socket) return next;  // or it pauses, or yields
+        if (next == Progress::ended || !call.socket) return next;  // or paused, or yielded
         progress = next;
     }
 }
 
-// Says and hears what is due, once.
+// Sends or receives the part of the handshake that is due, once.
 TcpMeeting::Progress TcpMeeting::converse(int rank, Call& call) {
     const int socket = call.socket.number();
     if (call.said < call.saying.size()) {
-        // Until it is connected, the socket takes nothing.
+        // The socket accepts nothing until it is connected.
         const auto count = moved(::send(socket, call.saying.data() + call.said,
                                         call.saying.size() - call.said, MSG_NOSIGNAL));
         if (count < 0) return broke(rank, call, errno);
@@ -222,7 +224,7 @@ TcpMeeting::Progress TcpMeeting::converse(int rank, Call& call) {
 
 TcpMeeting::Progress TcpMeeting::broke(int rank, Call& call, int error) {
     const std::string why = "connecting to " + call.where() + ": " + error_text(error);
-    // A connection that was never made ends with another error.
+    // A connection that was never established ends with another error.
     if (call.connected || error == ECONNRESET || error == EPIPE) {
         return pause(call) ? Progress::moved : miss(rank, why);
     }
@@ -286,23 +288,23 @@ bool TcpMeeting::accept_some(const FileDescriptor& listener) {
             any = true;
             if (!may_be_a_rank(socket.number())) continue;
             set_options(socket.number());
-            visitors_.admit(std::move(socket));
+            handshakes_.admit(std::move(socket));
             continue;
         }
         const int error = errno;
         if (error == EAGAIN || error == EWOULDBLOCK || is_final(error)) return any;
         if (lacks_room(error)) {
-            visitors_.drop_a_stranger();
+            handshakes_.drop_one_awaiting_hello();
             accepts_again_ = Clock::now() + pause_without_room;
             return any;
         }
     }
-    // No event will tell of those who wait already.
+    // No event will report the connections that are waiting already.
     more_to_accept_ = true;
     return any;
 }
 
-// The caller has proved who it is.
+// Called when the caller has proved who it is.
 void TcpMeeting::receive(FileDescriptor socket, const TcpHandshake& handshake) {
     using Word = TcpHandshake::Word;
     const int from = handshake.caller();
@@ -311,17 +313,17 @@ void TcpMeeting::receive(FileDescriptor socket, const TcpHandshake& handshake) {
     const bool mine_counts = call != calls_.end() && rank_ < from;
     const auto word = met ? Word::met_before : mine_counts ? Word::called_you : Word::welcome;
     const auto verdict = handshake.verdict(word);
-    // A new socket has room for it.
+    // A new socket has room for the verdict.
     if (::send(socket.number(), &verdict, sizeof verdict, MSG_NOSIGNAL) != sizeof verdict) return;
     if (word != Word::welcome) return;
-    // Of the two calls the other's counts.
+    // If both ranks have called, the other's call counts.
     if (call != calls_.end()) calls_.erase(call);
     met_[static_cast<std::size_t>(from)] = true;
     events_.met(from, std::move(socket));
 }
 
 void TcpMeeting::set_timer() {
-    next_timer_ = visitors_.next_end();
+    next_timer_ = handshakes_.next_end();
     if (accepts_again_ > Clock::now()) next_timer_ = std::min(next_timer_, accepts_again_);
     for (const auto& [rank, call] : calls_) {
         if (call.stage == Call::Stage::pause)
@@ -332,7 +334,7 @@ void TcpMeeting::set_timer() {
 void TcpMeeting::abandon() {
     listeners_.clear();
     calls_.clear();
-    visitors_.clear();
+    handshakes_.clear();
     more_to_accept_ = false;
     next_timer_ = Clock::time_point::max();
 }

@@ -14,41 +14,44 @@
 #include "core/file_descriptor.hpp"
 #include "transport/tcp_address.hpp"
 #include "transport/tcp_handshake.hpp"
-#include "transport/tcp_visitors.hpp"
+#include "transport/tcp_pending_handshakes.hpp"
 
 namespace mpi_bridge {
 
-// Makes one connection between each two ranks that talk. Nothing here blocks; step() moves on.
-// Needs the transport's lock.
+// Makes one connection for each pair of ranks that exchange messages. Nothing here blocks; step()
+// makes progress. Needs the transport's lock.
 //
-// Whoever wants to talk first calls: it connects, and both prove who they are (TcpHandshake). When
-// two ranks call each other, the call of the lower rank counts: it answers the other's call with "I
-// have called you", and the higher one welcomes its call and forgets its own.
+// The rank that wants to send or receive first calls: it connects, and both prove who they are
+// (TcpHandshake). When two ranks call each other, the call of the lower rank counts: the lower rank
+// answers the other's call with "I have called you", and the higher one accepts the lower one's
+// call and forgets its own.
 //
-// A connection that breaks before the two have met is made anew for a while: the other side may
-// have had to close it in favour of others, see TcpVisitors.
+// A connection that breaks before the two have met is made again for a while, because the other
+// side may have had to close it in favour of others, see TcpPendingHandshakes.
 class TcpMeeting {
   public:
     struct Events {
         std::function<void(int rank, FileDescriptor socket)> met;
         std::function<void(int rank, std::string why)> missed;
-        // A socket that step() wants to look at, when something happens to it.
+        // Called for each socket that step() must be run for when something happens to it.
         std::function<void(int socket)> watch;
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
     };
 
     TcpMeeting(int rank, int size, Events events);
 
-    // Opens a port at each of the addresses; one that cannot be had is left out if another can.
+    // Opens a port at each of the addresses. An address that cannot be used is left out if another
+    // one can.
     [[nodiscard]] Done listen(const std::vector<std::string>& addresses);
     [[nodiscard]] const TcpAddress& address() const { return address_; }
 
-    // Calls a rank that was neither met nor called before. Asks for its address.
+    // Calls a rank that was neither met nor called before. Asks for the rank's address.
     [[nodiscard]] Done call(int rank);
 
-    // True when something moved.
+    // Returns true when something moved.
     bool step();
-    // There is something for step() to do without an event: now, or because its time has come.
+    // Whether step() has something to do without an event: at once (has_work), or also because a
+    // timer has expired (due).
     [[nodiscard]] bool has_work() const { return more_to_accept_; }
     [[nodiscard]] bool due() const {
         return more_to_accept_ ||
@@ -62,13 +65,13 @@ class TcpMeeting {
         enum class Stage { challenge, verdict, pause, yields };  // what it waits for
 
         TcpAddress address;
-        std::size_t endpoint = 0;  // the next to be tried
+        std::size_t endpoint = 0;  // the next to try
         FileDescriptor socket;
         std::optional<TcpHandshake> handshake;
         Stage stage = Stage::challenge;
         std::vector<std::byte> saying;
         std::size_t said = 0;
-        bool connected = false;  // something was said, or heard
+        bool connected = false;  // something was sent or received
         std::size_t heard = 0;
         std::array<std::byte, sizeof(TcpHandshake::Challenge)> hearing{};
         unsigned breaks = 0;  // connections that broke
@@ -103,7 +106,7 @@ class TcpMeeting {
     TcpAddress address_;
     std::vector<FileDescriptor> listeners_;
     std::unordered_map<int, Call> calls_;
-    TcpVisitors visitors_;
+    TcpPendingHandshakes handshakes_;
     std::vector<bool> met_;
     bool more_to_accept_ = false;
     Clock::time_point accepts_again_;  // after the system had no room for more

@@ -8,7 +8,8 @@
 
 namespace mpi_bridge {
 
-// What matches a message with a receive, among those of one peer: channel, sequence and step.
+// What a message must have in common with a receive from the same peer to match it: channel,
+// sequence and step.
 struct TcpKey {
     static constexpr unsigned sequence_shift = Tag::step_bits;
     static constexpr unsigned channel_shift = sequence_shift + Tag::sequence_bits;
@@ -18,16 +19,17 @@ struct TcpKey {
                Tag::low(tag.sequence, Tag::sequence_bits) << sequence_shift |
                Tag::low(tag.step, Tag::step_bits);
     }
-    // Equal for all messages of a call.
+    // The same number for all messages of a call.
     [[nodiscard]] static constexpr std::uint32_t call(std::uint32_t key) {
         return key >> sequence_shift;
     }
 };
 static_assert(TcpKey::channel_shift + Tag::channel_bits < 32, "a key must leave room for goodbye");
 
-// What goes before each message. Both ends have the same byte order, or do not meet.
+// Sent before each message. Both ends have the same byte order, or the handshake fails.
 struct TcpHeader {
-    // Instead of a key: the last message, by which a rank that leaves differs from one that dies.
+    // Used in place of a key for the last message, which distinguishes a rank that leaves from one
+    // that dies.
     static constexpr std::uint32_t goodbye = 0xffffffff;
 
     std::uint32_t key = 0;
@@ -36,7 +38,7 @@ struct TcpHeader {
 };
 static_assert(sizeof(TcpHeader) == 16);
 
-// Something posted. Done means that nothing touches its memory any more.
+// A posted send or receive. When it is done, its memory is no longer accessed.
 struct TcpOperation {
     bool posted = false;
     bool done = false;
@@ -46,7 +48,7 @@ struct TcpOperation {
     std::uint32_t key = 0;        // of the tag
     std::byte* memory = nullptr;  // of a receive
     std::size_t bytes = 0;
-    TcpHeader received{};  // by a receive that is done
+    TcpHeader received{};  // set by a receive that is done
 };
 
 }  // namespace mpi_bridge

@@ -12,22 +12,22 @@
 namespace mpi_bridge {
 namespace {
 
-// Looks must stay short, since what came in is to be worked on while more is coming.
+// The limit per call: what has come in should be worked on while more is coming.
 constexpr std::size_t most_read_per_look = 1024UL * 1024;
-// Below what the kernel takes in one call, so that less than asked for means an empty socket.
+// This is below what the kernel takes in one call, so that a shorter count means an empty socket.
 constexpr std::size_t longest_piece = std::size_t{1} << 30;
 constexpr std::size_t most_pieces = 16;
 
-// Pieces of memory for one call of the kernel.
+// Pieces of memory for one system call.
 class Pieces {
   public:
-    // Leaves out the first `skip` bytes, and takes them off `skip`.
+    // Leaves out the first `skip` bytes, and subtracts the bytes left out from `skip`.
     void add(const void* memory, std::size_t bytes, std::size_t& skip) {
         const std::size_t skipped = std::min(skip, bytes);
         skip -= skipped;
         const std::size_t length = std::min(bytes - skipped, longest_piece);
         if (length == 0) return;
-        // The struct serves both directions and so has no const.
+        // iovec serves both directions and so has no const.
         auto* begin = static_cast<std::byte*>(const_cast<void*>(memory)) + skipped;
         pieces_[count_++] = {begin, length};
         bytes_ += length;
@@ -39,7 +39,8 @@ class Pieces {
         return sendmsg(socket, &all, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     [[nodiscard]] ssize_t receive(int socket) {
-        // Looks that find nothing are many, and cost less without a message to read first.
+        // Many reads find nothing, and they cost less without a msghdr for the kernel to read
+        // first.
         if (count_ == 1) return recv(socket, pieces_[0].iov_base, pieces_[0].iov_len, MSG_DONTWAIT);
         msghdr all = message();
         return recvmsg(socket, &all, MSG_DONTWAIT);
@@ -85,13 +86,14 @@ bool TcpPeer::write() {
         for (auto next = outgoing_.begin(); next != outgoing_.end() && !pieces.full(); ++next) {
             pieces.add(&next->header, sizeof next->header, skip);
             pieces.add(next->data.data(), next->data.size(), skip);
-            // The rest of a piece that was cut must go first.
+            // The rest of a piece that was cut must be sent before anything else.
             if (next->data.size() > longest_piece) break;
         }
         const auto count = pieces.send(socket());
         if (count < 0) {
             if (errno == EINTR) continue;
-            // What the other side sent before it went is still to be read, which tells the end.
+            // What the other side sent before it went must still be read; the end of the connection
+            // is noticed there.
             if (!try_again(errno)) readable_ = true;
             break;
         }
@@ -122,7 +124,7 @@ bool TcpPeer::read() {
         Pieces pieces;
         std::size_t none = 0;
         pieces.add(landing.data(), landing.size(), none);
-        // Not behind a landing that was cut.
+        // If the landing was cut, its rest must come before anything is staged.
         if (landing.size() <= longest_piece) {
             pieces.add(staging_.data() + staged_end_, staging_.size() - staged_end_, none);
         }
@@ -141,7 +143,8 @@ bool TcpPeer::read() {
         if (landed != 0) inbox_.landed(landed);
         staged_end_ += bytes - landed;
         parse();
-        // The end of the connection may have come in the same event as this data, the last event.
+        // This may have been the last event, and the end of the connection may have come with this
+        // data.
         readable_ = ending_ || bytes == pieces.bytes();
         if (!readable_) break;
     }
@@ -171,7 +174,7 @@ void TcpPeer::parse() {
             inbox_.begin(header);
         }
     }
-    // At most a part of a header is left.
+    // At most a part of a header is left over.
     std::memmove(staging_.data(), staging_.data() + staged_begin_, staged_end_ - staged_begin_);
     staged_end_ -= staged_begin_;
     staged_begin_ = 0;
@@ -193,7 +196,7 @@ void TcpPeer::lose(std::string why) {
 
 void TcpPeer::abandon() {
     if (connected()) {
-        // Closing sends a reset.
+        // With this option, closing the socket sends a reset.
         const linger at_once{1, 0};
         (void)setsockopt(socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     }

@@ -15,23 +15,23 @@
 
 namespace mpi_bridge {
 
-// The conversation with one peer: messages are cut out of the stream that its socket is, and put
-// into it. Sockets never block. Needs the transport's lock.
+// The connection to one peer: it splits the incoming byte stream of the socket into messages, and
+// writes messages to it. Sockets never block. Needs the transport's lock.
 class TcpPeer {
   public:
-    // What became of the other side. Whoever left said goodbye first.
+    // The state of the other side. A peer that left has said goodbye; one that is lost has not.
     enum class Presence { there, left, lost };
 
-    // Before this, what is sent waits.
+    // Messages that are sent before this call wait for it.
     void connect(FileDescriptor socket) { socket_ = std::move(socket); }
     [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
     [[nodiscard]] int socket() const { return socket_.number(); }
 
-    // As much as the socket takes goes out at once. The data must stay until `send` is done.
+    // Sends at once as much as the socket takes. The data must stay until `send` is done.
     void send(TcpOperation& send, Tag tag, std::span<const std::byte> data);
     void say_goodbye();
 
-    // True when something moved.
+    // Both return true when something moved.
     bool write();
     bool read();
 
@@ -41,27 +41,29 @@ class TcpPeer {
     // The socket may hold more than was read.
     [[nodiscard]] bool readable() const { return readable_; }
     void set_readable() { readable_ = true; }
-    // The other side has closed the connection: read() finds its end behind what is still there.
+    // The other side has closed the connection: read() will reach the end after the data that is
+    // still there.
     void set_ending() { readable_ = ending_ = true; }
     [[nodiscard]] bool ending() const { return ending_; }
 
     [[nodiscard]] Presence presence() const { return presence_; }
-    // Why, for a message.
+    // The reason why the peer is gone, for a message.
     [[nodiscard]] const std::string& end() const { return end_; }
     void lose(std::string why);
 
     [[nodiscard]] const Participation& participation() const { return participation_; }
 
-    // Drops the connection, so that the other side notices at once, and everything under way.
+    // Drops everything under way, and the connection in such a way that the other side notices at
+    // once.
     void abandon();
 
   private:
     struct Outgoing {
         TcpHeader header;
         std::span<const std::byte> data;
-        TcpOperation* operation = nullptr;  // nullptr: nobody waits for it
+        TcpOperation* operation = nullptr;  // nullptr: no operation waits for it
     };
-    // Messages up to this length are read together with their headers, and copied once more.
+    // Messages up to this length are read together with their headers and copied once more.
     static constexpr std::size_t staging_bytes = 8192;
 
     void sent(std::size_t bytes);

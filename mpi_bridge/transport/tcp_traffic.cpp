@@ -14,10 +14,10 @@ namespace {
 
 using Presence = TcpPeer::Presence;
 
-// A look tries the sockets of the peers that are wanted; the system is asked about all others only
-// at some looks, and before blocking.
+// Every call of move() tries the sockets of the active peers. The system is asked about all other
+// sockets only in some of the calls, and before blocking.
 constexpr unsigned looks_per_sweep = 16;
-// With more peers than this, asking the system about all is cheaper than to try each.
+// With more peers than this, asking the system about all of them is cheaper than trying each.
 constexpr std::size_t most_tried = 8;
 constexpr std::chrono::microseconds pause_in_close{50};
 
@@ -70,7 +70,7 @@ void TcpTraffic::met(int rank, FileDescriptor socket) {
     }
     events_.watch(socket.number(), rank, false);
     peer.stream.connect(std::move(socket));
-    // Whoever calls has something to say.
+    // A peer that calls has something to send.
     peer.stream.set_readable();
     activate(peer);
 }
@@ -84,9 +84,9 @@ void TcpTraffic::missed(int rank, std::string why) {
 bool TcpTraffic::wants_to_read(const Peer& peer) const {
     const auto& stream = peer.stream;
     if (stream.inbox().expects()) return true;
-    // Whatever is not read stays on the sender's side once the socket's buffers are full. That must
-    // not hold up what somebody here waits for, behind it. Nor may it hide the end of a connection,
-    // before which there is no more than these buffers hold.
+    // Data that is not read stays on the sender's side once the socket's buffers are full. It must
+    // not hold up data behind it that a thread here waits for. Nor may it hide the end of a
+    // connection; before the end there is no more data than these buffers hold.
     return stream.readable() &&
            (stream.ending() || stream.inbox().kept_bytes() < options_.most_kept_bytes ||
             wanting_everything_ != 0);
@@ -146,7 +146,7 @@ bool TcpTraffic::move(Peer& peer, bool try_socket) {
     return moved;
 }
 
-// Everything that happens from now on is an event, or was one that nobody has taken.
+// After this, whatever happens is an event, or was one that has not been taken yet.
 bool TcpTraffic::arm() {
     for (const int rank : active_) {
         Peer& peer = *peers_[static_cast<std::size_t>(rank)];
@@ -162,10 +162,11 @@ bool TcpTraffic::arm() {
     });
 }
 
-bool TcpTraffic::keeps_message_of(std::uint32_t call) const {
-    return std::any_of(peers_.begin(), peers_.end(), [call](const auto& peer) {
-        return peer != nullptr && peer->stream.inbox().keeps(call);
-    });
+std::optional<int> TcpTraffic::keeps_message_of(std::uint32_t call) const {
+    for (const auto& peer : peers_) {
+        if (peer != nullptr && peer->stream.inbox().keeps(call)) return peer->rank;
+    }
+    return std::nullopt;
 }
 
 void TcpTraffic::want_everything() {
@@ -208,7 +209,7 @@ void TcpTraffic::close(const std::function<bool()>& look, Deadline deadline) {
     }
     look_until(
         look, [&](const TcpPeer& peer) { return !peer.connected() || all_sent(peer); }, deadline);
-    // Closing a socket that holds something unread drops what it still has to send.
+    // Closing a socket that holds unread data drops what it still has to send.
     const auto delivered = [](const TcpPeer& peer) {
         int unread = 0;
         int unacknowledged = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/deadline.hpp"
@@ -16,8 +17,8 @@
 
 namespace mpi_bridge {
 
-// All peers of a rank: meets them, and moves what is to be sent and received. Needs the transport's
-// lock, but for await_event().
+// All peers of a rank: makes the connections and moves what is to be sent and received. Everything
+// except await_event() needs the transport's lock.
 class TcpTraffic {
   public:
     explicit TcpTraffic(TcpTransport::Options options);
@@ -26,20 +27,29 @@ class TcpTraffic {
     [[nodiscard]] Done start(int interrupt_descriptor);
     [[nodiscard]] const TcpAddress& address() const { return meeting_.address(); }
 
-    // The peer, which is called when it was not before. Something was posted for it: activate().
+    // Returns the peer, and calls it if it was not called before. The caller must call activate()
+    // when it has posted something for the peer.
     [[nodiscard]] Outcome<TcpPeer*> talk_to(int rank);
     void activate(int rank) { activate(*peers_[static_cast<std::size_t>(rank)]); }
 
-    // Of a rank talked with.
+    // Only for a rank that talk_to() was called for, or that has connected.
     [[nodiscard]] const TcpPeer& peer(int rank) const {
         return peers_[static_cast<std::size_t>(rank)]->stream;
     }
-    // Ranks that went without goodbye.
+    // Ranks that went without saying goodbye.
     [[nodiscard]] const std::vector<int>& lost() const { return lost_; }
 
-    // Whether a message of this call (TcpKey::call) is kept. Between the other two, everything is
-    // read that comes, since it may be such a message.
-    [[nodiscard]] bool keeps_message_of(std::uint32_t call) const;
+    // Whether the rank has left or was lost.
+    [[nodiscard]] bool is_gone(int rank) const {
+        const auto& known = peers_[static_cast<std::size_t>(rank)];
+        return known != nullptr && known->stream.presence() != TcpPeer::Presence::there &&
+               !known->stream.readable();
+    }
+
+    // Returns a rank of which a message of this call (TcpKey::call) is kept. Between
+    // want_everything() and want_no_more(), everything that comes is read, because it may be such a
+    // message.
+    [[nodiscard]] std::optional<int> keeps_message_of(std::uint32_t call) const;
     void want_everything();
     void want_no_more() { --wanting_everything_; }
 
@@ -50,15 +60,15 @@ class TcpTraffic {
 
     // Drops all connections.
     void abandon();
-    // Delivers what is to be sent, says goodbye, disconnects. `look` is called until it is done.
+    // Delivers what is to be sent, says goodbye and disconnects. Calls `look` until this is done.
     void close(const std::function<bool()>& look, Deadline deadline);
 
   private:
     struct Peer {
         int rank = 0;
         TcpPeer stream;
-        bool active = false;       // in active_
-        bool awaits_room = false;  // watched for room to write
+        bool active = false;       // is in active_
+        bool awaits_room = false;  // watched until there is room to write
     };
 
     [[nodiscard]] TcpMeeting::Events meeting_events();
@@ -76,8 +86,8 @@ class TcpTraffic {
     TcpTransport::Options options_;
     TcpEvents events_;
     TcpMeeting meeting_;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; nullptr: never talked with
-    std::vector<int> active_;                   // peers that something is to be done for
+    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; nullptr: no messages so far
+    std::vector<int> active_;                   // peers with work to do
     std::vector<int> lost_;
     int wanting_everything_ = 0;
     unsigned looks_ = 0;

@@ -18,7 +18,8 @@ class TcpTransportImplementation final : public TcpTransport {
         : options_(std::move(options)),
           traffic_(options_),
           watch_({[this] { return traffic_.move(); }, [this] { return traffic_.arm(); }, -1,
-                  [this](int milliseconds) { traffic_.await_event(milliseconds); }},
+                  [this](int milliseconds) { traffic_.await_event(milliseconds); },
+                  options_.longest_sleep},
                  ranks_exceed_processors(options_.local_size)) {}
 
     [[nodiscard]] Done start() { return traffic_.start(watch_.interrupt_descriptor()); }
@@ -27,6 +28,16 @@ class TcpTransportImplementation final : public TcpTransport {
     [[nodiscard]] int size() const override { return options_.size; }
     [[nodiscard]] std::vector<std::byte> address() const override {
         return traffic_.address().bytes();
+    }
+    [[nodiscard]] std::optional<int> sender_of(std::uint32_t channel,
+                                               std::uint32_t sequence) override {
+        const std::lock_guard lock(watch_.mutex());
+        if (closed_) return std::nullopt;
+        return traffic_.keeps_message_of(TcpKey::call(TcpKey::of({channel, sequence, 0, 0})));
+    }
+    [[nodiscard]] bool is_gone(int rank) override {
+        const std::lock_guard lock(watch_.mutex());
+        return closed_ || traffic_.is_gone(rank);
     }
 
     [[nodiscard]] Outcome<Request> post_send(int to, Tag tag,
@@ -45,13 +56,16 @@ class TcpTransportImplementation final : public TcpTransport {
   private:
     [[nodiscard]] Request new_operation(int peer, Tag tag, bool receives);
     void end_operations();
+    [[nodiscard]] tl::unexpected<Failure> loss_of(int rank) const {
+        return lost(rank, "rank " + std::to_string(rank) + " (" + traffic_.peer(rank).end() + ")");
+    }
     [[nodiscard]] Done check_alive(const TcpOperation& operation) const;
     [[nodiscard]] Done result(const TcpOperation& operation) const;
 
     Options options_;
     TcpTraffic traffic_;
     bool closed_ = false;
-    // A deque, because an operation must keep its place while others are added.
+    // A deque, because an operation must keep its address while others are added.
     std::deque<TcpOperation> operations_;
     std::vector<Request> unused_;
     std::atomic<int> awaiting_{0};  // threads in await_message()
@@ -104,17 +118,13 @@ Outcome<Request> TcpTransportImplementation::post_receive(int from, Tag tag,
 }
 
 Done TcpTransportImplementation::check_alive(const TcpOperation& operation) const {
-    const auto gone = [this](int rank) {
-        return fail(MPIB_ERROR_PEER_LOST,
-                    "rank " + std::to_string(rank) + " (" + traffic_.peer(rank).end() + ")");
-    };
     const auto& peer = traffic_.peer(operation.peer);
     if (peer.presence() != TcpPeer::Presence::there && !peer.readable()) {
-        return gone(operation.peer);
+        return loss_of(operation.peer);
     }
-    // Others may wait for what a lost rank was to pass on of this call.
+    // Other ranks may wait for what a lost rank should have passed on in this call.
     for (const int rank : traffic_.lost()) {
-        if (traffic_.peer(rank).participation().in_call_of(operation.tag)) return gone(rank);
+        if (traffic_.peer(rank).participation().in_call_of(operation.tag)) return loss_of(rank);
     }
     return {};
 }
@@ -144,6 +154,7 @@ Done TcpTransportImplementation::wait(Request request, Deadline deadline) {
             alive = check_alive(operation);
             return !alive;
         };
+        const Waits::Waiting waiting(options_.waits, operation.peer, operation.tag.lane());
         if (!watch_.wait(lock, happened, deadline)) {
             return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
         }
@@ -172,6 +183,8 @@ Outcome<Transport::Arrival> TcpTransportImplementation::await_message(
         if (closed_) return true;
         if (traffic_.keeps_message_of(call)) {
             arrival = Arrival::message;
+        } else if (!options_.survives_losses && !traffic_.lost().empty()) {
+            return true;
         } else if (const unsigned now = wakes_; now != seen) {
             seen = now;
             if (stop()) arrival = Arrival::stopped;
@@ -182,6 +195,8 @@ Outcome<Transport::Arrival> TcpTransportImplementation::await_message(
     traffic_.want_no_more();
     --awaiting_;
     if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
+    if (arrival == Arrival::late && !options_.survives_losses && !traffic_.lost().empty())
+        return loss_of(traffic_.lost().front());
     return arrival;
 }
 

@@ -1,38 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/waits.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {
 
-// A transport over TCP: one connection between each two ranks that talk, made when they first do.
-// Messages go from the sender's memory into a socket and from there into the receiver's, with no
-// copy but the kernel's own; only what nobody has asked for yet is kept in between.
+// A transport over TCP, with one connection for each pair of ranks that exchange messages, made
+// before the first message. Messages go from the sender's memory into a socket and from there into
+// the receiver's memory, with no copy except the kernel's own. Only messages that have no receive
+// yet are kept in between.
 class TcpTransport : public Transport {
   public:
     struct Options {
         int rank = 0;
         int size = 1;
         int local_size = 1;  // ranks on this host, which may have to share its processors
-        std::vector<std::string> addresses;  // own ones to listen at, in numbers, best first
-        // Asked once per peer, when the first message to or from it is posted.
+        std::vector<std::string> addresses;  // this rank's, to listen at; numeric, best first
+        // Called once per peer, when the first message to or from it is posted.
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
-        // Of what one peer sent before it was asked for, so much is kept; the rest waits on its
-        // side, unless something else is wanted from it.
+        // How many bytes are kept of what one peer has sent before receives were posted. The rest
+        // waits on its side, unless something else is wanted from it.
         std::size_t most_kept_bytes = 16UL * 1024 * 1024;
-        int send_buffer_bytes = 0;  // of a socket; 0: as the system sees fit
+        int send_buffer_bytes = 0;  // of a socket; 0: the system's default
+        // The interval at which a thread that waits looks for what comes without an event.
+        std::chrono::milliseconds longest_sleep{100};
+        Waits* waits = nullptr;  // where threads record their waits, or nullptr
+        // The loss of a rank concerns only messages to and from it: await_message() goes on, and
+        // nobody has to call abandon().
+        bool survives_losses = false;
     };
 
     [[nodiscard]] static Outcome<std::unique_ptr<TcpTransport>> open(Options options);
 
-    // What peers must know to reach this rank.
+    // What peers need to know to reach this rank.
     [[nodiscard]] virtual std::vector<std::byte> address() const = 0;
+
+    // Returns a rank that has sent a message of this channel and sequence which has not been
+    // received yet.
+    [[nodiscard]] virtual std::optional<int> sender_of(std::uint32_t channel,
+                                                       std::uint32_t sequence) = 0;
+    // Whether the rank was a peer, or should have been, and has left or was lost.
+    [[nodiscard]] virtual bool is_gone(int rank) = 0;
 };
 
 }  // namespace mpi_bridge

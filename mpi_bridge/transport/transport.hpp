@@ -9,13 +9,14 @@
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
 #include "core/group.hpp"
+#include "core/waits.hpp"
 
 namespace mpi_bridge {
 
 // Identifies a message between two ranks. A receive matches the oldest message from its sender with
-// equal channel, sequence and step; `agreement` does not take part in matching but must be equal,
-// which finds ranks that call different collectives, or the same with other arguments.
-// The widths are those a 64-bit tag has room for; upper bits are dropped.
+// equal channel, sequence and step. `agreement` does not take part in matching but must be equal;
+// this detects ranks that call different collectives, or the same one with other arguments. The
+// widths are chosen to fit a 64-bit tag; upper bits are dropped.
 struct Tag {
     static constexpr unsigned channel_bits = Channel::lane_bits + Channel::group_bits;
     static constexpr unsigned sequence_bits = 12;
@@ -27,18 +28,23 @@ struct Tag {
     std::uint32_t step = 0;       // which step of it
     std::uint32_t agreement = 0;  // digest of what is called
 
+    // The kind of thread that waits for a message with this tag.
+    [[nodiscard]] constexpr Waits::Lane lane() const {
+        return Channel::lane_of(channel) == Channel::Lane::direct ? Waits::Lane::direct
+                                                                  : Waits::Lane::engine;
+    }
+
     [[nodiscard]] static constexpr std::uint32_t low(std::uint32_t value, unsigned bits) {
         return value & ((std::uint32_t{1} << bits) - 1);
     }
 };
 
-// A posted operation; given back to the transport by exactly one wait() or by abandon().
+// A posted operation; exactly one wait(), or abandon(), gives it back to the transport.
 using Request = std::uint32_t;
 
-// Moves messages between ranks. Collectives are written against this and know nothing else.
-// Any thread may call; messages between two ranks with equal tags arrive in the order sent, and are
-// received in the order posted, so the messages of one channel should come from one thread at a
-// time.
+// Moves messages between ranks. Collectives use only this interface. Any thread may call. Messages
+// between two ranks with equal tags arrive in the order sent and are received in the order posted,
+// so the messages of one channel should come from one thread at a time.
 class Transport {
   public:
     virtual ~Transport() = default;
@@ -49,41 +55,46 @@ class Transport {
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
 
-    // The memory must stay untouched (send) or unread (receive) until wait() or abandon(). Never to
-    // or from the own rank.
+    // The memory must not be changed (send) or accessed (receive) until wait() or abandon(). A rank
+    // must not send to or receive from itself.
     [[nodiscard]] virtual Outcome<Request> post_send(int to, Tag tag,
                                                      std::span<const std::byte> data) = 0;
     [[nodiscard]] virtual Outcome<Request> post_receive(int from, Tag tag,
                                                         std::span<std::byte> data) = 0;
 
-    // Lets everything posted move on without waiting. True when something moved.
+    // Lets all posted operations make progress without waiting. Returns true when something moved.
     virtual bool progress() = 0;
 
-    // Returns when the operation is complete. A message of another length or agreement than the
-    // receive's is MPIB_ERROR_MISMATCH, a passed deadline MPIB_ERROR_TIMEOUT, a peer that is gone
-    // MPIB_ERROR_PEER_LOST. So is the loss of another peer that was sent a message of this call,
-    // since what is waited for may depend on it, but not if that one left by close(): the text of
-    // PEER_LOST is "rank N (why)". After a failure the caller must abandon().
+    // Returns when the operation is complete. A message whose length or agreement differs from the
+    // receive's is MPIB_ERROR_MISMATCH, a passed deadline is MPIB_ERROR_TIMEOUT, and a peer that is
+    // gone is MPIB_ERROR_PEER_LOST. The loss of another peer that was sent a message of this call
+    // is MPIB_ERROR_PEER_LOST too, because the awaited message may depend on it, unless that peer
+    // left by close(). The text of PEER_LOST is "rank N (why)". After
+    // MPIB_ERROR_TIMEOUT and MPIB_ERROR_PEER_LOST the operation is still posted. After a timeout it
+    // may be waited for again; after any other failure the caller must call abandon().
     [[nodiscard]] virtual Done wait(Request request, Deadline deadline) = 0;
 
     enum class Arrival { message, stopped, late };
-    // Waits, without receiving it, for any message of this channel and sequence (Arrival::message).
-    // Returns Arrival::stopped when `stop` returns true, which is asked at first and after each
-    // wake(); Arrival::late when the deadline has passed. `stop` runs under the transport's lock:
-    // it must neither call the transport nor take a lock that is held around calls of it.
+    // Waits for any message of this channel and sequence without receiving it (Arrival::message).
+    // Returns Arrival::stopped when `stop` returns true; `stop` is called at first and after each
+    // wake(). Returns Arrival::late when the deadline has passed. The loss of any rank that was a
+    // peer is MPIB_ERROR_PEER_LOST, because the message may depend on that rank. `stop` is called
+    // with the transport's lock held: it must neither call the transport nor take a lock that is
+    // held around calls of the transport.
     [[nodiscard]] virtual Outcome<Arrival> await_message(std::uint32_t channel,
                                                          std::uint32_t sequence,
                                                          const std::function<bool()>& stop,
                                                          Deadline deadline) = 0;
 
-    // Has those who are blocked in await_message() ask `stop` again. Cheap when nobody is.
+    // Makes the threads that are blocked in await_message() call `stop` again. Cheap when there are
+    // none.
     virtual void wake() = 0;
 
-    // Ends everything that is posted, so that its memory may be reused, and breaks all connections,
-    // so that peers notice. Nothing can be posted after it.
+    // Ends all posted operations, so that their memory may be reused, and breaks all connections,
+    // so that peers notice. Nothing can be posted afterwards.
     virtual void abandon() = 0;
 
-    // Delivers what was sent, as far as that is possible before the deadline, and disconnects.
+    // Delivers what was sent, as far as possible before the deadline, and disconnects.
     virtual void close(Deadline deadline) = 0;
 };
 

@@ -24,7 +24,7 @@ bool names_tcp(const std::string& transports) {
     return std::find(all.begin(), all.end(), "tcp") != all.end();
 }
 
-// The list of transports, so that TCP is not among those it means.
+// Changes the list of transports so that it does not include TCP.
 std::string without_tcp(const std::string& transports) {
     if (says_nothing(transports)) return "^tcp";
     if (transports.starts_with('^')) return transports + ",tcp";
@@ -33,7 +33,7 @@ std::string without_tcp(const std::string& transports) {
     return joined(all);
 }
 
-// Devices of UCX's TCP.
+// The devices for UCX's TCP.
 DeviceChoice interfaces_for(const Network& network, UcxUse use) {
     if (use.several_hosts) return choose_interface(network);
     DeviceChoice choice;

@@ -8,18 +8,18 @@
 
 namespace mpi_bridge {
 
-// What UCX is to be used for.
+// The purpose that UCX is to serve.
 struct UcxUse {
     bool several_hosts = true;
-    bool named = false;  // MPI_BRIDGE_NETWORK=ucx: over TCP, too
+    bool named = false;  // MPI_BRIDGE_NETWORK=ucx: UCX may use TCP, too
 };
 
-// What UCX is to be told. UCX asks nobody who connects to its TCP who they are, and takes from them
-// messages that write to any address of the process. So its TCP serves only those who named UCX,
-// and never beside RDMA unless they named that, too.
+// The settings for UCX. UCX does not authenticate the processes that connect to its TCP, and
+// accepts messages from them that write to any address of the process. So its TCP is used only if
+// the user has named UCX, and beside RDMA only if the user has named TCP, too.
 struct UcxChoice {
-    std::string transports;  // UCX_TLS; "": as it is
-    std::string devices;     // UCX_NET_DEVICES; "": as it is
+    std::string transports;  // UCX_TLS; "": unchanged
+    std::string devices;     // UCX_NET_DEVICES; "": unchanged
     std::string text;        // "mlx5_0:1: …", for a message
     bool rdma = false;       // there are RDMA ports
     bool over_tcp = false;   // UCX may open TCP ports

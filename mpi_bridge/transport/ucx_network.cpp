@@ -13,7 +13,7 @@
 namespace mpi_bridge {
 namespace {
 
-// UCX has no call that tells a setting's value; printing all is the only public way.
+// UCX has no call that returns a setting's value; printing all settings is the only public way.
 std::string value_of(const ucp_config_t* config, std::string_view variable) {
     char* text = nullptr;
     std::size_t length = 0;
@@ -43,7 +43,7 @@ bool tell(ucp_config_t* config, const char* name, const std::string& value) {
     return false;
 }
 
-// A rendezvous lets the receiver fetch long messages itself, which TCP can't do: there it only
+// A rendezvous lets the receiver fetch long messages itself. TCP cannot do that, so there it only
 // costs a round trip and, as measured, a fifth of the bandwidth.
 void send_without_rendezvous(ucp_config_t* config) {
     if (value_of(config, "UCX_RNDV_THRESH") != "auto") return;
@@ -58,7 +58,7 @@ void send_without_rendezvous(ucp_config_t* config) {
 Done settle_network(ucp_config_t* config, UcxUse use) {
     const auto choice = choice_for(config, use);
     if (!choice.rdma) send_without_rendezvous(config);
-    // UCX may be built without RDMA, or told by UCX_TLS not to use it: no reason to complain.
+    // UCX may be built without RDMA, or UCX_TLS may rule it out; neither deserves a warning.
     (void)ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
     if (!tell(config, "TLS", choice.transports)) {
         return fail(MPIB_ERROR_INTERNAL, "UCX cannot be kept from TCP");

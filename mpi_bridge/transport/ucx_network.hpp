@@ -10,13 +10,14 @@
 
 namespace mpi_bridge {
 
-// Tells UCX what choose_ucx() says, from UCX_TLS and UCX_NET_DEVICES as they are in the environment
-// or in UCX's configuration file, and says in one line of level info what is taken. Where there is
-// no RDMA, has long messages sent at once, unless UCX_RNDV_THRESH is set. Before ucp_init().
+// Applies choose_ucx() to `config`, given UCX_TLS and UCX_NET_DEVICES as the environment or UCX's
+// configuration file sets them, and logs the result in one line at level info. If there is no RDMA,
+// long messages are sent without a rendezvous, unless UCX_RNDV_THRESH is set. Call before
+// ucp_init().
 [[nodiscard]] Done settle_network(ucp_config_t* config, UcxUse use);
 
-// What settle_network() would say for ranks on several hosts, started on this one, for reports:
-// "mlx5_0:1: RDMA; …".
+// What settle_network() would log for ranks on several hosts if they were started on this one, for
+// reports: "mlx5_0:1: RDMA; …".
 [[nodiscard]] std::string ucx_network_in_use(bool named);
 
 }  // namespace mpi_bridge

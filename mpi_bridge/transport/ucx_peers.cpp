@@ -83,8 +83,8 @@ void UcxPeers::close(bool force, Deadline deadline) {
         void* request = start_close(peer->endpoint, force || peer->lost_since.has_value());
         if (request != nullptr) closing.push_back(request);
     }
-    // The error callbacks refer to the peers until their endpoints are gone: keep them till then.
-    // An endpoint that is still closing is ended with the worker; its request goes with it.
+    // The error callbacks refer to the peers until their endpoints are gone, so the peers are kept
+    // until then. Destroying the worker ends an endpoint that is still closing, and its request.
     if (finish(closing, deadline)) peers_.clear();
 }
 

@@ -16,8 +16,8 @@
 
 namespace mpi_bridge {
 
-// The endpoints to the peers this rank has spoken with. Endpoints are made when first needed: a
-// ring needs two, whatever the number of ranks.
+// The endpoints to this rank's peers. Endpoints are made when they are first needed: a ring needs
+// two, however many ranks there are.
 class UcxPeers {
   public:
     using AddressOf = std::function<Outcome<std::vector<std::byte>>(int rank)>;
@@ -27,11 +27,12 @@ class UcxPeers {
 
     [[nodiscard]] Outcome<ucp_ep_h> endpoint(int rank);
 
-    // When UCX reported the connection to this peer as broken. What the peer sent before may still
-    // be on its way over another connection, so receives get a moment after it.
+    // The time at which UCX reported the connection to this peer as broken. What the peer sent
+    // before may still be on its way over another connection, so receives get some extra time after
+    // it.
     [[nodiscard]] std::optional<Clock::time_point> lost_since(int rank) const;
 
-    // Of peers with an endpoint.
+    // Both are for peers with an endpoint.
     void note_sent(int rank, Tag tag) { peers_.at(rank)->participation.note(tag); }
     [[nodiscard]] bool took_part(int rank, Tag tag) const {
         return peers_.at(rank)->participation.in_call_of(tag);
@@ -42,8 +43,8 @@ class UcxPeers {
     // Sends an empty message to every peer whose connection works.
     void say_to_all(ucp_tag_t tag, Deadline deadline);
 
-    // Closes all endpoints; those that work deliver first what they hold, unless `force`. What is
-    // not closed at the deadline is closed by force then.
+    // Closes all endpoints. Those that work first deliver what they hold, unless `force` is set. An
+    // endpoint that is not closed by the deadline is ended with the worker.
     void close(bool force, Deadline deadline);
 
   private:
@@ -55,15 +56,15 @@ class UcxPeers {
         Participation participation;
     };
     static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
-    // Moves on until all requests are complete, or the deadline has passed; frees them. True when
-    // all are complete.
+    // Makes progress until all requests are complete or the deadline has passed, and frees them.
+    // Returns true when all are complete.
     [[nodiscard]] bool finish(std::vector<void*>& requests, Deadline deadline) const;
     [[nodiscard]] void* start_close(ucp_ep_h endpoint, bool force) const;
 
     ucp_worker_h worker_;
     AddressOf address_of_;
     std::vector<int> lost_;
-    // Peers are referred to by UCX, so they keep their place.
+    // UCX holds pointers to the peers, so they must keep their addresses.
     std::unordered_map<int, std::unique_ptr<Peer>> peers_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 // A broken connection fails receives only after this long; see UcxPeers::lost_since().
 constexpr std::chrono::milliseconds grace{500};
-// Other threads wait for the lock meanwhile, to leave with the failure.
+// Other threads wait for the lock meanwhile, in order to return with the failure.
 constexpr Seconds longest_abandon{1};
 
 // From the lowest bit: agreement, step, sequence, channel, sender.
@@ -27,7 +27,7 @@ constexpr unsigned sequence_shift = step_shift + Tag::step_bits;
 constexpr unsigned channel_shift = sequence_shift + Tag::sequence_bits;
 constexpr unsigned sender_shift = channel_shift + Tag::channel_bits;
 constexpr ucp_tag_t agreement_mask = (ucp_tag_t{1} << Tag::agreement_bits) - 1;
-// Channel and sequence, whatever the sender and the step.
+// Matches channel and sequence, whatever the sender and the step.
 constexpr ucp_tag_t call_mask =
     ((ucp_tag_t{1} << sender_shift) - 1) & ~((ucp_tag_t{1} << sequence_shift) - 1);
 constexpr int most_ranks = 1 << (64 - sender_shift);
@@ -40,8 +40,9 @@ ucp_tag_t encode(int sender, Tag tag) {
            static_cast<ucp_tag_t>(Tag::low(tag.agreement, Tag::agreement_bits));
 }
 
-// The last message of a rank that leaves, by which it differs from one that dies. No algorithm has
-// so many steps in the call of that number in the last process set.
+// The tag of the last message of a rank that leaves, which distinguishes it from one that dies. It
+// cannot be the tag of a collective: no algorithm has so many steps in the call of that number in
+// the last process set.
 constexpr Tag goodbye{~0U, ~0U, ~0U, ~0U};
 
 struct Operation {
@@ -62,7 +63,8 @@ class UcxTransportImplementation final : public UcxTransport {
     explicit UcxTransportImplementation(const Options& options)
         : rank_(options.rank),
           size_(options.size),
-          crowded_(ranks_exceed_processors(options.local_size)) {}
+          crowded_(ranks_exceed_processors(options.local_size)),
+          waits_(options.waits) {}
     UcxTransportImplementation(const UcxTransportImplementation&) = delete;
     UcxTransportImplementation& operator=(const UcxTransportImplementation&) = delete;
     ~UcxTransportImplementation() override { destroy(); }
@@ -92,6 +94,7 @@ class UcxTransportImplementation final : public UcxTransport {
     [[nodiscard]] Request posted(Request id, void* request);
     [[nodiscard]] bool left(int peer) const;
     [[nodiscard]] Done check_alive(const Operation& operation) const;
+    [[nodiscard]] Done check_all_alive() const;
     [[nodiscard]] Done result(const Operation& operation) const;
     void cancel_receives();
     void end_operations(Deadline deadline);
@@ -103,11 +106,12 @@ class UcxTransportImplementation final : public UcxTransport {
     int rank_;
     int size_;
     bool crowded_;
+    Waits* waits_;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
     std::vector<std::byte> address_;
     std::unique_ptr<UcxPeers> peers_;
-    // A deque, because an operation must keep its place while others are added.
+    // A deque, because an operation must keep its address while others are added.
     std::deque<Operation> operations_;
     std::vector<Request> unused_;
     std::unique_ptr<Watch> watch_;  // its mutex guards all of the above
@@ -245,7 +249,7 @@ Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
 Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
                                                           std::span<std::byte> data) {
     const std::lock_guard lock(watch_->mutex());
-    // A receive needs no endpoint, but without one nobody would tell that the sender is gone.
+    // A receive needs no endpoint, but without one nothing would report that the sender is gone.
     auto peer = endpoint(from);
     if (!peer) return pass_on(std::move(peer));
     const Request id = new_operation(from, tag, true);
@@ -266,9 +270,16 @@ Done UcxTransportImplementation::check_alive(const Operation& operation) const {
     for (const int rank : peers_->lost()) {
         if (Clock::now() < *peers_->lost_since(rank) + grace) continue;
         if (rank == operation.peer || (peers_->took_part(rank, operation.tag) && !left(rank))) {
-            return fail(MPIB_ERROR_PEER_LOST,
-                        "rank " + std::to_string(rank) + " (the connection broke)");
+            return lost(rank, "rank " + std::to_string(rank) + " (the connection broke)");
         }
+    }
+    return {};
+}
+
+Done UcxTransportImplementation::check_all_alive() const {
+    for (const int rank : peers_->lost()) {
+        if (Clock::now() < *peers_->lost_since(rank) + grace || left(rank)) continue;
+        return lost(rank, "rank " + std::to_string(rank) + " (the connection broke)");
     }
     return {};
 }
@@ -279,7 +290,7 @@ bool UcxTransportImplementation::left(int peer) const {
 }
 
 Done UcxTransportImplementation::result(const Operation& operation) const {
-    // Another thread has called abandon() or close(): the peers are gone, too.
+    // Another thread has called abandon() or close(), so the peers are gone, too.
     if (peers_ == nullptr) return closed_meanwhile();
     if (operation.status == UCS_ERR_MESSAGE_TRUNCATED) {
         return fail(MPIB_ERROR_MISMATCH, "it sent more than the " +
@@ -287,11 +298,9 @@ Done UcxTransportImplementation::result(const Operation& operation) const {
                                              " bytes expected");
     }
     if (operation.status != UCS_OK) {
-        const bool lost = peers_->lost_since(operation.peer).has_value();
         const std::string why = std::string("UCX says: ") + ucs_status_string(operation.status);
-        if (!lost) return fail(MPIB_ERROR_INTERNAL, why);
-        return fail(MPIB_ERROR_PEER_LOST,
-                    "rank " + std::to_string(operation.peer) + " (" + why + ")");
+        if (!peers_->lost_since(operation.peer)) return fail(MPIB_ERROR_INTERNAL, why);
+        return lost(operation.peer, "rank " + std::to_string(operation.peer) + " (" + why + ")");
     }
     if (!operation.receives) return {};
     if (operation.received.sender_tag != operation.expected_tag) {
@@ -315,6 +324,7 @@ Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
         alive = check_alive(operation);
         return !alive;
     };
+    const Waits::Waiting waiting(waits_, operation.peer, operation.tag.lane());
     if (!watch_->wait(lock, happened, deadline)) {
         return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
     }
@@ -337,11 +347,14 @@ Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
     std::unique_lock lock(watch_->mutex());
     Arrival arrival = Arrival::late;
     unsigned seen = wakes_ - 1;  // asks once more: a wake() may have come before the lock
+    Done alive;
     const auto happened = [&] {
         ucp_tag_recv_info_t info{};
         if (worker_ == nullptr) return true;
         if (ucp_tag_probe_nb(worker_, call, call_mask, 0, &info) != nullptr) {
             arrival = Arrival::message;
+        } else if (alive = check_all_alive(); !alive) {
+            return true;
         } else if (const unsigned now = wakes_; now != seen) {
             seen = now;
             if (stop()) arrival = Arrival::stopped;
@@ -351,6 +364,7 @@ Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
     (void)watch_->wait(lock, happened, deadline);
     --awaiting_;
     if (worker_ == nullptr) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
+    if (!alive) return pass_on(std::move(alive));
     return arrival;
 }
 
@@ -398,7 +412,7 @@ void UcxTransportImplementation::cancel_receives() {
     }
 }
 
-// After this nobody who waits looks at the worker or at a request of UCX.
+// After this no waiting thread accesses the worker or a request of UCX.
 void UcxTransportImplementation::end_operations(Deadline deadline) {
     const auto busy = [this] {
         bool any = false;
@@ -409,7 +423,7 @@ void UcxTransportImplementation::end_operations(Deadline deadline) {
     };
     while (busy() && !deadline.passed())
         ucp_worker_progress(worker_);
-    // The worker's end is also the end of any operation that would not be cancelled.
+    // Destroying the worker also ends any operation that could not be cancelled.
     for (Operation& operation : operations_) {
         if (!operation.posted || finished(operation)) continue;
         operation.done = true;
@@ -417,7 +431,7 @@ void UcxTransportImplementation::end_operations(Deadline deadline) {
     }
 }
 
-// UCX warns of messages that nobody received.
+// UCX warns about messages that were not received, so the goodbyes are received here.
 void UcxTransportImplementation::take_goodbyes() {
     const ucp_tag_t any_sender = (ucp_tag_t{1} << sender_shift) - 1;
     ucp_tag_recv_info_t info{};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/waits.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {
@@ -17,15 +18,16 @@ class UcxTransport : public Transport {
     struct Options {
         int rank = 0;
         int size = 1;
-        int local_size = 1;  // ranks on this host, for UCX's choice of resources
-        bool named = false;  // see UcxUse
-        // Asked once per peer, when the first message to or from it is posted.
+        int local_size = 1;      // ranks on this host, for UCX's choice of resources
+        bool named = false;      // see UcxUse
+        Waits* waits = nullptr;  // where threads record their waits, or nullptr
+        // Called once per peer, when the first message to or from it is posted.
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
     };
 
     [[nodiscard]] static Outcome<std::unique_ptr<UcxTransport>> open(Options options);
 
-    // What peers must know to reach this rank.
+    // What peers need to know to reach this rank.
     [[nodiscard]] virtual std::vector<std::byte> address() const = 0;
 };
 

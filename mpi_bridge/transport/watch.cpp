@@ -14,9 +14,7 @@
 namespace mpi_bridge {
 namespace {
 
-// While blocked, look this often for what comes without an event, such as a passed deadline.
-constexpr std::chrono::milliseconds longest_sleep{100};
-// A thread that has looked so recently is taken to go on doing so.
+// A thread that has looked this recently is assumed to look again.
 constexpr std::chrono::milliseconds lease{1};
 
 void give_way(std::unique_lock<std::mutex>& lock) {
@@ -46,7 +44,8 @@ void Watch::rouse_those_whose_condition_happened() {
     for (Sleeper* sleeper : sleepers_) {
         if (!(*sleeper->happened)()) continue;
         sleeper->roused.notify_one();
-        // The poller is one of the sleepers, but which is not known; a needless look is cheap.
+        // The poller is one of the sleepers, but it is not known which one; a needless look is
+        // cheap.
         if (polled_) interrupt_poller();
     }
 }
@@ -54,7 +53,7 @@ void Watch::rouse_those_whose_condition_happened() {
 void Watch::interrupt_poller() {
     const std::uint64_t one = 1;
     interrupted_ = true;
-    // A full counter is readable, which is all that is wanted.
+    // The write fails only on a full counter, which is readable, and that is all that is needed.
     [[maybe_unused]] const auto written = write(interrupt_descriptor_, &one, sizeof one);
 }
 
@@ -70,7 +69,7 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
     Patience patience(habit_);
     bool sleeps = false;
     bool in_time = true;
-    // What is waited for was hardly under way before, so the first look would be for nothing.
+    // What this thread waits for has hardly begun, so a first look would be in vain.
     if (patience.gives_way() && !happened()) give_way(lock);
     while (!happened()) {
         const bool moved = look();
@@ -90,7 +89,7 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
         } else if (patience.gives_way()) {
             give_way(lock);
         } else if (waiting_ > 1) {
-            // The others want to look and post as well.
+            // The other threads need the lock in order to look and post as well.
             lock.unlock();
             lock.lock();
         }
@@ -109,8 +108,8 @@ void Watch::sleep(std::unique_lock<std::mutex>& lock, const Condition& happened,
     Sleeper self{&happened, {}};
     sleepers_.push_back(&self);
     if (polled_ || another_thread_looks()) {
-        // The poller hands over when it leaves; a thread that looks does not, so ask again soon.
-        const auto longest = polled_ ? longest_sleep : lease;
+        // The poller hands over when it leaves. A thread that looks does not, so check again soon.
+        const auto longest = polled_ ? source_.longest_sleep : lease;
         self.roused.wait_until(lock, std::min(deadline.when(), Clock::now() + longest));
     } else {
         poll_descriptor(lock, deadline);
@@ -122,8 +121,8 @@ void Watch::poll_descriptor(std::unique_lock<std::mutex>& lock, Deadline deadlin
     if (!source_.arm()) return;
     polled_ = true;
     lock.unlock();
-    // Interrupted or timed out, the caller looks again either way.
-    const int longest = deadline.left_milliseconds(static_cast<int>(longest_sleep.count()));
+    // The caller looks again whether this was interrupted or timed out.
+    const int longest = deadline.left_milliseconds(static_cast<int>(source_.longest_sleep.count()));
     if (source_.await_event) {
         source_.await_event(longest);
     } else {
@@ -138,7 +137,7 @@ void Watch::poll_descriptor(std::unique_lock<std::mutex>& lock, Deadline deadlin
         [[maybe_unused]] const auto drained = read(interrupt_descriptor_, &count, sizeof count);
         interrupted_ = false;
     }
-    // This thread may be about to leave: somebody else takes over.
+    // This thread may be about to return, so another one must take over.
     for (Sleeper* sleeper : sleepers_)
         sleeper->roused.notify_one();
 }

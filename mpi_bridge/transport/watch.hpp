@@ -13,25 +13,28 @@
 
 namespace mpi_bridge {
 
-// Lets several threads wait for different things that one source of progress brings about.
+// Lets several threads wait for different conditions that one source of progress brings about.
 //
-// Whoever waits also works: each look lets the source move on, for all. A waiter that found nothing
-// for long goes to sleep. Sleepers are woken by the looks of others when what they wait for has
-// happened. While nobody looks, one of the sleepers, the poller, sleeps on the source's own
-// descriptor, and looks when something arrives.
+// A waiting thread also works: each look lets the source make progress, for all threads. A thread
+// that has found nothing for long goes to sleep. Sleepers are woken when the look of another thread
+// finds that their condition holds. While no thread looks, one of the sleepers, the poller, blocks
+// on the source's own descriptor and looks when something arrives.
 //
-// All functions but rouse_all() need the mutex held.
+// All functions except rouse_all() need the mutex held.
 class Watch {
   public:
     struct Source {
-        std::function<bool()> progress;  // lets things move; true when something did
-        // Makes `descriptor` readable at the next event; false when there is one already.
+        std::function<bool()> progress;  // makes progress; true when something moved
+        // Makes `descriptor` readable at the next event; returns false when there is one already.
         std::function<bool()> arm;
         int descriptor = -1;
-        // Instead of `descriptor`, where that is cheaper: returns at the next event, at one of the
-        // watch's interrupt_descriptor(), or after so many milliseconds. Called without the mutex,
-        // by one thread at a time.
+        // Replaces `descriptor` where this is cheaper: returns at the next event, when the watch's
+        // interrupt_descriptor() becomes readable, or after so many milliseconds. Called without
+        // the mutex, by one thread at a time.
         std::function<void(int milliseconds)> await_event;
+        // The interval at which a blocked thread looks for what comes without an event, such as a
+        // passed deadline.
+        std::chrono::milliseconds longest_sleep{100};
     };
     using Condition = std::function<bool()>;
 
@@ -42,18 +45,19 @@ class Watch {
     ~Watch();
 
     [[nodiscard]] std::mutex& mutex() { return mutex_; }
-    // Readable when the thread in Source::await_event() is to return.
+    // Becomes readable when the thread in Source::await_event() should return.
     [[nodiscard]] int interrupt_descriptor() const { return interrupt_descriptor_; }
 
-    // Returns true when `happened` does, false when the deadline has passed. `happened` is asked
-    // with the mutex held, also by other threads, and must not call back.
+    // Waits until `happened` returns true, and then returns true; returns false when the deadline
+    // has passed. `happened` is called with the mutex held, by other threads too, and must not call
+    // back.
     [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, const Condition& happened,
                             Deadline deadline);
 
-    // One look, without waiting. True when something moved.
+    // Looks once, without waiting. Returns true when something moved.
     bool look();
 
-    // Has everybody who sleeps ask again. Without the mutex.
+    // Makes every sleeper check its condition again. Called without the mutex.
     void rouse_all();
 
   private:
@@ -76,7 +80,7 @@ class Watch {
     bool interrupted_ = false;  // the descriptor is readable
     int waiting_ = 0;           // threads in wait()
     std::vector<Sleeper*> sleepers_;
-    std::thread::id last_looker_;  // of those that do not sleep between looks
+    std::thread::id last_looker_;  // among the threads that do not sleep between looks
     Clock::time_point last_look_;
 };
 

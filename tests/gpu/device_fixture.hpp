@@ -11,7 +11,7 @@
 
 #include "gpu/cuda_device.hpp"
 #include "gpu/cuda_queue.hpp"
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 
 namespace mpi_bridge_test {
 

@@ -54,7 +54,7 @@ TEST_F(OneRank, KeepsEveryTypeUnderEveryOperation) {
                         parts.push_back({send[i].at(), recv[i].at(), 10007});
                     }
                     finish(*group_,
-                           must(group_->allreduce(parts, datatype, op, 1, 1, queue_->stream())));
+                           must(group_->allreduce(parts, {datatype, op, 1, 1}, queue_->stream())));
                     for (const auto& result : recv)
                         ASSERT_EQ(result.content(), values) << datatype << " " << op;
                 }
@@ -67,8 +67,9 @@ TEST_F(OneRank, ScalesOnTheWay) {
     const auto values = random_values<float>(5000, 4);
     const DeviceBytes tensor(*queue_, bytes_of(values));
     const DevicePart part{tensor.at(), tensor.at(), values.size()};
-    finish(*group_, must(group_->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_AVERAGE, 0.5, 3,
-                                           queue_->stream())));
+    finish(*group_,
+           must(group_->allreduce(std::span(&part, 1), {MPIB_FLOAT32, MPIB_AVERAGE, 0.5, 3},
+                                  queue_->stream())));
     const auto result = values_of<float>(tensor.content());
     for (std::size_t i = 0; i < values.size(); ++i)
         EXPECT_FLOAT_EQ(result[i], values[i] * 1.5F);
@@ -98,7 +99,7 @@ TEST_F(OneRank, MovesBytesByEveryOtherCollective) {
     });
     check([&](std::byte* recv) {
         return group_->reduce_scatter(send.at(), recv, std::span(&elements, 1),
-                                      {MPIB_INT32, MPIB_SUM, 1, 1, {}}, stream);
+                                      {MPIB_INT32, MPIB_SUM, 1, 1}, stream);
     });
 }
 
@@ -111,7 +112,7 @@ TEST_F(OneRank, OrdersItselfBetweenTheCallersWork) {
     must(queue_->copy(tensor.at(), ones.at(), bytes));
     const DevicePart part{tensor.at(), tensor.at(), bytes / 4};
     const auto ticket = must(
-        group_->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 2, 1, queue_->stream()));
+        group_->allreduce(std::span(&part, 1), {MPIB_FLOAT32, MPIB_SUM, 2, 1}, queue_->stream()));
     must(group_->make_stream_wait(ticket, queue_->stream(), Seconds(20)));
     must(queue_->copy(copy.at(), tensor.at(), bytes));
     EXPECT_EQ(values_of<float>(copy.content()), std::vector<float>(bytes / 4, 2.0F));
@@ -173,7 +174,7 @@ void reduce_on_device(DeviceGroup& group, CudaQueue& queue, int rank) {
     const DeviceBytes first(queue, bytes_of(mine));
     const DeviceBytes second(queue, bytes_of(std::vector<double>{1.0 + rank}));
     const DevicePart parts[] = {{first.at(), first.at(), large}, {second.at(), second.at(), 1}};
-    finish(group, must(group.allreduce(parts, MPIB_FLOAT64, MPIB_SUM, 1, 2, queue.stream())));
+    finish(group, must(group.allreduce(parts, {MPIB_FLOAT64, MPIB_SUM, 1, 2}, queue.stream())));
     const auto result = values_of<double>(first.content());
     for (std::size_t i = 0; i < large; ++i)
         ASSERT_EQ(result[i], 2 * (rank == 0 ? mine[i] + theirs[i] : theirs[i] + mine[i]));
@@ -196,7 +197,7 @@ TEST(TwoRanks, OfWhichOneHasNoGpuGoThroughHostMemory) {
         auto tensor = random_values<double>(large, 1);
         double one = 2;
         const DevicePart parts[] = {{tensor.data(), tensor.data(), large}, {&one, &one, 1}};
-        finish(group, must(group.allreduce(parts, MPIB_FLOAT64, MPIB_SUM, 1, 2, {})));
+        finish(group, must(group.allreduce(parts, {MPIB_FLOAT64, MPIB_SUM, 1, 2}, {})));
         EXPECT_EQ(one, 6);
     });
 }

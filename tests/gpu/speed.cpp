@@ -80,8 +80,8 @@ void measure_packing(CudaDevice& device, CudaQueue& queue, Codec codec, std::siz
     const double copy = device_seconds(device, queue, 20,
                                        [&] { must(queue.copy(other.at(), tensors.at(), total)); });
     const double copy_rate = 2 * static_cast<double>(total) / copy / 1e9;
-    const auto moved = static_cast<double>(total) +
-                       static_cast<double>(total / shape.tensor_bytes * shape.wire_bytes);
+    const std::size_t wire_bytes = total / shape.tensor_bytes * shape.wire_bytes;
+    const auto moved = static_cast<double>(total + wire_bytes);
     for (const Way way : {Way::pack, Way::unpack}) {
         const auto launches = launches_for(parts, layout, way, arguments);
         const double time = device_seconds(device, queue, 20, [&] {
@@ -114,8 +114,9 @@ void measure_nccl(CudaDevice& device, CudaQueue& queue, const nccl::Library& ncc
         std::vector<double> theirs;
         for (int turn = 0; turn < 5; ++turn) {
             ours.push_back(host_seconds(rounds, [&] {
-                finish(*group, must(group->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 1,
-                                                     1, queue.stream())));
+                finish(*group,
+                       must(group->allreduce(std::span(&part, 1), {MPIB_FLOAT32, MPIB_SUM, 1, 1},
+                                             queue.stream())));
             }));
             theirs.push_back(host_seconds(rounds, [&] {
                 must(communicator->call("ncclAllReduce", [&](nccl::Communicator comm) {
@@ -146,8 +147,8 @@ void measure_staging(CudaDevice& device, CudaQueue& queue) {
         const DeviceBytes tensor(queue, bytes);
         const DevicePart part{tensor.at(), tensor.at(), bytes / 4};
         const double ours = host_seconds(21, [&] {
-            finish(*group, must(group->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 1, 1,
-                                                 queue.stream())));
+            finish(*group, must(group->allreduce(std::span(&part, 1),
+                                                 {MPIB_FLOAT32, MPIB_SUM, 1, 1}, queue.stream())));
         });
         const double copies = device_seconds(device, queue, 1, [&] {
             must(queue.copy(host.get(), tensor.at(), bytes));
@@ -172,7 +173,7 @@ void measure() {
                device.kernel_origin());
     for (const std::size_t total : {std::size_t{25} << 20, std::size_t{256} << 20}) {
         for (const Codec codec : {Codec::copy32, Codec::copy16, Codec::scale_f32, Codec::scale_bf16,
-                                  Codec::f32_as_bf16}) {
+                                  Codec::i16_as_i32}) {
             measure_packing(device, *queue, codec, total);
         }
     }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "collectives/chunks.hpp"
 #include "engine/execute/host_execution.hpp"
 #include "engine/execute/neutral.hpp"
 #include "engine/execute/row_counts.hpp"
@@ -13,7 +12,7 @@
 namespace mpi_bridge {
 namespace {
 
-// Elements of any type may begin at a multiple of this.
+// Every tensor in a bucket starts at a multiple of this, which suits every element type.
 constexpr std::size_t alignment = 16;
 
 std::size_t rounded_up(std::size_t bytes) {
@@ -27,12 +26,8 @@ std::vector<std::size_t> lengths_of(std::span<const std::int64_t> rows, std::siz
     return lengths;
 }
 
-std::size_t row_bytes_of(const Descriptor& what) {
-    return row_elements(what) * datatype_bytes(what.datatype);
-}
-
 DeviceReduction reduction_of(const Descriptor& what) {
-    return {what.datatype, what.op, what.prescale, what.postscale, Compression::none};
+    return {what.datatype, what.op, what.prescale, what.postscale};
 }
 
 bool linear(mpib_op op) {
@@ -41,8 +36,9 @@ bool linear(mpib_op op) {
 
 }  // namespace
 
-// What the operation waits for: of each stream, the point noted last. Streams of operations that
-// were submitted before the group was open are noted now.
+// Collects what the operation waits for: the latest noted position of each stream, and the work of
+// other groups on the device. For operations that were submitted before the group was open, the
+// stream's position is noted now.
 Done DeviceExecution::gather_notes(std::span<Entry* const> entries) {
     notes_.clear();
     latest_.clear();
@@ -62,16 +58,14 @@ Done DeviceExecution::gather_notes(std::span<Entry* const> entries) {
             notes_.push_back(std::move(entry->note));
             continue;
         }
-        auto noted = lane_.note({stream});
-        if (!noted) return pass_on(std::move(noted));
-        notes_.push_back(std::move(*noted));
+        notes_.push_back(TRY(lane_.note({stream})));
     }
-    return {};
+    return executor_.follow_others(lane_.group(), lane_.device(), notes_);
 }
 
 Done DeviceExecution::enqueue(std::string_view label, std::span<Entry* const> entries,
                               const Enqueue& call) {
-    if (auto done = gather_notes(entries); !done) return done;
+    TRY(gather_notes(entries));
     const bool shown = trace_.timeline.on() && lane_.group().path() == DevicePath::nccl;
     const auto show = [&](bool begins) {
         for (const Entry* entry : entries) {
@@ -86,6 +80,7 @@ Done DeviceExecution::enqueue(std::string_view label, std::span<Entry* const> en
     show(false);
     notes_.clear();
     if (!ticket) return pass_on(std::move(ticket));
+    executor_.enqueued(lane_.group(), lane_.device());
     for (Entry* entry : entries) {
         if (entry == nullptr) continue;
         entry->ticket = *ticket;
@@ -102,9 +97,7 @@ Outcome<const DeviceExecution::Spare*> DeviceExecution::spare(const Descriptor& 
     std::vector<std::byte> content(wanted);
     fill_neutral(content, what.datatype, what.op);
     for (auto* memories : {&spare.neutral, &spare.unwanted}) {
-        auto memory = lane_.group().copy_of(content);
-        if (!memory) return pass_on(std::move(memory));
-        memories->push_back(std::move(*memory));
+        memories->push_back(TRY(lane_.group().copy_of(content)));
     }
     spare.bytes = wanted;
     return &spare;
@@ -120,10 +113,8 @@ Done DeviceExecution::allreduce(std::string_view label, const Descriptor& what,
         std::size_t bytes = 0;
         for (const std::size_t count : counts)
             bytes += rounded_up(count * element_bytes);
-        auto found = spare(what, bytes);
-        if (!found) return pass_on(std::move(found));
-        stand_in = *found;
-        // A neutral element that is multiplied is none any more, but for zero.
+        stand_in = TRY(spare(what, bytes));
+        // A scaled neutral element is no longer neutral, unless it is zero.
         if (!linear(what.op)) reduction.prescale = 1;
     }
     parts_.clear();
@@ -148,10 +139,9 @@ Done DeviceExecution::allreduce(std::string_view label, const Descriptor& what,
 Outcome<std::byte*> DeviceExecution::result_memory(Entry& entry, std::size_t bytes) {
     if (entry.recv != nullptr) return entry.recv;
     if (bytes == 0) return nullptr;
-    auto memory = lane_.group().result_memory(bytes, {entry.stream});
-    if (!memory) return pass_on(std::move(memory));
-    entry.device_owned = std::move(*memory);
-    // The operation must start after its memory is there.
+    entry.device_owned = TRY(lane_.group().result_memory(bytes, {entry.stream}));
+    // The operation must start after its memory is allocated in the stream, so an earlier position
+    // of the stream is of no use.
     entry.note = DeviceNote();
     return entry.device_owned.get();
 }
@@ -171,42 +161,38 @@ Done DeviceExecution::broadcast(std::string_view label, Entry& entry) {
 Done DeviceExecution::reduce_scatter(std::string_view label, Entry& entry) {
     const Descriptor& what = entry.descriptor();
     const std::size_t row = row_elements(what);
-    std::vector<std::size_t> counts;
-    for (const Slice& part : even_chunks(static_cast<std::size_t>(entry.rows), group_.size()))
-        counts.push_back(part.length * row);
+    const auto counts = scatter_counts(entry, group_.size());
     const std::size_t own = counts[static_cast<std::size_t>(group_.own)];
-    auto recv = result_memory(entry, own * datatype_bytes(what.datatype));
-    if (!recv) return pass_on(std::move(recv));
+    const auto recv = TRY(result_memory(entry, own * datatype_bytes(what.datatype)));
     entry.result_rows = row == 0 ? 0 : static_cast<std::int64_t>(own / row);
     Entry* const entries[] = {&entry};
     return enqueue(label, entries, [&](const DeviceStart& start) {
-        return lane_.group().reduce_scatter(entry.send, *recv, counts, reduction_of(what), start);
+        return lane_.group().reduce_scatter(entry.send, recv, counts, reduction_of(what), start);
     });
 }
 
 Done DeviceExecution::allgather(Communicator& host, const Communicator::Call& call, Entry& entry) {
-    if (auto done = gather_row_counts(host, call, entry); !done) return done;
-    const auto lengths = lengths_of(entry.received_rows, row_bytes_of(entry.descriptor()));
-    auto recv =
-        result_memory(entry, std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}));
-    if (!recv) return pass_on(std::move(recv));
+    TRY(gather_row_counts(host, call, entry));
+    const auto lengths = lengths_of(entry.received_rows, row_bytes(entry.descriptor()));
+    const auto recv =
+        TRY(result_memory(entry, std::accumulate(lengths.begin(), lengths.end(), std::size_t{0})));
     Entry* const entries[] = {&entry};
     return enqueue(call.name, entries, [&](const DeviceStart& start) {
-        return lane_.group().allgather(entry.send, *recv, lengths, start);
+        return lane_.group().allgather(entry.send, recv, lengths, start);
     });
 }
 
 Done DeviceExecution::alltoall(Communicator& host, const Communicator::Call& call, Entry& entry) {
     const auto splits = splits_of(entry, group_.size());
-    if (auto done = exchange_row_counts(host, call, splits, entry); !done) return done;
-    const std::size_t row_bytes = row_bytes_of(entry.descriptor());
-    const auto out = lengths_of(splits, row_bytes);
-    const auto in = lengths_of(entry.received_rows, row_bytes);
-    auto recv = result_memory(entry, std::accumulate(in.begin(), in.end(), std::size_t{0}));
-    if (!recv) return pass_on(std::move(recv));
+    TRY(exchange_row_counts(host, call, splits, entry));
+    const std::size_t bytes_each = row_bytes(entry.descriptor());
+    const auto out = lengths_of(splits, bytes_each);
+    const auto in = lengths_of(entry.received_rows, bytes_each);
+    const auto recv =
+        TRY(result_memory(entry, std::accumulate(in.begin(), in.end(), std::size_t{0})));
     Entry* const entries[] = {&entry};
     return enqueue(call.name, entries, [&](const DeviceStart& start) {
-        return lane_.group().alltoall(entry.send, out, *recv, in, start);
+        return lane_.group().alltoall(entry.send, out, recv, in, start);
     });
 }
 

@@ -7,32 +7,39 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device_executor.hpp"
 #include "engine/entry.hpp"
 #include "engine/execute/device_lane.hpp"
 #include "trace/trace.hpp"
 
 namespace mpi_bridge {
 
-// Puts operations on device memory into the lane's group, which is open. They are done when it says
-// so; here they are only enqueued, and the entries get what to ask it for. The members must make
-// the same sequence of calls. One thread at a time.
+// Enqueues operations on device memory in the lane's group, which must be open, and gives their
+// entries the ticket by which the group tells when they are done. The members must make the same
+// sequence of calls, each in its turn of the executor. Only one thread at a time may use it.
 class DeviceExecution {
   public:
-    DeviceExecution(DeviceLane& lane, const Group& group, Trace& trace, int process_set)
-        : lane_(lane), group_(group), trace_(trace), process_set_(process_set) {}
+    DeviceExecution(DeviceExecutor& executor, DeviceLane& lane, const Group& group, Trace& trace,
+                    int process_set)
+        : executor_(executor),
+          lane_(lane),
+          group_(group),
+          trace_(trace),
+          process_set_(process_set) {}
 
-    // A bucket of allreduces that are all as `what` says but for their shape. An entry may be
-    // nullptr, where this rank has joined: it takes part with neutral elements.
+    // Runs a bucket of allreduces that match `what` in everything but the shape. An entry is
+    // nullptr if this rank has joined and takes part with neutral elements.
     [[nodiscard]] Done allreduce(std::string_view label, const Descriptor& what,
                                  std::span<Entry* const> entries,
                                  std::span<const std::size_t> counts);
 
-    // Any other kind. Numbers of rows that only the sender knows go through `host`.
+    // Runs an operation of any other kind. Row counts that only the sender knows are exchanged
+    // through `host`.
     [[nodiscard]] Done run_single(Communicator& host, const Communicator::Call& call, Entry& entry);
 
   private:
-    // Constant memory of neutral elements, and memory for results that nobody wants. What it
-    // outgrew is kept, because operations may be using it.
+    // Constant memory of neutral elements, and memory for results that are dropped. Memory that has
+    // become too small is kept, because operations may still be using it.
     struct Spare {
         std::size_t bytes = 0;
         std::vector<Memory> neutral;
@@ -50,15 +57,16 @@ class DeviceExecution {
     [[nodiscard]] Done allgather(Communicator& host, const Communicator::Call& call, Entry& entry);
     [[nodiscard]] Done alltoall(Communicator& host, const Communicator::Call& call, Entry& entry);
 
+    DeviceExecutor& executor_;
     DeviceLane& lane_;
     const Group& group_;
     Trace& trace_;
     int process_set_;
     std::map<std::pair<mpib_datatype, mpib_op>, Spare> spares_;
-    // Kept for their memory.
+    // Kept to reuse their memory.
     std::vector<DevicePart> parts_;
     std::vector<DeviceNote> notes_;
-    std::vector<std::pair<void*, Entry*>> latest_;  // of each stream
+    std::vector<std::pair<void*, Entry*>> latest_;  // the latest entry of each stream
 };
 
 }  // namespace mpi_bridge

@@ -7,7 +7,8 @@
 #include <fmt/core.h>
 
 #include "core/log.hpp"
-#include "engine/execute/device_host.hpp"
+#include "core/parts.hpp"
+#include "reduce/reduction.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -18,13 +19,45 @@ std::string place_name(int device) {
 
 Done control_allgather(Communicator& control, Seconds patience, std::span<const std::byte> own,
                        std::span<std::byte> all) {
-    std::vector<Bytes> parts;
-    parts.reserve(static_cast<std::size_t>(control.group().size()));
-    for (int member = 0; member < control.group().size(); ++member)
-        parts.push_back(all.subspan(static_cast<std::size_t>(member) * own.size(), own.size()));
-    const Bytes mine = parts[static_cast<std::size_t>(control.group().own)];
-    std::copy(own.begin(), own.end(), mine.begin());
+    const auto members = static_cast<std::size_t>(control.group().size());
+    const auto parts = cut(all.data(), std::vector(members, own.size()));
+    std::copy(own.begin(), own.end(), parts[static_cast<std::size_t>(control.group().own)].begin());
     return control.allgather({"opening the devices", own.size(), patience}, parts);
+}
+
+// The collectives by which a group stages device memory. They are numbered, so that members that
+// are not at the same call are detected. The communicator must outlive them.
+HostCollectives host_collectives(Communicator& communicator, std::function<Seconds()> timeout) {
+    const auto next = [calls = std::make_shared<std::uint64_t>(0), timeout = std::move(timeout)] {
+        return Communicator::Call{"a chunk of device memory", ++*calls, timeout()};
+    };
+    const auto reduction_of = [](mpib_datatype datatype, mpib_op op) -> Outcome<const Reduction*> {
+        const Reduction* found = find_reduction(datatype, op);
+        if (found == nullptr) return invalid(why_no_reduction(datatype, op));
+        return found;
+    };
+    HostCollectives host;
+    host.allreduce = [=, &communicator](std::byte* data, std::size_t count, mpib_datatype datatype,
+                                        mpib_op op) -> Done {
+        const Reduction& reduction = *TRY(reduction_of(datatype, op));
+        return communicator.allreduce(next(), reduction, data, data, count);
+    };
+    host.broadcast = [=, &communicator](Bytes data, int root) {
+        return communicator.broadcast(next(), data, root);
+    };
+    host.allgather = [=, &communicator](std::span<const Bytes> parts) {
+        return communicator.allgather(next(), parts);
+    };
+    host.reduce_scatter = [=, &communicator](const std::byte* send, std::byte* recv,
+                                             std::span<const std::size_t> counts,
+                                             mpib_datatype datatype, mpib_op op) -> Done {
+        const Reduction& reduction = *TRY(reduction_of(datatype, op));
+        return communicator.reduce_scatter(next(), reduction, send, recv, counts);
+    };
+    host.alltoall = [=, &communicator](std::span<const ConstBytes> out, std::span<const Bytes> in) {
+        return communicator.alltoall(next(), out, in);
+    };
+    return host;
 }
 
 }  // namespace
@@ -32,14 +65,13 @@ Done control_allgather(Communicator& control, Seconds patience, std::span<const 
 Done DeviceLane::admit(const mpib_operation& operation) {
     const void* memory = operation.send != nullptr ? operation.send : operation.recv;
     if (memory == nullptr) return {};  // no elements
-    const auto found = device_of(memory);
-    if (!found) return tl::unexpected(found.error());
+    const auto found = TRY(device_of(memory));
     int expected = unknown;
-    if (device_.compare_exchange_strong(expected, *found) || expected == *found) return {};
-    return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                fmt::format("the tensor is in {}, but this rank's earlier ones of {} are in {}; "
-                            "under MPIB_DEVICE all must be in one place",
-                            place_name(*found), options_.name, place_name(expected)));
+    if (device_.compare_exchange_strong(expected, found) || expected == found) return {};
+    return invalid(
+        fmt::format("the tensor is in {}, but this rank's earlier ones of {} are in {}; "
+                    "under MPIB_DEVICE all must be in one place",
+                    place_name(found), options_.name, place_name(expected)));
 }
 
 Outcome<DeviceNote> DeviceLane::note(DeviceStream stream) {
@@ -57,14 +89,10 @@ Done DeviceLane::make_stream_wait(const DeviceTicket& ticket, DeviceStream strea
     return in_use_.load()->make_stream_wait(ticket, stream, longest);
 }
 
-void DeviceLane::abort() {
-    aborted_ = true;
-    if (DeviceGroup* group = in_use_; group != nullptr) group->abort();
-}
-
-void DeviceLane::abandon_host() {
+void DeviceLane::abandon(const Failure& cause) {
     const std::lock_guard lock(opening_);
-    if (host_ != nullptr) host_->abandon();
+    cause_ = cause;
+    if (group_ != nullptr) group_->abandon(cause);
 }
 
 DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
@@ -72,7 +100,7 @@ DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
     options.name = options_.name;
     options.rank = control.group().own;
     options.size = control.group().size();
-    // A rank that has joined before it had any tensor takes part with the device it has chosen.
+    // A rank that joined before it had any tensor takes part with its current device.
     const int device = device_;
     options.device = device == unknown ? current_device() : device;
     options.path = options_.path;
@@ -94,13 +122,8 @@ DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
 }
 
 Done DeviceLane::open(Communicator& control) {
-    refused_ = false;
     if (host_ == nullptr) {
-        auto host = options_.open();
-        if (!host) return pass_on(std::move(host));
-        const std::lock_guard lock(opening_);
-        host_ = std::move(*host);
-        if (aborted_) host_->abandon();
+        host_ = TRY(options_.open());
     }
     auto options = group_options(control);
     const int device = options.device;
@@ -109,10 +132,13 @@ Done DeviceLane::open(Communicator& control) {
         refused_ = !control_failed_;
         return pass_on(std::move(group));
     }
-    group_ = std::move(*group);
+    {
+        const std::lock_guard lock(opening_);
+        group_ = std::move(*group);
+        if (cause_) group_->abandon(*cause_);
+    }
     device_ = device;
     in_use_ = group_.get();
-    if (aborted_) group_->abort();
     if (control.group().own == 0) {
         log(LogLevel::info,
             fmt::format("{}: device memory goes this way: {}", options_.name, group_->describe()));
@@ -122,15 +148,15 @@ Done DeviceLane::open(Communicator& control) {
 
 void DeviceLane::close(Deadline deadline) {
     if (group_ == nullptr) return;
-    auto closed = group_->close(deadline);
-    if (!closed && !aborted_) log(LogLevel::info, closed.error().text);
-    if (!closed) group_->abort();
+    const auto closed = group_->close(deadline);
+    const std::lock_guard lock(opening_);
+    if (!closed && !cause_) log(LogLevel::info, closed.error().text);
 }
 
 Outcome<DeviceTicket> DeviceLane::started(Outcome<DeviceTicket> ticket, std::string_view what) {
-    refused_ = false;
     if (!ticket) {
-        // A group that has not broken has enqueued nothing, on no rank: all pass it the same.
+        // If the group is not broken, this call has enqueued nothing on any rank, because all ranks
+        // pass the same arguments.
         refused_ =
             ticket.error().status == MPIB_ERROR_INVALID_ARGUMENT && group_->poll({}).has_value();
         return ticket;
@@ -147,15 +173,15 @@ bool DeviceLane::busy() const {
 }
 
 Done DeviceLane::watch() {
+    const std::lock_guard watching(watching_);
     if (!busy()) return {};
     if (!watched_) {
         const std::lock_guard lock(mutex_);
         watched_ = latest_;
         watched_->since = Clock::now();
     }
-    auto reached = group_->poll(watched_->ticket);
-    if (!reached) return pass_on(std::move(reached));
-    if (*reached) {
+    const auto reached = TRY(group_->poll(watched_->ticket));
+    if (reached) {
         reached_ = watched_->ticket.number;
         watched_.reset();
         return {};
@@ -163,8 +189,9 @@ Done DeviceLane::watch() {
     const Seconds limit = options_.timeout();
     if (Clock::now() - watched_->since < limit) return {};
     return fail(MPIB_ERROR_TIMEOUT,
-                fmt::format("{}: {} was not done on the device within {} s; a peer's device, or "
-                            "what the caller's stream holds before it, may be stuck",
+                fmt::format("{}: {} was not done on the device within {} s; a peer's device, an "
+                            "operation of another process set before it, or what the caller's "
+                            "stream holds before it, may be stuck",
                             options_.name, watched_->what, limit.count()));
 }
 

@@ -18,7 +18,7 @@ std::size_t total(std::span<const Tensor> tensors) {
     return count;
 }
 
-// All results, and all inputs, lie one after the other.
+// Whether all results, and all inputs, lie side by side in memory.
 bool adjacent(std::span<const Tensor> tensors, std::size_t element_bytes) {
     for (std::size_t at = 0; at < tensors.size(); ++at) {
         if (tensors[at].send == nullptr) return false;
@@ -34,7 +34,7 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// Shows one phase of all tensors of a bucket while it lives.
+// Shows one phase of all tensors of a bucket in the timeline, for as long as this object lives.
 class Shown {
   public:
     Shown(Timeline& timeline, std::span<const Tensor> tensors, Phase phase, Kind kind, int set)
@@ -73,15 +73,26 @@ Phase phase_of(Communicator::Way way) {
 
 }  // namespace
 
+Tensor tensor_of(const Entry* entry, std::size_t count) {
+    static const std::byte nothing{};
+    if (entry == nullptr) return {.name = {}, .send = nullptr, .recv = nullptr, .count = count};
+    return {.name = entry->name(),
+            .send = entry->send == nullptr ? &nothing : entry->send,  // no elements
+            .recv = entry->recv,
+            .count = count};
+}
+
 mpib_kind shown_kind(Kind kind) {
     return kind <= Kind::join ? static_cast<mpib_kind>(kind) : MPIB_BARRIER;
 }
 
-void HostExecution::transferred(const Descriptor& what, std::size_t bytes,
-                                Clock::time_point began) {
+Clock::time_point HostExecution::transferred(const Descriptor& what, std::size_t bytes,
+                                             Clock::time_point began) {
     const mpib_kind kind = shown_kind(what.kind);
+    const auto ended = Clock::now();
     trace_.counters.add_collective(kind, bus_bytes(kind, communicator_.group().size(), bytes),
-                                   Clock::now() - began);
+                                   ended - began);
+    return ended;
 }
 
 int HostExecution::index_of(int global_rank) const {
@@ -90,10 +101,10 @@ int HostExecution::index_of(int global_rank) const {
                             ranks.begin());
 }
 
-void HostExecution::pack(const Descriptor& what, std::span<const Tensor> tensors, std::byte* into) {
+Clock::time_point HostExecution::pack(const Descriptor& what, std::span<const Tensor> tensors,
+                                      std::byte* into, Clock::time_point began) {
     const Shown shown(trace_.timeline, tensors, Phase::memcpy_in_fusion_buffer, what.kind,
                       process_set_);
-    const auto began = Clock::now();
     const Reduction& reduction = *find_reduction(what.datatype, what.op);
     std::byte* to = into;
     for (const Tensor& tensor : tensors) {
@@ -106,14 +117,15 @@ void HostExecution::pack(const Descriptor& what, std::span<const Tensor> tensors
         }
         to += bytes;
     }
-    trace_.counters.add_pack(Clock::now() - began);
+    const auto ended = Clock::now();
+    trace_.counters.add_pack(ended - began);
+    return ended;
 }
 
 void HostExecution::unpack(const Descriptor& what, std::span<const Tensor> tensors,
-                           const std::byte* from) {
+                           const std::byte* from, Clock::time_point began) {
     const Shown shown(trace_.timeline, tensors, Phase::memcpy_out_fusion_buffer, what.kind,
                       process_set_);
-    const auto began = Clock::now();
     const std::size_t element_bytes = datatype_bytes(what.datatype);
     for (const Tensor& tensor : tensors) {
         const std::size_t bytes = tensor.count * element_bytes;
@@ -123,15 +135,16 @@ void HostExecution::unpack(const Descriptor& what, std::span<const Tensor> tenso
     trace_.counters.add_unpack(Clock::now() - began);
 }
 
-Done HostExecution::transfer(const Communicator::Call& call, const Descriptor& what,
-                             std::span<const Tensor> tensors, const Vectors& vectors) {
+Outcome<Clock::time_point> HostExecution::transfer(const Communicator::Call& call,
+                                                   const Descriptor& what,
+                                                   std::span<const Tensor> tensors,
+                                                   const Vectors& vectors,
+                                                   Clock::time_point began) {
     const Reduction& reduction = *find_reduction(what.datatype, what.op);
     const Shown shown(trace_.timeline, tensors, phase_of(communicator_.way()), what.kind,
                       process_set_);
-    const auto began = Clock::now();
-    auto done = communicator_.allreduce(call, reduction, vectors.send, vectors.recv, vectors.count);
-    if (done) transferred(what, vectors.count * reduction.element_bytes, began);
-    return done;
+    TRY(communicator_.allreduce(call, reduction, vectors.send, vectors.recv, vectors.count));
+    return transferred(what, vectors.count * reduction.element_bytes, began);
 }
 
 Done HostExecution::allreduce(const Communicator::Call& call, const Descriptor& what,
@@ -142,18 +155,19 @@ Done HostExecution::allreduce(const Communicator::Call& call, const Descriptor& 
     const bool in_place = adjacent(tensors, reduction.element_bytes);
     const std::byte* send = tensors.front().send;
     std::byte* recv = tensors.front().recv;
+    auto at = Clock::now();
     if (!in_place) {
         recv = workspace_.take(bytes).data();
-        pack(what, tensors, recv);
+        at = pack(what, tensors, recv, at);
         send = recv;
     } else if (what.prescale != 1) {
         copy(recv, send, bytes);
         reduction.scale(recv, count, what.prescale);
         send = recv;
     }
-    if (auto done = transfer(call, what, tensors, {send, recv, count}); !done) return done;
+    at = TRY(transfer(call, what, tensors, {send, recv, count}, at));
     if (what.postscale != 1) reduction.scale(recv, count, what.postscale);
-    if (!in_place) unpack(what, tensors, recv);
+    if (!in_place) unpack(what, tensors, recv, at);
     return {};
 }
 
@@ -171,13 +185,12 @@ Outcome<bool> HostExecution::allreduce_if_whole(const Communicator::Call& call,
     const StatusElement status =
         status_element(what.datatype, what.op, communicator_.group().size());
     std::byte* bucket = workspace_.take(bytes + StatusElement::longest).data();
-    pack(what, tensors, bucket);
+    auto at = pack(what, tensors, bucket, Clock::now());
     std::memcpy(bucket + bytes, whole ? status.good : status.bad, reduction.element_bytes);
-    if (auto done = transfer(call, what, tensors, {bucket, bucket, count + 1}); !done)
-        return pass_on(std::move(done));
+    at = TRY(transfer(call, what, tensors, {bucket, bucket, count + 1}, at));
     if (std::memcmp(bucket + bytes, status.good, reduction.element_bytes) != 0) return false;
     if (what.postscale != 1) reduction.scale(bucket, count, what.postscale);
-    unpack(what, tensors, bucket);
+    unpack(what, tensors, bucket, at);
     return true;
 }
 

@@ -17,8 +17,8 @@
 
 namespace mpi_bridge {
 
-// Where an operation's elements are. Without `send` this rank has not submitted it: it takes part
-// with neutral elements and drops the result.
+// The memory of an operation's elements. If `send` is null, this rank has not submitted the
+// operation: it takes part with neutral elements and drops the result.
 struct Tensor {
     std::string_view name;
     const std::byte* send = nullptr;
@@ -26,8 +26,11 @@ struct Tensor {
     std::size_t count = 0;
 };
 
+// Returns the memory of an allreduce of this rank; `entry` is null if it has not submitted it.
+[[nodiscard]] Tensor tensor_of(const Entry* entry, std::size_t count);
+
 // Runs operations on the communicator of one lane. The members must make the same sequence of
-// calls. One thread at a time.
+// calls. Only one thread at a time may use it.
 class HostExecution {
   public:
     HostExecution(Communicator& communicator, Workspace& workspace, Trace& trace, int process_set)
@@ -36,23 +39,25 @@ class HostExecution {
           trace_(trace),
           process_set_(process_set) {}
 
-    // Buckets up to this many bytes are packed whatever their place in memory, and carry the word
-    // on success of allreduce_if_whole() with them.
+    // Buckets of up to this many bytes are packed wherever their tensors lie in memory, and include
+    // the status element of allreduce_if_whole().
     static constexpr std::size_t small_bucket_bytes = 32UL * 1024;
 
-    // A bucket of allreduces, which all are as `what` says but for their shape. Reduced where it is
-    // when the tensors lie one after the other in memory, else packed.
+    // Runs a bucket of allreduces that match `what` in everything but the shape. If the tensors lie
+    // side by side in memory, they are reduced in place; otherwise they are packed.
     [[nodiscard]] Done allreduce(const Communicator::Call& call, const Descriptor& what,
                                  std::span<const Tensor> tensors);
 
-    // The same for a small bucket, provided that every rank passes `whole`; else false on all
-    // ranks, and nothing is written. Tensors of a rank that does not pass it may lack send.
+    // Does the same for a small bucket, provided that every rank passes `whole`; otherwise returns
+    // false on all ranks and writes nothing. A rank that does not pass `whole` may have tensors
+    // without send.
     [[nodiscard]] Outcome<bool> allreduce_if_whole(const Communicator::Call& call,
                                                    const Descriptor& what,
                                                    std::span<const Tensor> tensors, bool whole);
     [[nodiscard]] bool can_check_in_band(const Descriptor& what, std::size_t bytes) const;
 
-    // Any other kind but those that change process sets. Fills in the entry's result.
+    // Runs an operation of any other kind, except changes of process sets, and fills in the entry's
+    // result.
     [[nodiscard]] Done run_single(const Communicator::Call& call, Entry& entry);
 
   private:
@@ -67,15 +72,24 @@ class HostExecution {
         std::byte* recv;
         std::size_t count;
     };
-    // The collective itself, for a bucket that is packed or needs no packing.
-    [[nodiscard]] Done transfer(const Communicator::Call& call, const Descriptor& what,
-                                std::span<const Tensor> tensors, const Vectors& vectors);
-    void pack(const Descriptor& what, std::span<const Tensor> tensors, std::byte* into);
-    void unpack(const Descriptor& what, std::span<const Tensor> tensors, const std::byte* from);
-    // The entry's elements, times its prescale factor: where they are, or a scaled copy.
+    // The three parts of an allreduce. Each takes the time at which it begins and returns the time
+    // at which it ends, because a look at the clock takes as long as a small copy. transfer() runs
+    // the collective itself, for a bucket that is packed or needs no packing.
+    [[nodiscard]] Clock::time_point pack(const Descriptor& what, std::span<const Tensor> tensors,
+                                         std::byte* into, Clock::time_point began);
+    [[nodiscard]] Outcome<Clock::time_point> transfer(const Communicator::Call& call,
+                                                      const Descriptor& what,
+                                                      std::span<const Tensor> tensors,
+                                                      const Vectors& vectors,
+                                                      Clock::time_point began);
+    void unpack(const Descriptor& what, std::span<const Tensor> tensors, const std::byte* from,
+                Clock::time_point began);
+    // Returns the entry's elements times its prescale factor: in place or as a scaled copy.
     [[nodiscard]] const std::byte* scaled(const Entry& entry, std::size_t count);
     [[nodiscard]] int index_of(int global_rank) const;
-    void transferred(const Descriptor& what, std::size_t bytes, Clock::time_point began);
+    // Counts a collective that has just ended, and returns the time.
+    Clock::time_point transferred(const Descriptor& what, std::size_t bytes,
+                                  Clock::time_point began);
 
     Communicator& communicator_;
     Workspace& workspace_;
@@ -83,7 +97,8 @@ class HostExecution {
     int process_set_;
 };
 
-// mpib_kind, for what is counted and shown: process set changes count as barriers.
+// The mpib_kind under which counters and the timeline show the operation; changes of process sets
+// count as barriers.
 [[nodiscard]] mpib_kind shown_kind(Kind kind);
 
 }  // namespace mpi_bridge

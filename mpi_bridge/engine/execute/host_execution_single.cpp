@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations that never share a collective with another.
+// The operations that never share a collective with another one.
 #include <cstring>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include "collectives/chunks.hpp"
+#include "core/parts.hpp"
 #include "engine/execute/host_execution.hpp"
 #include "engine/execute/row_counts.hpp"
 #include "reduce/reduction.hpp"
@@ -14,7 +14,7 @@
 namespace mpi_bridge {
 namespace {
 
-// Where the result goes: the caller's memory or, without that, the entry's.
+// Where the result goes: into the caller's memory, or into the entry's if the caller gave none.
 std::byte* result_memory(Entry& entry, std::size_t bytes) {
     if (entry.recv != nullptr) return entry.recv;
     entry.owned.resize(bytes);
@@ -52,8 +52,7 @@ Done HostExecution::reduce(const Communicator::Call& call, Entry& entry) {
     const int root = index_of(what.root);
     const std::byte* send = scaled(entry, count);
     const auto began = Clock::now();
-    auto done = communicator_.reduce(call, reduction, send, entry.recv, count, root);
-    if (!done) return done;
+    TRY(communicator_.reduce(call, reduction, send, entry.recv, count, root));
     transferred(what, entry.bytes, began);
     const bool is_root = communicator_.group().own == root;
     if (is_root && what.postscale != 1) reduction.scale(entry.recv, count, what.postscale);
@@ -65,16 +64,12 @@ Done HostExecution::reduce_scatter(const Communicator::Call& call, Entry& entry)
     const Descriptor& what = entry.descriptor();
     const Reduction& reduction = *find_reduction(what.datatype, what.op);
     const std::size_t row = row_elements(what);
-    std::vector<std::size_t> counts;
-    for (const Slice& part :
-         even_chunks(static_cast<std::size_t>(entry.rows), communicator_.group().size()))
-        counts.push_back(part.length * row);
+    const auto counts = scatter_counts(entry, communicator_.group().size());
     const std::size_t own = counts[static_cast<std::size_t>(communicator_.group().own)];
     std::byte* recv = result_memory(entry, own * reduction.element_bytes);
     const std::byte* send = scaled(entry, elements(what));
     const auto began = Clock::now();
-    auto done = communicator_.reduce_scatter(call, reduction, send, recv, counts);
-    if (!done) return done;
+    TRY(communicator_.reduce_scatter(call, reduction, send, recv, counts));
     transferred(what, entry.bytes, began);
     if (what.postscale != 1) reduction.scale(recv, own, what.postscale);
     entry.result_rows = row == 0 ? 0 : static_cast<std::int64_t>(own / row);
@@ -82,12 +77,11 @@ Done HostExecution::reduce_scatter(const Communicator::Call& call, Entry& entry)
 }
 
 Done HostExecution::allgather(const Communicator::Call& call, Entry& entry) {
-    if (auto done = gather_row_counts(communicator_, call, entry); !done) return done;
-    const std::size_t row_bytes =
-        row_elements(entry.descriptor()) * datatype_bytes(entry.descriptor().datatype);
-    const std::size_t bytes = static_cast<std::size_t>(entry.result_rows) * row_bytes;
+    TRY(gather_row_counts(communicator_, call, entry));
+    const std::size_t bytes_each = row_bytes(entry.descriptor());
+    const std::size_t bytes = static_cast<std::size_t>(entry.result_rows) * bytes_each;
     std::byte* recv = result_memory(entry, bytes);
-    const auto parts = cut_rows<Bytes>(recv, entry.received_rows, row_bytes);
+    const auto parts = cut(recv, entry.received_rows, bytes_each);
     const Bytes own = parts[static_cast<std::size_t>(communicator_.group().own)];
     if (entry.bytes != 0 && own.data() != entry.send)
         std::memmove(own.data(), entry.send, entry.bytes);
@@ -99,14 +93,13 @@ Done HostExecution::allgather(const Communicator::Call& call, Entry& entry) {
 
 Done HostExecution::alltoall(const Communicator::Call& call, Entry& entry) {
     const auto splits = splits_of(entry, communicator_.group().size());
-    if (auto done = exchange_row_counts(communicator_, call, splits, entry); !done) return done;
-    const std::size_t row_bytes =
-        row_elements(entry.descriptor()) * datatype_bytes(entry.descriptor().datatype);
-    const std::size_t bytes = static_cast<std::size_t>(entry.result_rows) * row_bytes;
+    TRY(exchange_row_counts(communicator_, call, splits, entry));
+    const std::size_t bytes_each = row_bytes(entry.descriptor());
+    const std::size_t bytes = static_cast<std::size_t>(entry.result_rows) * bytes_each;
     std::byte* recv = result_memory(entry, bytes);
     const auto began = Clock::now();
-    auto done = communicator_.alltoall(call, cut_rows<ConstBytes>(entry.send, splits, row_bytes),
-                                       cut_rows<Bytes>(recv, entry.received_rows, row_bytes));
+    auto done = communicator_.alltoall(call, cut(entry.send, splits, bytes_each),
+                                       cut(recv, entry.received_rows, bytes_each));
     if (done) transferred(entry.descriptor(), entry.bytes, began);
     return done;
 }

@@ -55,7 +55,7 @@ Pattern floating(Number number) {
     }
 }
 
-// The upper bits of an IEEE number: infinity is `infinity`, one is `one`.
+// The upper 16 bits of an IEEE number; `one` and `infinity` are the bits of these values.
 Pattern short_floating(Number number, std::uint16_t one, std::uint16_t infinity) {
     constexpr std::uint16_t sign = 0x8000;
     switch (number) {
@@ -124,13 +124,14 @@ void fill_neutral(Bytes memory, mpib_datatype datatype, mpib_op op) {
 }
 
 StatusElement status_element(mpib_datatype datatype, mpib_op op, int ranks) {
-    // A zero among ones does it for MIN, PRODUCT and AND, a one among zeros for the others. An
-    // average of integers is truncated, so there one rank must outweigh all.
+    // For MIN, PRODUCT and AND, a single zero changes a result of ones; for the others, a single
+    // one changes a result of zeros. An average of integers is truncated, so there the bad value of
+    // one rank must be as large as the number of ranks.
     const bool zero_is_bad = op == MPIB_MIN || op == MPIB_PRODUCT || op == MPIB_AND;
     Pattern good = pattern_of(datatype, zero_is_bad ? Number::one : Number::zero);
     Pattern bad = pattern_of(datatype, zero_is_bad ? Number::zero : Number::one);
     if (op == MPIB_AVERAGE && is_integer(datatype)) {
-        // Little endian, as all that this library is built for.
+        // Little endian, like every machine that this library is built for.
         const auto weight = static_cast<std::uint64_t>(ranks);
         std::memcpy(bad.bytes, &weight, bad.length);
     }

@@ -8,12 +8,13 @@
 
 namespace mpi_bridge {
 
-// Fills memory of whole elements with the value that changes nothing: zero for SUM, AVERAGE and OR,
-// one for PRODUCT, the largest (infinity) for MIN, the smallest for MAX, all bits for AND.
+// Fills memory of whole elements with the neutral element of the operation: zero for SUM, AVERAGE
+// and OR, one for PRODUCT, the largest value (infinity) for MIN, the smallest for MAX, and all bits
+// set for AND.
 void fill_neutral(Bytes memory, mpib_datatype datatype, mpib_op op);
 
-// How a word on success travels in one more element of an allreduce: each rank adds `good` or
-// `bad`, and where any was bad the result differs from `good`.
+// An element that is appended to an allreduce to carry a status: each rank contributes `good` or
+// `bad`, and the result differs from `good` if any rank was bad.
 struct StatusElement {
     static constexpr std::size_t longest = 8;
 
@@ -21,10 +22,10 @@ struct StatusElement {
     std::byte bad[longest] = {};
 };
 
-// For that many ranks; at most most_status_ranks() of them.
+// Returns the element for this many ranks, which must not exceed most_status_ranks().
 [[nodiscard]] StatusElement status_element(mpib_datatype datatype, mpib_op op, int ranks);
 
-// So many that the bad ones cannot add up to a good one.
+// The largest number of ranks for which the bad values cannot add up to a good one.
 [[nodiscard]] int most_status_ranks(mpib_datatype datatype);
 
 }  // namespace mpi_bridge

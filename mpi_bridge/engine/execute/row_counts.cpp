@@ -6,7 +6,8 @@
 
 #include <fmt/core.h>
 
-#include "reduce/reduction.hpp"
+#include "collectives/chunks.hpp"
+#include "core/parts.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -28,21 +29,19 @@ Outcome<std::vector<MemberRows>> gather_member_rows(Communicator& communicator,
     members[static_cast<std::size_t>(communicator.group().own)] = own;
     const std::vector<std::int64_t> one_each(members.size(), 1);
     auto* memory = reinterpret_cast<std::byte*>(members.data());
-    auto done = communicator.allgather(call, cut_rows<Bytes>(memory, one_each, sizeof(MemberRows)));
-    if (!done) return pass_on(std::move(done));
+    TRY(communicator.allgather(call, cut(memory, one_each, sizeof(MemberRows))));
     return members;
 }
 
-// At most what a signed number holds, which is more than any memory.
+// Returns at most what a signed number can hold, which is more than any memory has.
 std::size_t bytes_of(const Entry& entry) {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
-    const std::size_t row_bytes =
-        row_elements(entry.descriptor()) * datatype_bytes(entry.descriptor().datatype);
+    const std::size_t bytes_each = row_bytes(entry.descriptor());
     const auto rows = static_cast<std::size_t>(entry.result_rows);
-    return row_bytes != 0 && rows > most / row_bytes ? most : rows * row_bytes;
+    return bytes_each != 0 && rows > most / bytes_each ? most : rows * bytes_each;
 }
 
-// All members see the same numbers, so all of them fail or none does.
+// All members see the same numbers, so either all of them fail or none does.
 Done check_room(const Communicator& communicator, const Communicator::Call& call,
                 std::span<const MemberRows> members, Entry& entry) {
     for (std::size_t member = 0; member < members.size(); ++member) {
@@ -61,21 +60,27 @@ Done check_room(const Communicator& communicator, const Communicator::Call& call
 }  // namespace
 
 Done gather_row_counts(Communicator& communicator, const Communicator::Call& call, Entry& entry) {
-    auto members = gather_member_rows(communicator, call, {entry.rows, entry.room});
-    if (!members) return pass_on(std::move(members));
+    auto members = TRY(gather_member_rows(communicator, call, {entry.rows, entry.room}));
     entry.received_rows.clear();
-    for (const MemberRows& member : *members)
+    for (const MemberRows& member : members)
         entry.received_rows.push_back(member.length);
     entry.result_rows = sum(entry.received_rows);
     const std::size_t bytes = bytes_of(entry);
-    for (MemberRows& member : *members)
+    for (MemberRows& member : members)
         member.length = static_cast<std::int64_t>(bytes);
-    return check_room(communicator, call, *members, entry);
+    return check_room(communicator, call, members, entry);
 }
 
 std::vector<std::int64_t> splits_of(const Entry& entry, int members) {
     if (!entry.splits.empty()) return entry.splits;
     return std::vector<std::int64_t>(static_cast<std::size_t>(members), entry.rows / members);
+}
+
+std::vector<std::size_t> scatter_counts(const Entry& entry, int members) {
+    std::vector<std::size_t> counts;
+    for (const Slice& part : even_chunks(static_cast<std::size_t>(entry.rows), members))
+        counts.push_back(part.length * row_elements(entry.descriptor()));
+    return counts;
 }
 
 Done exchange_row_counts(Communicator& communicator, const Communicator::Call& call,
@@ -84,16 +89,13 @@ Done exchange_row_counts(Communicator& communicator, const Communicator::Call& c
     const std::vector<std::int64_t> one_each(splits.size(), 1);
     const auto* to = reinterpret_cast<const std::byte*>(splits.data());
     auto* from = reinterpret_cast<std::byte*>(entry.received_rows.data());
-    auto done =
-        communicator.alltoall(call, cut_rows<ConstBytes>(to, one_each, sizeof(std::int64_t)),
-                              cut_rows<Bytes>(from, one_each, sizeof(std::int64_t)));
-    if (!done) return done;
+    TRY(communicator.alltoall(call, cut(to, one_each, sizeof(std::int64_t)),
+                              cut(from, one_each, sizeof(std::int64_t))));
     entry.result_rows = sum(entry.received_rows);
-    // Only its receiver knows how long a result is.
+    // Only the receiver knows how long its result is.
     const auto own = static_cast<std::int64_t>(bytes_of(entry));
-    auto members = gather_member_rows(communicator, call, {own, entry.room});
-    if (!members) return pass_on(std::move(members));
-    return check_room(communicator, call, *members, entry);
+    const auto members = TRY(gather_member_rows(communicator, call, {own, entry.room}));
+    return check_room(communicator, call, members, entry);
 }
 
 }  // namespace mpi_bridge

@@ -10,8 +10,9 @@
 
 namespace mpi_bridge {
 
-// The memory in which one lane packs its buckets: kept from bucket to bucket, because fresh memory
-// costs more than what is done in it. Grows, never shrinks. One thread at a time.
+// The memory in which one lane packs its buckets. It is kept from bucket to bucket, because fresh
+// memory costs more than the work that is done in it. It grows and never shrinks. Only one thread
+// at a time may use it.
 class Workspace {
   public:
     using Allocate = std::function<Bytes(std::size_t)>;
@@ -23,8 +24,8 @@ class Workspace {
     Workspace(const Workspace&) = delete;
     Workspace& operator=(const Workspace&) = delete;
 
-    // At least that many bytes; contents are undefined. Invalidates what was handed out before.
-    // Where the allocator has no more, ordinary memory.
+    // Returns at least this many bytes with undefined contents, and invalidates what was returned
+    // before. If the allocator has no more memory, ordinary memory is used.
     [[nodiscard]] Bytes take(std::size_t bytes) {
         if (memory_.size() < bytes) grow(bytes);
         return memory_.first(bytes);
@@ -32,7 +33,8 @@ class Workspace {
 
   private:
     void grow(std::size_t bytes) {
-        // Doubling, so that buckets of growing size do not each cost an allocation.
+        // The size at least doubles, so that buckets of growing size do not each cost an
+        // allocation.
         const std::size_t wanted = bytes < 2 * memory_.size() ? 2 * memory_.size() : bytes;
         give_back();
         memory_ = allocate_(wanted);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/parts.hpp"
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {
@@ -80,17 +81,6 @@ constexpr Reduction agreement_reduction{.element_bytes = sizeof(Word),
                                         .combine_partial = combine_partial,
                                         .scale = keep};
 
-// Parts of the given lengths in `whole`, one after the other.
-std::vector<Bytes> parts_of(Bytes whole, std::span<const std::uint64_t> lengths) {
-    std::vector<Bytes> parts;
-    std::size_t offset = 0;
-    for (const std::uint64_t length : lengths) {
-        parts.push_back(whole.subspan(offset, length));
-        offset += length;
-    }
-    return parts;
-}
-
 }  // namespace
 
 Done call_together(Communicator& control, Seconds patience) {
@@ -110,18 +100,16 @@ Outcome<std::vector<std::vector<std::byte>>> gather_bytes(Communicator& control,
     const auto own = static_cast<std::size_t>(control.group().own);
     std::vector<std::uint64_t> lengths(members);
     lengths[own] = bytes.size();
-    const std::vector<std::uint64_t> one_each(members, sizeof(std::uint64_t));
-    auto done = control.allgather({what, members, patience},
-                                  parts_of(std::as_writable_bytes(std::span(lengths)), one_each));
-    if (!done) return pass_on(std::move(done));
+    const std::vector<std::size_t> one_each(members, sizeof(std::uint64_t));
+    TRY(control.allgather({what, members, patience},
+                          cut(std::as_writable_bytes(std::span(lengths)).data(), one_each)));
     std::size_t total = 0;
     for (const std::uint64_t each : lengths)
         total += each;
     std::vector<std::byte> all(total);
-    const auto parts = parts_of(all, lengths);
+    const auto parts = cut(all.data(), lengths);
     std::copy(bytes.begin(), bytes.end(), parts[own].begin());
-    done = control.allgather({what, total, patience}, parts);
-    if (!done) return pass_on(std::move(done));
+    TRY(control.allgather({what, total, patience}, parts));
     std::vector<std::vector<std::byte>> gathered;
     gathered.reserve(parts.size());
     for (const Bytes part : parts)

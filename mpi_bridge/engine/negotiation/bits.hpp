@@ -8,7 +8,7 @@
 
 namespace mpi_bridge {
 
-// A set of small numbers: bit n % 64 of word n / 64. Words that are not there are zero.
+// A set of small numbers: n is bit n % 64 of word n / 64. Missing words count as zero.
 using Bits = std::vector<std::uint64_t>;
 
 inline void set_bit(Bits& bits, std::size_t at) {
@@ -19,6 +19,12 @@ inline void set_bit(Bits& bits, std::size_t at) {
 [[nodiscard]] inline bool has_bit(const Bits& bits, std::size_t at) {
     return at / 64 < bits.size() && (bits[at / 64] >> (at % 64) & 1) != 0;
 }
+
+// A word that members reduce: the mask by OR and the number by MAX.
+struct Word {
+    std::uint64_t mask = 0;
+    std::uint64_t number = 0;
+};
 
 [[nodiscard]] inline bool has_none(const Bits& bits) {
     return std::all_of(bits.begin(), bits.end(), [](std::uint64_t word) { return word == 0; });

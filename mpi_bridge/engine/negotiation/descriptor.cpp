@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "reduce/reduction.hpp"
 #include "trace/stall.hpp"
 
 namespace mpi_bridge {
@@ -54,7 +55,7 @@ bool has_rows(Kind kind) {
     return has_free_length(kind) || kind == Kind::reduce_scatter;
 }
 
-// A single element counts as one row where rows are what it is about.
+// A scalar counts as one row for the kinds that work on rows.
 std::size_t dimensions_of(Kind kind, const mpib_operation& operation) {
     if (!has_data(kind)) return 0;
     if (operation.dimensions == 0 && has_rows(kind)) return 1;
@@ -67,7 +68,7 @@ std::int64_t length_of(Kind kind, const mpib_operation& operation, std::size_t d
     return operation.shape[dimension];
 }
 
-// Bits, because a NaN as a scale must not differ from itself.
+// Compares the bits, because a NaN scale factor must not differ from itself.
 bool same(double first, double second) {
     return std::bit_cast<std::uint64_t>(first) == std::bit_cast<std::uint64_t>(second);
 }
@@ -86,7 +87,7 @@ std::string group_text(const Descriptor& descriptor) {
     return fmt::format("\"{}\" of {}", descriptor.group, descriptor.group_size);
 }
 
-// A thing to disagree in, and how to show it.
+// A property in which descriptors can differ, and how to show it.
 struct Aspect {
     std::string_view name;
     std::string (*show)(const Descriptor&);
@@ -163,6 +164,10 @@ std::size_t row_elements(const Descriptor& descriptor) {
     return count;
 }
 
+std::size_t row_bytes(const Descriptor& descriptor) {
+    return row_elements(descriptor) * datatype_bytes(descriptor.datatype);
+}
+
 std::size_t elements(const Descriptor& descriptor) {
     if (!has_data(descriptor.kind)) return 0;
     return descriptor.shape.empty()
@@ -204,7 +209,8 @@ std::size_t lowest_rank(std::span<const std::uint64_t> ranks) {
 
 std::string mismatch_text(std::string_view name, std::span<const Claim> claims) {
     for (const Aspect& aspect : aspects) {
-        // Every value once, with all who hold it, in the order of their lowest ranks.
+        // Collect every distinct value once, with all ranks that hold it, and order by the lowest
+        // rank.
         std::vector<std::pair<std::string, std::vector<std::uint64_t>>> values;
         for (const Claim& claim : claims) {
             const std::string value = aspect.show(claim.descriptor);

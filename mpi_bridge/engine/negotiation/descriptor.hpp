@@ -13,7 +13,7 @@
 
 namespace mpi_bridge {
 
-// What an operation does; the values of mpib_kind, and what the engine negotiates for itself.
+// What an operation does: the values of mpib_kind, and the kinds that the engine itself negotiates.
 enum class Kind : std::uint8_t {
     allreduce = MPIB_ALLREDUCE,
     allgather = MPIB_ALLGATHER,
@@ -27,13 +27,13 @@ enum class Kind : std::uint8_t {
     remove_process_set,
 };
 
-// "allreduce", "process_set_add".
+// Returns a name such as "allreduce" or "process_set_add".
 [[nodiscard]] std::string_view name_of(Kind kind);
 
-// What all members must say alike of the operation that one name stands for. What a kind has no use
-// for keeps its default, so that it cannot make a difference.
+// The properties of an operation that all members must submit alike. A property that has no meaning
+// for a kind keeps its default, so that it cannot make a difference.
 struct Descriptor {
-    // The length of a first dimension that may differ between the ranks.
+    // Stands for the length of a first dimension that may differ between the ranks.
     static constexpr std::int64_t any_length = -1;
 
     Kind kind = Kind::allreduce;
@@ -43,7 +43,7 @@ struct Descriptor {
     double prescale = 1;
     double postscale = 1;
     bool device = false;  // MPIB_DEVICE
-    // Of the send buffer. The ranks of process_set_add, the id of process_set_remove.
+    // The shape of the send buffer; for process_set_add the ranks, for process_set_remove the id.
     std::vector<std::int64_t> shape;
     std::string group;
     int group_size = 0;
@@ -51,39 +51,41 @@ struct Descriptor {
     bool operator==(const Descriptor&) const = default;
 };
 
-// The operation is on device memory; barrier and join never are.
+// Whether the operation is on device memory; barrier and join never are.
 [[nodiscard]] bool is_on_device(const mpib_operation& operation);
 
-// Of the caller's operation, which must have passed check_operation().
+// Describes the caller's operation, which must have passed check_operation().
 [[nodiscard]] Descriptor describe(const mpib_operation& operation);
 
-// describe(operation) == descriptor, without making a copy.
+// Whether describe(operation) == descriptor, without making a copy.
 [[nodiscard]] bool describes(const Descriptor& descriptor, const mpib_operation& operation);
 
-// Elements in a row: the product of all dimensions but the first.
+// The number of elements in a row: the product of all dimensions but the first.
 [[nodiscard]] std::size_t row_elements(const Descriptor& descriptor);
-// Elements in the send buffer. Only where no length is any_length.
+[[nodiscard]] std::size_t row_bytes(const Descriptor& descriptor);
+// The number of elements in the send buffer. No length may be any_length.
 [[nodiscard]] std::size_t elements(const Descriptor& descriptor);
 
-// What the names of operations that callers left without one have between kind and number.
+// The part between kind and number in the names of operations that callers left unnamed.
 inline constexpr std::string_view counted_name_infix = ".noname.";
 
-// Sizes are the same in every step and on every rank, so it can be part of a plan. Not what has a
-// counted name, which never comes again: with one of those, no step would be like the one before.
+// Whether the operation can be part of a plan: its sizes are the same in every step and on every
+// rank. An operation with a counted name cannot, because the name never comes again, and no step
+// would be like the one before.
 [[nodiscard]] bool is_plannable(const Descriptor& descriptor, std::string_view name);
 
-// Can share a bucket: both are allreduces that differ in nothing but shape.
+// Whether both can share a bucket: they are allreduces that differ only in shape.
 [[nodiscard]] bool can_share_bucket(const Descriptor& first, const Descriptor& second);
 
-// One of several opinions about what a name stands for, and the global ranks that hold it (bit
-// r % 64 of word r / 64).
+// One of several descriptors that members have given for the same name, and the global ranks that
+// gave it (bit r % 64 of word r / 64).
 struct Claim {
     Descriptor descriptor;
     std::vector<std::uint64_t> ranks;
 };
 
-// What to tell every rank when the claims (two or more, all different) disagree: names the tensor,
-// the ranks and both values of the first thing they differ in, such as
+// The text for every rank when the claims (at least two, all different) disagree. It names the
+// tensor, and the ranks and values of the first property in which they differ, such as
 //   "grad/w": ranks disagree in the shape: [2, 3] on rank 0, [3, 2] on ranks 1-3
 [[nodiscard]] std::string mismatch_text(std::string_view name, std::span<const Claim> claims);
 

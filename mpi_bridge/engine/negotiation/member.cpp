@@ -11,10 +11,6 @@ namespace {
 
 using Stage = OwnRequest::Stage;
 
-tl::unexpected<Failure> invalid(std::string text) {
-    return mpi_bridge::fail(MPIB_ERROR_INVALID_ARGUMENT, std::move(text));
-}
-
 }  // namespace
 
 Member::Member(Options chosen)
@@ -69,9 +65,8 @@ Outcome<Member::Submission> Member::submit(const mpib_operation& operation, Cloc
     if (failure) return tl::unexpected(*failure);
     if (joined)
         return invalid("nothing can be submitted between mpib_join and the join of all ranks");
-    const auto index = claim_name(operation);
-    if (!index) return tl::unexpected(index.error());
-    return put_in_line(*index, now);
+    const auto index = TRY(claim_name(operation));
+    return put_in_line(index, now);
 }
 
 Outcome<Member::Submission> Member::submit(const Descriptor& change, Clock::time_point now) {
@@ -108,8 +103,8 @@ Member::Submission Member::put_in_line(Index index, Clock::time_point now) {
         return submission;
     }
     if (joins) joined = true;
-    // It means something else by a planned name, or will submit nothing more: the plan cannot go
-    // on.
+    // The plan cannot go on, because this rank now means something else by a planned name, or
+    // because it will submit nothing more.
     if (plan.active() && (joins || request.bucket >= 0)) wants_to_leave = true;
     submission.negotiate = true;
     return submission;
@@ -147,18 +142,14 @@ void Member::complete_join(int last) {
     }
 }
 
-void Member::fail_waiting(const Failure& with) {
+void Member::abandon(const Failure& cause) {
+    if (!failure) failure = cause;
+    plan.frozen = true;
     for (Index index = 0; index < requests.size(); ++index) {
         const OwnRequest& request = requests.at(index);
         if (request.stage != Stage::waiting) continue;
-        complete(index, Failure{with.status, described(request) + ": " + with.text});
+        complete(index, Failure{failure->status, described(request) + ": " + failure->text});
     }
-}
-
-void Member::fail(const Failure& with) {
-    if (!failure) failure = with;
-    plan.frozen = true;
-    fail_waiting(*failure);
 }
 
 bool Member::has_news() const {
@@ -194,7 +185,7 @@ void Member::finish_head(const Head& head, const Outcome<bool>& executed) {
         if (well)
             complete(index, {});
         else if (!executed)
-            // What failed first explains more than what its end has broken here.
+            // The first failure explains more than the errors that follow from it here.
             complete(index, failure ? *failure : executed.error());
         else
             requests.at(index).stage = Stage::waiting;
@@ -207,7 +198,7 @@ void Member::order_has_changed() {
     order_changed = true;
 }
 
-// What waits here already of the plan's names waits in the plan from now on.
+// Requests for the plan's names that are already waiting here wait in the plan from now on.
 void Member::adopt(std::vector<PlannedBucket> buckets, Clock::time_point now) {
     if (failure) return;
     plan.adopt(std::move(buckets));

@@ -12,7 +12,7 @@
 #include <fmt/core.h>
 
 #include "collectives/chunks.hpp"
-#include "engine/execute/device.hpp"
+#include "core/overlap.hpp"
 #include "engine/negotiation/descriptor.hpp"
 #include "reduce/reduction.hpp"
 
@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t longest_name = 4096;
 constexpr int most_dimensions = 64;
 
-// As a number, because a C caller can put any into the struct, and no other than its own values may
-// be read as an enumeration.
+// Read as a number, because a C caller can store any value in the struct, and an enumeration must
+// not be read with a value that it does not have.
 int kind_number(const mpib_operation& operation) {
     std::underlying_type_t<mpib_kind> number{};
     static_assert(sizeof number == sizeof operation.kind);
@@ -35,19 +35,18 @@ bool reduces(mpib_kind kind) {
     return kind == MPIB_ALLREDUCE || kind == MPIB_REDUCE || kind == MPIB_REDUCE_SCATTER;
 }
 
-// What is wrong, or "".
-std::string fault_in_shape(const mpib_operation& operation, std::size_t element_bytes) {
+Done check_shape(const mpib_operation& operation, std::size_t element_bytes) {
     if (operation.dimensions < 0 || operation.dimensions > most_dimensions)
-        return fmt::format("{} dimensions; 0 to {} are allowed", operation.dimensions,
-                           most_dimensions);
-    if (operation.dimensions != 0 && operation.shape == nullptr) return "shape is NULL";
+        return invalid(fmt::format("{} dimensions; 0 to {} are allowed", operation.dimensions,
+                                   most_dimensions));
+    if (operation.dimensions != 0 && operation.shape == nullptr) return invalid("shape is NULL");
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
     std::size_t bytes = element_bytes;
     for (int dimension = 0; dimension < operation.dimensions; ++dimension) {
         const std::int64_t length = operation.shape[dimension];
-        if (length < 0) return fmt::format("dimension {} is {}", dimension, length);
+        if (length < 0) return invalid(fmt::format("dimension {} is {}", dimension, length));
         if (length != 0 && bytes > most / static_cast<std::size_t>(length))
-            return "the tensor is larger than memory";
+            return invalid("the tensor is larger than memory");
         bytes *= static_cast<std::size_t>(length);
     }
     return {};
@@ -60,64 +59,63 @@ std::size_t bytes_in(const mpib_operation& operation, std::size_t element_bytes)
     return bytes;
 }
 
-std::string fault_in_reduction(const mpib_operation& operation) {
+Done check_reduction(const mpib_operation& operation) {
     if (find_reduction(operation.datatype, operation.op) == nullptr)
-        return why_no_reduction(operation.datatype, operation.op);
+        return invalid(why_no_reduction(operation.datatype, operation.op));
     if (!std::isfinite(operation.prescale) || !std::isfinite(operation.postscale))
-        return "a scale factor is not finite";
+        return invalid("a scale factor is not finite");
     const bool scales = (operation.prescale != 0 && operation.prescale != 1) ||
                         (operation.postscale != 0 && operation.postscale != 1);
-    if (scales && operation.datatype == MPIB_BOOL) return "MPIB_BOOL cannot be scaled";
+    if (scales && operation.datatype == MPIB_BOOL) return invalid("MPIB_BOOL cannot be scaled");
     return {};
 }
 
-std::string fault_in_root(const mpib_operation& operation, const Group& group) {
+Done check_root(const mpib_operation& operation, const Group& group) {
     if (std::binary_search(group.ranks.begin(), group.ranks.end(), operation.root)) return {};
-    return fmt::format("root {} is not a member of the process set", operation.root);
+    return invalid(fmt::format("root {} is not a member of the process set", operation.root));
 }
 
-std::string fault_in_splits(const mpib_operation& operation, const Group& group) {
+Done check_splits(const mpib_operation& operation, const Group& group) {
     const std::int64_t rows = operation.dimensions == 0 ? 1 : operation.shape[0];
     if (operation.splits == nullptr) {
         if (rows % group.size() == 0) return {};
-        return fmt::format("{} rows cannot be split evenly between {} ranks; pass splits", rows,
-                           group.size());
+        return invalid(fmt::format("{} rows cannot be split evenly between {} ranks; pass splits",
+                                   rows, group.size()));
     }
     std::int64_t left = rows;
     for (int member = 0; member < group.size(); ++member) {
         const std::int64_t part = operation.splits[member];
-        if (part < 0) return fmt::format("splits[{}] is {}", member, part);
-        if (part > left) return fmt::format("splits add up to more than {} rows", rows);
+        if (part < 0) return invalid(fmt::format("splits[{}] is {}", member, part));
+        if (part > left) return invalid(fmt::format("splits add up to more than {} rows", rows));
         left -= part;
     }
-    return left == 0 ? std::string()
-                     : fmt::format("splits add up to {} of {} rows", rows - left, rows);
+    if (left == 0) return {};
+    return invalid(fmt::format("splits add up to {} of {} rows", rows - left, rows));
 }
 
-std::string fault_in_memory(const mpib_operation& operation, const Group& group,
-                            std::size_t bytes) {
+Done check_memory(const mpib_operation& operation, const Group& group, std::size_t bytes) {
     if (bytes != 0 && operation.send == nullptr) {
         const bool receives_only =
             operation.kind == MPIB_BROADCAST &&
             group.ranks[static_cast<std::size_t>(group.own)] != operation.root;
-        if (!receives_only) return "send is NULL";
+        if (!receives_only) return invalid("send is NULL");
     }
     if (bytes != 0 && operation.recv == nullptr) {
         const bool is_root = group.ranks[static_cast<std::size_t>(group.own)] == operation.root;
         if (operation.kind == MPIB_ALLREDUCE || operation.kind == MPIB_BROADCAST ||
             (operation.kind == MPIB_REDUCE && is_root)) {
-            return "recv is NULL";
+            return invalid("recv is NULL");
         }
     }
     return {};
 }
 
-// Other ranks' rows decide how long the result is.
+// Whether other ranks' rows decide how long the result is.
 bool grows(mpib_kind kind) {
     return kind == MPIB_ALLGATHER || kind == MPIB_ALLTOALL;
 }
 
-// What this rank gets of a result whose length follows from the operation.
+// The length of this rank's result, for kinds whose result length follows from the operation.
 std::size_t result_bytes(const mpib_operation& operation, const Group& group, std::size_t bytes) {
     if (operation.kind == MPIB_REDUCE &&
         group.ranks[static_cast<std::size_t>(group.own)] != operation.root) {
@@ -131,57 +129,65 @@ std::size_t result_bytes(const mpib_operation& operation, const Group& group, st
     return own * (bytes / count);
 }
 
-std::string fault_in_room(const mpib_operation& operation, const Group& group, std::size_t bytes) {
+Done check_room(const mpib_operation& operation, const Group& group, std::size_t bytes) {
     if (grows(operation.kind)) {
         if (operation.recv == nullptr || operation.recv_bytes != 0) return {};
-        return "recv_bytes is 0: say how many bytes recv can hold, because other ranks decide how "
-               "long the result is (MPIB_NO_BYTES where it can hold nothing)";
+        return invalid(
+            "recv_bytes is 0: say how many bytes recv can hold, because other ranks decide how "
+            "long the result is (MPIB_NO_BYTES where it can hold nothing)");
     }
     const std::size_t needed = result_bytes(operation, group, bytes);
     const std::size_t room = operation.recv_bytes == MPIB_NO_BYTES ? 0 : operation.recv_bytes;
     if (operation.recv_bytes == 0 || needed <= room) return {};
-    return fmt::format("recv can hold {} bytes (recv_bytes), but the result has {}", room, needed);
+    return invalid(
+        fmt::format("recv can hold {} bytes (recv_bytes), but the result has {}", room, needed));
 }
 
-bool overlap(const void* a, std::size_t bytes_a, const void* b, std::size_t bytes_b) {
-    const auto first = reinterpret_cast<std::uintptr_t>(a);
-    const auto second = reinterpret_cast<std::uintptr_t>(b);
-    // By differences, because the ends may lie beyond the last address.
-    return bytes_a != 0 && bytes_b != 0 &&
-           (first <= second ? second - first < bytes_a : first - second < bytes_b);
-}
-
-std::string fault_in_place(const mpib_operation& operation, const Group& group, std::size_t bytes) {
+Done check_place(const mpib_operation& operation, const Group& group, std::size_t bytes) {
     const void* const send = operation.send;
     const void* const recv = operation.recv;
     if (send == nullptr || recv == nullptr || operation.kind == MPIB_ALLGATHER) return {};
     if (operation.kind == MPIB_ALLTOALL) {
-        const std::size_t room = room_of(operation);
-        return overlap(send, bytes, recv, room) ? "send and recv overlap" : "";
+        if (!overlap(send, bytes, recv, room_of(operation))) return {};
+        return invalid("send and recv overlap");
     }
     const bool sends = operation.kind != MPIB_BROADCAST ||
                        group.ranks[static_cast<std::size_t>(group.own)] == operation.root;
     if (!sends || !overlap(send, bytes, recv, result_bytes(operation, group, bytes))) return {};
-    if (operation.kind == MPIB_REDUCE_SCATTER) return "send and recv overlap";
-    return send == recv ? "" : "send and recv overlap but are not the same buffer";
+    if (operation.kind == MPIB_REDUCE_SCATTER) return invalid("send and recv overlap");
+    if (send == recv) return {};
+    return invalid("send and recv overlap but are not the same buffer");
 }
 
-std::string fault_in(const mpib_operation& operation, const Group& group) {
+// Finds what prevents an operation on device memory from running. This is checked before the
+// operation is agreed on, because a refusal by the device on one rank alone would leave the others
+// waiting.
+Done check_device_memory(const mpib_operation& operation, std::size_t element_bytes) {
+    if (operation.kind == MPIB_REDUCE)
+        return invalid("reduce of device memory is not supported yet; use allreduce");
+    for (const void* memory : {operation.send, const_cast<const void*>(operation.recv)}) {
+        if (reinterpret_cast<std::uintptr_t>(memory) % element_bytes != 0)
+            return invalid("device memory is not aligned to its elements");
+    }
+    return {};
+}
+
+Done check_tensor(const mpib_operation& operation, const Group& group) {
     if (operation.kind == MPIB_BARRIER || operation.kind == MPIB_JOIN) return {};
     const std::size_t element_bytes = datatype_bytes(operation.datatype);
     if (element_bytes == 0)
-        return fmt::format("datatype {} is unknown", static_cast<int>(operation.datatype));
-    std::string fault = fault_in_shape(operation, element_bytes);
-    if (fault.empty() && reduces(operation.kind)) fault = fault_in_reduction(operation);
-    if (fault.empty() && (operation.kind == MPIB_BROADCAST || operation.kind == MPIB_REDUCE))
-        fault = fault_in_root(operation, group);
-    if (fault.empty() && operation.kind == MPIB_ALLTOALL) fault = fault_in_splits(operation, group);
-    if (fault.empty())
-        fault = fault_in_memory(operation, group, bytes_in(operation, element_bytes));
-    if (fault.empty()) fault = fault_in_room(operation, group, bytes_in(operation, element_bytes));
-    if (fault.empty()) fault = fault_in_place(operation, group, bytes_in(operation, element_bytes));
-    if (fault.empty() && is_on_device(operation)) fault = fault_on_device(operation, element_bytes);
-    return fault;
+        return invalid(fmt::format("datatype {} is unknown", static_cast<int>(operation.datatype)));
+    TRY(check_shape(operation, element_bytes));
+    const std::size_t bytes = bytes_in(operation, element_bytes);
+    if (reduces(operation.kind)) TRY(check_reduction(operation));
+    if (operation.kind == MPIB_BROADCAST || operation.kind == MPIB_REDUCE)
+        TRY(check_root(operation, group));
+    if (operation.kind == MPIB_ALLTOALL) TRY(check_splits(operation, group));
+    TRY(check_memory(operation, group, bytes));
+    TRY(check_room(operation, group, bytes));
+    TRY(check_place(operation, group, bytes));
+    if (is_on_device(operation)) TRY(check_device_memory(operation, element_bytes));
+    return {};
 }
 
 }  // namespace
@@ -192,10 +198,9 @@ Done check_operation(const mpib_operation& operation, const Group& group) {
     const auto refuse = [&](std::string_view what) {
         const std::string_view kind =
             known ? name_of(static_cast<Kind>(number)) : std::string_view("operation");
-        return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                    operation.name == nullptr
-                        ? fmt::format("{}: {}", kind, what)
-                        : fmt::format("{} \"{}\": {}", kind, operation.name, what));
+        return invalid(operation.name == nullptr
+                           ? fmt::format("{}: {}", kind, what)
+                           : fmt::format("{} \"{}\": {}", kind, operation.name, what));
     };
     if (!known) return refuse(fmt::format("kind {} is unknown", number));
     if (operation.name != nullptr && std::string_view(operation.name).size() > longest_name)
@@ -203,8 +208,7 @@ Done check_operation(const mpib_operation& operation, const Group& group) {
     if (operation.name != nullptr && *operation.name == '\0') return refuse("the name is empty");
     if (operation.group != nullptr && *operation.group != '\0' && operation.group_size < 1)
         return refuse("group_size must be at least 1");
-    const std::string fault = fault_in(operation, group);
-    if (!fault.empty()) return refuse(fault);
+    if (const Done fine = check_tensor(operation, group); !fine) return refuse(fine.error().text);
     return {};
 }
 

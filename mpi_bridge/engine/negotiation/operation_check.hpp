@@ -9,12 +9,12 @@
 
 namespace mpi_bridge {
 
-// Refuses (MPIB_ERROR_INVALID_ARGUMENT) what is wrong with an operation of this group on this rank
-// alone. The text names the operation and what is wrong with it.
+// Refuses (MPIB_ERROR_INVALID_ARGUMENT) an operation that is invalid for this group, as far as this
+// rank alone can tell. The text names the operation and the error.
 [[nodiscard]] Done check_operation(const mpib_operation& operation, const Group& group);
 
-// How many bytes recv of a checked operation can hold, as far as other ranks can make the result
-// longer than that. SIZE_MAX: the engine provides the memory.
+// The number of bytes that recv of a checked operation can hold, for kinds where other ranks can
+// make the result longer than that. SIZE_MAX means that the engine provides the memory.
 [[nodiscard]] std::size_t room_of(const mpib_operation& operation);
 
 }  // namespace mpi_bridge

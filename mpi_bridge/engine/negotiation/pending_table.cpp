@@ -9,7 +9,7 @@
 namespace mpi_bridge {
 namespace {
 
-// More opinions than that about one name are not told apart; two make an error.
+// Further claims about one name are not recorded; two are enough for an error.
 constexpr std::size_t most_claims = 8;
 
 }  // namespace
@@ -95,7 +95,8 @@ std::vector<PendingTable::Id> PendingTable::forget(const std::function<bool(Id)>
         const Record& record = records_[id];
         if (!record.name.empty() && record.claims.empty() && !kept(id)) candidates.push_back(id);
     }
-    // A quarter at a time, because looking for them costs more than forgetting.
+    // Names are forgotten a quarter at a time, because finding them costs more than forgetting
+    // them.
     const std::size_t excess = ids_.size() - capacity_ + capacity_ / 4;
     const std::size_t count = std::min(excess, candidates.size());
     std::sort(candidates.begin(), candidates.end(), [&](Id first, Id second) {

@@ -14,7 +14,8 @@ using Id = PendingTable::Id;
 using Index = RequestTable::Index;
 using Stage = OwnRequest::Stage;
 
-// Adds the names of which all have now said the same, and fails those of which they have not.
+// Adds to `ready` the names that all members have now announced alike, and fails the requests of
+// those that they have announced differently.
 void settle_open(Member& member, const Joined& joined, std::vector<Id>& ready) {
     for (Id id = 0; id < member.names.size(); ++id) {
         if (!member.names.is_complete(id, joined.members)) continue;
@@ -61,7 +62,7 @@ void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& 
         if (index == RequestTable::none) return true;
         const OwnRequest& request = member.requests.at(index);
         if (request.stage != Stage::waiting) return true;
-        // Scripts look for the first words, which are Horovod's.
+        // The text begins with Horovod's words, because scripts look for them.
         member.complete(
             index, Failure{MPIB_ERROR_INVALID_ARGUMENT,
                            fmt::format("{} is not supported with Join at this time: {} cannot run, "
@@ -73,7 +74,7 @@ void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& 
     });
 }
 
-// Of a named group of which some are not ready yet, the others must wait.
+// Holds back the operations of a named group until all of them are ready.
 void hold_back_groups(const Member& member, std::vector<Id>& ready) {
     std::map<std::string_view, int> counts;
     for (const Id id : ready)
@@ -85,6 +86,22 @@ void hold_back_groups(const Member& member, std::vector<Id>& ready) {
 }
 
 }  // namespace
+
+bool Joined::all(std::span<const int> ranks) const {
+    for (std::size_t at = 0; at < ranks.size(); ++at) {
+        if (!has_bit(members, at)) return false;
+    }
+    return true;
+}
+
+void Joined::count(std::span<const Word> words, std::span<const int> ranks) {
+    for (std::size_t at = 0; at < ranks.size(); ++at) {
+        const bool has_joined = (words[at / 64].mask >> (at % 64) & 1) != 0;
+        if (!has_joined || has_bit(members, at)) continue;
+        set_bit(members, at);
+        last = ranks[at];
+    }
+}
 
 std::vector<Id> find_ready(Member& member, const Joined& joined, const Bits& not_ready,
                            std::size_t bits) {

@@ -25,7 +25,7 @@ class Writer {
     std::vector<std::byte> bytes_;
 };
 
-// Once it has run out of bytes it gives zeros, and complete() is false.
+// Reads zeros once the bytes have run out; complete() is false then.
 class Reader {
   public:
     explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -43,7 +43,7 @@ class Reader {
     }
     [[nodiscard]] bool at_end() const { return bytes_.empty() || short_; }
     [[nodiscard]] bool complete() const { return bytes_.empty() && !short_; }
-    // At least that many items of that many bytes each may follow.
+    // Whether the rest is long enough for that many items of at least `each` bytes.
     [[nodiscard]] bool has(std::size_t items, std::size_t each) const {
         return !short_ && items <= bytes_.size() / each;
     }

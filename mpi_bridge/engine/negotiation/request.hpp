@@ -12,8 +12,8 @@
 
 namespace mpi_bridge {
 
-// "I have submitted this, and it means that": what a rank tells the others of a name that they do
-// not all know to mean that.
+// "I have submitted this name, and this is what it means": what a rank announces about a name whose
+// meaning the members do not all know yet.
 struct NamedRequest {
     std::string name;
     Descriptor descriptor;
@@ -21,12 +21,12 @@ struct NamedRequest {
     bool operator==(const NamedRequest&) const = default;
 };
 
-// To bytes and back, for ranks of equal architecture. Equal requests give equal bytes. Bytes
-// of any other origin give MPIB_ERROR_INTERNAL.
+// Converts requests to bytes and back, for ranks of the same architecture. Equal requests give
+// equal bytes. Bytes from any other source are MPIB_ERROR_INTERNAL.
 [[nodiscard]] std::vector<std::byte> encode(std::span<const NamedRequest> requests);
 [[nodiscard]] Outcome<std::vector<NamedRequest>> decode(std::span<const std::byte> bytes);
 
-// FNV-1a of 64 bits.
+// The 64-bit FNV-1a digest.
 [[nodiscard]] std::uint64_t digest_of(std::span<const std::byte> bytes);
 
 }  // namespace mpi_bridge

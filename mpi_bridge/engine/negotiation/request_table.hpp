@@ -14,39 +14,40 @@
 
 namespace mpi_bridge {
 
-// A name that this rank uses: how far its latest request under it has come, and what of that makes
-// the next one quick.
+// A name that this rank uses: the state of its latest request, and what is remembered to make the
+// next one fast.
 struct OwnRequest {
     enum class Stage : std::uint8_t {
         free,     // no request is in flight
         waiting,  // submitted; it waits for other tensors, other ranks, or its turn
-        running,  // a thread is in its collective and uses its memory
-        done,     // until it is released
+        running,  // a thread runs its collective and uses its memory
+        done,     // stays so until it is released
     };
 
     std::string name;
     Stage stage = Stage::free;
     Descriptor descriptor;     // of the latest request
     std::uint64_t number = 0;  // counts this rank's submissions
-    std::uint64_t after = 0;   // serial number of the latest execution whose end the rank had seen
+    // At its submission: serial number of the latest execution whose end this rank had seen.
+    std::uint64_t after = 0;
 
-    // Negotiation.
+    // State of the negotiation.
     PendingTable::Id id = PendingTable::none;
-    bool settled = false;    // the record of `id` is settled and says what this rank means
+    bool settled = false;    // the record of `id` is settled with what this rank means
     bool announced = false;  // the other members have heard what this rank means
     bool reported = false;   // the other members know that it is submitted here
 
-    // The plan.
-    bool planned = false;  // it waits in the plan, and the other members need not know
-    int bucket = -1;       // of the plan, that has this name in it; -1: none
+    // State in the plan.
+    bool planned = false;  // it waits in the plan, so the other members need not be told
+    int bucket = -1;       // the plan's bucket that contains this name; -1: none
 
-    // Its latest execution.
+    // State of its latest execution.
     std::uint64_t serial = 0;
-    std::uint64_t executed_after = 0;  // `after` of the request executed then
+    std::uint64_t executed_after = 0;  // `after` of the request that was executed
 };
 
-// The names that this rank uses in a process set, by name, by index, and by the number that the
-// pending table gives them. A name keeps its index until it is forgotten.
+// The names that this rank uses in a process set, which can be found by name, by index, and by
+// their number in the pending table. A name keeps its index until it is forgotten.
 class RequestTable {
   public:
     using Index = std::uint32_t;
@@ -55,21 +56,22 @@ class RequestTable {
 
     [[nodiscard]] OwnRequest& at(Index index) { return requests_[index]; }
     [[nodiscard]] const OwnRequest& at(Index index) const { return requests_[index]; }
-    // Indices in use are below this.
+    // All indices in use are below this.
     [[nodiscard]] Index size() const { return static_cast<Index>(requests_.size()); }
 
     [[nodiscard]] Index find(std::string_view name) const;
-    // The name must be new. Returns `none` if there are too many.
+    // The name must be new. Returns `none` if there are too many names.
     [[nodiscard]] Index add(std::string_view name);
 
-    // The index of the name with that number, or `none` if this rank does not use it.
+    // Returns the index of the name with this number, or `none` if this rank does not use it.
     [[nodiscard]] Index of(PendingTable::Id id) const {
         return id < by_id_.size() ? by_id_[id] : none;
     }
     void link(Index index, PendingTable::Id id);
-    // The pending table has forgotten the number. Forgets the name too if no request is in flight.
+    // The pending table has forgotten the number. The name is forgotten too if it has no request in
+    // flight.
     void unlink(PendingTable::Id id);
-    // The request has been released. Forgets the name if the pending table does not know it.
+    // The request has been released. The name is forgotten if the pending table does not know it.
     void released(Index index);
 
   private:

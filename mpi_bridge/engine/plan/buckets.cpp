@@ -10,12 +10,12 @@
 namespace mpi_bridge {
 namespace {
 
-// Puts operations into the fused groups of one bucket or of many.
+// Packs operations into the fused groups of one bucket or of many.
 class Packer {
   public:
     explicit Packer(BucketLimits limits) : limit_(limits.first), later_limit_(limits.others) {}
 
-    // True when `next` may join the bucket that is open.
+    // Whether `next` may join the open bucket.
     [[nodiscard]] bool fits(const Sequenced& next) const {
         return open_ != nullptr && can_share_bucket(*open_->descriptor, *next.descriptor) &&
                next.after < open_->serial && bytes_ + bytes_of(*next.descriptor) <= limit_;
@@ -43,8 +43,8 @@ class Packer {
     std::size_t bytes_ = 0;
 };
 
-// All of one group are submitted before any of them runs, so nothing keeps two from one bucket but
-// what they are.
+// All operations of a named group are submitted before any of them runs. So only their properties
+// can keep two of them from sharing a collective, and not the order of their submission.
 Bucket arrange_group(const std::vector<const Sequenced*>& group, BucketLimits limits) {
     std::vector<Sequenced> members;
     for (const Sequenced* member : group) {

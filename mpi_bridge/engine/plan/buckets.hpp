@@ -10,25 +10,25 @@
 
 namespace mpi_bridge {
 
-// Operations that are executed one after the other, in the order that all members agreed on.
+// An operation of a sequence that all members execute in the same order.
 struct Sequenced {
     std::uint32_t id = 0;
     const Descriptor* descriptor = nullptr;
-    // Of its execution, growing along the sequence; see `after`.
+    // The serial number of its execution, which grows along the sequence; see `after`.
     std::uint64_t serial = 0;
-    // Some rank submitted this only after it had seen the end of the execution with that serial
-    // number. So it cannot share a bucket with that one, or the rank would wait for itself.
+    // Some rank submitted this only after it had seen the end of the execution with this serial
+    // number. So the two cannot share a bucket, or that rank would wait for itself.
     std::uint64_t after = 0;
 };
 
-// What one collective runs: an operation, or several allreduces whose tensors are fused.
+// What one collective runs: one operation, or several allreduces whose tensors are fused.
 struct FusedGroup {
     std::vector<std::uint32_t> ids;
     std::size_t bytes = 0;
 };
 
-// What is run as soon as all its operations are submitted: one fused group; or, if they carry the
-// name of a group, as many as the operations of that group need.
+// What runs as soon as all its operations are submitted: one fused group or, for the operations of
+// a named group, as many fused groups as they need.
 struct Bucket {
     std::vector<FusedGroup> groups;
     std::size_t operations = 0;
@@ -37,14 +37,14 @@ struct Bucket {
 
 struct BucketLimits {
     std::size_t first = 0;   // the first bucket is closed before it exceeds this
-    std::size_t others = 0;  // ... and the others
+    std::size_t others = 0;  // limit of the other buckets
 };
 
-// Cuts a sequence into buckets: allreduces that follow each other and can share a bucket do so, up
-// to the limits. The operations of a named group are one bucket, in the place of the group's last.
+// Cuts a sequence into buckets. Consecutive allreduces that can share a bucket do so, up to the
+// limits. The operations of a named group form one bucket, at the position of the group's last one.
 [[nodiscard]] std::vector<Bucket> arrange(std::span<const Sequenced> sequence, BucketLimits limits);
 
-// Bytes of the send buffer; 0 for kinds whose length may differ between the ranks.
+// The length of the send buffer; 0 for kinds whose length may differ between the ranks.
 [[nodiscard]] std::size_t bytes_of(const Descriptor& descriptor);
 
 }  // namespace mpi_bridge

@@ -11,10 +11,10 @@
 
 namespace mpi_bridge {
 
-// A name that made the members leave their plan that often is left to negotiation.
+// A name that has made the members leave their plan this often is no longer planned.
 inline constexpr int most_plan_breaks = 3;
 
-// Returns those of a step's executions that are worth planning.
+// Returns the executions of a step that are worth planning.
 [[nodiscard]] std::vector<Sequenced> choose_planned(const PendingTable& names,
                                                     const std::vector<Recorder::Execution>& step);
 
@@ -23,14 +23,14 @@ inline constexpr int most_plan_breaks = 3;
                                                       const std::vector<Sequenced>& sequence,
                                                       BucketLimits limits);
 
-// Decides when a plan is given up for a larger one, because whole steps are seen beside it. Names
-// that come in another rhythm than the plan's will not fit into any plan, so each time takes twice
-// as many steps as the time before.
+// Decides when a plan is given up for a larger one, because whole steps are executed outside the
+// plan. Names that follow another rhythm than the plan's will not fit into any plan, so each
+// decision takes twice as many steps as the one before.
 class PlanGrowth {
   public:
-    // A step has been seen beside the plan. Returns whether it is time for a new plan.
+    // Records a step outside the plan. Returns whether it is time for a new plan.
     [[nodiscard]] bool step_seen();
-    // There is a new plan, or none.
+    // A new plan was made, or the plan was left.
     void restart() { steps_ = 0; }
 
   private:

@@ -13,12 +13,12 @@
 
 namespace mpi_bridge {
 
-// Operations of a plan that share one collective, with all that is needed to take part in it
-// without their tensors.
+// Operations of a plan that share one collective, with everything that a rank needs to take part in
+// it without their tensors.
 struct PlannedGroup {
     std::vector<std::uint32_t> ids;
-    std::vector<std::size_t> counts;  // elements of each
-    Descriptor what;                  // of all of them, but for the shape
+    std::vector<std::size_t> counts;  // number of elements of each
+    Descriptor what;                  // properties of all of them, apart from the shape
     std::string label;                // for messages: planned allreduce "x" and 3 more
     std::size_t bytes = 0;
 };
@@ -33,9 +33,9 @@ struct PlannedBucket {
 };
 
 // Where this rank is in the plan: which bucket is next, and which of its tensors are still to be
-// submitted. The buckets are run in their order, again and again; position p is bucket p modulo
-// their number. Guarded by the process set's mutex, but for what only the thread that runs the head
-// touches.
+// submitted. The buckets run in their order, again and again; position p is bucket p modulo their
+// number. The process set's mutex guards it, except for what only the thread that runs the head
+// uses.
 class PlannedOrder {
   public:
     void adopt(std::vector<PlannedBucket> buckets) {
@@ -53,7 +53,7 @@ class PlannedOrder {
     void drop() { buckets_.clear(); }
 
     [[nodiscard]] bool active() const { return !buckets_.empty(); }
-    // Some bucket is on device memory.
+    // Whether some bucket is on device memory.
     [[nodiscard]] bool on_device() const { return active() && on_device_; }
     [[nodiscard]] PlannedBucket& head() { return buckets_[finished_ % buckets_.size()]; }
     [[nodiscard]] PlannedBucket& at(int bucket) {
@@ -62,12 +62,12 @@ class PlannedOrder {
     [[nodiscard]] const std::vector<PlannedBucket>& buckets() const { return buckets_; }
     [[nodiscard]] std::uint64_t started() const { return started_; }
     [[nodiscard]] std::uint64_t finished() const { return finished_; }
-    // The same for all members that are at the same position of the same plan.
+    // The same number on all members that are at the same position of the same plan.
     [[nodiscard]] std::uint64_t agreement() const { return epoch_ << 40 | started_; }
     [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
     [[nodiscard]] bool can_run() { return active() && !busy && !frozen && head().missing == 0; }
-    // The next bucket waits for tensors of this rank, and nobody else is to blame.
+    // Whether the next bucket waits only for tensors of this rank.
     [[nodiscard]] bool starves() { return active() && !busy && !frozen && head().missing != 0; }
 
     void start() {
@@ -83,7 +83,7 @@ class PlannedOrder {
     }
 
     bool busy = false;    // a thread runs the head
-    bool frozen = false;  // the members stop the plan: nothing may be started
+    bool frozen = false;  // the members are stopping the plan: nothing may be started
 
   private:
     std::vector<PlannedBucket> buckets_;

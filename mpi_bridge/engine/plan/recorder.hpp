@@ -8,11 +8,11 @@
 
 namespace mpi_bridge {
 
-// Watches what is executed until it sees a step: a sequence of operations, each of them once, that
-// has all the operations of the sequence before it. Names that come once in a job (the first
-// broadcasts) or not in every step keep a sequence from being the step, or are left out of it.
+// Watches the executions until it sees a step: a sequence of operations, each of them once, that
+// contains all operations of the sequence before it. Names that come only once in a job (the first
+// broadcasts), or not in every step, prevent a sequence from being a step, or are left out of it.
 //
-// Every member feeds the same executions and so sees the same step at the same time.
+// Every member feeds the same executions, and so sees the same step at the same time.
 class Recorder {
   public:
     struct Execution {
@@ -22,20 +22,20 @@ class Recorder {
 
     void executed(Execution execution);
 
-    // The step, in the order of its execution, if a whole one has just been executed; to be asked
-    // when nothing is under way that was agreed together with it.
+    // Returns the step, in the order of its execution, if a whole one has just been executed. Call
+    // it when all operations that were agreed on together have been executed.
     [[nodiscard]] std::optional<std::vector<Execution>> step() const;
 
-    // The step has been taken note of: the next one is seen when it has been executed too.
+    // The step has been used: the next one is seen when it has been executed too.
     void restart_after_step();
 
-    // Forgets all.
+    // Forgets everything.
     void restart();
 
   private:
     std::vector<Execution> current_;
     std::unordered_set<std::uint32_t> in_current_;
-    std::unordered_set<std::uint32_t> previous_;  // empty: there was no whole sequence before
+    std::unordered_set<std::uint32_t> previous_;  // empty: there was no complete sequence before
 };
 
 }  // namespace mpi_bridge

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the elements of an object lie in memory, found without copying them.
+"""Where the elements of an object are in memory, found without copying them.
 
-Understood: torch tensors, numpy arrays, objects with the buffer protocol (bytes, bytearray,
-memoryview, array.array), and DLPack objects as read-only sources. The elements
-must be contiguous, in row-major order and in host memory; anything else is refused, because a
-hidden copy of a receive buffer would lose the result. Only the engine takes CUDA tensors.
+Supported objects are torch tensors, numpy arrays, objects with the buffer protocol (bytes,
+bytearray, memoryview, array.array), and, as read-only sources, DLPack objects. The elements must be
+contiguous, in row-major order and in host memory; anything else is refused, because a hidden copy
+of a receive buffer would lose the result. Only the engine accepts CUDA tensors.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Buffer:
     address: int
     nbytes: int
     itemsize: int
-    datatype: DataType | None  # None: can be moved, not reduced
+    datatype: DataType | None  # None: can be moved but not reduced
     readonly: bool
     owner: Any
-    on_device: bool = False  # CUDA memory; the address means nothing to the processor
+    on_device: bool = False  # CUDA memory; the host must not access the address
 
     @property
     def count(self) -> int:
@@ -188,8 +188,9 @@ def _from_dlpack(source: Any) -> Buffer:
 
 
 def _is_numpy_array(source: Any) -> bool:
-    # Whoever holds an array has imported numpy. Its scalars would pass a test by attributes, but
-    # their array interface points to a copy that is gone at once; they take the buffer protocol.
+    # An object can be a numpy array only if numpy is already imported. numpy scalars would pass a
+    # test by attributes, but their array interface points to a temporary copy; they use the buffer
+    # protocol.
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(source, numpy.ndarray)
 
@@ -199,7 +200,7 @@ def _is_torch_tensor(source: Any) -> bool:
 
 
 def buffer_of(source: Any, allow_device: bool = False) -> Buffer:
-    """Return the memory of `source` for reading; that of a CUDA tensor only if it is allowed."""
+    """Return the memory of `source` for reading; CUDA memory only if the caller allows it."""
     if isinstance(source, Buffer):
         return source
     if _is_torch_tensor(source):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collective operations, on anything that buffer_of() understands.
+"""The collective operations, on anything that buffer_of() supports.
 
-All ranks must make the same sequence of calls. Lengths are checked here before the native call,
-so that a wrong argument raises on the rank that made it, before any message is sent.
+All ranks must make the same sequence of calls. Lengths are checked here before the native call, so
+that a wrong argument raises an error on the rank that passed it, before any message is sent.
 """
 
 from __future__ import annotations

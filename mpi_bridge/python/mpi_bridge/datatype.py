@@ -34,7 +34,7 @@ class Op(enum.IntEnum):
     OR = 6
 
 
-# numpy's, torch's and TensorFlow's names agree on these.
+# numpy, torch and TensorFlow use the same names for these.
 _BY_NAME = {datatype.name.lower(): datatype for datatype in DataType}
 
 _SIGNED_BY_SIZE = {1: DataType.INT8, 2: DataType.INT16, 4: DataType.INT32, 8: DataType.INT64}

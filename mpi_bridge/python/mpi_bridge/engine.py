@@ -2,13 +2,13 @@
 """Named, asynchronous operations: the functions of mpi_bridge_engine.h.
 
 Operations are matched among the ranks by name, not by the order of calls, so any thread may submit
-in any order. What is submitted again under the same name each step is planned by the engine and
-then runs without negotiation. The interpreter lock is released in every call, and a wait in the
-main thread looks for signals twice a second.
+in any order. The engine plans operations that are submitted again under the same name in each step,
+and then runs them without negotiation. Every call releases the interpreter lock, and a wait in the
+main thread checks for signals twice a second.
 
-Buffers are anything that buffer_of() understands; a Handle keeps them alive until the operation
-is done. CUDA tensors need a library that supports device memory; `stream` is then the number of
-the cudaStream_t whose order they follow.
+Buffers are anything that buffer_of() supports; a Handle keeps them alive until the operation is
+done. CUDA tensors need a library that supports device memory; `stream` is then the number of the
+cudaStream_t whose order they follow.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ WORLD = 0
 _WAITED_FOR = 1
 _DEVICE = 2
 _NO_BYTES = ctypes.c_size_t(-1).value  # MPIB_NO_BYTES: recv can hold nothing
-_SLICE_SECONDS = 0.5  # of a wait, between two looks for signals
+_SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
 
 
 _REDUCING = (Kind.ALLREDUCE, Kind.REDUCE_SCATTER, Kind.REDUCE)
-# Their first dimension is cut or joined, so it must be there.
+# Their first dimension is divided or joined, so there must be one.
 _BY_ROWS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLTOALL)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What an operation left behind.
+    """The result of an operation.
 
-    `address` and `nbytes` are the receive buffer, or memory of the engine where none was given;
-    that is gone when the handle is released, so copy it out first.
+    `address` and `nbytes` are the receive buffer, or memory of the engine if none was given. That
+    memory is gone when the handle is released, so copy it out first.
     """
 
     address: int
     nbytes: int
     rows: int  # length of the first dimension
-    received_rows: tuple[int, ...]  # allgather, alltoall: from each member of the set
-    last_joined: int  # join: the rank that joined last; else -1
-    on_device: bool = False  # then the data is for the framework that owns the stream
+    received_rows: tuple[int, ...]  # allgather, alltoall: rows from each member of the set
+    last_joined: int  # join: the rank that joined last; otherwise -1
+    on_device: bool = False  # if so, the data is for the framework that owns the stream
 
     def _require_host_memory(self) -> None:
         if self.on_device:
@@ -78,7 +78,7 @@ class Result:
 class Handle:
     """An operation in flight. Its name is in use, and its buffers are kept, until release().
 
-    A handle that is forgotten is released with the object, which waits for the operation.
+    A handle that is no longer referred to is released, which waits for the operation.
     """
 
     __slots__ = ("__weakref__", "_kept", "_number", "_session")
@@ -94,7 +94,7 @@ class Handle:
         return self._number
 
     def poll(self) -> bool:
-        """Tell whether the operation is done, well or not."""
+        """Tell whether the operation is done, successfully or not."""
         state = native.functions().mpib_poll(self._live_number())
         if state < 0:
             raise InvalidArgumentError("the engine does not know this operation")
@@ -103,7 +103,8 @@ class Handle:
     def wait(self, seconds: float = 0.0) -> Result:
         """Wait until the operation is done; raise its error if it failed.
 
-        `seconds` > 0 bounds the wait: CollectiveTimeoutError is raised, and the operation goes on.
+        `seconds` > 0 limits the wait: then CollectiveTimeoutError is raised, and the operation goes
+        on.
         """
         number = self._live_number()
         left = seconds if seconds > 0 else math.inf
@@ -146,7 +147,7 @@ class Handle:
             self.release()
 
     def release(self) -> None:
-        """Give the name and the buffers back; wait first if the operation is not done."""
+        """Release the name and the buffers; wait first if the operation is not done."""
         number, self._number = self._number, 0
         if number and self._session == world.session():
             native.call("mpib_release", number)
@@ -164,7 +165,7 @@ def _numbers(values: Sequence[int] | None) -> Any:
 
 def _shape_of(source: Any, buffer: Buffer) -> tuple[int, ...]:
     shape = getattr(source, "shape", None)
-    # TensorFlow's shapes and others of their own kind say nothing about plain memory.
+    # A shape of another type, such as TensorFlow's, is ignored.
     if isinstance(shape, tuple) and math.prod(shape) == buffer.count:
         return tuple(shape)
     return (buffer.count,)
@@ -213,13 +214,13 @@ class Prepared:
         self._kept = kept
 
     def submit(self) -> Handle:
-        """Hand it to the engine and return at once."""
+        """Submit the operation and return at once."""
         number = ctypes.c_int64()
         native.call("mpib_submit", ctypes.byref(self._operation), ctypes.byref(number))
         return Handle(number.value, self._kept)
 
     def call(self) -> None:
-        """Submit, wait and release in one native call; signals are looked at when it returns."""
+        """Submit, wait and release in one native call; signals are handled when it returns."""
         native.call("mpib_call", ctypes.byref(self._operation))
 
 
@@ -268,14 +269,14 @@ def prepare(
 ) -> Prepared:
     """Describe an operation.
 
-    `recv` may be `send` (allreduce, broadcast, reduce: in place). An allgather or an alltoall
-    whose result is longer than `recv` on any rank raises MismatchError on all of them. Without
-    `recv` allgather, alltoall and reduce_scatter put the result into memory of the engine, whose
-    length only the Result tells. `name` None: "<kind>.noname.<n>", and "<kind>.noname.<joins>.<n>"
-    once the ranks have joined. `root` is a rank of the job, also in a process set. `splits`: rows
-    for each member (alltoall). Operations of the same `group` run together once `group_size` of
-    them are submitted everywhere. `waited_for`: the caller will wait at once. `shape`: of `send`,
-    where its own is to be read as another one.
+    `recv` may be `send` (allreduce, broadcast, reduce: in place). An allgather or an alltoall whose
+    result is longer than `recv` on any rank raises MismatchError on all of them. Without `recv`,
+    allgather, alltoall and reduce_scatter put the result into memory of the engine; only the Result
+    tells its length. If `name` is None, the name is "<kind>.noname.<n>", or
+    "<kind>.noname.<joins>.<n>" once the ranks have joined. `root` is a rank of the job, also in a
+    process set. `splits` are the rows for each member (alltoall). Operations of the same `group`
+    run together once `group_size` of them are submitted on all ranks. `waited_for` says that the
+    caller will wait at once. `shape` replaces the shape of `send`.
     """
     kind = Kind(kind)
     operation = OperationStruct(struct_bytes=ctypes.sizeof(OperationStruct), kind=kind)
@@ -310,7 +311,7 @@ def submit(kind: Kind | int, send: Any, recv: Any = None, **options: Any) -> Han
 
 
 def call(kind: Kind | int, send: Any, recv: Any, **options: Any) -> None:
-    """Submit, wait and release in one native call: the quick way for small vectors.
+    """Submit, wait and release in one native call: the fast way for small vectors.
 
     `recv` must be given; prepare() has the options.
     """
@@ -327,8 +328,8 @@ def barrier(process_set: int = WORLD) -> None:
 def join() -> int:
     """Say that this rank has no more data, and wait for all others; return who came last.
 
-    Until then this rank takes part in the allreduces of the others with zeros; whatever else they
-    submit fails there at once.
+    Until then this rank contributes zeros to the allreduces of the others; any other operation that
+    they submit fails there at once.
     """
     last = ctypes.c_int(-1)
     native.call("mpib_join", ctypes.byref(last))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, as exception types; the native library's text is the message."""
+"""The library's errors as exception types; the native library's text is the message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class InvalidArgumentError(MpiBridgeError, ValueError):
 
 
 class CollectiveTimeoutError(MpiBridgeError, TimeoutError):
-    """A peer did not do its part within the deadline (MPI_BRIDGE_TIMEOUT_SECONDS)."""
+    """A peer did not do its part in time, and a setting limits how long to wait.
+
+    The settings are MPI_BRIDGE_TIMEOUT_SECONDS and MPI_BRIDGE_STALL_SHUTDOWN_SECONDS.
+    """
 
     status = 3
 

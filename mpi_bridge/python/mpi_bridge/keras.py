@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.keras under our own name: `import mpi_bridge.keras as hvd`."""
+"""horovod.keras under the name mpi_bridge: `import mpi_bridge.keras as hvd`."""
 
 from . import names as _names
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds and loads libmpi_bridge.
 
-Tried in this order: the file named by MPI_BRIDGE_LIBRARY (nothing else when it is set), beside
-this package, the library directories of the installation that this package lies in, the library
-directory of the Python environment, and what the dynamic loader finds by name.
+These are tried in this order: the file named by MPI_BRIDGE_LIBRARY (nothing else if it is set), a
+file beside this package, the library directories of the installation that contains this package,
+the library directory of the Python environment, and what the dynamic loader finds by name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _library_directories(prefix: Path) -> Iterator[Path]:
 
 
 def candidates(package_directory: Path) -> Iterator[str]:
-    """Yield what to try in order; a bare file name is searched by the dynamic loader."""
+    """Yield what to try in order; the dynamic loader searches for a bare file name."""
     named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named:
         yield named

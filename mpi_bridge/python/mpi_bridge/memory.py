@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that the other ranks of the node can reach: collectives on it run without copies.
+"""Memory that the other ranks of the node can access: collectives on it run without copies.
 
-An array from allocate() is ordinary memory in every other respect. It lives as long as it or a
-view of it is referred to, also beyond shutdown(): what is left then is moved to private memory at
-the same address. In a forked process it is a private copy there, and its end frees nothing of the
-parent's.
+An array from allocate() is ordinary memory in every other respect. It lives as long as there is a
+reference to it or to a view of it, also beyond shutdown(), which moves remaining arrays to private
+memory at the same address. In a forked process the array is a private copy, and its end frees none
+of the parent's memory.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, Callable
 from . import native
 from .errors import error_for
 
-_MAP_FIXED_NOREPLACE = 0x100000  # of Linux; Python's mmap module does not know it
+_MAP_FIXED_NOREPLACE = 0x100000  # specific to Linux; Python's mmap module does not have it
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _INTERNAL_ERROR = 7
 
 
 class _SharedArray(ctypes.Array):
-    """A ctypes array, for the buffer protocol; gives its memory back at its end."""
+    """A ctypes array, for the buffer protocol; frees its memory when it is deleted."""
 
     _type_ = ctypes.c_char
     _length_ = 0
@@ -70,9 +70,9 @@ def allocate(nbytes: int) -> ctypes.Array:
 
 
 def keep_beyond(finalize: Callable[[], None], with_content: bool = True) -> None:
-    """Call mpib_finalize(), which unmaps all of this memory, and put what still lives back.
+    """Call mpib_finalize(), which unmaps all of this memory, and map what is still in use again.
 
-    Without content it is zeros, and nothing is copied: for the end of the process.
+    Without content the memory is zeros, and nothing is copied; this is for the end of the process.
     """
     shared = [array for array in _living.values() if not array.is_private]
     saved = [(array, array.raw if with_content else b"") for array in shared]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The framework packages under our own name: mpi_bridge.torch is horovod.torch, and so on."""
+"""The framework packages under the name mpi_bridge: mpi_bridge.torch is horovod.torch, etc."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import sys
 from types import ModuleType
 
-# What scripts import by itself, as in `import horovod.tensorflow.keras as hvd`.
+# Submodules that scripts import directly, as in `import horovod.tensorflow.keras as hvd`.
 _SUBMODULES = {
     "torch": ("elastic",),
     "tensorflow": ("elastic", "keras", "keras.callbacks", "keras.elastic"),
@@ -18,7 +18,7 @@ _SUBMODULES = {
 def load(package: str) -> ModuleType:
     """Return horovod.PACKAGE, if the horovod that Python finds is the one beside this package.
 
-    For mpi_bridge.PACKAGE, which gets its submodules as its own.
+    For mpi_bridge.PACKAGE, to which it adds the submodules.
     """
     import horovod
 
@@ -29,7 +29,7 @@ def load(package: str) -> ModuleType:
         )
     module = importlib.import_module(f"horovod.{package}")
     for name in _SUBMODULES[package]:
-        # The same objects under both names: a second copy would have a state of its own.
+        # Both names must refer to the same objects, because a second copy would have its own state.
         submodule = importlib.import_module(f"horovod.{package}.{name}")
         sys.modules[f"mpi_bridge.{package}.{name}"] = submodule
         if "." not in name:

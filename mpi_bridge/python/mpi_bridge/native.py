@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C functions of mpi_bridge.h and mpi_bridge_engine.h, and the way from status to exception.
+"""The C functions of mpi_bridge.h and mpi_bridge_engine.h, and exceptions for their statuses.
 
 The library is loaded on first use, so that importing this package needs no native code. Calls
 release the interpreter lock while they wait for other ranks.
@@ -21,7 +21,7 @@ _INT = ctypes.c_int
 _INTS = ctypes.POINTER(ctypes.c_int)
 _HANDLE = ctypes.c_int64
 
-# Function name: its argument types. All of these return an mpib_status.
+# Argument types by function name. All of these functions return an mpib_status.
 _STATUS_FUNCTIONS = {
     "mpib_init": [],
     "mpib_finalize": [],

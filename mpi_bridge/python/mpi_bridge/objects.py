@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any picklable Python object, sent between ranks of one job step (which trust each other)."""
+"""Picklable Python objects, sent between the ranks of one job step, which trust each other."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def add(ranks: Sequence[int]) -> int:
 
 
 def remove(process_set: int) -> None:
-    """Collective over all ranks of the job: end a set. What it has in flight fails."""
+    """Collective over all ranks of the job: end a set. Its operations in flight fail."""
     native.call("mpib_process_set_remove", process_set)
 
 
@@ -38,7 +38,7 @@ def _known(process_set: int, answer: int) -> int:
 
 
 def rank(process_set: int) -> int:
-    """Return this rank's number in the set, -1 when it is no member."""
+    """Return this rank's number in the set, -1 if it is no member."""
     return _known(process_set, native.functions().mpib_process_set_rank(process_set))
 
 

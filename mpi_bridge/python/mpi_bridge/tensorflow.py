@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow under our own name: `import mpi_bridge.tensorflow as hvd`."""
+"""horovod.tensorflow under the name mpi_bridge: `import mpi_bridge.tensorflow as hvd`."""
 
 from . import names as _names
 

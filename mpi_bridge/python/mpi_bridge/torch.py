@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.torch under our own name: `import mpi_bridge.torch as hvd`."""
+"""horovod.torch under the name mpi_bridge: `import mpi_bridge.torch as hvd`."""
 
 from . import names as _names
 

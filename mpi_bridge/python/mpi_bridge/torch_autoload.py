@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch >= 2.5 calls at the end of `import torch` where this package is installed."""
+"""What torch >= 2.5 calls at the end of `import torch` if this package is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 
 def autoload() -> None:
-    """Register the torch.distributed backend; a failure must not keep torch from being imported."""
+    """Register the torch.distributed backend; a failure must not prevent `import torch`."""
     try:
         from . import torch_distributed
 

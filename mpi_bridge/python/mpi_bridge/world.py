@@ -45,17 +45,18 @@ def _leave(keep_content: bool) -> None:
 
 
 def _leave_at_exit() -> None:
-    # Whatever is still mapped must stay so, because threads may run on; nobody looks at it.
+    # Existing arrays must stay mapped, because threads may run on, but their contents do not
+    # matter.
     _leave(keep_content=False)
 
 
 def session() -> int:
-    """Return a number that changes with each shutdown(): handles of another one are void."""
+    """Return a number that changes with each shutdown(); handles of other sessions are invalid."""
     return _session
 
 
 def is_initialized() -> bool:
-    """Tell whether init() succeeded and shutdown() was not called since."""
+    """Tell whether init() has succeeded and shutdown() was not called since."""
     return native.functions().mpib_initialized() == 1
 
 
@@ -129,8 +130,8 @@ def _is_interactive() -> bool:
 def _install_exit_hooks() -> None:
     """Leave the step at a normal exit; end it when this rank dies of an uncaught exception.
 
-    Without the second, the other ranks would wait for this one until their deadline: the launcher
-    ends a step only when it was told to do so on a bad exit.
+    Without the second hook, the other ranks would wait for this one until their deadline, because a
+    launcher ends a step after a bad exit only if it was told to do so.
     """
     global _exit_hooks_installed
     if _exit_hooks_installed:

@@ -13,7 +13,8 @@ namespace mpi_bridge::timeline_tool {
 namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{1} << 20;
-// Names are at most 4 KiB, six times that when escaped; a file with longer events is no timeline.
+// Names have at most 4 KiB, or six times that when escaped; a file with longer events is not a
+// timeline.
 constexpr std::size_t longest_event = std::size_t{1} << 20;
 
 bool is_space(char byte) {
@@ -59,7 +60,7 @@ std::optional<char> EventReader::skip_space() {
     return byte;
 }
 
-// Of the object that begins at the position; 0 when the file ends first.
+// The length of the object that begins at the position; 0 when the file ends first.
 Outcome<std::size_t> EventReader::object_bytes() {
     std::size_t depth = 0;
     bool in_string = false;
@@ -127,8 +128,8 @@ Outcome<std::optional<EventReader::RawEvent>> EventReader::next() {
     if (std::ferror(file_.get()) != 0) {
         return tl::unexpected<Failure>(at(offset(), "the file cannot be read"));
     }
-    // The file ends, or goes on with zeros, which a host that lost power leaves, or the last write
-    // got no further than the comma.
+    // Either the file ends here, or it goes on with zeros, which a host that lost power leaves, or
+    // the last write did not get beyond the comma.
     if (!byte || *byte == '\0' || (comma && *byte == ']')) return tear();
     if (*byte == ']') {
         if (Done left = leave_array(); !left) return pass_on(std::move(left));

@@ -13,10 +13,11 @@
 namespace mpi_bridge::timeline_tool {
 
 // Reads the events of a trace, which is a JSON array of objects, one after the other, in memory
-// that does not grow with the file. Knows as much of JSON as finding an object's end takes.
+// that does not grow with the file. It parses only as much JSON as is needed to find an object's
+// end.
 //
-// The file of a process that was killed may lack its end: reading ends before the last complete
-// comma, and torn() tells.
+// The file of a process that was killed may lack its end: reading then stops after the last
+// complete event, and torn() returns true.
 class EventReader {
   public:
     // Failures are MPIB_ERROR_INVALID_ARGUMENT; those of next() begin with "PATH: byte N: ".
@@ -26,13 +27,13 @@ class EventReader {
         std::string_view text;     // "{...}", valid until the next call
         std::uint64_t offset = 0;  // in the file, of its first byte
     };
-    // nullopt: that was the last.
+    // Returns nullopt when there are no more events.
     [[nodiscard]] Outcome<std::optional<RawEvent>> next();
 
     [[nodiscard]] bool torn() const { return torn_; }
     [[nodiscard]] const std::string& path() const { return path_; }
 
-    // "PATH: byte N: what".
+    // The failure with the text "PATH: byte N: what".
     [[nodiscard]] Failure at(std::uint64_t offset, std::string_view what) const;
 
   private:
@@ -42,7 +43,7 @@ class EventReader {
     enum class Place { before_array, before_first, after_event, at_end };
 
     EventReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
-    // The byte `ahead` of the position; nullopt at the end of the file.
+    // The byte that is `ahead` bytes after the position; nullopt at the end of the file.
     [[nodiscard]] std::optional<char> peek(std::size_t ahead = 0);
     [[nodiscard]] std::optional<char> skip_space();
     void advance(std::size_t bytes) { position_ += bytes; }

@@ -27,7 +27,7 @@ bool same_file(const std::string& a, const std::string& b) {
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// Devices stay.
+// Removes only a regular file: the output may be a device.
 void remove_output(const std::string& path) {
     struct stat found = {};
     if (stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode)) unlink(path.c_str());
@@ -69,7 +69,7 @@ Outcome<std::vector<ClockEvent>> read_clocks(std::span<const std::string> inputs
     return clocks;
 }
 
-// Gathers text for writes of some size.
+// Collects text for larger writes.
 class Output {
   public:
     explicit Output(TimelineFile& file) : file_(file) {}
@@ -91,7 +91,7 @@ class Output {
     std::string pending_;
 };
 
-// true: the file lacks its end.
+// Returns true if the file lacks its end.
 Outcome<bool> copy_events(const std::string& input, std::int64_t shift_ns, Output& output,
                           std::uint64_t& events) {
     auto reader = EventReader::open(input);
@@ -103,7 +103,7 @@ Outcome<bool> copy_events(const std::string& input, std::int64_t shift_ns, Outpu
         if (!*raw) return (*reader)->torn();
         auto event = parse_event(**reader, **raw);
         if (!event) return pass_on(std::move(event));
-        // Its numbers are those of the file it stood in.
+        // This event is not copied, because it describes the clock of its own file.
         if (event->type == 'M' && event->name == "clock") continue;
         const double nanoseconds = std::round(event->time * 1000) + static_cast<double>(shift_ns);
         event->object["ts"] = nanoseconds / 1000;
@@ -145,7 +145,7 @@ Done merge_into(std::span<const std::string> inputs, std::span<const ClockEvent>
 }  // namespace
 
 std::vector<std::int64_t> align(std::span<const ClockEvent> clocks) {
-    // Time of day less steady clock, of the first rank that was seen of each kernel.
+    // The time of day minus the steady clock, of the first rank seen of each kernel.
     std::map<std::string, std::int64_t> difference_of;
     std::vector<std::int64_t> zeros;
     for (const ClockEvent& clock : clocks) {

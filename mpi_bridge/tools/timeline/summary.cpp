@@ -27,7 +27,7 @@ std::string without_number(std::string name) {
     return name;
 }
 
-// The tensor that a row shows, device rows with the tensor's own; "" for the engine's rows.
+// The tensor that a row shows; device rows count as the tensor's own. "" for the engine's rows.
 std::string tensor_of(std::string title) {
     constexpr std::string_view device = " (device)";
     if (title.size() > device.size() &&
@@ -178,7 +178,7 @@ std::optional<LateRank> late_rank(const TensorSummary& tensor) {
         ++ranks;
     }
     if (ranks < 2) return std::nullopt;
-    // How much longer it took the others.
+    // How much longer the others took.
     return LateRank{shortest->rank, (sum - ranks * shortest->by) / (ranks - 1), -1};
 }
 

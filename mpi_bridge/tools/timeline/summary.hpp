@@ -13,7 +13,7 @@
 
 namespace mpi_bridge::timeline_tool {
 
-// What one rank spent on one tensor; times are microseconds, summed.
+// The time that one rank spent on one tensor, in microseconds, summed.
 struct TimeSpent {
     std::uint64_t operations = 0;  // that have ended
     double negotiate = 0;          // submitted here, but not on all ranks
@@ -23,20 +23,20 @@ struct TimeSpent {
     double transfer = 0;           // SHM_, UCX_, NCCL_...
     std::int64_t bytes = 0;
 
-    // From submission to end, of one operation on average.
+    // The average time of one operation from submission to end.
     [[nodiscard]] double mean() const {
         return operations == 0 ? 0 : (negotiate + operation) / static_cast<double>(operations);
     }
 };
 
-// Who reported last in the negotiations of a tensor, by the ticks.
+// Which ranks reported last in the negotiations of a tensor, according to the ticks.
 struct LastTicks {
     std::map<int, std::uint64_t> times;  // by rank
     std::uint64_t negotiations = 0;
     double spread = 0;  // from the first tick to the last, microseconds, summed
 };
 
-// All operations of a name. Names that were numbered, because the program gave none, count as one:
+// All operations of a name. Names that were numbered because the program gave none count as one:
 // "allreduce.noname.*".
 struct TensorSummary {
     std::string operation;  // "ALLREDUCE"
@@ -44,17 +44,19 @@ struct TensorSummary {
     LastTicks ticks;
 };
 
-// Whom the others waited for.
+// The rank that the others waited for.
 struct LateRank {
     int rank = -1;
     double by = 0;  // microseconds per operation, on average
-    // The part of the negotiations in which it was the last; -1 when told by the times alone.
+    // The share of the negotiations in which it was the last; -1 when there are only times and no
+    // ticks.
     double share = -1;
 };
 
-// Adds up the events of one or more ranks' timelines, or of a merged one; the order of ranks does
-// not matter, but that of one rank's events does. Needs no common clock: what is compared between
-// ranks are durations, and ticks of one rank. Memory grows with the tensors, not with the events.
+// Adds up the events of one or more ranks' timelines, or of a merged one. The order of ranks does
+// not matter, but that of one rank's events does. No common clock is needed, because only
+// durations, and ticks of one rank, are compared between ranks. Memory grows with the number of
+// tensors, not of events.
 class Summary {
   public:
     void add(const TraceEvent& event);
@@ -63,13 +65,14 @@ class Summary {
 
     [[nodiscard]] const std::map<std::string, TensorSummary>& tensors() const { return tensors_; }
     [[nodiscard]] const std::map<int, std::string>& processes() const { return processes_; }
-    // What has no end in the files, such as a negotiation that was on when the job was killed: the
-    // ranks it was on, by tensor and activity.
+    // Activities that have no end in the files, such as a negotiation that was under way when the
+    // job was killed: the ranks they were on, by tensor and activity.
     using Unfinished = std::map<std::pair<std::string, std::string>, std::set<int>>;
     [[nodiscard]] const Unfinished& unfinished() const { return unfinished_; }
     [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
     [[nodiscard]] std::uint64_t failed() const { return failed_; }
-    // Microseconds from the first event of a rank to its last, the longest.
+    // The time in microseconds from the first event of a rank to its last, for the rank with the
+    // longest time.
     [[nodiscard]] double duration() const;
 
   private:
@@ -102,9 +105,10 @@ class Summary {
     std::uint64_t failed_ = 0;
 };
 
-// By the ticks where there are any. Otherwise by the times: all ranks end an operation at about the
-// same moment, so that the rank whose operations take the shortest is the one that submits them
-// last. nullopt with neither ticks nor operations of two ranks.
+// Finds the rank by the ticks if there are any, and otherwise by the times: all ranks end an
+// operation at about the same moment, so the rank whose operations take the shortest time is the
+// one that submits them last. Returns nullopt if there are neither ticks nor operations of two
+// ranks.
 [[nodiscard]] std::optional<LateRank> late_rank(const TensorSummary& tensor);
 
 }  // namespace mpi_bridge::timeline_tool

@@ -18,10 +18,10 @@
 namespace mpi_bridge::timeline_tool {
 namespace {
 
-constexpr double second = 1e6;  // in microseconds, as all times here
+constexpr double second = 1e6;  // in microseconds, like all times here
 constexpr double millisecond = 1e3;
 
-// A table of text: the first column to the left, the others to the right.
+// A table of text, with the first column aligned to the left and the others to the right.
 class Table {
   public:
     using Line = std::vector<std::string>;
@@ -54,7 +54,7 @@ std::string lower(std::string text) {
     return text;
 }
 
-// Of all ranks together.
+// The sum over all ranks.
 TimeSpent together(const TensorSummary& tensor) {
     TimeSpent all;
     for (const auto& [rank, spent] : tensor.ranks) {

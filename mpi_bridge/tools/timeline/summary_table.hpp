@@ -8,8 +8,8 @@
 
 namespace mpi_bridge::timeline_tool {
 
-// For people: the `most` tensors that took the longest (0: all of them), then the ranks, then what
-// had not ended, what failed and what is missing.
+// The summary as text for people: the `most` tensors that took the longest (0: all of them), then
+// the ranks, then what had not ended, what failed and what is missing.
 [[nodiscard]] std::string summary_table(const Summary& summary, std::size_t most);
 
 }  // namespace mpi_bridge::timeline_tool

@@ -19,19 +19,19 @@ struct TraceEvent {
     std::int64_t row = 0;
     double time = 0;
     std::string name;
-    jsoncons::ojson object;  // all of it, its members in their order
+    jsoncons::ojson object;  // the whole event, with its members in their order
 
     [[nodiscard]] std::optional<double> duration() const;  // "dur"
-    // Members of "args"; nullopt when they are not there or something else.
+    // Members of "args"; nullopt when they are missing or of another type.
     [[nodiscard]] std::optional<std::int64_t> number(const char* key) const;
     [[nodiscard]] std::optional<std::string> text(const char* key) const;
 };
 
-// A failure names file and byte.
+// A failure names the file and the byte.
 [[nodiscard]] Outcome<TraceEvent> parse_event(const EventReader& reader,
                                               const EventReader::RawEvent& raw);
 
-// The first event of a rank's file: whose it is, and where its zero lies.
+// The first event of a rank's file: which rank it belongs to, and where the zero of its times lies.
 struct ClockEvent {
     int rank = 0;
     int size = 1;
@@ -40,7 +40,7 @@ struct ClockEvent {
     std::int64_t steady_ns = 0;
     std::int64_t realtime_ns = 0;
 };
-// nullopt when the event is another. A failure names what is missing.
+// Returns nullopt when the event is of another kind. A failure names what is missing.
 [[nodiscard]] Outcome<std::optional<ClockEvent>> clock_of(const TraceEvent& event);
 
 }  // namespace mpi_bridge::timeline_tool

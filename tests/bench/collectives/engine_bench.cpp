@@ -120,10 +120,10 @@ int main() {
     must(mpib_init());
     compare(2, 2000);
     compare(1024, 1000);
-    compare(64 * 1024, 200);
-    compare(4 << 20, 10);
+    compare(64L * 1024, 200);
+    compare(4L << 20, 10);
     step("step of 100 tensors of 40 B", 100, 10, 200);
-    step("step of 100 tensors of 256 KiB, adjacent", 100, 64 * 1024, 10);
+    step("step of 100 tensors of 256 KiB, adjacent", 100, 64L * 1024, 10);
     mpib_counters counters{};
     counters.struct_bytes = sizeof counters;
     must(mpib_read_counters(&counters));

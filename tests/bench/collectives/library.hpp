@@ -3,36 +3,38 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
+
+#include "subject.hpp"
 
 namespace bench {
 
-// One of the libraries that are compared, as one rank sees it after it has joined the others.
-// Failures are std::runtime_error; the program then ends, and the launcher with it.
-class Library {
+// One of the libraries that are compared. The calls below are the ones that are timed; counts are
+// of floats.
+class Library : public Subject {
   public:
-    Library() = default;
-    Library(const Library&) = delete;
-    Library& operator=(const Library&) = delete;
-    // Leaves the other ranks; frees what allocate() gave.
-    virtual ~Library() = default;
-
-    [[nodiscard]] virtual std::string name() const = 0;  // with its version
-    [[nodiscard]] virtual int rank() const = 0;
-    [[nodiscard]] virtual int size() const = 0;
-
-    // Page-aligned room for so many floats, of the kind that the variant is about. Not initialised.
-    // Never freed before the library itself: the benchmark has one buffer, for the largest vector.
-    [[nodiscard]] virtual float* allocate(std::size_t count) = 0;
-
-    // data[i] = the sum of all ranks' data[i]. This is the call that is timed.
+    // data[i] = the sum of all ranks' data[i].
     virtual void allreduce(float* data, std::size_t count) = 0;
 
-    virtual void barrier() = 0;
-};
+    // recv[i] = the sum of all ranks' send[rank * part + i].
+    virtual void reduce_scatter(const float* send, float* recv, std::size_t part) = 0;
 
-// Joins the other ranks that the launcher started. Each program links one definition of this; what
-// variants there are is said in the text of the error about an unknown one.
-[[nodiscard]] std::unique_ptr<Library> join(const std::string& variant);
+    // recv[r * part + i] = rank r's send[i].
+    virtual void allgather(const float* send, float* recv, std::size_t part) = 0;
+
+    // recv[r * part + i] = rank r's send[rank * part + i].
+    virtual void alltoall(const float* send, float* recv, std::size_t part) = 0;
+
+    // data[i] = rank 0's data[i].
+    virtual void broadcast(float* data, std::size_t count) = 0;
+
+    [[nodiscard]] virtual bool has(Collective) const { return true; }
+
+    // Page-aligned room for so many floats, of the kind that the variant is about. Not initialised.
+    [[nodiscard]] virtual float* allocate(std::size_t count);
+    virtual void release(float* memory);
+
+    void sum(float* data, std::size_t count) override { allreduce(data, count); }
+    [[nodiscard]] std::unique_ptr<Work> work(Collective collective, std::size_t bytes) override;
+};
 
 }  // namespace bench

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the shared-memory stage alone: allreduce of float sums among processes of this machine, in
-// place, back to back.
+// Times the shared-memory stage alone: a collective of floats among processes of this machine, in
+// place where it can be, back to back.
 //
-//     shm_stage_bench [ranks=2] [zero_copy=0] [piece=BYTES] [flat=BYTES] [bytes=N[,N...]]
+//     shm_stage_bench [collective=allreduce] [ranks=2] [zero_copy=0] [piece=BYTES] [flat=BYTES]
+//                     [bytes=N[,N...]]
 //
-// Prints a line per length: bytes, the median over iterations of the time of the slowest rank, and
-// the bus bandwidth, bytes / time * 2(n-1)/n; before and after it the one-way time of a cache line
-// between the first two processors, because results compare only where that is the same.
+// The collective is allreduce, reduce_scatter, allgather, alltoall or broadcast. Prints a line per
+// length of the whole vector: bytes, the median over iterations of the time of the slowest rank,
+// and the bus bandwidth of an allreduce, bytes / time * 2(n-1)/n; before and after it the one-way
+// time of a cache line between the first two processors, because results compare only where that is
+// the same.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <exception>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +52,7 @@ struct Shared {
 struct Settings {
     int ranks = 2;
     bool zero_copy = false;
+    std::string collective = "allreduce";
     NodeStage::Options options;
     std::vector<std::size_t> bytes = {8,       64,      512,     4096,    16384,    65536,
                                       1 << 18, 1 << 20, 1 << 22, 1 << 24, 1U << 26, 1U << 28};
@@ -144,15 +149,47 @@ class Rank {
         expect(stage_->allreduce({"allreduce", 0, Seconds(60)}, sum_, place, place, count));
     }
 
+    // The collective on a vector whose part r is rank r's.
+    void collective(float* data, std::size_t count) {
+        const auto ranks = static_cast<std::size_t>(stage_->size());
+        const std::string& name = settings_.collective;
+        const NodeStage::Turn turn{name, 0, Seconds(60)};
+        auto* const bytes = reinterpret_cast<std::byte*>(data);
+        const std::size_t part = count / ranks;
+        std::vector<std::span<std::byte>> parts;
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+            parts.emplace_back(bytes + rank * part * sizeof(float), part * sizeof(float));
+        auto* const accumulators = reinterpret_cast<std::byte*>(other_.data());
+        if (name == "allreduce") {
+            allreduce(data, count);
+        } else if (name == "reduce_scatter") {
+            const std::vector<std::size_t> counts(ranks, part);
+            expect(stage_->reduce_scatter(turn, sum_, bytes, accumulators, counts));
+        } else if (name == "allgather") {
+            expect(stage_->allgather(turn, parts));
+        } else if (name == "alltoall") {
+            const std::vector<std::span<const std::byte>> out(parts.begin(), parts.end());
+            std::vector<std::span<std::byte>> in;
+            for (std::size_t rank = 0; rank < ranks; ++rank)
+                in.emplace_back(accumulators + rank * part * sizeof(float), part * sizeof(float));
+            expect(stage_->alltoall(turn, out, in));
+        } else if (name == "broadcast") {
+            expect(stage_->broadcast(turn, {bytes, count * sizeof(float)}, 0));
+        } else {
+            die("cannot use collective=" + name);
+        }
+    }
+
     void check(float* data, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {
             data[i] = static_cast<float>(i % 1000 + static_cast<std::size_t>(stage_->rank()));
         }
         allreduce(data, count);
         const int ranks = stage_->size();
+        const int ranks_added = ranks * (ranks - 1) / 2;
         for (std::size_t i = 0; i < count; ++i) {
             const auto base = static_cast<int>(i % 1000);
-            if (data[i] != static_cast<float>(base * ranks + ranks * (ranks - 1) / 2)) {
+            if (data[i] != static_cast<float>(base * ranks + ranks_added)) {
                 die("a wrong sum");
             }
             data[i] = 0;
@@ -163,6 +200,7 @@ class Rank {
         const std::size_t count = bytes / sizeof(float);
         float* const data = allocate(bytes);
         check(data, count);
+        other_.assign(count, 0);
         const int iterations =
             bytes <= (1U << 20) ? most_iterations
                                 : static_cast<int>(std::max<std::size_t>(9, (2UL << 30) / bytes));
@@ -170,7 +208,7 @@ class Rank {
         float* const times = shared_.times[stage_->rank()];
         auto before = Time::now();
         for (int i = -warm_up; i < iterations; ++i) {
-            allreduce(data, count);
+            collective(data, count);
             const auto after = Time::now();
             if (i >= 0) {
                 times[i] = std::chrono::duration<float, std::micro>(after - before).count();
@@ -204,6 +242,7 @@ class Rank {
     const Settings& settings_;
     Shared& shared_;
     const mpi_bridge::Reduction& sum_ = *mpi_bridge::find_reduction(MPIB_FLOAT32, MPIB_SUM);
+    std::vector<float> other_;  // results that cannot be in place
     std::unique_ptr<SharedHeap> heap_;
     std::unique_ptr<NodeStage> stage_;
 };
@@ -216,6 +255,10 @@ Settings parse(int argc, char** argv) {
         if (equals == std::string::npos) die("expected name=value, got " + argument);
         const std::string name = argument.substr(0, equals);
         const char* at = argument.c_str() + equals + 1;
+        if (name == "collective") {
+            settings.collective = at;
+            continue;
+        }
         std::vector<std::size_t> values;
         for (char* end = nullptr; *at != '\0'; at = *end == ',' ? end + 1 : end) {
             values.push_back(std::strtoull(at, &end, 10));
@@ -239,10 +282,7 @@ Settings parse(int argc, char** argv) {
     return settings;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    const Settings settings = parse(argc, argv);
+int run_ranks(const Settings& settings) {
     void* memory =
         ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) die("no memory");
@@ -264,4 +304,15 @@ int main(int argc, char** argv) {
         if (status != 0) result = EXIT_FAILURE;
     }
     return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run_ranks(parse(argc, argv));
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "shm_stage_bench: %s\n", error.what());
+        return EXIT_FAILURE;
+    }
 }

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 _SOURCE = Path(__file__).resolve().parents[3]
 _MINICLUSTER = _SOURCE / "tests/cluster/minicluster"
-PROGRAMS = "/shared/bench"
+SHARED = "/shared"
+PROGRAMS = f"{SHARED}/bench"
 LOGIN = "login"
 
 
@@ -50,19 +52,37 @@ class TestCluster:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def run(
-        self, command: Command, seconds: int, user: str = "alice", source: Path = Path(os.devnull)
-    ) -> Answer:
-        """Runs the command with `source` as its input; after so many seconds it is ended."""
+    @property
+    def shared(self) -> Path:
+        """Where this machine has the directory that all hosts see as SHARED."""
+        home = os.environ.get("MINICLUSTER_HOME") or "/var/lib/minicluster"
+        return Path(home).absolute() / self._name / "shared"
+
+    def _words(self, command: Command, seconds: int, user: str) -> list[str]:
         settings = [word for each in command.environment for word in ("--env", each)]
-        argv = [
+        return [
             *(str(_MINICLUSTER), "exec", "--name", self._name, "--user", user),
             *("--host", command.host, *settings, "--"),
             *("timeout", "--kill-after=10", str(seconds), *command.words),
         ]
+
+    def run(
+        self, command: Command, seconds: int, user: str = "alice", source: Path = Path(os.devnull)
+    ) -> Answer:
+        """Runs the command with `source` as its input; after so many seconds it is ended."""
+        argv = self._words(command, seconds, user)
         with source.open("rb") as stdin:
             done = subprocess.run(argv, stdin=stdin, capture_output=True, text=True, check=False)
         return Answer(done.returncode, done.stdout, done.stderr)
+
+    def start(self, command: Command, seconds: int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Starts the command, which lives on until it ends or is told to by SIGTERM."""
+        return subprocess.Popen(
+            self._words(command, seconds, "alice"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
 
     def copy(self, files: Sequence[Path]) -> None:
         """Puts files of the machine, executable, into the directory PROGRAMS of all hosts."""

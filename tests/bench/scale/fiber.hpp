@@ -37,8 +37,8 @@ class Fiber {
     ucontext_t outside_{};
     bool finished_ = false;
     // What AddressSanitizer wants to know about stacks; unused without it.
-    const void* outer_stack_ = nullptr;
-    std::size_t outer_stack_bytes_ = 0;
+    [[maybe_unused]] const void* outer_stack_ = nullptr;
+    [[maybe_unused]] std::size_t outer_stack_bytes_ = 0;
 };
 
 }  // namespace mpi_bridge_scale

@@ -6,7 +6,7 @@
 #include <queue>
 #include <vector>
 
-#include "select/model.hpp"
+#include "collectives/select/model.hpp"
 
 namespace mpi_bridge_scale {
 

@@ -8,9 +8,9 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
+#include "collectives/select/selected.hpp"
+#include "collectives/select/selection.hpp"
 #include "scale_arguments.hpp"
-#include "select/selected.hpp"
-#include "select/selection.hpp"
 #include "simulation.hpp"
 
 namespace mpi_bridge_scale {
@@ -55,10 +55,11 @@ std::string time_text(Time seconds) {
     return fmt::format("{:.4g} s", seconds);
 }
 
-// Messages of all ranks, roughly; only the ring can need too many to wait for.
+// Messages of all ranks, roughly; only these algorithms can need too many to wait for.
 double messages_of(AllreduceAlgorithm algorithm, const Case& call) {
-    if (algorithm != AllreduceAlgorithm::ring) return 0;
     const double ranks = call.ranks;
+    if (algorithm == AllreduceAlgorithm::direct) return 2 * ranks * (ranks - 1);
+    if (algorithm != AllreduceAlgorithm::ring) return 0;
     return 2 * ranks * (ranks - 1) * (1 + call.bytes / ranks / call.segment_bytes);
 }
 
@@ -103,7 +104,8 @@ Done print_table(const Arguments& arguments) {
         for (const std::size_t count : arguments.ranks) {
             const auto ranks = static_cast<int>(count);
             const auto best = selection.allreduce(bytes, ranks);
-            for (int number = 0; number < 4; ++number) {
+            constexpr std::size_t algorithms = mpi_bridge::Names<AllreduceAlgorithm>::all.size();
+            for (std::size_t number = 0; number < algorithms; ++number) {
                 const auto algorithm = static_cast<AllreduceAlgorithm>(number);
                 auto done = print_row(arguments, algorithm, ranks, bytes, algorithm == best,
                                       vectors.data());

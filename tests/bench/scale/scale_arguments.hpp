@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/select/model.hpp"
 #include "core/failure.hpp"
-#include "select/model.hpp"
 
 namespace mpi_bridge_scale {
 

@@ -8,6 +8,7 @@
 //
 //   mpi_bridge_check [COUNT …]    element counts; the default list straddles the thresholds
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -62,6 +63,7 @@ class Poisoned {
 template <typename T>
 std::vector<std::vector<T>> data_of_all_ranks(std::size_t count, std::uint64_t seed) {
     std::vector<std::vector<T>> data;
+    data.reserve(static_cast<std::size_t>(size));
     for (int r = 0; r < size; ++r) {
         data.push_back(random_values<T>(count, seed * 1000 + static_cast<std::uint64_t>(r)));
     }
@@ -262,6 +264,76 @@ void check_alltoalls(std::size_t count) {
     }
 }
 
+// Buffers that begin at an odd address.
+void check_unaligned(std::size_t per_rank) {
+    const auto ranks = static_cast<std::size_t>(size);
+    const std::size_t count = per_rank * ranks;
+    const auto sum = static_cast<std::int32_t>(ranks * (ranks + 1) / 2);
+    std::vector<std::byte> send(1 + count * sizeof sum);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::int32_t own = rank + 1;
+        std::memcpy(send.data() + 1 + i * sizeof own, &own, sizeof own);
+    }
+    std::vector<std::byte> recv(send.size());
+    const auto expect_sums = [&](std::size_t sums, const std::string& what) {
+        for (std::size_t i = 0; i < sums; ++i) {
+            std::int32_t value = 0;
+            std::memcpy(&value, recv.data() + 1 + i * sizeof value, sizeof value);
+            if (value != sum) stop(what + " of unaligned memory: wrong value");
+        }
+        std::fill(recv.begin(), recv.end(), std::byte{0});
+        ++cases;
+    };
+    const void* const in = send.data() + 1;
+    void* const out = recv.data() + 1;
+    must(mpib_allreduce(in, out, count, MPIB_INT32, MPIB_SUM), "mpib_allreduce");
+    expect_sums(count, "allreduce");
+    must(mpib_reduce(in, out, count, MPIB_INT32, MPIB_SUM, 0), "mpib_reduce");
+    if (rank == 0) expect_sums(count, "reduce");
+    const std::vector<std::size_t> counts(ranks, per_rank);
+    must(mpib_reduce_scatter(in, out, counts.data(), MPIB_INT32, MPIB_SUM), "mpib_reduce_scatter");
+    expect_sums(per_rank, "reduce_scatter");
+}
+
+// A pointer to nothing may be NULL in every call.
+void check_nothing() {
+    const auto ranks = static_cast<std::size_t>(size);
+    const std::vector<std::size_t> none(ranks, 0);
+    must(mpib_allreduce(nullptr, nullptr, 0, MPIB_FLOAT32, MPIB_SUM), "mpib_allreduce");
+    must(mpib_reduce(nullptr, nullptr, 0, MPIB_FLOAT32, MPIB_SUM, 0), "mpib_reduce");
+    must(mpib_reduce_scatter(nullptr, nullptr, none.data(), MPIB_FLOAT32, MPIB_SUM),
+         "mpib_reduce_scatter");
+    must(mpib_broadcast(nullptr, 0, 0), "mpib_broadcast");
+    must(mpib_allgather(nullptr, nullptr, 0), "mpib_allgather");
+    must(mpib_allgatherv(nullptr, 0, nullptr, none.data(), none.data()), "mpib_allgatherv");
+    must(mpib_alltoall(nullptr, nullptr, 0), "mpib_alltoall");
+    must(mpib_alltoallv(nullptr, none.data(), nullptr, nullptr, none.data(), nullptr),
+         "mpib_alltoallv");
+    ++cases;
+}
+
+// What overlaps is refused on the rank that passes it, before anything is sent.
+void check_overlaps() {
+    if (size == 1) return;
+    const auto ranks = static_cast<std::size_t>(size);
+    std::vector<std::int32_t> memory(2 * ranks + 2);
+    const auto refused = [](mpib_status status, const char* call) {
+        if (status != MPIB_ERROR_INVALID_ARGUMENT) stop(std::string(call) + " took an overlap");
+        ++cases;
+    };
+    const std::vector<std::size_t> twos(ranks, 2);
+    std::int32_t* const start = memory.data();
+    refused(mpib_allreduce(start, start + 1, 2, MPIB_INT32, MPIB_SUM), "mpib_allreduce");
+    if (rank == 0)
+        refused(mpib_reduce(start, start + 1, 2, MPIB_INT32, MPIB_SUM, 0), "mpib_reduce");
+    refused(mpib_reduce_scatter(start, start + 1, twos.data(), MPIB_INT32, MPIB_SUM),
+            "mpib_reduce_scatter");
+    refused(mpib_alltoall(start, start + 1, sizeof *start), "mpib_alltoall");
+    // Another rank's place in recv.
+    const auto other = static_cast<std::size_t>((rank + 1) % size);
+    refused(mpib_allgather(start + other, start, sizeof *start), "mpib_allgather");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -283,8 +355,11 @@ int main(int argc, char** argv) {
         check_broadcasts(count);
         check_allgathers(count);
         check_alltoalls(count);
+        check_unaligned(count / 7);
         must(mpib_barrier(), "mpib_barrier");
     }
+    check_nothing();
+    check_overlaps();
     if (rank == 0) {
         std::printf("mpi_bridge_check: %d ranks, %ld cases, all correct\n", size, cases);
     }

@@ -68,8 +68,9 @@ void one_cycle(int number) {
     const int size = mpib_size();
     float value = static_cast<float>(mpib_rank() + number);
     must(mpib_allreduce(&value, &value, 1, MPIB_FLOAT32, MPIB_SUM), "mpib_allreduce");
-    const auto expected = static_cast<float>(size * (size - 1) / 2 + size * number);
-    if (value != expected) stop("a wrong sum in cycle " + std::to_string(number));
+    const int expected = size * (size - 1) / 2 + size * number;
+    if (value != static_cast<float>(expected))
+        stop("a wrong sum in cycle " + std::to_string(number));
     must(mpib_finalize(), "mpib_finalize");
     if (mpib_initialized() != 0) stop("still initialised after mpib_finalize");
 }

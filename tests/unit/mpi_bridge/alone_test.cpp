@@ -42,6 +42,20 @@ TEST_F(AloneTest, IsRankZeroOfOneAndInitialisesTwice) {
     EXPECT_EQ(mpib_is_homogeneous(), 1);
 }
 
+// Breaks when the join itself depends on the place for its result.
+TEST_F(AloneTest, AJoinNeedsNoPlaceForTheLastRank) {
+    mpib_counters before{};
+    mpib_counters after{};
+    before.struct_bytes = after.struct_bytes = sizeof before;
+    ASSERT_EQ(mpib_read_counters(&before), MPIB_OK);
+    ASSERT_EQ(mpib_join(nullptr), MPIB_OK) << mpib_last_error();
+    int last = -1;
+    ASSERT_EQ(mpib_join(&last), MPIB_OK) << mpib_last_error();
+    EXPECT_EQ(last, 0);
+    ASSERT_EQ(mpib_read_counters(&after), MPIB_OK);
+    EXPECT_EQ(after.operations[MPIB_JOIN], before.operations[MPIB_JOIN] + 2);
+}
+
 TEST_F(AloneTest, CollectivesCopyTheOwnPart) {
     const std::array<float, 3> send = {1, -2, 3};
     std::array<float, 3> recv = {9, 9, 9};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "select/selection.hpp"
+#include "collectives/select/selection.hpp"
 
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "collectives/select/measurement.hpp"
 #include "core/settings.hpp"
 #include "in_process_transport.hpp"
-#include "select/measurement.hpp"
 
 namespace {
 
@@ -72,6 +72,17 @@ TEST(Selection, NeverEstimatesLessThanWhatIsPossible) {
             }
         }
     }
+}
+
+TEST(Selection, JoinsShorterMessagesTheMoreOfThemALeaderHasToCopy) {
+    const Selection selection(tcp_model(), segment_bytes);
+    EXPECT_EQ(selection.longest_joined_message(1), 0U);
+    EXPECT_EQ(selection.longest_joined_message(2), 8192U);
+    EXPECT_EQ(selection.longest_joined_message(8), 4096U);
+    EXPECT_EQ(selection.longest_joined_message(64), 512U);
+    const Selection faster(rdma_model(), segment_bytes);
+    EXPECT_LT(faster.longest_joined_message(8), selection.longest_joined_message(8));
+    EXPECT_GT(faster.longest_joined_message(8), 0U);
 }
 
 TEST(Selection, CanBePinnedForEveryNumberOfRanks) {
@@ -157,6 +168,21 @@ TEST(Settings, ReadNumbersWithTheirUnits) {
     for (const char* text : {"", "0", "-1", "nan", "inf", "5s"}) {
         EXPECT_FALSE(parse_seconds(text)) << text;
     }
+}
+
+// A rank may keep the others waiting for as long as it likes, unless the user sets a limit.
+TEST(Settings, LimitNoWaitForAPeerByDefault) {
+    unsetenv("MPI_BRIDGE_TIMEOUT_SECONDS");
+    const auto by_default = settings_from_environment();
+    ASSERT_TRUE(by_default);
+    EXPECT_EQ(by_default->timeout, no_limit);
+    EXPECT_EQ(by_default->start_timeout, Seconds(300));
+    setenv("MPI_BRIDGE_TIMEOUT_SECONDS", "7", 1);
+    const auto limited = settings_from_environment();
+    unsetenv("MPI_BRIDGE_TIMEOUT_SECONDS");
+    ASSERT_TRUE(limited);
+    EXPECT_EQ(limited->timeout, Seconds(7));
+    EXPECT_EQ(limited->start_timeout, Seconds(7));
 }
 
 }  // namespace

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What horovod.keras and horovod.tensorflow share; imports neither of them."""
+"""The common part of horovod.keras and horovod.tensorflow, which imports neither of them."""

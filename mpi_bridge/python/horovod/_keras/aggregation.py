@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""backward_passes_per_step: gradients of several batches are added up before they are reduced."""
+"""backward_passes_per_step: adds up the gradients of several batches before they are reduced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Gradients = Sequence[Any]
 
 
 class Aggregation:
-    """Adds gradients up in variables of the optimizer, so that a compiled step carries them."""
+    """Adds gradients up in variables of the optimizer, so that they are part of a compiled step."""
 
     def __init__(self, passes: int, average: bool) -> None:
         if passes < 1:
@@ -25,7 +25,7 @@ class Aggregation:
 
     @property
     def is_on(self) -> bool:
-        """Tell whether there is more than one batch to a step."""
+        """Tell whether a step has more than one batch."""
         return self._passes > 1
 
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
@@ -39,7 +39,7 @@ class Aggregation:
         ]
 
     def others(self, optimizer: Any) -> list[Any]:
-        """Return the optimizer's variables without ours."""
+        """Return the optimizer's variables without the ones made here."""
         own = {id(variable) for variable in (self._counter, *self._sums)}
         return [variable for variable in optimizer.variables if id(variable) not in own]
 
@@ -51,7 +51,7 @@ class Aggregation:
         reduce: Callable[[Gradients], Gradients],
         apply: Callable[[Gradients], None],
     ) -> None:
-        """Add the gradients up; with every last batch of a step reduce and apply them."""
+        """Add the gradients up; with the last batch of each step, reduce and apply them."""
         if not self.is_on:
             apply(reduce(gradients))
             return
@@ -94,7 +94,7 @@ class Aggregation:
         reduce: Callable[[Gradients], Gradients],
         apply: Callable[[Gradients], None],
     ) -> None:
-        """Do the same on JAX, where a branch cannot assign variables: apply, and select."""
+        """Do the same on JAX, where a branch cannot assign variables: apply always, then select."""
         import jax
 
         present = [i for i, total in enumerate(totals) if total is not None]
@@ -126,7 +126,7 @@ class Aggregation:
 
 
 def _dense(gradient: Any) -> Any:
-    """Return the gradient; a sparse one would grow with each batch."""
+    """Return the gradient; refuse a sparse one, because it would grow with each batch."""
     if type(gradient).__name__ == "IndexedSlices" or getattr(gradient, "is_sparse", False):
         raise ValueError(
             "backward_passes_per_step > 1 cannot add up sparse gradients; pass sparse_as_dense=True"

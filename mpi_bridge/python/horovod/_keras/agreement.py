@@ -14,7 +14,7 @@ from mpi_bridge.engine import Kind
 def require_same(label: str, lines: Sequence[str], process_set: int) -> None:
     """Collective: raise MismatchError on every rank unless all pass the same lines.
 
-    The lines of all ranks travel, so that the text can name the first that differs.
+    The ranks exchange all lines, so that the text can name the first one that differs.
     """
     mine = np.frombuffer("\n".join(lines).encode(), np.uint8)
     handle = engine.submit(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks for model.fit() that bring ranks together."""
+"""Callbacks for model.fit() that act on all ranks together."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .variables import broadcast_model
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
     """Brings all ranks to the root's weights and optimizer state at the end of the first batch.
 
-    Not earlier, because only then do the optimizer's variables exist. On TensorFlow it also turns
-    off compilation of the training step by XLA, which cannot hold the reduction of a
-    DistributedOptimizer. `device` and `local_variables` are accepted and have no meaning.
+    The optimizer's variables do not exist earlier. On TensorFlow it also turns off compilation of
+    the training step by XLA, which cannot contain the reduction of a DistributedOptimizer. `device`
+    and `local_variables` are accepted and have no meaning.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class MetricAverageCallback(keras.callbacks.Callback):
 
 
 class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
-    """ModelCheckpoint(save_best_only=True) that writes on rank 0 alone.
+    """ModelCheckpoint(save_best_only=True) that writes on rank 0 only.
 
-    The file may be named later, by the attribute `filepath`, but before training begins. All ranks
+    The file may be set later, by the attribute `filepath`, but before training begins. All ranks
     must see the same metric, so put it after MetricAverageCallback.
     """
 
@@ -104,7 +104,7 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
         self.filepath = filepath
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """See that the file has a name."""
+        """Check that the file has a name."""
         if self.filepath is None:
             raise ValueError("BestModelCheckpoint: set filepath before training begins")
         super().on_train_begin(logs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which type gradients travel, for every backend of Keras."""
+"""The types in which gradients travel, for every backend of Keras."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import keras
 
 
 class NoneCompressor:
-    """Travels as it is."""
+    """The gradient travels in its own type."""
 
     wire_dtype: str | None = None
 
@@ -23,12 +23,12 @@ class NoneCompressor:
 
     @classmethod
     def decompress(cls, tensor: Any, context: Any) -> Any:
-        """Return what has arrived as it was before."""
+        """Return the received data in its original type."""
         return tensor if context is None else keras.ops.cast(tensor, context)
 
 
 class FP16Compressor(NoneCompressor):
-    """Travels as IEEE half precision: 5 bits of exponent, so large gradients overflow."""
+    """Travels as IEEE half precision: with 5 bits of exponent, large gradients overflow."""
 
     wire_dtype = "float16"
 

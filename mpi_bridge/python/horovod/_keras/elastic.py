@@ -16,7 +16,7 @@ from . import failures, objects, variables
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Make func(state, ...) elastic: it begins again from the last commit after a failure."""
+    """Make func(state, ...) elastic: after a failure it starts again from the last commit."""
 
     @functools.wraps(func)
     def with_own_errors(*args: Any, **kwargs: Any) -> Any:
@@ -50,7 +50,8 @@ class KerasState(ObjectState):
         self.model = model
         self.optimizer = optimizer or getattr(model, "optimizer", None)
         if self.optimizer is not None and not self.optimizer.built:
-            # So that there are as many variables to restore as there will be to save.
+            # Build the optimizer, so that there are as many variables to restore as there will be
+            # to save.
             self.optimizer.build(model.trainable_variables)
         super().__init__(objects.broadcast_object, world.rank, **kwargs)
         self._save_model()
@@ -61,12 +62,12 @@ class KerasState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        """Go back to what was saved."""
+        """Go back to the saved state."""
         self._assign_model()
         super().restore()
 
     def sync(self) -> None:
-        """Collective: take over what rank 0 has."""
+        """Collective: take over rank 0's state."""
         variables.broadcast_model(self.model, root_rank=0)
         if self.optimizer is not None and self.optimizer is not getattr(
             self.model, "optimizer", None
@@ -76,11 +77,11 @@ class KerasState(ObjectState):
         super().sync()
 
     def committed(self) -> Any:
-        """Return what was saved, for a later process."""
+        """Return the saved state, for a later process."""
         return {"model": self._saved_model, "attributes": super().committed()}
 
     def adopt(self, committed: Any) -> None:
-        """Take over what an earlier process has saved."""
+        """Take over the state that an earlier process has saved."""
         self._saved_model = committed["model"]
         self._assign_model()
         super().adopt(committed["attributes"])
@@ -118,7 +119,7 @@ class CommitStateCallback(keras.callbacks.Callback):
         self._batches_left = self._batches_per_commit
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Commit now and then."""
+        """Commit every `batches_per_commit` batches."""
         self._batches_left -= 1
         if self._batches_left == 0:
             self._state.commit()
@@ -132,8 +133,8 @@ class CommitStateCallback(keras.callbacks.Callback):
 class UpdateBatchStateCallback(keras.callbacks.Callback):
     """Keeps state.batch at the number of the batch; 0 between epochs.
 
-    After a restore it is for the script to leave out the batches before state.batch, for instance
-    by fit(steps_per_epoch=...): Keras 3 takes no shorter first epoch from a callback.
+    After a restore the script has to leave out the batches before state.batch, for instance with
+    fit(steps_per_epoch=...): in Keras 3 a callback cannot shorten the first epoch.
     """
 
     def __init__(self, state: Any) -> None:
@@ -150,7 +151,7 @@ class UpdateBatchStateCallback(keras.callbacks.Callback):
 
 
 class UpdateEpochStateCallback(keras.callbacks.Callback):
-    """Keeps state.epoch at the number of epochs that are done, earlier runs included."""
+    """Keeps state.epoch at the number of completed epochs, including those of earlier runs."""
 
     def __init__(self, state: Any) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reduces the list of gradients of a training step, as numpy arrays, in one call.
 
-The dense gradients are copied into a few blocks, each block is one named operation, reduced in
-place, and the results are views of the block. So a step costs one copy of each gradient and a
+The dense gradients are copied into a few blocks. Each block is one named operation and is reduced
+in place, and the results are views of the block. So a step costs one copy of each gradient and a
 handful of calls into the engine, however many variables the model has. A block travels while the
-next one is filled. A sparse gradient (values, and the rows they belong to) is two allgathers.
+next one is filled. A sparse gradient (values, and the rows they belong to) takes two allgathers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .agreement import require_same
 
 @dataclass(frozen=True)
 class Member:
-    """One gradient, by the name of its variable, which is the same on all ranks."""
+    """One gradient; its name is that of its variable, which is the same on all ranks."""
 
     name: str
-    is_sparse: bool = False  # then it is two arrays, values and indices
+    is_sparse: bool = False  # if so, it has two arrays, values and indices
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Settings:
     prescale: float = 1.0
     postscale: float = 1.0
     process_set: int = engine.WORLD
-    # Positions, among the dense members, that must be reduced together.
+    # Positions, among the dense members, of those that must be reduced together.
     groups: tuple[tuple[int, ...], ...] = ()
     threshold: int = 128 << 20  # bytes; HOROVOD_FUSION_THRESHOLD
 
@@ -52,9 +52,9 @@ _labels_lock = threading.Lock()
 def label_for(kind: str, names: Sequence[str], process_set: int) -> str:
     """Return a prefix for the names of the operations on this list of gradients.
 
-    Lists are numbered as they are first seen, which is in the same order on all ranks of a process
-    set. So ranks whose lists differ meet under one name, and are told; two models whose variables
-    have equal names do not meet.
+    Lists are numbered in the order in which they are first seen, which is the same on all ranks of
+    a process set. So ranks with different lists use the same name, and the difference is reported;
+    two models whose variables have equal names use different names.
     """
     key = (kind, process_set, *names)
     with _labels_lock:
@@ -88,7 +88,7 @@ class Exchange:
             position += 2 if member.is_sparse else 1
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        """Collective: return the reduced gradients, one or two arrays each as they came.
+        """Collective: return the reduced gradients, as one or two arrays each, like the arguments.
 
         The results are new arrays, aligned for TensorFlow.
         """
@@ -123,7 +123,7 @@ _exchanges: dict[tuple[Any, ...], Exchange] = {}
 
 
 def exchange_for(label: str, members: tuple[Member, ...], settings: Settings) -> Exchange:
-    """Return the same exchange whenever the same is asked for, with its memory and its plan.
+    """Return the same exchange for the same arguments, with its memory and its plan.
 
     In eager mode a script makes a new tape in each step.
     """
@@ -142,7 +142,7 @@ class _Step:
         self._gathers: list[tuple[Handle, int, float]] = []
 
     def submit_dense(self, positions: Sequence[int]) -> None:
-        """Fill block after block and send each on its way."""
+        """Fill one block after the other and submit each at once."""
         for block, reused in zip(self._plan.blocks, self._plan.memory):
             memory = reused.take()
             views = block.views(memory)
@@ -184,7 +184,7 @@ class _Step:
         return self._results
 
     def release(self) -> None:
-        """Give the names back; what failed half-way is waited for, because it uses our memory."""
+        """Release the names; what has not finished is waited for, because it uses our memory."""
         for handle in self._handles:
             handle.release()
 
@@ -195,7 +195,7 @@ class _Step:
 
 
 def take_rows(handle: Handle, like: np.ndarray) -> np.ndarray:
-    """Wait for a gathering operation; return its rows, of the same type and row shape as `like`."""
+    """Wait for an allgather; return its rows, with the type and row shape of `like`."""
     result = handle.wait()
     rows = result_memory.empty((result.rows, *like.shape[1:]), like.dtype)
     result.copy_to(rows)

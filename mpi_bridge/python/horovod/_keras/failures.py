@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the exception of a host call again after a framework has turned it into its own.
+"""Finds the original exception of a host call after a framework has replaced it by its own.
 
-What a function called by a TensorFlow graph or a compiled JAX program raises reaches the script as
-tf.errors.UnknownError or JaxRuntimeError, with the text alone. Elastic training has to know the
-type.
+If a function called by a TensorFlow graph or a compiled JAX program raises an exception, the script
+gets tf.errors.UnknownError or JaxRuntimeError, which contains only the text. Elastic training has
+to know the type.
 """
 
 from __future__ import annotations

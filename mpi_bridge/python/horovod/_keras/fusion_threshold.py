@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HOROVOD_FUSION_THRESHOLD: how many bytes of gradients travel as one operation at most."""
+"""HOROVOD_FUSION_THRESHOLD: the most bytes of gradients that travel as one operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DEFAULT = 128 << 20
 
 
 def fusion_threshold() -> int:
-    """Return the bytes above which nothing is added to an operation; 0: nothing is put together."""
+    """Return the most bytes of an operation that combines gradients; 0: nothing is combined."""
     text = os.environ.get(_VARIABLE)
     if not text:
         return _DEFAULT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that every distributed optimizer and tape has, checked once."""
+"""The options of all distributed optimizers and tapes, checked in one place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GradientSettings:
     process_set: ProcessSet = global_process_set
 
     def is_needed(self) -> bool:
-        """Tell whether there is anybody to reduce with.
+        """Tell whether there are other ranks to reduce with.
 
         Neither the number of ranks nor the members of a set change while a process lives, so a
         graph may keep the answer.
@@ -42,7 +42,7 @@ class GradientSettings:
     ) -> Exchange:
         """Return the exchange for the gradients of these variables.
 
-        `kind` says whose gradients they are, such as "DistributedOptimizer".
+        `kind` says what the gradients belong to, such as "DistributedOptimizer".
         """
         names = names_of(variables)
         sparse = is_sparse or [False] * len(names)
@@ -85,7 +85,7 @@ def checked(
     groups: Any,
     process_set: ProcessSet,
 ) -> GradientSettings:
-    """Return the settings that Horovod's arguments mean; refuse what makes no sense."""
+    """Return the settings for Horovod's arguments; refuse contradictory ones."""
     resolved = ReduceOp(op)
     if resolved is Adasum:
         raise not_supported("op=Adasum", "use Average or Sum")
@@ -124,7 +124,7 @@ def _checked_groups(num_groups: int, groups: Any) -> int | tuple[tuple[Any, ...]
 
 
 def names_of(variables: Sequence[Any]) -> list[str]:
-    """Return names that differ from each other and are the same on all ranks."""
+    """Return names that are unique and the same on all ranks."""
     names = [
         getattr(variable, "path", None) or getattr(variable, "name", None) or "source"
         for variable in variables

@@ -38,9 +38,9 @@ def DistributedOptimizer(
     It is made from the configuration of `optimizer` and takes over its slots if it has any. Its
     class has the name of the user's class, so that a saved model loads without this package.
 
-    With backward_passes_per_step > 1 gradients of so many batches are added up (and divided by
-    their number with average_aggregated_gradients) before they are reduced and applied; the
-    batches between count as iterations. `device_dense` and `device_sparse` are accepted and have
+    With backward_passes_per_step > 1, the gradients of that many batches are added up (and divided
+    by their number with average_aggregated_gradients) before they are reduced and applied; the
+    batches in between count as iterations. `device_dense` and `device_sparse` are accepted and have
     no meaning.
     """
     settings = gradient_settings.checked(
@@ -75,9 +75,9 @@ def PartialDistributedOptimizer(
     local_layers: Any = None,
     scale_local_gradients: bool = True,
 ) -> keras.optimizers.Optimizer:
-    """Return a DistributedOptimizer that leaves the weights of `local_layers` to each rank.
+    """Return a DistributedOptimizer that does not reduce the gradients of `local_layers`.
 
-    With scale_local_gradients their gradients are divided by the number of ranks.
+    With scale_local_gradients these gradients are divided by the number of ranks.
     """
     made = DistributedOptimizer(
         optimizer,
@@ -120,7 +120,7 @@ def load_model(
     compression: Any = Compression.none,
     legacy_opts: bool = False,
 ) -> keras.Model:
-    """Load a saved model and make its optimizer distributed, with the slots that were saved."""
+    """Load a saved model and make its optimizer distributed, with the saved slots."""
     if legacy_opts:
         raise ValueError("legacy_opts: Keras 3 has no legacy optimizers")
     known = dict(custom_objects or {})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which gradients share a block of memory, and where they lie in it.
+"""Which gradients share a block of memory, and where they are in it.
 
-Depends only on names, types, shapes and settings, so that all ranks find the same.
+The layout depends only on names, types, shapes and settings, so that all ranks find the same one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from . import result_memory
 
-# One block is filled while the one before it travels; larger ones would leave nothing to overlap.
+# One block is filled while the previous one travels; larger blocks would leave nothing to overlap.
 _LARGEST_BLOCK = 32 << 20
 
 
@@ -28,7 +28,7 @@ class Item:
 
     @property
     def nbytes(self) -> int:
-        """Its length in memory."""
+        """Its size in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ def assign(
     """Return blocks in the order of their first gradient.
 
     Gradients of one group and type share a block. The others fill blocks of up to `threshold`
-    bytes; one gradient may be longer alone.
+    bytes; a single gradient may exceed it.
     """
     limit = min(threshold, _LARGEST_BLOCK)
     group_of = {position: number for number, group in enumerate(groups) for position in group}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks that change the learning rate, as Goyal et al. do it ("Accurate, Large Minibatch SGD").
 
-With momentum correction the momentum of one batch is multiplied by new rate / old rate when the
-rate changes, because what it has gathered was scaled with the old rate. Keras 3 compiles the
-momentum into the training step as a constant, so here what was gathered is multiplied instead,
-which gives the same product.
+With momentum correction the momentum is multiplied by new rate / old rate for one batch when the
+rate changes, because the accumulated gradients were scaled with the old rate. Keras 3 compiles the
+momentum into the training step as a constant, so here the accumulated values are multiplied
+instead, which gives the same product.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
     """Sets the learning rate to initial_lr * multiplier(epoch) from start_epoch to end_epoch.
 
     A number as multiplier is a base: multiplier ** epoch. With `staircase` the rate changes at the
-    beginning of an epoch, else with each batch, and `epoch` then has a fraction;
-    `steps_per_epoch` is needed for that where fit() does not know it.
+    beginning of each epoch. Otherwise it changes with each batch, and `epoch` has a fraction; this
+    needs `steps_per_epoch` if fit() does not know it.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
         self.current_epoch = 0
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Find the number of steps in an epoch, where it is needed."""
+        """Find the number of steps in an epoch, if it is needed."""
         if self.staircase or self.steps_per_epoch:
             return
         self.steps_per_epoch = self.params.get("steps")
@@ -94,7 +94,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
 
 
 def _momentum_variables(optimizer: Any) -> list[Any]:
-    """Return what an optimizer with momentum has gathered, scaled by the learning rate."""
+    """Return the optimizer's momentum variables, whose contents are scaled by the learning rate."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if not optimizer.built or not getattr(optimizer, "momentum", 0):
         return []
@@ -114,7 +114,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         verbose: int = 0,
     ) -> None:
         def multiplier(epoch: float) -> float:
-            # The rate of an epoch's last batch is the one that belongs to its end.
+            # The last batch of an epoch gets the rate that belongs to the end of the epoch.
             epoch += 1.0 / self.steps_per_epoch
             size = world.size()
             return 1.0 / size * (epoch * (size - 1) / warmup_epochs + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables that belong to one rank alone: their gradients are not reduced."""
+"""Variables that belong to a single rank: their gradients are not reduced."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 
 class LocalVariables:
-    """Which variables are local, and what becomes of their gradients.
+    """The local variables, and how their gradients are treated.
 
     With `scale` a local gradient is divided by the number of ranks, so that it follows the average
-    of all ranks' losses, as the reduced ones do.
+    of all ranks' losses, as the reduced gradients do.
     """
 
     def __init__(self, scale: bool) -> None:
         self._scale = scale
-        # The variables are kept so that no other gets the identity of one that is gone.
+        # The variables are kept, so that no new variable gets the identity of a deleted one.
         self._variables: dict[int, Any] = {}
 
     def add(self, variables: Iterable[Any]) -> None:
@@ -31,7 +31,7 @@ class LocalVariables:
         divided: Callable[[Any, int], Any],
         size: int,
     ) -> list[Any]:
-        """Return the gradients, the ones of variables that are not local reduced."""
+        """Return the gradients, reduced except for those of local variables."""
         if not self._variables:
             return reduce(list(gradients), list(variables))
         results = list(gradients)
@@ -47,7 +47,7 @@ class LocalVariables:
 
 
 def variables_of(layers: Any) -> list[Any]:
-    """Return the trainable weights of a layer or of several, None: of none."""
+    """Return the trainable weights of one or several layers; none for None."""
     if layers is None:
         return []
     if not isinstance(layers, (list, tuple, set)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Picklable objects between the ranks of a process set, which trust each other."""
+"""Picklable objects sent between the ranks of a process set, which trust each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def broadcast_object(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Return the root's value on every rank; the root gets its own object back."""
-    # A name, because counted operations would not meet after a failure that only some ranks saw.
+    # The operation is named, because counted ones would not match after a failure on only some
+    # ranks.
     return objects.broadcast_object(
         value, root_rank, number_of(process_set), name or "broadcast_object"
     )

@@ -21,7 +21,7 @@ from .exchange import take_rows
 
 
 class Reduction:
-    """What is the same for all arrays of a reducing call."""
+    """The parameters of a reducing call that apply to all its arrays."""
 
     def __init__(
         self, op: ReduceOp, prescale: float, postscale: float, process_set: int = engine.WORLD
@@ -33,7 +33,7 @@ class Reduction:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the engine is told of it."""
+        """Return the options for the engine."""
         return {
             "op": reduce_ops.native(self.op),
             "prescale": self.prescale,
@@ -48,7 +48,7 @@ def _run(
     name: str | None,
     finish: Callable[[engine.Handle, int], Any],
 ) -> list[Any]:
-    """Submit all arrays, as a group if there are several, and finish each in turn."""
+    """Submit all arrays, as a group if there are several, and finish one after the other."""
     is_group = len(arrays) > 1
     handles: list[engine.Handle] = []
     try:
@@ -96,7 +96,7 @@ def reducescatter(
 
 
 def allgather(arrays: Sequence[np.ndarray], process_set: int, name: str | None) -> list[np.ndarray]:
-    """Return for each array all ranks' rows, then for each the number of rows of every member."""
+    """Return all ranks' rows of each array, then for each the number of rows of every member."""
     sources = _contiguous(arrays)
 
     def submit(number: int, array: np.ndarray, **options: Any) -> engine.Handle:

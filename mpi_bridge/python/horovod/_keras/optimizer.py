@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any Keras optimizer made distributed: it reduces the gradients over all ranks before it applies.
+"""Makes any Keras optimizer distributed: it reduces the gradients before it applies them.
 
-Keras 3 has one place that every path leads through, optimizer.apply(gradients, variables); the
-subclass made here overrides that. On JAX it is called while the step is compiled.
+In Keras 3 all ways of applying gradients lead to optimizer.apply(gradients, variables), which the
+subclass made here overrides. On JAX it is called while the step is compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .local_gradients import LocalVariables
 
 
 class Distribution:
-    """What a distributed optimizer knows beyond the user's one."""
+    """What a distributed optimizer has in addition to the user's one."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ def _backend() -> Any:
 
 
 class DistributedMixin:
-    """Comes before the user's optimizer class in the class of a distributed optimizer."""
+    """Precedes the user's optimizer class among the bases of a distributed optimizer's class."""
 
-    # None while it is made, and when another optimizer around this one reduces.
+    # None during construction, and if another optimizer around this one reduces.
     _distribution: Distribution | None = None
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
@@ -107,8 +107,8 @@ class DistributedMixin:
     def stateless_apply(
         self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any
     ) -> Any:
-        """Collective: the same on JAX, as a function of all state."""
-        # A plain optimizer comes to apply() from here, one that scales the loss does not.
+        """Collective: do the same on JAX, as a function of all state."""
+        # A plain optimizer calls apply() from here; one that scales the loss does not.
         if self._distribution is not None and scales_loss(self):
             if self._distribution.aggregation.is_on:
                 raise not_supported(
@@ -119,7 +119,7 @@ class DistributedMixin:
         return super().stateless_apply(optimizer_variables, grads, trainable_variables)
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Make the optimizer's variables, and those that gradients are added up in."""
+        """Make the optimizer's variables, and those in which gradients are added up."""
         super().build(variables)
         if self._distribution is not None:
             self._distribution.aggregation.build(self, variables)
@@ -136,7 +136,7 @@ class DistributedMixin:
         return self._distribution.aggregation.others(self)
 
     def save_own_variables(self, store: Any) -> None:
-        """Save what the user's optimizer would, so that a plain one can be loaded from it."""
+        """Save what the user's optimizer would save, so that a plain one can load it."""
         for number, variable in enumerate(self.own_variables()):
             store[str(number)] = variable.numpy()
 
@@ -153,8 +153,8 @@ class DistributedMixin:
     def loss_scale_factor(self) -> Any:
         """The user's factor, as in every Keras optimizer.
 
-        A LossScaleOptimizer sets it to None on the optimizer that it wraps, which on TensorFlow
-        goes no further than to see that it is None. So both are where we learn of it.
+        A LossScaleOptimizer sets it to None on the optimizer that it wraps. On TensorFlow it only
+        reads it and finds that it is None. So both the getter and the setter look for a wrapper.
         """
         self._notice_wrapper()
         return self._own_loss_scale_factor
@@ -171,12 +171,12 @@ class DistributedMixin:
 
 
 def scales_loss(optimizer: Any) -> bool:
-    """Tell whether this is an optimizer around another one."""
+    """Tell whether this is a LossScaleOptimizer, which wraps another optimizer."""
     return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 def _loss_scaling_caller() -> Any:
-    """Return the LossScaleOptimizer whose constructor is being run, None if there is none."""
+    """Return the LossScaleOptimizer whose constructor is running, or None if there is none."""
     frame, left = sys._getframe(3), 8
     while frame is not None and left:
         owner = frame.f_locals.get("self")
@@ -189,9 +189,9 @@ def _loss_scaling_caller() -> Any:
 def _let_reduce(wrapper: Any, inner: DistributedMixin) -> None:
     """Let the optimizer around a distributed one reduce in its place.
 
-    A LossScaleOptimizer leaves a step out where a gradient is not finite. It has to find that in
-    the reduced gradients, or some ranks would wait in a reduction that the others leave out. Keras
-    puts one around the optimizer by itself in model.compile() with the policy mixed_float16.
+    A LossScaleOptimizer skips a step if a gradient is not finite. It has to check the reduced
+    gradients, or some ranks would wait in a reduction that the others skip. With the policy
+    mixed_float16, model.compile() wraps the optimizer by itself.
     """
     wrapper.__class__ = distributed_class(type(wrapper))
     object.__setattr__(wrapper, "_distribution", inner._distribution)
@@ -199,7 +199,7 @@ def _let_reduce(wrapper: Any, inner: DistributedMixin) -> None:
 
 
 def distributed_class(base: type) -> type:
-    """Return the subclass; it has the same name, so that a saved model loads without us."""
+    """Return the subclass, with the same name, so that a saved model loads without this package."""
     return type(base.__name__, (DistributedMixin, base), {"__module__": base.__module__})
 
 
@@ -222,10 +222,10 @@ def distributed(optimizer: Any, distribution: Distribution, name: str | None = N
     if name is not None:
         config["name"] = name
     made = distributed_class(type(optimizer)).from_config(config)
-    # Keras tracks what is assigned to an optimizer, to save and to name it; this is no state.
+    # Keras tracks attributes of an optimizer, to save and to name them; this one is no state.
     object.__setattr__(made, "_distribution", distribution)
-    # Keras builds the optimizer of a model read from HDF5 on no variables at all; such a one has
-    # nothing to take over and would refuse the model's variables.
+    # Keras builds the optimizer of a model read from HDF5 without any variables. Such an optimizer
+    # has nothing to take over and would refuse the model's variables.
     if optimizer.built and optimizer._trainable_variables:
         made.build(optimizer._trainable_variables)
         for target, source in zip(made.own_variables(), optimizer.variables):

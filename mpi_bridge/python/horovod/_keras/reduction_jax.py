@@ -2,7 +2,7 @@
 """Reduces a list of gradients on the JAX backend of Keras, inside and outside of jax.jit.
 
 A compiled program calls the host by io_callback, which is neither dropped nor repeated. All
-gradients of a step are one call, so no order among calls has to be asked for.
+gradients of a step are one call, so no order among calls has to be requested.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def divided(gradient: Any, number: int) -> Any:
 def _call(exchange: Exchange, tensors: Sequence[Any]) -> Sequence[Any]:
     if not any(isinstance(tensor, jax.core.Tracer) for tensor in tensors):
         arrays = exchange(*(np.asarray(tensor) for tensor in tensors))
-        # A copy: JAX may adopt memory, and counts on nobody writing to it.
+        # A copy is needed, because JAX may adopt the memory and relies on nobody writing to it.
         return [jax.numpy.array(array) for array in arrays]
     shapes = [jax.ShapeDtypeStruct(tensor.shape, tensor.dtype) for tensor in tensors]
     return io_callback(
@@ -59,7 +59,7 @@ def _call(exchange: Exchange, tensors: Sequence[Any]) -> Sequence[Any]:
 
 
 def dense(gradients: Sequence[Any]) -> list[Any]:
-    """Return the gradients with those that are sparse made dense, as a compiled step needs them."""
+    """Return the gradients, with sparse ones made dense, because a compiled step needs that."""
     return [
         gradient.todense() if isinstance(gradient, JAXSparse) else gradient
         for gradient in gradients

@@ -36,7 +36,7 @@ class GradientReduction:
 
     @staticmethod
     def _dense(gradient: torch.Tensor) -> torch.Tensor:
-        # Keras' optimizers for torch take dense gradients alone, whatever sparse_as_dense says.
+        # Keras' optimizers for torch take dense gradients only, whatever sparse_as_dense says.
         gradient = gradient.detach()
         return gradient.to_dense() if gradient.is_sparse else gradient
 
@@ -64,7 +64,7 @@ def _tensor(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
 
 
 def dense(gradients: Sequence[Any]) -> list[Any]:
-    """Return the gradients with those that are sparse made dense."""
+    """Return the gradients, with sparse ones made dense."""
     return [
         gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
         for gradient in gradients

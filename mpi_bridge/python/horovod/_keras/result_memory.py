@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory for results that a framework takes over without copying them.
+"""Memory for results that a framework adopts without a copy.
 
-TensorFlow adopts a numpy array as a tensor when its first byte lies on a multiple of 64; else it
-copies. Memory that was just mapped costs a page fault per 4 KiB, as much time as a reduction over
-shared memory takes, so what a training step needs again and again is kept for the next step.
+TensorFlow adopts a numpy array as a tensor if its address is a multiple of 64; otherwise it copies.
+Newly mapped memory costs a page fault per 4 KiB, which takes as much time as a reduction over
+shared memory. So memory that a training step needs again and again is kept for the next step.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _memory(nbytes: int) -> np.ndarray:
 
 
 def _shared_memory(nbytes: int) -> np.ndarray:
-    """Return memory of the node, where a reduction needs no copies of its own, if there is some."""
+    """Return memory of the node, which a reduction need not copy, or else ordinary memory."""
     try:
         return np.frombuffer(memory.allocate(max(nbytes, 1)), np.uint8)[:nbytes]  # page-aligned
     except InternalError:
@@ -46,7 +46,7 @@ def _shared_memory(nbytes: int) -> np.ndarray:
 
 
 class ReusedMemory:
-    """Hands out blocks of one length; a block is used again when nobody refers to it any more.
+    """Hands out blocks of one length; a block is reused when it is no longer referred to.
 
     Any thread may call.
     """
@@ -54,22 +54,22 @@ class ReusedMemory:
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
         self._free: list[np.ndarray] = []
-        self._lock = threading.RLock()  # a collection of garbage may come in between
+        self._lock = threading.RLock()  # a garbage collection may re-enter
         self._watched: dict[int, weakref.ref] = {}
 
     def take(self) -> np.ndarray:
-        """Return a block of bytes. Make parts of it with lend() alone."""
+        """Return a block of bytes. Only lend() may make parts of it."""
         with self._lock:
             if self._free:
                 return self._free.pop()
         block = _shared_memory(self._nbytes)
-        block[...] = 0  # the gaps between the parts are reduced with them
+        block[...] = 0  # the gaps between the parts are reduced too
         return block
 
     def lend(self, block: np.ndarray, parts: Sequence[np.ndarray]) -> None:
-        """Take the block back once all of `parts`, arrays that lie in it, are gone."""
-        # A numpy array refers to the owner of its memory and not to the view that it was made
-        # from, so each part is watched by itself.
+        """Take the block back once all `parts`, which are arrays in it, are gone."""
+        # A numpy array refers to the owner of its memory and not to the view that it was made from,
+        # so each part is watched separately.
         left = [len(parts)]
 
         def forget(reference: weakref.ref) -> None:

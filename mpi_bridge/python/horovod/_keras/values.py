@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collectives on values: numbers, arrays and eager tensors of any backend; arrays come back."""
+"""The collectives on numbers, arrays and eager tensors of any backend; the results are arrays."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def allreduce(
     compression: type[NoneCompressor] = Compression.none,
     process_set: ProcessSet = global_process_set,
 ) -> np.ndarray:
-    """Return the value reduced over all ranks; op None is Average."""
+    """Return the value reduced over all ranks; None as op means Average."""
     array = _array(value)
     reduction = Reduction(
         reduce_ops.resolve(op, average), prescale_factor, postscale_factor, number_of(process_set)
     )
     travelling = array
-    # numpy counts ml_dtypes' bfloat16 as "V", not as a float.
+    # numpy gives ml_dtypes' bfloat16 the kind "V", not that of a float.
     if compression.wire_dtype is not None and array.dtype.kind == "f":
         travelling = array.astype(_dtype(compression.wire_dtype))
     (reduced,) = operations.allreduce([travelling], reduction, name)

@@ -18,8 +18,8 @@ from . import operations
 def synchronize(model: Any) -> None:
     """Make the variables hold what the training step has last computed.
 
-    On JAX fit() keeps the state outside of the variables; after this call it begins the next step
-    from the variables again.
+    On JAX fit() keeps the state outside of the variables; after this call the next step starts from
+    the variables again.
     """
     if keras.backend.backend() == "jax" and hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
@@ -27,7 +27,7 @@ def synchronize(model: Any) -> None:
 
 def values_of(variables: Sequence[Any]) -> list[np.ndarray]:
     """Return copies of the variables' values."""
-    # A view of memory that the backend goes on to write would not be what it was when saved.
+    # A view of memory that the backend later overwrites would change after it was saved.
     return [
         np.array(keras.ops.convert_to_numpy(variable.value), order="C") for variable in variables
     ]
@@ -49,7 +49,7 @@ def broadcast(
 ) -> None:
     """Collective: assign the root's values. Variables are matched by their position.
 
-    `what` says whose variables they are, in the names of the operations.
+    `what` says what the variables belong to, for the names of the operations.
     """
     if not variables:
         return
@@ -65,7 +65,7 @@ def broadcast_model(
 ) -> None:
     """Collective: bring the model's variables and its optimizer's to the root's values."""
     synchronize(model)
-    # Not model.variables: seeds of random layers stay different on each rank.
+    # Not model.variables, because seeds of random layers stay different on each rank.
     broadcast("model", model.weights, root_rank, process_set)
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the framework packages share."""
+"""The common part of the framework packages."""

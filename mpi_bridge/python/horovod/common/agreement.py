@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ranks tell each other before data moves, so that a difference is an error with a name."""
+"""Exchanges between ranks before data moves, so that a difference gives a clear error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _require_equal(what: str, mine: str, codes: Sequence[int], process_set: int)
 
 def require_same(what: str, text: str, process_set: int = engine.WORLD) -> None:
     """Collective: raise MismatchError on every rank unless all ranks pass the same text."""
-    # A majority cannot be told from a fault, so each rank names those that differ from itself.
+    # The majority may be wrong, so each rank names those that differ from itself.
     rows = gather_numbers([zlib.crc32(text.encode()), len(text)], process_set)
     shown = text if len(text) <= 200 else text[:200] + "..."
     _require_equal(what, shown, [row[0] ^ (row[1] << 32) for row in rows], process_set)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joining and leaving the job, where a rank is, what this build can do, and the timeline."""
+"""Joining and leaving the job, the place of a rank, the features of this build, the timeline."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .unsupported import not_supported
 
 
 def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
-    """Join the job step; a second call does nothing but register further process sets.
+    """Join the job step; a second call only registers further process sets.
 
-    `comm` may be None or the list of all ranks; a communicator of mpi4py is refused, because ranks
-    are wired by PMIx and not by MPI. `process_sets` may be a list of sets to register, the same on
-    all ranks, or "dynamic": sets can be added later, which is always so here.
+    `comm` may be None or the list of all ranks; a communicator of mpi4py is refused, because PMIx
+    and not MPI connects the ranks. `process_sets` may be a list of sets to register, the same on
+    all ranks, or "dynamic": sets can be added later, which is always possible here.
     """
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets={process_sets!r}: give a list of ProcessSet or "dynamic"')

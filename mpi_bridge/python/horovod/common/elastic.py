@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that goes on after a rank or a node was lost.
+"""Training that continues after a rank or a node was lost.
 
 A launcher ends the whole step when one of its ranks dies, so what survives is not a process but a
 file: `State.commit()` lets rank 0 write what the training needs to BATCHAI_ELASTIC_DIRECTORY.
-`batchai run` then starts a new step on the nodes that are left (or a requeue starts a new job), and
+`batchai run` then starts a new step on the remaining nodes (or a requeue starts a new job), and
 `run` loads the file there before it calls the training function. Failures that end no process, such
-as a mismatch between ranks, are recovered from within the step, as Horovod does.
+as a mismatch between ranks, are recovered from within the step, as in Horovod.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .exceptions import HorovodInternalError
 DIRECTORY_VARIABLE = "BATCHAI_ELASTIC_DIRECTORY"
 _FILE_NAME = "committed.pickle"
 _FORMAT = 1
-# Recoveries within a step that bring no new commit: then the failure is not a passing one.
+# If more recoveries within a step bring no new commit, the failure is not a passing one.
 _FRUITLESS_RESETS = 2
 
 
 class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818 - Horovod's name
-    """The set of ranks is to change, and nothing is lost: go on from the present state.
+    """The set of ranks is to change, and nothing is lost: continue from the present state.
 
     Nothing here raises it, because the hosts of a step never change; a script may. With
     `skip_sync`, the ranks' states are known to be equal.
@@ -42,9 +42,9 @@ class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818 - Horovod's name
 
 
 class State:
-    """What a training function needs to go on, kept equal on all ranks.
+    """What a training function needs to continue, kept equal on all ranks.
 
-    Subclasses say what that is with save, restore, sync, committed and adopt.
+    Subclasses define it with save, restore, sync, committed and adopt.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Adapt to a changed set of ranks: reset() and then the registered callbacks."""
+        """Adapt to a changed set of ranks: call reset() and then the registered callbacks."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def commit(self) -> None:
-        """Make the present state the one to come back to. Collective over all ranks.
+        """Make the present state the one to return to. Collective over all ranks.
 
         When it returns on rank 0, the state is on disk, if the job is elastic.
         """
@@ -80,12 +80,12 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Return: the hosts of a Slurm step stay the same as long as it runs."""
+        """Do nothing: the hosts of a Slurm step stay the same as long as it runs."""
 
     def load(self) -> bool:
         """Take over what an earlier step committed; tell whether there was something.
 
-        For rank 0 alone; sync() hands it to the others.
+        Only for rank 0; sync() passes it to the others.
         """
         directory = os.environ.get(DIRECTORY_VARIABLE)
         found = _read(Path(directory) / _FILE_NAME) if directory else None
@@ -104,7 +104,7 @@ class State:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Make the state of rank 0 that of all ranks. Collective."""
+        """Make rank 0's state that of all ranks. Collective."""
         raise NotImplementedError
 
     def committed(self) -> Any:
@@ -131,7 +131,7 @@ class ObjectState(State):
         super().__init__(bcast_object, get_rank)
         self._saved_state: dict[str, Any] = dict(kwargs)
         self._set_attributes()
-        # The caller's own lists and dictionaries are not the ones to come back to.
+        # Copies are kept, because the script may change its own lists and dictionaries.
         self._saved_state = copy.deepcopy(self._saved_state)
 
     def save(self) -> None:
@@ -154,7 +154,7 @@ class ObjectState(State):
 
     def adopt(self, committed: Any) -> None:
         """Take over committed()'s value."""
-        # An attribute that the script has got since keeps its first value.
+        # An attribute that the script has added since keeps its first value.
         self._saved_state.update(committed)
         self._set_attributes()
 
@@ -176,7 +176,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
             try:
                 return func(state, *args, **kwargs)
             except PeerLostError:
-                # The launcher ends this step; the next one goes on from the commit.
+                # The launcher ends this step; the next one continues from the commit.
                 raise
             except HorovodInternalError as error:
                 fruitless = fruitless + 1 if state._commits == commits else 1
@@ -197,10 +197,10 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
 
 
 def _write(path: Path, commits: int, committed: Any) -> None:
-    """Replace the file in one step: a reader, at any time, finds one whole commit."""
+    """Replace the file atomically, so that a reader always finds one whole commit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    # Readable by the user alone: it is unpickled.
+    # Only the user may read or write it, because it is unpickled.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with open(descriptor, "wb") as stream:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's environment variables: what each of them means here.
+"""What Horovod's environment variables mean here.
 
-A variable either keeps its meaning, because the library reads it itself or because its value is
-handed on to the library's own variable (which wins if both are set), or it has none; then rank 0
-says so once, where messages of level info are wanted. docs/horovod.md shows the same table.
+A variable keeps its meaning if the library reads it itself or if its value is passed on to the
+library's own variable (which wins if both are set). Otherwise it has no meaning, and rank 0 reports
+that once, if messages of level info are wanted. docs/horovod.md shows the same table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READ_BY_THE_LIBRARY = (
     "HOROVOD_TIMELINE",
 )
 
-# Handed on before the library is initialised.
+# Passed on before the library is initialised.
 HANDED_ON = {
     "HOROVOD_LOG_LEVEL": "MPI_BRIDGE_LOG",
     "HOROVOD_GLOO_TIMEOUT_SECONDS": "MPI_BRIDGE_TIMEOUT_SECONDS",
@@ -42,7 +42,7 @@ _TOPOLOGY = "the reduction follows the nodes of the job by itself"
 _ONE_BACK_END = "there is one back end for host memory"
 _NCCL = "NCCL is set by its own NCCL_* variables"
 
-# Accepted, with the reason why nothing follows from them.
+# Accepted, with the reason why they have no effect.
 WITHOUT_MEANING = {
     "HOROVOD_CYCLE_TIME": _NO_CYCLE,
     "HOROVOD_TIMELINE_MARK_CYCLES": _NO_CYCLE,
@@ -78,7 +78,7 @@ _said = False
 
 
 def apply(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Hand values on to the library's own variables. Before the library is initialised."""
+    """Pass values on to the library's own variables. Call it before the library is initialised."""
     for theirs, ours in HANDED_ON.items():
         value = environment.get(theirs)
         if not value or environment.get(ours):
@@ -91,12 +91,12 @@ def apply(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def without_meaning(environment: MutableMapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that are set and mean nothing here, with the reason."""
+    """Return the variables that are set and have no meaning here, with the reason."""
     return {name: why for name, why in WITHOUT_MEANING.items() if environment.get(name)}
 
 
 def say_what_has_no_meaning(rank: int, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Let rank 0 tell, once and at level info, which variables are accepted for nothing."""
+    """Let rank 0 report, once and at level info, which variables have no effect."""
     global _said
     if _said or rank != 0 or environment.get("MPI_BRIDGE_LOG") not in ("info", "debug"):
         return

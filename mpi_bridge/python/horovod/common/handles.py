@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers that asynchronous functions return, and what is behind them."""
+"""The handle numbers that asynchronous functions return, and the operations behind them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mpi_bridge import engine
 
 
 class Pending(Protocol):
-    """Something in flight."""
+    """An operation in flight."""
 
     def poll(self) -> bool:
         """Tell whether finish() would return at once."""
 
     def finish(self) -> Any:
-        """Wait and return the result, or raise. Called once."""
+        """Wait and return the result, or raise. May be called once."""
 
 
 class Submitted:
-    """One operation of the engine. `complete` makes the result of what it left behind."""
+    """One operation of the engine; `complete` makes the result from the engine's Result."""
 
     def __init__(self, handle: engine.Handle, complete: Callable[[engine.Result], Any]) -> None:
         self._handle = handle
@@ -41,7 +41,7 @@ class Submitted:
 
 
 class Mapped:
-    """Something in flight, with another result made of its own."""
+    """An operation in flight whose result is changed by a function."""
 
     def __init__(self, pending: Pending, change: Callable[[Any], Any]) -> None:
         self._pending = pending
@@ -57,7 +57,7 @@ class Mapped:
 
 
 class Together:
-    """Several of them behind one number; the result is the list of theirs."""
+    """Several operations behind one number; the result is the list of their results."""
 
     def __init__(self, members: Sequence[Pending]) -> None:
         self._members = members
@@ -74,9 +74,10 @@ class Together:
 def finish_all(
     finishes: Iterable[Callable[[], Any]], failure: Exception | None = None
 ) -> list[Any]:
-    """Call all, also after one has failed; then raise what failed first, `failure` above all.
+    """Call all, even if one fails; then raise the first failure, or `failure` if it is given.
 
-    What is not waited for would keep its name in use, and could still write into its buffers.
+    An operation that is not waited for would keep its name in use, and could still write into its
+    buffers.
     """
     results = []
     for finish in finishes:
@@ -125,10 +126,10 @@ _counts: dict[tuple[str, int, int], int] = {}
 
 
 def next_name(kind: str, process_set: int = 0) -> str:
-    """Return a name for something that the script gave none.
+    """Return a name for an operation that the script left unnamed.
 
-    The members of the process set must ask in the same order. While one of them has joined it does
-    not ask, so the names of the world are counted anew after each join.
+    The members of the process set must ask in the same order. A member that has joined does not
+    ask, so the names of the world are counted anew after each join.
     """
     joins = engine.joins() if process_set == engine.WORLD else 0
     with _lock:

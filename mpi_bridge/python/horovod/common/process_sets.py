@@ -17,7 +17,7 @@ from .unsupported import not_supported
 
 
 class ProcessSet:
-    """Some of the ranks. Until it is registered, it has neither number nor size."""
+    """Some of the ranks. It has neither a number nor a size before it is registered."""
 
     def __init__(self, ranks_or_comm: Iterable[int]) -> None:
         if hasattr(ranks_or_comm, "Get_rank"):
@@ -128,9 +128,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def register_at_init(process_sets: Iterable[ProcessSet]) -> None:
-    """Collective over all ranks of the job: register those sets that are not yet.
+    """Collective over all ranks of the job: register those sets that are not registered yet.
 
-    One that holds all ranks stands for the global set.
+    A set of all ranks stands for the global set.
     """
     for process_set in process_sets:
         if process_set.process_set_id is not None:
@@ -147,7 +147,7 @@ def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
 
 
 def number_of(process_set: ProcessSet) -> int:
-    """Return the number to submit with; an error if the set cannot be used by this rank."""
+    """Return the set's number for the engine; raise an error if this rank cannot use the set."""
     number = process_set.process_set_id
     if number is None:
         raise InvalidArgumentError(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is missing says so, and names what works."""
+"""Errors for missing features, which name an alternative."""
 
 from __future__ import annotations
 
 
 def not_supported(name: str, instead: str = "") -> NotImplementedError:
-    """Return the error for something that is missing; `instead` names what works."""
+    """Return the error for a missing feature; `instead` names an alternative."""
     hint = f"; {instead}" if instead else ""
     return NotImplementedError(f"{name} is not supported yet{hint}")

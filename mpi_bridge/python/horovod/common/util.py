@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small things that the framework packages share."""
+"""Small functions that the framework packages share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _Item = TypeVar("_Item")
 
 
 def split_list(items: Sequence[_Item], parts: int) -> list[list[_Item]]:
-    """Return the items in `parts` lists of nearly equal length, those without items left out."""
+    """Return the items in `parts` lists of nearly equal length, without empty lists."""
     lists, start = [], 0
     for length in even_parts(len(items), parts):
         if length:

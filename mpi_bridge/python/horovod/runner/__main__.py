@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m horovod.runner`, for where the command is not on the PATH."""
+"""`python -m horovod.runner`, for systems where the command is not on the PATH."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `horovodrun --check-build` prints."""
+"""The output of `horovodrun --check-build`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _is_installed(module: str) -> bool:
 
 
 def report() -> tuple[str, bool]:
-    """Return the text, and whether the library is there."""
+    """Return the text, and whether the library was found."""
     try:
         library, is_there = f"libmpi_bridge {world.version()}", True
     except LibraryNotFoundError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ranks go: the lists of hosts that horovodrun takes."""
+"""The lists of hosts that horovodrun accepts, and the placement of ranks on them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parse_file(lines: Iterable[str]) -> list[Host]:
 
 
 def place(hosts: Iterable[Host], ranks: int) -> list[str]:
-    """Return the host of each rank: hosts are filled in their order."""
+    """Return the host of each rank: hosts are filled in the order of the list."""
     places = [host.name for host in hosts for _ in range(host.slots)]
     if len(places) < ranks:
         raise ValueError(f"{ranks} ranks do not fit into {len(places)} slots of the hosts given")

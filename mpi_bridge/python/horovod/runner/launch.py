@@ -24,13 +24,13 @@ example, in a job of 2 nodes:
 It is short for: srun --mpi=pmix --ntasks=4 python train.py
 """
 
-# Horovod's options that a job here has no use for: the words after them, and why.
+# Horovod's options that a job here does not need: the number of words after them, and the reason.
 _WITHOUT_MEANING = {
     "--gloo": (0, "there is no Gloo"),
     "--mpi": (0, "there is no MPI"),
     "--jsrun": (0, "srun starts the ranks"),
     "--disable-cache": (0, "nothing is cached"),
-    "--tcp": (0, "UCX chooses the transport; see UCX_TLS"),
+    "--tcp": (0, "TCP is used unless there is RDMA; to use it anyway, set MPI_BRIDGE_NETWORK=tcp"),
     "--autotune": (0, "algorithms are chosen by a model measured at the start"),
     "--hierarchical-allreduce": (0, "the reduction follows the nodes of the job by itself"),
     "--hierarchical-allgather": (0, "the reduction follows the nodes of the job by itself"),
@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def variables(options: argparse.Namespace) -> dict[str, str]:
-    """Return what the options put into the ranks' environment."""
+    """Return the variables that the options add to the ranks' environment."""
     found = {
         "HOROVOD_TIMELINE": options.timeline_filename,
         "HOROVOD_STALL_CHECK_DISABLE": "1" if options.no_stall_check else None,
@@ -95,7 +95,7 @@ def variables(options: argparse.Namespace) -> dict[str, str]:
 
 
 def srun_arguments(options: argparse.Namespace, has_places: bool) -> list[str]:
-    """Return the command that starts the ranks; where each goes is in SLURM_HOSTFILE."""
+    """Return the command that starts the ranks; SLURM_HOSTFILE says where each rank goes."""
     arguments = ["srun", "--mpi=pmix", f"--ntasks={options.ranks}", "--kill-on-bad-exit=1"]
     if has_places:
         arguments.append("--distribution=arbitrary")
@@ -148,7 +148,7 @@ def _start(options: argparse.Namespace) -> int:
         print(f"horovodrun: {shlex.join(arguments)}", file=sys.stderr, flush=True)
     if places is None:
         os.execvpe(arguments[0], arguments, environment)
-    # srun reads the file before it starts anything, and must find it until then.
+    # srun reads the file before it starts anything, so the file must exist until then.
     descriptor, path = tempfile.mkstemp(prefix="horovodrun.", suffix=".hosts", text=True)
     with os.fdopen(descriptor, "w") as file:
         file.writelines(f"{host}\n" for host in places)

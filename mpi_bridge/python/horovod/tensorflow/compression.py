@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which type tensors travel."""
+"""The types in which tensors travel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class Compressor:
-    """A type of its own for the way between the ranks; make subclasses for other ideas."""
+    """The type in which tensors travel between ranks; subclasses may implement other schemes."""
 
     @staticmethod
     def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
@@ -18,12 +18,12 @@ class Compressor:
 
     @staticmethod
     def decompress(tensor: tf.Tensor, context: Any) -> tf.Tensor:
-        """Return what has arrived as it was before."""
+        """Return the received tensor in its original type."""
         raise NotImplementedError
 
 
 class NoneCompressor(Compressor):
-    """Travels as it is."""
+    """The tensor travels in its own type."""
 
     @staticmethod
     def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:  # noqa: D102
@@ -49,7 +49,7 @@ class _CastCompressor(Compressor):
 
 
 class FP16Compressor(_CastCompressor):
-    """Travels as IEEE half precision: 5 bits of exponent, so large values overflow."""
+    """Travels as IEEE half precision: with 5 bits of exponent, large values overflow."""
 
     wire_dtype = tf.float16
 

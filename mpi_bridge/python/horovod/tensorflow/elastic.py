@@ -23,7 +23,7 @@ class TensorFlowKerasState(KerasState):
 
 
 class TensorFlowState(ObjectState):
-    """tf.Variables, and attributes given by keyword. Without variables those of a v1 graph."""
+    """tf.Variables, and attributes given by keyword; tf.compat.v1 sessions are not supported."""
 
     def __init__(
         self, variables: Iterable[Any] | None = None, session: Any = None, **kwargs: Any
@@ -42,22 +42,22 @@ class TensorFlowState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        """Go back to what was saved."""
+        """Go back to the saved state."""
         self._assign_variables()
         super().restore()
 
     def sync(self) -> None:
-        """Collective: take over what rank 0 has."""
+        """Collective: take over rank 0's state."""
         broadcast_variables(self._variables, root_rank=0)
         self._save_variables()
         super().sync()
 
     def committed(self) -> Any:
-        """Return what was saved, for a later process."""
+        """Return the saved state, for a later process."""
         return {"variables": self._saved_variables, "attributes": super().committed()}
 
     def adopt(self, committed: Any) -> None:
-        """Take over what an earlier process has saved."""
+        """Take over the state that an earlier process has saved."""
         self._saved_variables = committed["variables"]
         self._assign_variables()
         super().adopt(committed["attributes"])

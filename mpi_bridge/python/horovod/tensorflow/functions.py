@@ -15,9 +15,9 @@ from .host_call import host_call
 
 
 def tensorflow_variable(variable: Any) -> Any:
-    """Return the tf.Variable of a Keras variable; others as they are."""
+    """Return the tf.Variable of a Keras variable; return other variables as they are."""
     value = getattr(variable, "value", None)
-    # tf.Variable.value is a method, a Keras variable's is a property.
+    # tf.Variable.value is a method, but that of a Keras variable is a property.
     return value if isinstance(value, tf.Variable) else variable
 
 
@@ -27,7 +27,7 @@ def broadcast_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[tf.Tensor]:
-    """Overwrite the variables with the root's, all of them in one group; return the new values.
+    """Overwrite the variables with the root's, all in one group, and return the new values.
 
     The variables are matched by their position.
     """
@@ -61,7 +61,7 @@ def broadcast_variables(
 
 
 def broadcast_global_variables(root_rank: int) -> Any:
-    """Return the operation that broadcasts tf.compat.v1.global_variables(); for such graphs."""
+    """Return the operation that broadcasts tf.compat.v1.global_variables(), for v1 graphs."""
     if tf.executing_eagerly():
         raise RuntimeError(
             "broadcast_global_variables() is for graphs of tf.compat.v1: there is no list of all "
@@ -79,13 +79,13 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         self._operation: Any = None
 
     def begin(self) -> None:
-        """Add the broadcast to the graph, before it is finished."""
+        """Add the broadcast to the graph before the graph is finalized."""
         graph = tf.compat.v1.get_default_graph()
         if self._operation is None or self._operation.graph is not graph:
             self._operation = broadcast_global_variables(self._root_rank)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Run it."""
+        """Run the broadcast."""
         session.run(self._operation)
 
 
@@ -112,7 +112,7 @@ def broadcast_object_fn(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[Any], Any]:
-    """Return a function of an object that does broadcast_object()."""
+    """Return a function that calls broadcast_object() for its argument."""
     _refuse_session(session)
     return lambda obj: broadcast_object(obj, root_rank, None, name, process_set)
 

@@ -17,7 +17,7 @@ from .gradients import GradientReduction, divided
 
 
 class _DistributedMixin:
-    """Comes before the class of the user's tape."""
+    """Precedes the class of the user's tape among the bases."""
 
     _reduction: GradientReduction
     _local: LocalVariables
@@ -28,7 +28,7 @@ class _DistributedMixin:
         gradients = super().gradient(target, sources, *args, **kwargs)
         variables = [tensorflow_variable(source) for source in tf.nest.flatten(sources)]
         reduced = self._local.reduce_others(
-            # A tf.IndexedSlices is one gradient.
+            # tf.nest.flatten keeps a tf.IndexedSlices together as one gradient.
             tf.nest.flatten(gradients),
             variables,
             self._reduction,
@@ -55,7 +55,7 @@ def DistributedGradientTape(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> tf.GradientTape:
-    """Return a tape with what `gradtape` has recorded, whose gradient() reduces over all ranks.
+    """Return a tape with the contents of `gradtape`, whose gradient() reduces over all ranks.
 
     `device_dense` and `device_sparse` are accepted and have no meaning.
     """
@@ -91,7 +91,7 @@ def PartialDistributedGradientTape(
     local_layers: Any = None,
     scale_local_gradients: bool = True,
 ) -> tf.GradientTape:
-    """Return a DistributedGradientTape that leaves the gradients of `local_layers` alone."""
+    """Return a DistributedGradientTape that does not reduce the gradients of `local_layers`."""
     tape = DistributedGradientTape(
         gradtape,
         device_dense,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduces a list of gradients in TensorFlow: one host call a step for all of them."""
+"""Reduces a list of gradients in TensorFlow, with one host call per step for all of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GradientReduction:
 
 
 class _Travelling:
-    """One gradient as the tensors that travel, and the way back."""
+    """One gradient as the tensors that travel, and how to restore it."""
 
     def __init__(self, gradient: Any, settings: GradientSettings) -> None:
         if isinstance(gradient, tf.IndexedSlices) and settings.sparse_as_dense:
@@ -54,7 +54,7 @@ class _Travelling:
 
     @property
     def outputs(self) -> list[tuple[tf.DType, Any]]:
-        """Types and static shapes of what arrives."""
+        """The types and static shapes of the received tensors."""
         if not self.is_sparse:
             return [(self.tensors[0].dtype, self.tensors[0].shape)]
         values, indices = self.tensors
@@ -81,7 +81,7 @@ def divided(gradient: Any, number: int) -> Any:
 
 
 def dense(gradients: Sequence[Any]) -> list[Any]:
-    """Return the gradients with those that are tf.IndexedSlices made dense."""
+    """Return the gradients, with tf.IndexedSlices made dense."""
     return [
         tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
         for gradient in gradients

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls Python from TensorFlow, eagerly or as a node of a graph.
 
-The collectives are Python functions over the C library and not TensorFlow operations of their
-own: those have to be compiled against the headers of the very TensorFlow that loads them, which is
-what keeps Horovod from installing. A node of tf.numpy_function does as well here. On the CPU it
-hands over views of the tensors and adopts results that are aligned to 64 bytes, both without a
-copy, and it releases the interpreter while the function waits in the C library. Tensors of a GPU
-are brought to the host and back by TensorFlow.
+The collectives are Python functions over the C library and not TensorFlow operations of their own,
+because those must be compiled against the headers of the very TensorFlow that loads them, which is
+what keeps Horovod from installing. A tf.numpy_function node serves as well here. On the CPU it
+passes views of the tensors and adopts results that are aligned to 64 bytes, both without a copy,
+and it releases the interpreter while the function waits in the C library. TensorFlow copies tensors
+of a GPU to the host and back.
 
 In a tf.function such nodes are stateful, so TensorFlow runs them one after the other in the order
-of the program, the same on every rank. Graphs of tf.compat.v1 get that order from here.
+of the program, which is the same on every rank. For graphs of tf.compat.v1, this module adds that
+order.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def host_call(
 
 
 def array_of(tensor: tf.Tensor) -> np.ndarray:
-    """Return an eager tensor's value, on the CPU as a view."""
+    """Return an eager tensor's value; on the CPU it is a view."""
     if tensor.dtype == tf.bfloat16:  # unknown to the buffer protocol
         bits = np.asarray(memoryview(tf.bitcast(tensor, tf.uint16)))
         return bits.view(tf.bfloat16.as_numpy_dtype)
@@ -67,7 +68,7 @@ def array_of(tensor: tf.Tensor) -> np.ndarray:
 
 
 def tensor_of(array: np.ndarray) -> tf.Tensor:
-    """Return an eager tensor of the array, without a copy if it is aligned."""
+    """Return an eager tensor of the array, without a copy if the array is aligned."""
     is_aligned = array.__array_interface__["data"][0] % result_memory.ALIGNMENT == 0
     if not is_aligned or array.size == 0 or array.dtype.kind not in "iuf":
         return tf.convert_to_tensor(array)  # bfloat16 and bool have no common DLPack type
@@ -90,13 +91,14 @@ def _previous_call() -> list[tf.Operation]:
 
 def _remember_call(results: Sequence[tf.Tensor]) -> None:
     graph = tf.compat.v1.get_default_graph()
-    # In a branch or a loop the order is that of the construct, and its nodes are not seen outside.
+    # In a branch or a loop, the construct itself defines the order, and its nodes are not visible
+    # outside.
     if results and not graph.building_function and graph._get_control_flow_context() is None:
         _last_call[graph] = results[0].op
 
 
 def _refuse_compilation() -> None:
-    """Raise a clear error where XLA would fail on the node with an obscure one."""
+    """Raise a clear error, because XLA would fail on the node with an obscure one."""
     frame = sys._getframe(2)
     while frame is not None:
         owner = frame.f_locals.get("self")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collectives on tensors, in eager mode and in graphs, each with its gradient.
 
-Tensors of all ranks meet by the operation's name. Without one it is derived in a graph from the
-name of the first tensor, and in eager mode it is counted, so that calls without a name must come in
-the same order on all ranks.
+Tensors of all ranks are matched by the operation's name. An operation without a name gets one: in a
+graph it is derived from the name of the first tensor. In eager mode it is counted, so that calls
+without a name must come in the same order on all ranks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tensors = list[tf.Tensor]
 def operation_name(
     kind: str, name: str | None, tensors: Sequence[Any], ignore_name_scope: bool
 ) -> str | None:
-    """Return the name under which the ranks' tensors meet; None lets the engine count."""
+    """Return the name by which the ranks' tensors are matched; None lets the engine count."""
     if name is None:
         if tf.executing_eagerly():
             return None
@@ -54,7 +54,7 @@ def _differentiable(
     backward: Callable[[Tensors, Tensors, Tensors], Sequence[tf.Tensor | None]],
     tensors: Sequence[tf.Tensor],
 ) -> Tensors:
-    """Return forward(tensors), whose gradient is backward(gradients, tensors, results)."""
+    """Return forward(tensors), with backward(gradients, tensors, results) as its gradient."""
 
     @tf.custom_gradient
     def function(*inputs: tf.Tensor) -> Any:
@@ -69,7 +69,7 @@ def _differentiable(
 
 
 def allreduce_all(tensors: Sequence[tf.Tensor], reduction: Reduction, name: str | None) -> Tensors:
-    """Return op over all ranks of each tensor; the gradient is the same allreduce of it."""
+    """Return op over all ranks of each tensor; the gradient is reduced in the same way."""
 
     def reduce(inputs: Tensors, name: str | None) -> Tensors:
         return host_call(
@@ -161,8 +161,8 @@ def broadcast(
 ) -> tf.Tensor:
     """Return the root's tensor; the others pass one of the same type and shape.
 
-    `root_rank` counts among all ranks of the job, also in a process set. The gradient is the
-    average at the root and zero elsewhere.
+    `root_rank` is a rank of the job, also in a process set. The gradient is the average at the root
+    and zero elsewhere.
     """
     tensor = tf.convert_to_tensor(tensor)
     name = operation_name("Broadcast", name, [tensor], ignore_name_scope)
@@ -199,7 +199,7 @@ def alltoall(
 ) -> Any:
     """Send splits[r] rows to member r of the set; with splits also return the received splits.
 
-    Without splits the rows are divided evenly. The gradient travels the way back.
+    Without splits the rows are divided evenly. The gradient takes the opposite way.
     """
     tensor = tf.convert_to_tensor(tensor)
     name = operation_name("Alltoall", name, [tensor], ignore_name_scope)
@@ -253,7 +253,7 @@ def reducescatter_all(
 
 
 def _number_op(value: Callable[[], int], name: str | None) -> tf.Tensor:
-    """Return an integer that is asked for when the graph runs, not when it is made."""
+    """Return an integer that is computed when the graph runs, not when it is built."""
     return host_call(lambda: [np.asarray(value(), np.int32)], [], [(tf.int32, [])], name)[0]
 
 
@@ -287,6 +287,6 @@ def process_set_included_op(
 def join() -> tf.Tensor:
     """Say that this rank has no more data and wait for all others; return who came last.
 
-    Until then this rank takes part in the allreduces of the others with zeros.
+    Until then this rank contributes zeros to the allreduces of the others.
     """
     return _number_op(engine.join, "HorovodJoin")

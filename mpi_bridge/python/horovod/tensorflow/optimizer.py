@@ -48,19 +48,19 @@ class _DistributedOptimizer(tf.compat.v1.train.Optimizer):
         return list(zip(reduced, variables))
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Let the user's optimizer do it."""
+        """Call the user's optimizer."""
         return self._optimizer.apply_gradients(*args, **kwargs)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """Let the user's optimizer do it."""
+        """Call the user's optimizer."""
         return self._optimizer.get_slot(*args, **kwargs)
 
     def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
-        """Let the user's optimizer do it."""
+        """Call the user's optimizer."""
         return self._optimizer.get_slot_names(*args, **kwargs)
 
     def variables(self, *args: Any, **kwargs: Any) -> Any:
-        """Let the user's optimizer do it."""
+        """Call the user's optimizer."""
         return self._optimizer.variables(*args, **kwargs)
 
 

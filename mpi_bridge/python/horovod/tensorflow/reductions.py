@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""allreduce and reducescatter, alone and grouped, with compression and sparse tensors."""
+"""allreduce and reducescatter, single and grouped, with compression and sparse tensors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _compressed(
 def _allreduce_slices(
     slices: tf.IndexedSlices, reduction: Reduction, name: str | None
 ) -> tf.IndexedSlices:
-    """Join the slices of all ranks, which adds them where indices repeat."""
+    """Join the slices of all ranks, which adds the values of repeated indices."""
     if reduction.op not in (Average, Sum):
         raise NotImplementedError(
             f"op={reduction.op.name.title()} of a tf.IndexedSlices: only Average and Sum are "

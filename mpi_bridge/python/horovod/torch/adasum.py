@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adasum: a sum that shrinks what two ranks have in common, so that no learning rate must grow.
+"""Adasum: a sum that reduces what two ranks have in common, so that no learning rate must grow.
 
 Two vectors a and b become
 
     (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
-which is their sum where they are orthogonal and their average where they are equal. Ranks are
-combined in pairs, then pairs of pairs, and so on; an odd one goes on to the next level.
+which is their sum if they are orthogonal and their average if they are equal. Ranks are combined in
+pairs, then pairs of pairs, and so on; an odd one goes on to the next level.
 
-How it is done with the engine: an alltoall gives each rank its share of the elements of all n
-vectors. On each level the ranks add up their shares of the dot products (one short allreduce) and
-combine their shares. After log2(n) levels an allgather joins the shares. So 2 (n-1)/n of the data
-travel, as in an allreduce, and all ranks get the same bits. Dot products are taken for each tensor
-of a group by itself, in 64-bit floats.
+The implementation uses the engine as follows. An alltoall gives each rank its share of the elements
+of all n vectors. On each level the ranks add up the dot products of their shares (one short
+allreduce) and combine their shares. After log2(n) levels an allgather joins the shares. So 2(n-1)/n
+of the data travel, as in an allreduce, and all ranks get the same bits. Dot products are computed
+separately for each tensor of a group, in 64-bit floats.
 
-The levels follow each other on the caller's thread: poll() and finish() of any operation take
-all that are under way one step further, so ranks may wait for them in any order.
+The levels run one after the other on the caller's thread. poll() and finish() of any operation
+advance all operations in flight by one step, so ranks may wait for them in any order.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from .tensors import Place, Reduction
 
 _Steps = Generator[engine.Handle, engine.Result, list[torch.Tensor]]
 
-_STEP_SECONDS = 0.002  # of a wait for one operation, while others are under way
+_STEP_SECONDS = 0.002  # to wait for one operation, while others are in flight
 
 _lock = threading.RLock()
 _under_way: list[_Running] = []
 
 
 class _Running:
-    """One Adasum; `steps` yields each operation of the engine that it needs next."""
+    """One Adasum in flight; `steps` yields each operation of the engine that it needs next."""
 
     def __init__(self, steps: _Steps, complete: Callable[[list[torch.Tensor]], Any]) -> None:
         self._steps = steps
@@ -59,7 +59,7 @@ class _Running:
             _under_way.append(self)
 
     def advance(self) -> None:
-        """Go as far as is possible without waiting. The lock is held."""
+        """Go as far as is possible without waiting. Requires the lock."""
         while self._handle is not None and self._handle.poll():
             try:
                 result = self._handle.wait()
@@ -89,7 +89,7 @@ class _Running:
             handle = self._handle
             if handle is None:
                 break
-            # What fails fails again in advance(), which keeps it.
+            # If this has failed, it fails again in advance(), which keeps the error.
             with contextlib.suppress(MpiBridgeError):
                 handle.wait(_STEP_SECONDS)
         if self._failure is not None:
@@ -162,7 +162,7 @@ def _steps(
 
 
 def _cuts(lengths: Sequence[int], first: int, end: int) -> list[tuple[int, int]]:
-    """Return which part of a share, whose elements are [first, end) of all, each tensor has."""
+    """Return the part of a share, the elements [first, end) of all, that belongs to each tensor."""
     cuts, start = [], 0
     for length in lengths:
         low, high = max(start, first), min(start + length, end)

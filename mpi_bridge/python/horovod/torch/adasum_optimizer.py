@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer(op=Adasum): each rank steps by itself, and the steps are combined.
+"""DistributedOptimizer(op=Adasum): each rank takes its own step, and the steps are combined.
 
-What is combined is not the gradient but the change that the optimizer made of it, so that its
-momentum and its adaptive rates see this rank's own gradients.
+The ranks do not combine the gradients but the changes that the optimizer makes from them, so that
+its momentum and its adaptive rates are based on this rank's own gradients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tensors import Place, Reduction
 
 
 class AdasumMixin:
-    """Comes before the user's optimizer class in the class that DistributedOptimizer makes."""
+    """Precedes the user's optimizer class among the bases made by DistributedOptimizer."""
 
     def _start(
         self, names: dict[torch.Tensor, str], compression: Any, process_set: ProcessSet
@@ -30,7 +30,7 @@ class AdasumMixin:
         self._process_set = process_set
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Accepted: gradients add up on each rank until step(), however many passes there are."""
+        """Accepted without effect: each rank adds up its gradients until step() in any case."""
         if passes < 1:
             raise ValueError(f"backward_passes_per_step must be at least 1, not {passes}")
 
@@ -39,7 +39,7 @@ class AdasumMixin:
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Refused: there is no synchronize() that could be skipped."""
+        """Refused: there is no synchronize() to skip."""
         raise AssertionError("skip_synchronize() is not for op=Adasum: step() is the reduction")
         yield
 

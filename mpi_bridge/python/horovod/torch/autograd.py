@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collectives as differentiable torch functions.
 
-In the backward pass every rank must reach the same collectives as in forward. They carry the name
-of the forward operation with ".gradient" behind it.
+In the backward pass every rank must make the same collectives as in the forward pass. They have the
+name of the forward operation with ".gradient" appended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _allreduced(inputs: Any, reduction: Reduction, places: list[Place]) -> list[
 
 
 class Allreduce(torch.autograd.Function):
-    """Of one tensor or a group. Its gradient is the same allreduce of the gradients."""
+    """Allreduce of one tensor or a group. Its gradient is the same allreduce of the gradients."""
 
     @staticmethod
     def forward(  # noqa: D102
@@ -115,7 +115,7 @@ class Alltoall(torch.autograd.Function):
 
 
 class Reducescatter(torch.autograd.Function):
-    """Its gradient is the gathered gradient, with the scale of an average undone as in Horovod."""
+    """Its gradient is the gathered gradient; like Horovod, it undoes the scale of an average."""
 
     @staticmethod
     def forward(  # noqa: D102

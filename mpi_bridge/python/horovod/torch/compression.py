@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which type gradients travel."""
+"""The types in which gradients travel."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import torch
 
 
 class Compressor:
-    """Travels as it is."""
+    """The gradient travels in its own type."""
 
     wire_dtype: torch.dtype | None = None
 
     @classmethod
     def travels_as(cls, dtype: torch.dtype) -> torch.dtype:
-        """Return the type on the wire of a tensor of type `dtype`."""
+        """Return the type in which a tensor of type `dtype` travels."""
         return cls.wire_dtype if cls.wire_dtype is not None and dtype.is_floating_point else dtype
 
     @classmethod
@@ -28,11 +28,11 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """Travels as it is."""
+    """The gradient travels in its own type."""
 
 
 class FP16Compressor(Compressor):
-    """Travels as IEEE half precision: 5 bits of exponent, so large gradients overflow."""
+    """Travels as IEEE half precision: with 5 bits of exponent, large gradients overflow."""
 
     wire_dtype = torch.float16
 

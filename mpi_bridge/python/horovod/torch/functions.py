@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing all ranks to the same starting point, and sending Python objects."""
+"""Brings all ranks to the same starting point, and sends Python objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tensors import Place
 def _broadcast_all(
     what: str, named: list[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet
 ) -> None:
-    """Overwrite tensors with the root's, once all ranks agree on which."""
+    """Overwrite tensors with the root's, once all ranks agree on the list of tensors."""
     described = ", ".join(f"{name}:{tensor.dtype}{list(tensor.shape)}" for name, tensor in named)
     require_same(what, described, number_of(process_set))
     Together(
@@ -63,14 +63,14 @@ def broadcast_parameters(
 
 
 class _WithoutTensors(pickle.Pickler):
-    """Leaves tensors out and remembers them."""
+    """Leaves out tensors and collects them."""
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream)
         self.tensors: list[torch.Tensor] = []
 
     def persistent_id(self, value: Any) -> Any:
-        # The momentum of a sparse gradient is sparse, and stays in the pickled object.
+        # The momentum of a sparse gradient is sparse too; it stays in the pickled object.
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             return None
         self.tensors.append(value.detach())
@@ -78,7 +78,7 @@ class _WithoutTensors(pickle.Pickler):
 
 
 class _WithEmptyTensors(pickle.Unpickler):
-    """Puts new tensors where others were left out."""
+    """Puts new tensors in the places of the omitted ones."""
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream)
@@ -115,10 +115,10 @@ def broadcast_optimizer_state(
 ) -> None:
     """Overwrite the optimizer's state and its groups' settings with the root's.
 
-    For every optimizer, also where the root or another rank has no state yet. The tensors travel
-    by themselves, the rest as an object. On a rank whose optimizer has no state yet, the gradients
-    are zeros afterwards, as in Horovod; those of the sparse embeddings of `model`, and all those of
-    SparseAdam, are sparse.
+    This works for every optimizer, even if the root or another rank has no state yet. The tensors
+    travel separately, and the rest as an object. On a rank whose optimizer has no state yet, the
+    gradients are zeros afterwards, as in Horovod; those of the sparse embeddings of `model`, and
+    all those of SparseAdam, are sparse.
     """
     if not optimizer.state:
         _set_gradients_to_zero(optimizer, model)

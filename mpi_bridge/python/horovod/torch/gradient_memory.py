@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory for gradients, one after the other in the order in which they arrive.
+"""Memory for gradients, side by side in the order in which they arrive.
 
-The other ranks of the node can reach it, so a bucket of gradients that lie side by side is reduced
-where it is, without a copy into a bucket and back. A parameter's `grad` then is a view of this
-memory: what the caller sees, clips and clears. Where gradients travel in another type, or lie on an
-accelerator, the memory holds what travels.
+The other ranks of the node can access it, so a bucket of adjacent gradients is reduced in place,
+without a copy into a bucket and back. A parameter's `grad` is then a view of this memory, which the
+caller reads, clips and clears. If gradients travel in another type, or are on an accelerator, the
+memory holds the data that travels.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class _Slot:
 
     def __init__(self, view: torch.Tensor, is_gradient: bool, operation: engine.Prepared) -> None:
         self.view = view
-        self.is_gradient = is_gradient  # or what travels for it
+        self.is_gradient = is_gradient  # otherwise it holds the data that travels for it
         self.operation = operation
 
 
 def _allocate(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return shared memory, or ordinary memory where the node has no more of the other."""
+    """Return shared memory, or ordinary memory if the node has no shared memory left."""
     try:
         shared = memory.allocate(count * dtype.itemsize)
     except InternalError:
@@ -42,7 +42,7 @@ def _allocate(count: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _strides(parameter: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides of a gradient as autograd makes it: those of the parameter if dense."""
+    """Return the strides that autograd gives a gradient: those of the parameter if it is dense."""
     for layout in (torch.contiguous_format, torch.channels_last, torch.channels_last_3d):
         dimensions = {torch.channels_last: 4, torch.channels_last_3d: 5}.get(layout)
         if dimensions in (None, parameter.dim()) and parameter.is_contiguous(memory_format=layout):
@@ -51,7 +51,7 @@ def _strides(parameter: torch.Tensor) -> tuple[int, ...]:
 
 
 class GradientMemory:
-    """The slots of some parameters, and after them the flags that tell who has which gradient."""
+    """The slots of some parameters, followed by the flags that tell who has which gradient."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class GradientMemory:
         return parameter in self._slots
 
     def submit_flags(self, flags: torch.Tensor) -> Callable[[], torch.Tensor]:
-        """Submit the flags; what is returned waits for their reduction."""
+        """Submit the flags; return a function that waits for their reduction."""
         self._flags.copy_(flags)
         handle = self._flags_operation.submit()
 
@@ -95,7 +95,7 @@ class GradientMemory:
         return finish
 
     def submit(self, parameter: torch.Tensor) -> Callable[[], None]:
-        """Submit the parameter's gradient, or zeros; what is returned waits for the result."""
+        """Submit the parameter's gradient, or zeros; return a function that waits for it."""
         slot, gradient = self._slots[parameter], parameter.grad
         if gradient is None:
             slot.view.zero_()

@@ -2,17 +2,17 @@
 """Reduces gradients while the backward pass still computes others.
 
 A hook on each parameter submits its gradient to the engine as soon as it is complete; synchronize()
-submits what is left and waits. In the first step nothing leaves before synchronize(), where the
+submits the rest and waits. In the first step nothing is submitted before synchronize(), where the
 ranks compare their parameters: a hook must not wait for other ranks, which may have to finish
 something else before they come to their backward pass.
 
-Gradients are reduced where autograd has put them. If the script asks for it, they get a memory of
-their own after the first step (see gradient_memory): in the order in which they arrived and one
-after the other, so that the engine reduces whole buckets where they are.
+Gradients are reduced in the memory where autograd has put them. If the script asks for it, they get
+memory of their own after the first step (see gradient_memory): side by side in the order in which
+they arrived, so that the engine reduces whole buckets in place.
 
 A gradient that a rank has not computed counts as zeros. One that no rank has computed stays absent,
-as it would in a single process: with the gradients travels one number for each, and one that is
-still zero after the reduction says so.
+as it would in a single process. For this, one number for each gradient travels with the gradients;
+if it is still zero after the reduction, no rank has the gradient.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class GradientReducer:
         self._names: dict[torch.Tensor, str] = {}
         self._groups = groups
         self._compression = compression
-        # Another compressor, of the script's own, may do anything to a gradient.
+        # Another compressor, written by the user, may do anything to a gradient.
         self._travels_by_type = isinstance(compression, type) and issubclass(
             compression, Compressor
         )
@@ -88,7 +88,7 @@ class GradientReducer:
         self.add(names)
 
     def add(self, names: dict[torch.Tensor, str]) -> None:
-        """Take further parameters, those that need no gradient left out."""
+        """Add further parameters, except those that need no gradient."""
         new = {p: name for p, name in names.items() if p.requires_grad and p not in self._names}
         if not new:
             return
@@ -109,13 +109,13 @@ class GradientReducer:
 
     @property
     def is_active(self) -> bool:
-        """Whether there is anybody to reduce with."""
+        """Whether there are other ranks to reduce with."""
         return bool(self._process_set.included()) and self._process_set.size() > 1
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether gradients are complete that synchronize() has not fetched."""
-        # What was submitted before a shutdown() is gone with it.
+        """Whether there are complete gradients that synchronize() has not yet reduced."""
+        # Everything submitted before a shutdown() is lost with it.
         return self._session == world.session() and bool(self._in_flight or self._held)
 
     def set_passes(self, passes: int) -> None:
@@ -128,7 +128,7 @@ class GradientReducer:
         self._passes_left = dict.fromkeys(self._passes_left, self._passes)
 
     def _arrived(self, parameter: torch.Tensor) -> None:
-        """Called by autograd when the gradient of one backward pass is complete."""
+        """Count a backward pass; autograd calls this when the gradient of the pass is complete."""
         if not self.is_active:
             return
         with self._lock:
@@ -165,7 +165,7 @@ class GradientReducer:
                 self.count_passes_anew()
 
     def _reduce_all(self) -> torch.Tensor:
-        """Submit what is left, wait for all, and return how many ranks have which gradient."""
+        """Submit the rest, wait for all, and return how many ranks have which gradient."""
         failure = None
         flags: list[Callable[[], torch.Tensor]] = []
         try:
@@ -206,9 +206,9 @@ class GradientReducer:
             self._in_flight[parameter] = self._submit_alone(parameter)
 
     def _agree(self) -> None:
-        """Before anything is submitted under these names: do all ranks have the same?
+        """Check, before anything is submitted under these names, that all ranks have the same ones.
 
-        By allreduces, because a rank that has joined takes part in those.
+        This uses allreduces, because a rank that has joined takes part in those.
         """
         if self._agreed:
             return
@@ -272,7 +272,7 @@ class GradientReducer:
         return finish
 
     def _make_memory(self) -> GradientMemory | None:
-        """After the first step, when the order of arrival is known."""
+        """Make the memory, after the first step, when the order of arrival is known."""
         if not self._as_views or not self._travels_by_type:
             return None
         dense = [p for p in self._in_flight if p not in self._known_sparse]
@@ -288,8 +288,9 @@ class GradientReducer:
     def _flags(self) -> torch.Tensor:
         """Return 1 for each parameter that has a gradient here.
 
-        In the type of the first parameter, whose gradient usually arrives last, to share its
-        bucket. The order of arrival itself may differ between ranks.
+        The flags have the type of the first parameter, whose gradient usually arrives last, so that
+        they share its bucket. They do not follow the actual last arrival, which may differ between
+        ranks.
         """
         dtype = next(iter(self._names)).dtype
         if self._travels_by_type:
@@ -320,10 +321,10 @@ def _no_rows(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
-    """Make a result the parameter's gradient, in the tensor that the script sees as such.
+    """Make a result the parameter's gradient, in the tensor that the script has as its gradient.
 
-    That may be another than the one that was submitted: the script may have replaced it meanwhile,
-    or set it to None. The optimizer must step on the reduced values even then, or ranks diverge.
+    It may not be the tensor that was submitted: the script may have replaced it meanwhile, or set
+    it to None. The optimizer must step on the reduced values even then, or ranks diverge.
     """
     gradient = parameter.grad
     if gradient is reduced:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collectives on lists of tensors: each list runs together, once it is there on all ranks."""
+"""The collectives on lists of tensors, each of which runs once all ranks have submitted it."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def grouped_reducescatter_async(
 def _begin_reducescatters(
     inputs: Sequence[torch.Tensor], reduction: Reduction, name: str | None, process_set: ProcessSet
 ) -> Pending:
-    # A group of which some members are submitted and others are not would never run.
+    # A group that is submitted only in part would never run, so this is checked first.
     single.require_rows(inputs)
     places = _group("reducescatter", name, process_set, len(inputs))
     return Together(

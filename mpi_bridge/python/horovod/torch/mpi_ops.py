@@ -3,9 +3,9 @@
 
 Each comes in up to four forms: it returns a new tensor, or (name_) works in place; it waits, or
 (name_async) returns a handle for poll() and synchronize(). The forms that wait and return a new
-tensor are differentiable. Operations are matched by `name`; those without one by the order of
-calls. `process_set` limits an operation to some ranks; `root_rank` is a rank of the job even then.
-Tensors on an accelerator travel through host memory.
+tensor are differentiable. Operations are matched by `name`, and those without a name by the order
+of calls. `process_set` limits an operation to some ranks; even then, `root_rank` is a rank of the
+job. Tensors on an accelerator travel through host memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .tensors import Place, Reduction
 
 
 def needs_gradient(inputs: Iterable[torch.Tensor]) -> bool:
-    """Tell whether autograd has to know of an operation on these."""
+    """Tell whether autograd has to record an operation on these tensors."""
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
 
 
@@ -132,7 +132,7 @@ def sparse_allreduce_async(
     op: int | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[], torch.Tensor]:
-    """Start to reduce a sparse tensor; call what is returned to wait for the result."""
+    """Start to reduce a sparse tensor; return a function that waits for the result."""
     return sparse.begin(tensor, _sparse_op(op), Place(name, process_set)).finish
 
 
@@ -147,7 +147,7 @@ def sparse_allreduce(
 
 
 def rows_only(pending: Submitted) -> Pending:
-    """Leave only the tensor of a result that tells rows as well."""
+    """Drop the numbers of rows from a result and keep the tensor."""
     return handles.Mapped(pending, lambda result: result[0])
 
 
@@ -301,8 +301,8 @@ def reducescatter(
 def join(device: int = -1) -> int:
     """Say that this rank has no more data; wait for all others and return who came last.
 
-    Until then this rank takes part in the allreduces of the others with zeros. `device` is
-    accepted for compatibility.
+    Until then this rank contributes zeros to the allreduces of the others. `device` is accepted for
+    compatibility.
     """
     return engine.join()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer: any torch optimizer, stepping on gradients reduced over all ranks."""
+"""DistributedOptimizer: any torch optimizer that steps on gradients reduced over all ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _unnamed = itertools.count()
 
 
 class _DistributedMixin:
-    """Comes before the user's optimizer class in the class that DistributedOptimizer makes."""
+    """Precedes the user's optimizer class among the bases made by DistributedOptimizer."""
 
     _parameter_names: dict[torch.Tensor, str]
     _reducer: GradientReducer
@@ -38,7 +38,7 @@ class _DistributedMixin:
         self._reducer.set_passes(passes)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state; the backward passes before the next step are counted anew."""
+        """Load a state; the backward passes before the next step are counted anew."""
         self._reducer.count_passes_anew()
         super().load_state_dict(state_dict)
 
@@ -58,7 +58,7 @@ class _DistributedMixin:
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Let step() use the gradients as they are, after a synchronize() by hand."""
+        """Let step() use the gradients as they are, after the script has called synchronize()."""
         self._should_synchronize = False
         try:
             yield
@@ -80,7 +80,7 @@ class _DistributedMixin:
             result = super().step(closure_on_all_ranks)
         else:
             if self._synchronized:
-                # Scripts silence this warning by the first sentence of Horovod's text.
+                # Scripts suppress this warning by the first sentence of Horovod's text.
                 warnings.warn(
                     "optimizer.step() called without optimizer.skip_synchronize() context after "
                     "optimizer.synchronize(). The gradients are reduced a second time; call step() "
@@ -90,16 +90,16 @@ class _DistributedMixin:
             self.synchronize()
             result = super().step()
         self._synchronized = False
-        # A learning-rate scheduler made before looks here whether a step was taken.
+        # A learning-rate scheduler made before checks this counter for whether a step was taken.
         self._wrapped._opt_called = True
         return result
 
-    # torch wraps the step() of every class that lacks this mark with its own profiling and hooks;
-    # the user's class below has them already.
+    # torch wraps the step() of every class that lacks this mark with its own profiling and hooks.
+    # The user's class, which comes after this one, has them already.
     step.hooked = True
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients; not while they are being reduced."""
+        """Clear the gradients; refused while they are being reduced."""
         if self._reducer.is_in_flight:
             raise AssertionError(
                 "zero_grad() was called after backward() and before step() or synchronize(): "
@@ -121,7 +121,7 @@ def _names_of(
     """Return the name of each of the optimizer's parameters, in their order."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if pairs is None:
-        # Two optimizers without names must not mean each other's parameters.
+        # Two optimizers without names must not use the same names for different parameters.
         base = f"optimizer.{next(_unnamed)}"
         return {p: f"{base}.{position}" for position, p in enumerate(parameters)}
     if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
@@ -178,14 +178,15 @@ def DistributedOptimizer(
 ) -> torch.optim.Optimizer:
     """Return an optimizer of a subclass of `optimizer`'s class that steps on reduced gradients.
 
-    It shares the parameters and the state of `optimizer`. Each gradient leaves as soon as backward
-    has computed it, or after `backward_passes_per_step` backward passes. `groups` (a number, or
-    lists of parameters) makes the gradients of a group travel together. `op` is Average, Sum or
-    Adasum. On ranks outside of `process_set` it is `optimizer` by another name.
+    It shares the parameters and the state of `optimizer`. Each gradient is submitted as soon as
+    backward has computed it, or after `backward_passes_per_step` backward passes. `groups` (a
+    number, or lists of parameters) makes the gradients of a group travel together. `op` is Average,
+    Sum or Adasum. On ranks outside of `process_set` it does the same as `optimizer`.
 
-    Not in Horovod: with `gradient_as_bucket_view`, the gradients' memory is kept from step to step,
-    so that they are reduced where they are. A reference to a gradient then sees the values of later
-    steps, and a saved gradient carries the memory of all others; a script must not mind either.
+    Horovod has no counterpart to `gradient_as_bucket_view`: with it, the gradients' memory is kept
+    from step to step, so that they are reduced in place. A reference to a gradient then sees the
+    values of later steps, and a saved gradient includes the memory of all others; the script must
+    be able to cope with both.
     """
     _require_positive_passes(backward_passes_per_step)
     chosen = reduce_ops.resolve(op, allow_adasum=True)
@@ -204,8 +205,8 @@ def DistributedOptimizer(
         groups = groups if groups is not None else num_groups
     pairs = None if named_parameters is None else list(named_parameters)
     names = _names_of(optimizer, pairs)
-    # Scripts written for Horovod look names up in _parameter_names, also those of parameters that
-    # the optimizer does not have.
+    # Scripts written for Horovod look up names in _parameter_names, including those of parameters
+    # that the optimizer does not have.
     all_names = {parameter: name for name, parameter in pairs or ()} | names
     members = _groups_of(names, groups)
     if chosen is Adasum:
@@ -233,11 +234,12 @@ def DistributedOptimizer(
 
 
 def _made_of(mixin: type, optimizer: torch.optim.Optimizer) -> Any:
-    """Return an object of a class that is the mixin before the optimizer's own class."""
+    """Return an object whose class has the mixin before the optimizer's own class."""
     base = type(optimizer)
     subclass = type(base.__name__, (mixin, base), {"__module__": base.__module__})
     distributed = subclass.__new__(subclass)
-    # A learning-rate scheduler may have put its own step() on the instance; it would hide ours.
+    # A learning-rate scheduler may have put its own step() on the instance, where it would hide
+    # ours.
     distributed.__dict__.update(
         (name, value) for name, value in vars(optimizer).items() if name != "step"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allreduce of sparse tensors: what each rank has is gathered, and equal places are added."""
+"""Allreduce of sparse tensors: gathers the entries of all ranks and adds equal places."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def begin(tensor: torch.Tensor, op: ReduceOp, place: Place) -> Mapped:
         (None, None) if place.name is None else (f"{place.name}.indices", f"{place.name}.values")
     )
     indices, values = (dataclasses.replace(place, name=name) for name in names)
-    # Gathered along axis 0, so the places are rows.
+    # Allgather joins rows (axis 0), so each place must be a row.
     pending = Together(
         [
             tensors.allgather(tensor.indices().t(), indices),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batch normalisation over the batches of all ranks, on any device.
 
-Forward: one allgather of each rank's count, means and sums of squared deviations, which combine
-without the cancellation that sums of squares would have. Backward: one allreduce of two sums.
+The forward pass makes one allgather of each rank's count, means and sums of squared deviations,
+which are combined without the cancellation that sums of squares would suffer. The backward pass
+makes one allreduce of two sums.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class SyncBatchNorm(_BatchNorm):
         return output
 
     def _follow(self, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
-        """Move the running statistics towards those of this batch."""
+        """Update the running statistics with those of this batch."""
         self.num_batches_tracked.add_(1)
         factor = self.momentum
         if factor is None:
@@ -117,7 +118,8 @@ class _Normalise(torch.autograd.Function):
         wide = gradient.to(normal.dtype)
         channels = normal.shape[1]
         sums = torch.cat([wide.sum(ctx.axes), (wide * normal).sum(ctx.axes)])
-        # The affine parameters' gradients stay this rank's own: an optimizer reduces them.
+        # The gradients of the affine parameters stay this rank's own, because an optimizer reduces
+        # them.
         of_bias, of_weight = sums[:channels].clone(), sums[channels:].clone()
         means = tensors.allreduce(sums, sums, Reduction(Sum), ctx.place).finish() / total
         scale = inverse if weight is None else inverse * weight

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch tensors as the engine sees them: each function submits one operation.
+"""torch tensors for the engine: each function submits one operation.
 
-What is returned is Pending: its finish() gives the result as a tensor. Tensors that are not
-contiguous in host memory travel as copies that are.
+The functions return a Pending, whose finish() returns the result as a tensor. Tensors that are not
+contiguous in host memory travel as contiguous copies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Place:
-    """Under which name an operation is submitted, among whom, and with which others."""
+    """The name, the process set and the group with which an operation is submitted."""
 
     name: str | None = None
     process_set: ProcessSet = global_process_set
@@ -42,13 +42,13 @@ class Place:
     waited_for: bool = False
 
     def full_name(self, kind: Kind) -> str | None:
-        """Return the engine's name of an operation of this kind here."""
+        """Return the engine's name for an operation of this kind."""
         return None if self.name is None else f"{kind.name.lower()}.{self.name}"
 
     def submit(
         self, kind: Kind, send: torch.Tensor, recv: torch.Tensor | None, **options: object
     ) -> engine.Handle:
-        """Submit here; a script's own name is one among the operations of the kind."""
+        """Submit the operation; a script's own name is qualified by the kind of the operation."""
         return engine.submit(
             kind,
             send,
@@ -68,7 +68,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def staged(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor if the engine can read it, else a copy that it can."""
+    """Return the tensor if the engine can read it, otherwise a copy that it can read."""
     return tensor.detach().cpu().contiguous()
 
 
@@ -136,7 +136,7 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | None, place: Place) -
 
 
 def require_rows(tensors: Iterable[torch.Tensor]) -> None:
-    """Refuse to scatter a number: it has no rows that could be divided among the ranks."""
+    """Refuse to scatter a scalar, because it has no rows to divide among the ranks."""
     if any(tensor.dim() == 0 for tensor in tensors):
         raise InvalidArgumentError("reducescatter: a tensor must have at least one axis")
 

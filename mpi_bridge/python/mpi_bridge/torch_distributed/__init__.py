@@ -66,8 +66,8 @@ def _process_set_of(members: list[int]) -> int:
 def _let_all_ranks_add_sets() -> None:
     """Have the ranks outside a new group take part in making the engine's process set.
 
-    torch calls a backend on the members only. It asks all ranks to call new_group(), though, and
-    all of them come to this function.
+    torch calls a backend only on the members. However, it requires all ranks to call new_group(),
+    and so all of them come to this function.
     """
     original = distributed_c10d._new_process_group_helper
 
@@ -83,7 +83,7 @@ def _let_all_ranks_add_sets() -> None:
 
 
 def register() -> None:
-    """Make the backend known to torch; torch calls this where the package is installed."""
+    """Register the backend with torch; torch calls this if the package is installed."""
     if NAME.upper() in dist.Backend._plugins:
         return
     dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])

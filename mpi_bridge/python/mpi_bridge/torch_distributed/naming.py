@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names for operations that have none.
 
-torch.distributed matches operations by their order in a group; the engine matches them by name, and
-plans what comes again under the same names. A training loop repeats one sequence of operations, so
-this finds its period in the sequence itself and gives each place of a cycle a name of its own. All
-ranks see the same sequence and so find the same names, without talking.
+torch.distributed matches operations by their order in a group. The engine matches them by name, and
+plans what is repeated under the same names. A training loop repeats one sequence of operations, so
+this module finds the period of the sequence and gives each place of a cycle a name of its own. All
+ranks see the same sequence, and so find the same names without communication.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-# A sequence must have repeated over this many operations, and twice, before it is believed; and the
-# cycle is unrolled to as many, so that operations of one step do not wait for those of the step
-# before, whose names they would have.
+# A period counts only if the latest operations repeat in it: at least two cycles, and at least this
+# many operations. The cycle is unrolled to at least as many operations, so that operations of one
+# step do not wait for those of the previous step, whose names they would have.
 _SHORTEST_CYCLE = 8
 _LONGEST_HISTORY = 1024
-# More operations beside the cycle than this, in a row, and it is given up.
+# A cycle is given up after more consecutive operations outside it than this and than its length.
 _PATIENCE = 8
 
 
@@ -25,21 +25,21 @@ class Naming:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._count = 0  # of names outside a cycle
+        self._count = 0  # number of names outside a cycle
         self._generation = 0
         self._history: list[Hashable] = []
         self._cycle: list[Hashable] = []
         self._period = 0
         self._place = 0
-        self._misses = 0  # in a row
+        self._misses = 0  # consecutive operations outside the cycle
 
     def cycle_of(self, name: str) -> int:
-        """Return the number of the present cycle if the name is of it, else 0."""
+        """Return the number of the present cycle if the name belongs to it, else 0."""
         prefix = f"{self._prefix}.cycle{self._generation}."
         return self._generation if self._cycle and name.startswith(prefix) else 0
 
     def name(self, signature: Hashable) -> str:
-        """Return the name of the next operation; `signature` is equal for what is alike."""
+        """Return the name of the next operation; matching operations have equal `signature`s."""
         self._history.append(signature)
         if len(self._history) >= 2 * _LONGEST_HISTORY:
             del self._history[:-_LONGEST_HISTORY]
@@ -59,7 +59,7 @@ class Naming:
         return name
 
     def _look_for_a_cycle(self) -> None:
-        """Take up the sequence in which the history repeats, if it is longer than the cycle's."""
+        """Adopt the sequence that the history repeats, if its period is longer than the cycle's."""
         period = _period(self._history[-_LONGEST_HISTORY:], self._period + 1)
         if period is None:
             return
@@ -69,7 +69,7 @@ class Naming:
 
 
 def _period(history: list[Hashable], shortest: int) -> int | None:
-    """Return the shortest period, of at least `shortest`, in which the history's end repeats."""
+    """Return the shortest period, from `shortest` on, in which the history's end repeats."""
     size = len(history)
     for period in range(shortest, size // 2 + 1):
         length = max(2 * period, _SHORTEST_CYCLE)

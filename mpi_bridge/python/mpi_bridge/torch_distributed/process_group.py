@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed's process group over the engine.
 
-Operations of a group are matched by their order, as torch's contract has it; naming.py turns the
-order into the engine's names. Results that cannot be received in place (lists of tensors, tensors
-that are not contiguous) are copied to their place when the operation is done.
+Operations of a group are matched by their order, as torch requires; naming.py turns the order into
+the engine's names. Results that cannot be received in place (lists of tensors, tensors that are not
+contiguous) are copied to their place when the operation is done.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EngineProcessGroup(dist.ProcessGroup):
         self._staging = Staging()
         self._by_name: dict[str, EngineWork] = {}
 
-    # What torch asks every group.
+    # Properties that torch asks of every group.
 
     def size(self) -> int:
         """Return the number of ranks in the group."""
@@ -119,7 +119,7 @@ class EngineProcessGroup(dist.ProcessGroup):
     def reduce_scatter_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: Any = _REDUCE_SCATTER
     ) -> dist.Work:
-        """Reduce `input` and leave each rank its part, equally long, in `output`."""
+        """Reduce `input` and leave each rank its part in `output`; all parts have equal lengths."""
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 
     def reduce_scatter_single_coalesced(
@@ -128,7 +128,7 @@ class EngineProcessGroup(dist.ProcessGroup):
         inputs: list[torch.Tensor],
         opts: Any = _REDUCE_SCATTER,
     ) -> dist.Work:
-        """Do so for each pair of tensors."""
+        """Do the same for each pair of tensors."""
         pending = _Pending(self, outputs)
         for output, source in zip(outputs, inputs):
             if source.numel() != output.numel() * self.size():
@@ -168,13 +168,13 @@ class EngineProcessGroup(dist.ProcessGroup):
                     **options,
                 )
                 continue
-            # The engine cuts into equal parts only.
+            # The engine divides only into equal parts.
             flat = reducible(whole, reduction)
             pending.submit(Kind.ALLREDUCE, flat, flat, **options)
             pending.copy_when_done(_split_like(whole, parts)[self._group_rank], output)
         return pending.work()
 
-    # Movements of data, whatever its type.
+    # Collectives that move data of any type.
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = _BROADCAST) -> dist.Work:
         """Overwrite the tensors with the root's."""
@@ -193,7 +193,7 @@ class EngineProcessGroup(dist.ProcessGroup):
     def all_gather_single_coalesced(
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = _ALLGATHER
     ) -> dist.Work:
-        """Do so for each pair of tensors."""
+        """Do the same for each pair of tensors."""
         pending = _Pending(self, outputs)
         for output, source in zip(outputs, inputs):
             if output.numel() != source.numel() * self.size():
@@ -283,7 +283,7 @@ class EngineProcessGroup(dist.ProcessGroup):
         input_split_sizes: list[int] | None = None,
         opts: Any = _ALLTOALL,
     ) -> dist.Work:
-        """Send each rank its rows of `input`; equally many where no sizes are given."""
+        """Send each rank its rows of `input`, an equal number if no sizes are given."""
         if not input_split_sizes and input.shape[0] % self.size():
             raise ValueError(
                 f"all_to_all: {input.shape[0]} rows cannot be shared among {self.size()} ranks"
@@ -320,12 +320,12 @@ class EngineProcessGroup(dist.ProcessGroup):
         return pending.work()
 
     def barrier(self, opts: Any = _BARRIER) -> dist.Work:
-        """Be done when every rank has entered it."""
+        """Complete when every rank has entered it."""
         pending = _Pending(self, [])
         pending.submit(Kind.BARRIER, None)
         return pending.work()
 
-    # The names of older versions of torch.
+    # Names that older versions of torch use.
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     _reduce_scatter_base = reduce_scatter_single
@@ -347,13 +347,14 @@ class EngineProcessGroup(dist.ProcessGroup):
     def _next_name(self, signature: Hashable) -> str:
         name = self._naming.name(signature)
         earlier = self._by_name.pop(name, None)
-        # All ranks have submitted it by now or will do so before they come to this one.
+        # All ranks have submitted the earlier operation, or will do so before they come to this
+        # one.
         if earlier is not None:
             earlier.complete()
         return name
 
     def _place_for(self, name: str, flat: torch.Tensor) -> torch.Tensor | None:
-        """Return the shared memory in which the allreduce is to be made, if there is some."""
+        """Return the shared memory in which to make the allreduce, or None."""
         cycle = self._naming.cycle_of(name)
         return self._staging.place_for(name, cycle, flat) if cycle else None
 
@@ -368,7 +369,7 @@ class EngineProcessGroup(dist.ProcessGroup):
 
 
 class _Pending:
-    """The operations of one call, on their way to become a Work."""
+    """The operations of one call, which are to become a Work."""
 
     def __init__(self, group: EngineProcessGroup, result: list[torch.Tensor]) -> None:
         self._group = group
@@ -378,14 +379,14 @@ class _Pending:
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return contiguous memory with the tensor's values that gets the result."""
+        """Return contiguous memory with the tensor's values, which receives the result."""
         contiguous = tensor.detach().contiguous()
         if contiguous.data_ptr() != tensor.data_ptr():
             self.copy_when_done(contiguous, tensor)
         return contiguous
 
     def target(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return contiguous memory that gets the tensor's new values."""
+        """Return contiguous memory that receives the tensor's new values."""
         if tensor.is_contiguous():
             return tensor.detach()
         made = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
@@ -399,7 +400,7 @@ class _Pending:
         if send is not None and send.device.type == "cuda":
             options["stream"] = torch.cuda.current_stream(send.device).cuda_stream
         varies = kind in (Kind.ALLGATHER, Kind.ALLTOALL)
-        # What is equal on all ranks.
+        # These properties are equal on all ranks.
         signature = (
             kind,
             None if send is None or varies else (send.dtype, send.numel()),
@@ -411,7 +412,7 @@ class _Pending:
             place = self._group._place_for(name, send)
             if place is not None:
                 place.copy_(send)
-                # Before the copies to where the tensor itself is not contiguous.
+                # This copy must come before the one to a tensor that is not contiguous.
                 self._copies.insert(0, (place, send))
                 send = recv = place
         self._names.append(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's reductions and element types, as the engine has them."""
+"""The engine's counterparts of torch's reductions and element types."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BY_KIND = {
     ReduceOp.BAND: Op.AND,
     ReduceOp.BOR: Op.OR,
 }
-# Of truth values, as NCCL has it.
+# For truth values, as in NCCL.
 _OF_BOOL = {Op.SUM: Op.OR, Op.PRODUCT: Op.AND}
 _PREMUL_SUM = ReduceOp.RedOpType.PREMUL_SUM
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """An operation and the factor for each element before it."""
+    """An operation, and the factor that is applied to each element before it."""
 
     op: Op
     prescale: float = 1.0

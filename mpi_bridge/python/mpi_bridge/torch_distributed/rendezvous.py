@@ -2,9 +2,9 @@
 """How the ranks find each other unless the user says how.
 
 The launcher's PMIx has already told the ranks about each other, so rank 0 opens torch's store on a
-port that the system gives it, and broadcasts where it is. A port whose number is published before
-anybody listens on it, such as MASTER_PORT, can be taken by any user of rank 0's host. So ranks that
-have MASTER_PORT only from batchai, and not from the user, do not use it.
+port that the system assigns, and broadcasts its address. A port whose number is published before
+anybody listens on it, such as MASTER_PORT, can be taken by any user of rank 0's host. So ranks
+whose MASTER_PORT comes only from batchai, and not from the user, do not use it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from torch.distributed.rendezvous import _rendezvous_handlers
 from .. import objects, world
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# Which of them batchai has set, as "NAME=value" entries separated by commas (spank/protocol.h).
+# The variables that batchai has set, as "NAME=value" entries separated by commas
+# (spank/protocol.h).
 _OF_THE_LAUNCHER = "BATCHAI_RANK_VARIABLES"
-# torchrun sets it. Its workers are not the ranks that PMIx knows.
+# torchrun sets this variable. Its workers are not the ranks that PMIx knows.
 _OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
 _DEFAULT_TIMEOUT = timedelta(minutes=5)
 
@@ -79,7 +80,7 @@ def _own_address() -> str:
     if world.local_size() == world.size():
         return "127.0.0.1"
     name = socket.gethostname()
-    # The other hosts may know a name that this one has for its loopback only.
+    # If this host resolves its name to its loopback only, the other hosts may still know the name.
     found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
     addresses = [entry[4][0] for entry in found if not entry[4][0].startswith("127.")]
     return addresses[0] if addresses else name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.distributed hands out for operations that it has started."""
+"""The Work objects that torch.distributed returns for operations that it has started."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from ..engine import Handle
 class EngineWork(dist.Work):
     """One or several operations of the engine that torch sees as one.
 
-    `finish` runs once, when all are done well, and puts the results where they belong. Whoever
-    waits works the operations off; only a future, on which torch's own code waits, needs a thread.
+    `finish` runs once, when all have succeeded, and copies the results to their places. A thread
+    that waits completes the operations itself; only a future, on which torch's own code waits,
+    needs another thread.
     """
 
     def __init__(
@@ -62,14 +63,14 @@ class EngineWork(dist.Work):
                     self._finish()
             except Exception as error:
                 self._error = error
-            # Gives the names back too, and the buffers.
+            # This also releases the names and the buffers.
             for handle in self._handles:
                 handle.release()
             self._handles, self._finish = [], None
             self._done = True
 
     def is_completed(self) -> bool:
-        """Tell whether all is done, well or not."""
+        """Tell whether all operations are done, successfully or not."""
         if self._done:
             return True
         with self._lock:
@@ -79,11 +80,11 @@ class EngineWork(dist.Work):
         return True
 
     def is_success(self) -> bool:
-        """Tell whether all is done, and well."""
+        """Tell whether all operations have succeeded."""
         return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """Return the error of what has failed."""
+        """Return the error of the failed operation."""
         return self._error
 
     def result(self) -> list[torch.Tensor]:
@@ -103,7 +104,7 @@ class EngineWork(dist.Work):
             return self._future
 
     def settle(self) -> None:
-        """For the completer: wait, and complete the future."""
+        """Wait, and complete the future; called by the completer."""
         self.complete()
         if self._error is not None:
             self._future.set_exception(self._error)
@@ -114,7 +115,7 @@ class EngineWork(dist.Work):
 class Completer:
     """A thread that completes one group's futures in the order of their operations.
 
-    One thread for a group, so that no group's operations wait for those of another.
+    Each group has its own thread, so that operations of one group do not wait for those of another.
     """
 
     def __init__(self, name: str) -> None:
@@ -132,7 +133,7 @@ class Completer:
         self._waiting.put(work)
 
     def stop(self) -> None:
-        """End the thread when it has completed what it was given."""
+        """End the thread once it has completed its operations."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "horovod.md"
-HEADING = "## Every difference that stays\n"
+HEADING = "## All differences from Horovod\n"
 
 
 def rows():

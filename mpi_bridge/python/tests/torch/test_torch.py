@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.torch at 1, 2 and 4 ranks; each program runs once for each number, with all checks."""
+"""horovod.torch at 1, 2 and 4 ranks; all programs run once for each number, with all checks."""
 
 import json
 
@@ -8,17 +8,31 @@ import pytest
 
 pytest.importorskip("torch")
 
-PROGRAMS = ("torch_rows.py", "torch_training.py")
+OPERATIONS = (
+    "torch_allreduce.py",
+    "torch_collectives.py",
+    "torch_autograd.py",
+    "torch_join.py",
+    "torch_state.py",
+    "torch_lifecycle.py",
+)
+TRAINING = (
+    "torch_training.py",
+    "torch_gradients.py",
+    "torch_sparse_gradients.py",
+    "torch_optimizers.py",
+    "torch_training_errors.py",
+)
 
 
-@launch.checks(*PROGRAMS)
+@launch.checks(*OPERATIONS, *TRAINING)
 def test_at_every_number_of_ranks(how, name):
-    launch.assert_passed(PROGRAMS, how, name)
+    launch.assert_passed((*OPERATIONS, *TRAINING), how, name)
 
 
-@launch.checks("torch_training.py")
+@launch.checks(*TRAINING)
 def test_training_with_gradients_as_views_of_buckets(how, name):
-    launch.assert_passed(("torch_training.py",), how, name, TEST_GRADIENT_AS_BUCKET_VIEW="1")
+    launch.assert_passed(TRAINING, how, name, TEST_GRADIENT_AS_BUCKET_VIEW="1")
 
 
 def test_the_first_bucket_leaves_before_the_last_gradient_is_computed(tmp_path):

@@ -12,22 +12,29 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
-from .blocks import Run  # noqa: E402
+from . import ratios  # noqa: E402
 from .cases import Case  # noqa: E402
+from .results import Run  # noqa: E402
 from .words import size_name  # noqa: E402
 
-# Okabe and Ito's colours, told apart with any colour vision; shapes tell the lines apart too. There
-# is none left for mpib_call, which is in the tables only: its line would lie on the engine's.
+# Okabe and Ito's colours, told apart with any colour vision; shapes tell the lines apart too, and
+# dashes those that share a colour. What has none is in the tables only: mpib_call's line would lie
+# on the engine's.
 _STYLES = {
     "ours": ("#D55E00", "o"),
     "ours_shared": ("#E69F00", "s"),
     "ours_engine": ("#CC79A7", "D"),
     "open_mpi": ("#0072B2", "^"),
-    "open_mpi_ucx": ("#56B4E9", "v"),
+    "open_mpi5": ("#0072B2", "v"),
+    "open_mpi5_ucx": ("#56B4E9", "v"),
     "mpich": ("#009E73", "P"),
-    "gloo_ring": ("#000000", "X"),
-    "gloo_bcube": ("#7F7F7F", "*"),
+    "mpich5": ("#009E73", "X"),
+    "intel_mpi": ("#000000", "<"),
+    "one_ccl": ("#000000", ">"),
+    "gloo_ring": ("#7F7F7F", "*"),
+    "limit": ("#7F7F7F", ""),
 }
+_DASHED = ("open_mpi5", "mpich5", "one_ccl", "limit")
 # Below, latency is all that there is to see.
 _LEAST_FOR_BANDWIDTH = 4096
 _SETTINGS = {
@@ -49,27 +56,28 @@ def _time(microseconds: float, _: int) -> str:
 
 
 def _draw_lines(run: Run, case: Case, latency: Any, bandwidth: Any) -> None:
-    for candidate in run.candidates(case):
+    for candidate in run.candidates(case, "allreduce"):
         if candidate.key not in _STYLES:
             continue
         color, marker = _STYLES[candidate.key]
         sizes, times = [], []
-        for size in run.sizes(case):
-            result = run.result(case, candidate, size)
-            if result:
+        for size in run.sizes(case, "allreduce"):
+            microseconds = ratios.time(run, case, "allreduce", size, candidate.key)
+            if microseconds is not None:
                 sizes.append(size)
-                times.append(result.microseconds)
+                times.append(microseconds)
         style = {
             "color": color,
             "marker": marker,
             "markersize": 6 if candidate.ours else 5,
+            "linestyle": "--" if candidate.key in _DASHED else "-",
             "linewidth": 2.4 if candidate.ours else 1.2,
             "zorder": 3 if candidate.ours else 2,
             "label": candidate.label,
         }
         latency.plot(sizes, times, **style)
         large = [pair for pair in zip(sizes, times) if pair[0] >= _LEAST_FOR_BANDWIDTH]
-        busy = [case.bus_bandwidth(*pair) for pair in large]
+        busy = [case.bus_bandwidth("allreduce", *pair) for pair in large]
         bandwidth.plot([size for size, _ in large], busy, **style)
 
 
@@ -93,8 +101,10 @@ def draw(run: Run, case: Case, path: Path) -> None:
     with plt.rc_context(_SETTINGS):
         figure, (latency, bandwidth) = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
         _draw_lines(run, case, latency, bandwidth)
-        _label_axes(latency, run.sizes(case), "Time of one allreduce (lower is better)")
-        large = [size for size in run.sizes(case) if size >= _LEAST_FOR_BANDWIDTH]
+        _label_axes(
+            latency, run.sizes(case, "allreduce"), "Time of one allreduce (lower is better)"
+        )
+        large = [size for size in run.sizes(case, "allreduce") if size >= _LEAST_FOR_BANDWIDTH]
         _label_axes(bandwidth, large, "Bus bandwidth, GB/s (higher is better)")
         latency.yaxis.set_major_formatter(FuncFormatter(_time))
         bandwidth.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "bootstrap/launch.hpp"
+#include "core/environment.hpp"
 
 namespace mpi_bridge_test {
 

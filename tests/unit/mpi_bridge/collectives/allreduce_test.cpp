@@ -113,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(RecursiveQuadrupling, AllreduceTest,
                          testing::Values(mpi_bridge::allreduce_recursive_quadrupling));
 INSTANTIATE_TEST_SUITE_P(HalvingDoubling, AllreduceTest,
                          testing::Values(mpi_bridge::allreduce_halving_doubling));
+INSTANTIATE_TEST_SUITE_P(Direct, AllreduceTest, testing::Values(mpi_bridge::allreduce_direct));
 INSTANTIATE_TEST_SUITE_P(Ring, AllreduceTest, testing::Values(mpi_bridge::allreduce_ring));
 
 }  // namespace

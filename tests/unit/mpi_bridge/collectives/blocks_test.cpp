@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "collectives/circulant.hpp"
-#include "collectives/ring.hpp"
-#include "collectives/tree.hpp"
+#include "collectives/algorithms/circulant.hpp"
+#include "collectives/algorithms/ring.hpp"
+#include "collectives/algorithms/tree.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/collectives.hpp"
+#include "collectives/algorithms/collectives.hpp"
 #include "tests/unit/mpi_bridge/in_process_transport.hpp"
 #include "tests/unit/mpi_bridge/reference.hpp"
 

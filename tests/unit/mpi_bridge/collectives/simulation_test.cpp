@@ -4,8 +4,8 @@
 // end when they are received, and memory lent to the transport changes at once.
 #include "tests/bench/scale/simulation.hpp"
 
+#include "collectives/select/selected.hpp"
 #include "ranks.hpp"
-#include "select/selected.hpp"
 
 namespace {
 
@@ -15,7 +15,7 @@ using mpi_bridge_scale::Simulation;
 
 constexpr AllreduceAlgorithm all_algorithms[] = {
     AllreduceAlgorithm::recursive_doubling, AllreduceAlgorithm::recursive_quadrupling,
-    AllreduceAlgorithm::halving_doubling, AllreduceAlgorithm::ring};
+    AllreduceAlgorithm::halving_doubling, AllreduceAlgorithm::direct, AllreduceAlgorithm::ring};
 
 Simulation::Options options(int ranks, std::size_t segment_bytes) {
     Simulation::Options options;

@@ -81,7 +81,9 @@ TEST(EngineDevice, KeepsOneOrderBetweenThePlanAndWhatIsBesideIt) {
         for (int step = 0; step < 60; ++step) {
             OnDevice first("first", filled(large, 1));
             OnDevice second("second", filled(7, 2));
-            OnDevice gathered("gathered", filled(static_cast<std::size_t>(rank.rank() + step), 5));
+            OnDevice gathered(
+                "gathered",
+                filled(static_cast<std::size_t>(rank.rank()) + static_cast<std::size_t>(step), 5));
             gathered.operation.kind = MPIB_ALLGATHER;
             (void)gathered.made();
             gathered.operation.recv = nullptr;
@@ -163,8 +165,10 @@ TEST(EngineDevice, ExchangesUnevenParts) {
             std::vector<float> values;
             for (int to = 0; to < size; ++to) {
                 splits.push_back(rank.rank() + to);
-                values.insert(values.end(), static_cast<std::size_t>(2 * (rank.rank() + to)),
-                              static_cast<float>(10 * rank.rank() + to));
+                values.insert(
+                    values.end(),
+                    2 * (static_cast<std::size_t>(rank.rank()) + static_cast<std::size_t>(to)),
+                    static_cast<float>(10 * rank.rank() + to));
             }
             const auto rows = static_cast<std::int64_t>(values.size() / 2);
             OnDevice tensor("exchanged", std::move(values));
@@ -326,6 +330,51 @@ TEST(EngineDevice, HasAGroupOfItsOwnForEachProcessSet) {
             ASSERT_TRUE(removed) << removed.error().text;
         }
     });
+}
+
+// Every rank submits to the world and to its two pairs from a thread each, so that all orders
+// occur; what is negotiated comes beside what is planned. A set that is added while the plan of the
+// world has operations on device memory begins to take turns with it.
+TEST(EngineDevice, OverlappingProcessSetsTakeTurns) {
+    constexpr int size = 3;
+    Ranks ranks(size);
+    ranks.run([&](Ranks::Rank& rank) {
+        const auto steps = [&](int set, int members, int count) {
+            for (int step = 0; step < count; ++step) {
+                OnDevice planned("planned", filled(step % 3 == 0 ? large : 50, 1));
+                planned.operation.process_set = set;
+                OnDevice gathered("gathered", filled(static_cast<std::size_t>(step % 4), 1));
+                gathered.operation.kind = MPIB_ALLGATHER;
+                gathered.operation.process_set = set;
+                (void)gathered.made();
+                gathered.operation.recv = nullptr;
+                const auto handle = submit(rank.engine(), gathered.operation);
+                expect_sum(rank, planned, static_cast<float>(members));
+                const auto done = rank.engine().wait(handle, 0);
+                ASSERT_TRUE(done) << done.error().text;
+                ASSERT_EQ(rank.engine().result(handle)->rows, members * (step % 4));
+                ASSERT_TRUE(rank.engine().release(handle));
+            }
+        };
+        steps(MPIB_WORLD, size, 10);
+        std::vector<int> own_sets;
+        for (const std::vector<int>& pair :
+             {std::vector{0, 1}, std::vector{1, 2}, std::vector{0, 2}}) {
+            OnDevice under_way("planned", filled(50, 1));
+            const auto handle = submit(rank.engine(), under_way.made());
+            const auto set = rank.engine().add_process_set(pair);
+            ASSERT_TRUE(set) << set.error().text;
+            if (rank.engine().process_set_rank(*set) >= 0) own_sets.push_back(*set);
+            ASSERT_TRUE(finish(rank.engine(), handle));
+        }
+        std::vector<std::thread> threads;
+        threads.emplace_back(steps, MPIB_WORLD, size, 40);
+        for (const int set : own_sets)
+            threads.emplace_back(steps, set, 2, 40);
+        for (auto& thread : threads)
+            thread.join();
+    });
+    EXPECT_GT(ranks.at(0).counters().planned_buckets, 0U);
 }
 
 TEST(EngineDevice, FinishesWhatIsUnderWayAtShutdown) {

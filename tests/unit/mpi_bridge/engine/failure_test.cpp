@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <deque>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "tests/unit/mpi_bridge/engine/ranks.hpp"
 
 namespace {
@@ -53,7 +59,7 @@ TEST(EngineFailure, SeenElsewhereFailsWhatIsInFlight) {
         Floats other("other", {1});
         const auto first = submit(rank.engine(), other.made());
         const auto second = submit(rank.engine(), planned.made());
-        rank.engine().fail_all({MPIB_ERROR_TIMEOUT, "a blocking call failed"});
+        rank.failure().fail({MPIB_ERROR_TIMEOUT, "a blocking call failed"});
         for (const mpib_handle handle : {first, second}) {
             const auto done = finish(rank.engine(), handle);
             ASSERT_FALSE(done);
@@ -63,6 +69,42 @@ TEST(EngineFailure, SeenElsewhereFailsWhatIsInFlight) {
         EXPECT_EQ(late.error().status, MPIB_ERROR_TIMEOUT);
         EXPECT_EQ(late.error().text, "a blocking call failed");
     });
+}
+
+// Threads that look all the time see an operation end while it is being failed.
+TEST(EngineFailure, IsNeverTakenForAResult) {
+    constexpr int times = 100;
+    constexpr std::size_t lookers = 4;
+    for (int time = 0; time < times; ++time) {
+        Ranks ranks(2);
+        ranks.run([&](Ranks::Rank& rank) {
+            run_steps(rank, 1, 2);
+            if (rank.rank() == 1) return;
+            std::deque<Floats> tensors;
+            std::vector<mpib_handle> handles;
+            for (std::size_t looker = 0; looker < lookers; ++looker)
+                tensors.emplace_back("only here " + std::to_string(looker), std::vector{1.0F});
+            for (Floats& tensor : tensors)
+                handles.push_back(submit(rank.engine(), tensor.made()));
+            std::atomic<int> looking{0};
+            std::vector<std::thread> threads;
+            for (const mpib_handle handle : handles) {
+                threads.emplace_back([&rank, &looking, handle] {
+                    ++looking;
+                    while (!rank.engine().poll(handle).value()) {
+                    }
+                    EXPECT_FALSE(rank.engine().wait(handle, 0));
+                });
+            }
+            while (looking < static_cast<int>(lookers))
+                std::this_thread::yield();
+            rank.failure().fail({MPIB_ERROR_PEER_LOST, "rank 1 is lost"});
+            for (std::thread& thread : threads)
+                thread.join();
+            for (const mpib_handle handle : handles)
+                (void)rank.engine().release(handle);
+        });
+    }
 }
 
 TEST(EngineFailure, IsWhatComesOfARankThatDoesNotSubmit) {

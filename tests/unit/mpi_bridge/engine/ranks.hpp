@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,6 +41,7 @@ class Ranks {
                 options.group = group;
                 options.channel = {lane, id};
                 options.shared_memory = false;
+                options.failure = &failure_;
                 return mpi_bridge::Communicator::open(transport_, std::move(options));
             };
             parts.wake = [this] { transport_.wake(); };
@@ -48,21 +50,23 @@ class Ranks {
             };
             parts.free = [](mpi_bridge::Bytes memory) { delete[] memory.data(); };
             parts.timeout = [this] { return timeout_; };
-            parts.on_failure = [this](const mpi_bridge::Failure& failure) {
+            parts.failure = &failure_;
+            parts.trace = &trace_;
+            parts.settings = wishes.settings;
+            engine_ = std::make_unique<mpi_bridge::Engine>(std::move(parts));
+            watch_.emplace(failure_, [this](const mpi_bridge::Failure& failure) {
                 {
                     const std::lock_guard lock(mutex_);
                     failures_.push_back(failure.text);
                 }
                 transport_.abandon();
-            };
-            parts.trace = &trace_;
-            parts.settings = wishes.settings;
-            engine_ = std::make_unique<mpi_bridge::Engine>(std::move(parts));
+            });
         }
 
         [[nodiscard]] int rank() const { return transport_.rank(); }
         [[nodiscard]] int size() const { return transport_.size(); }
         mpi_bridge::Engine& engine() { return *engine_; }
+        mpi_bridge::FailureToken& failure() { return failure_; }
         InProcessTransport& transport() { return transport_; }
         mpi_bridge::Trace& trace() { return trace_; }
         [[nodiscard]] mpib_counters counters() const {
@@ -82,7 +86,9 @@ class Ranks {
         mpi_bridge::Trace trace_;
         std::mutex mutex_;
         std::vector<std::string> failures_;
+        mpi_bridge::FailureToken failure_;
         std::unique_ptr<mpi_bridge::Engine> engine_;
+        std::optional<mpi_bridge::FailureToken::Watch> watch_;
     };
 
     explicit Ranks(int size, const Wishes& wishes = {}) {

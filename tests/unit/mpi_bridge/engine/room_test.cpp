@@ -33,70 +33,66 @@ void expect_refused(const Done& done, const std::string& text) {
     EXPECT_THAT(done.error().text, HasSubstr(text));
 }
 
-// Every rank passes two rows and has `room` bytes for the six rows of three ranks.
-Done gather(Ranks::Rank& rank, std::vector<float>& recv, std::size_t room, unsigned flags) {
-    Floats tensor("gathered", filled(2, static_cast<float>(rank.rank())));
-    tensor.operation.kind = MPIB_ALLGATHER;
+// An operation of three ranks, one of which has too little room for the result.
+struct Narrow {
+    mpib_kind kind;
+    std::size_t sent;             // values that each rank passes; all are its number
+    std::vector<float> received;  // by each rank that has room
+    int rank;                     // the one that has not
+    std::size_t room;             // it has, in bytes
+    std::string refusal;
+};
+
+Done call(Ranks::Rank& rank, const Narrow& narrow, std::vector<float>& recv, std::size_t room,
+          unsigned flags) {
+    Floats tensor("x", filled(narrow.sent, static_cast<float>(rank.rank())));
+    tensor.operation.kind = narrow.kind;
     tensor.operation.flags = flags;
     (void)tensor.made();
     tensor.operation.recv = recv.data();
     tensor.operation.recv_bytes = room;
     return rank.engine().call(tensor.operation);
+}
+
+void expect_failure_on_all_ranks(const Narrow& narrow) {
+    const std::size_t enough = narrow.received.size() * sizeof(float);
+    for (const unsigned flags : {0U, MPIB_DEVICE}) {
+        Ranks ranks(3);
+        ranks.run([&](Ranks::Rank& rank) {
+            for (int attempt = 0; attempt < 3; ++attempt) {
+                std::vector<float> recv = filled(narrow.received.size(), -1);
+                const std::size_t room = rank.rank() == narrow.rank ? narrow.room : enough;
+                expect_refused(call(rank, narrow, recv, room, flags), narrow.refusal);
+                EXPECT_THAT(recv, Each(-1));
+                const auto done = call(rank, narrow, recv, enough, flags);
+                ASSERT_TRUE(done) << done.error().text;
+                EXPECT_EQ(recv, narrow.received);
+            }
+            expect_works(rank);
+        });
+        EXPECT_TRUE(ranks.at(0).failures().empty());
+    }
 }
 
 // Breaks when the rows of other ranks are written beyond the end of recv.
 TEST(EngineRoom, AnAllgatherThatDoesNotFitOnOneRankFailsOnAllAndWritesNothing) {
-    for (const unsigned flags : {0U, MPIB_DEVICE}) {
-        Ranks ranks(3);
-        ranks.run([&](Ranks::Rank& rank) {
-            for (int attempt = 0; attempt < 3; ++attempt) {
-                std::vector<float> recv = filled(6, -1);
-                const std::size_t room = rank.rank() == 1 ? 20 : 24;
-                expect_refused(gather(rank, recv, room, flags),
-                               "allgather \"gathered\": the result has 24 bytes on rank 1, where "
-                               "recv can hold 20");
-                EXPECT_THAT(recv, Each(-1));
-                const auto done = gather(rank, recv, 24, flags);
-                ASSERT_TRUE(done) << done.error().text;
-                EXPECT_EQ(recv, (std::vector<float>{0, 0, 1, 1, 2, 2}));
-            }
-            expect_works(rank);
-        });
-        EXPECT_TRUE(ranks.at(0).failures().empty());
-    }
-}
-
-// Every rank passes one row to each, and has room for `room` bytes.
-Done exchange(Ranks::Rank& rank, std::vector<float>& recv, std::size_t room, unsigned flags) {
-    Floats tensor("exchanged",
-                  filled(static_cast<std::size_t>(rank.size()), static_cast<float>(rank.rank())));
-    tensor.operation.kind = MPIB_ALLTOALL;
-    tensor.operation.flags = flags;
-    (void)tensor.made();
-    tensor.operation.recv = recv.data();
-    tensor.operation.recv_bytes = room;
-    return rank.engine().call(tensor.operation);
+    expect_failure_on_all_ranks(
+        {.kind = MPIB_ALLGATHER,
+         .sent = 2,
+         .received = {0, 0, 1, 1, 2, 2},
+         .rank = 1,
+         .room = 20,
+         .refusal = "allgather \"x\": the result has 24 bytes on rank 1, where recv can hold 20"});
 }
 
 TEST(EngineRoom, AnAlltoallThatDoesNotFitOnOneRankFailsOnAllAndWritesNothing) {
-    for (const unsigned flags : {0U, MPIB_DEVICE}) {
-        Ranks ranks(3);
-        ranks.run([&](Ranks::Rank& rank) {
-            for (int attempt = 0; attempt < 3; ++attempt) {
-                std::vector<float> recv = filled(3, -1);
-                const std::size_t room = rank.rank() == 2 ? 8 : 12;
-                expect_refused(exchange(rank, recv, room, flags),
-                               "alltoall \"exchanged\": the result has 12 bytes on rank 2, where "
-                               "recv can hold 8");
-                EXPECT_THAT(recv, Each(-1));
-                const auto done = exchange(rank, recv, 12, flags);
-                ASSERT_TRUE(done) << done.error().text;
-                EXPECT_EQ(recv, (std::vector<float>{0, 1, 2}));
-            }
-            expect_works(rank);
-        });
-        EXPECT_TRUE(ranks.at(0).failures().empty());
-    }
+    expect_failure_on_all_ranks(
+        {.kind = MPIB_ALLTOALL,
+         .sent = 3,
+         .received = {0, 1, 2},
+         .rank = 2,
+         .room = 8,
+         .refusal = "alltoall \"x\": the result has 12 bytes on rank 2, where recv can hold 8"});
 }
 
 TEST(EngineRoom, ARankWithoutAnyRoomIsToldApartFromOneThatLeavesItToTheEngine) {

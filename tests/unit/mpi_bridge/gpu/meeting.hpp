@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "mpi_bridge.h"
 
 namespace mpi_bridge_test {

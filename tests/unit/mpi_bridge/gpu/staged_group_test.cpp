@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "../reference.hpp"
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "meeting.hpp"
 
 namespace {
@@ -101,7 +101,7 @@ TEST(StagedGroup, ReducesManyTensorsAsOneBucket) {
             }
             for (std::size_t i = 0; i < tensors.size(); ++i)
                 parts.push_back({tensors[i].data(), results[i].data(), tensors[i].size()});
-            finish(group, group.allreduce(parts, MPIB_FLOAT64, MPIB_SUM, 0.5, 4, {}));
+            finish(group, group.allreduce(parts, {MPIB_FLOAT64, MPIB_SUM, 0.5, 4}, {}));
             for (std::size_t i = 0; i < tensors.size(); ++i) {
                 for (std::size_t k = 0; k < tensors[i].size(); ++k) {
                     double sum = 0;
@@ -122,23 +122,12 @@ TEST(StagedGroup, ReducesOneTensorInPlaceAndManyOperationsInOrder) {
         const DevicePart part{tensor.data(), tensor.data(), tensor.size()};
         Outcome<DeviceTicket> last;
         for (int i = 0; i < 20; ++i)
-            last = group.allreduce(std::span(&part, 1), MPIB_INT32, MPIB_SUM, 1, 1, {});
+            last = group.allreduce(std::span(&part, 1), {MPIB_INT32, MPIB_SUM, 1, 1}, {});
         finish(group, last);
         // 3 after the first, then doubled by each.
         EXPECT_EQ(tensor, std::vector<std::int32_t>(777, 3 << 19));
         EXPECT_TRUE(group.close(Deadline::in(Seconds(20))));
-        EXPECT_FALSE(group.allreduce(std::span(&part, 1), MPIB_INT32, MPIB_SUM, 1, 1, {}));
-    });
-}
-
-TEST(StagedGroup, CompressesOnTheWay) {
-    as_ranks(2, [](DeviceGroup& group, int rank) {
-        std::vector<float> tensor(300, rank == 0 ? 1.0F + 0x1p-9F : 1.0F);
-        const DevicePart part{tensor.data(), tensor.data(), tensor.size()};
-        finish(group, group.allreduce(std::span(&part, 1),
-                                      {MPIB_FLOAT32, MPIB_SUM, 1, 1, Compression::bfloat16}, {}));
-        // The ninth binary place does not travel.
-        EXPECT_EQ(tensor, std::vector<float>(300, 2.0F));
+        EXPECT_FALSE(group.allreduce(std::span(&part, 1), {MPIB_INT32, MPIB_SUM, 1, 1}, {}));
     });
 }
 
@@ -191,7 +180,7 @@ TEST(StagedGroup, ScattersSumsUnevenly) {
             send[i] = static_cast<float>(i) + static_cast<float>(rank);
         std::vector<float> recv(counts[rank] + 1, -1);
         finish(group, group.reduce_scatter(send.data(), recv.data(), counts,
-                                           {MPIB_FLOAT32, MPIB_SUM, 2, 1, {}}, {}));
+                                           {MPIB_FLOAT32, MPIB_SUM, 2, 1}, {}));
         for (std::size_t i = 0; i < counts[rank]; ++i) {
             const auto index = static_cast<float>(rank == 0 ? i : i + 3);
             EXPECT_EQ(recv[i], 2 * (3 * index + 3));
@@ -212,13 +201,14 @@ TEST(StagedGroup, AFailureOfTheHostFailsEverythingWithItsText) {
     ASSERT_TRUE(group);
     float value = 1;
     const DevicePart part{&value, &value, 1};
-    const auto ticket = (*group)->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 1, 1, {});
+    const auto ticket =
+        (*group)->allreduce(std::span(&part, 1), {MPIB_FLOAT32, MPIB_SUM, 1, 1}, {});
     ASSERT_TRUE(ticket);
     const auto waited = (*group)->make_stream_wait(*ticket, {}, Seconds(20));
     ASSERT_FALSE(waited);
     EXPECT_EQ(waited.error().text, "rank 7 is gone");
     EXPECT_EQ((*group)->poll(*ticket).error().status, MPIB_ERROR_PEER_LOST);
-    EXPECT_FALSE((*group)->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 1, 1, {}));
+    EXPECT_FALSE((*group)->allreduce(std::span(&part, 1), {MPIB_FLOAT32, MPIB_SUM, 1, 1}, {}));
 }
 
 TEST(StagedGroup, AbortFailsWhatIsNotDone) {
@@ -231,11 +221,14 @@ TEST(StagedGroup, AbortFailsWhatIsNotDone) {
     ASSERT_TRUE(group);
     float value = 1;
     const DevicePart part{&value, &value, 1};
-    const auto ticket = (*group)->allreduce(std::span(&part, 1), MPIB_FLOAT32, MPIB_SUM, 1, 1, {});
+    const auto ticket =
+        (*group)->allreduce(std::span(&part, 1), {MPIB_FLOAT32, MPIB_SUM, 1, 1}, {});
     ASSERT_TRUE(ticket);
     EXPECT_FALSE(*(*group)->poll(*ticket));
-    (*group)->abort();
-    EXPECT_FALSE((*group)->poll(*ticket));
+    (*group)->abandon({MPIB_ERROR_PEER_LOST, "rank 1 is lost"});
+    const auto polled = (*group)->poll(*ticket);
+    ASSERT_FALSE(polled);
+    EXPECT_EQ(polled.error().text, "rank 1 is lost");
     meeting.call_off();
 }
 

@@ -68,6 +68,7 @@ std::string check_all_lengths(Seat& seat, const Placement& place) {
         auto text = check_partial<std::int8_t>(seat, item, place, last);
         if (text.empty()) text = check_broadcast(seat, item, place, last);
         if (text.empty()) text = check_allgather(seat, item, place);
+        if (text.empty()) text = check_alltoall(seat, item, place);
         if (!text.empty()) return text;
     }
     return {};
@@ -200,6 +201,47 @@ std::string run_at_random(Seat& seat, int calls) {
         if (!text.empty()) return "call " + std::to_string(call) + ": " + text;
     }
     return {};
+}
+
+// The root takes its results while the others are in the next call already, which puts its data on
+// the benches before anything that the root waits for.
+std::string broadcast_right_after_reduce(Seat& seat) {
+    constexpr int times = 400;
+    constexpr std::size_t count = 80000;
+    const int ranks = seat.stage.size();
+    const int rank = seat.stage.rank();
+    const int root = ranks - 1;
+    const auto& sum = *mpi_bridge::find_reduction(MPIB_INT32, MPIB_SUM);
+    std::vector<std::int32_t> own(count);
+    std::vector<std::int64_t> sums(count);
+    std::vector<std::int32_t> message(count);
+    for (int time = 1; time <= times; ++time) {
+        std::fill(own.begin(), own.end(), time);
+        std::fill(message.begin(), message.end(), rank == 0 ? -time : 0);
+        auto* const target = reinterpret_cast<std::byte*>(sums.data());
+        const auto* const send = reinterpret_cast<const std::byte*>(own.data());
+        if (auto done = seat.stage.reduce(turn("reduce"), sum, send, target, count, root); !done)
+            return done.error().text;
+        if (auto done = seat.stage.broadcast(turn("broadcast"),
+                                             std::as_writable_bytes(std::span(message)), 0);
+            !done)
+            return done.error().text;
+        const auto* const results = reinterpret_cast<const std::int32_t*>(sums.data());
+        for (std::size_t at = 0; at < count; ++at) {
+            if (rank == root && results[at] != time * ranks) return "a wrong sum";
+            if (message[at] != -time) return "a wrong message";
+        }
+    }
+    return {};
+}
+
+TEST(NodeStage, LeavesResultsOnTheBenchesUntilTheyAreRead) {
+    for (const int ranks : {2, 4, 5, 8}) {
+        Group group{ranks, false};
+        group.options.flat_bytes = 0;
+        group.options.piece_bytes = 0;
+        EXPECT_THAT(in_processes(group, broadcast_right_after_reduce), Each("")) << ranks;
+    }
 }
 
 class NodeStageAtRandom : public testing::TestWithParam<int> {};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "shm/even_slice.hpp"
@@ -48,6 +50,24 @@ TEST(StageCut, CoversEachItemOnceWithPiecesThatFit) {
                 EXPECT_EQ(times, 1);
         }
     }
+}
+
+TEST(StageCut, CoversSlicesOfAnyLength) {
+    const std::vector<std::size_t> starts = {0, 0, 300, 301, 301, 1000};
+    const StageCut cut(starts, 128);
+    std::vector<int> covered(starts.back());
+    for (int rank = 0; rank < 5; ++rank) {
+        const auto place = static_cast<std::size_t>(rank);
+        EXPECT_EQ(cut.slice_of(rank).offset, starts[place]);
+        EXPECT_EQ(cut.slice_of(rank).length, starts[place + 1] - starts[place]);
+        for (std::size_t round = 0; round < cut.rounds(); ++round) {
+            const Slice piece = cut.piece(rank, round);
+            EXPECT_LE(piece.length, 128U);
+            for (std::size_t i = 0; i < piece.length; ++i)
+                ++covered[piece.offset + i];
+        }
+    }
+    EXPECT_EQ(covered, std::vector<int>(starts.back(), 1));
 }
 
 TEST(StageCut, CountsBeyondThirtyTwoBits) {

@@ -34,7 +34,9 @@ class Pair {
         new (&layout.common()) Common{};
         for (int rank = 0; rank < 2; ++rank) {
             new (&layout.desk(rank)) Desk{};
-            ranks_[rank] = std::make_unique<Rendezvous>(segment, layout, rank, 2, first_step);
+            ranks_[rank] = std::make_unique<Rendezvous>(
+                segment, layout,
+                Rendezvous::Options{.rank = rank, .size = 2, .first_step = first_step});
             EXPECT_TRUE(ranks_[rank]->attach(SharedHeap::Ticket{}));
         }
     }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -160,6 +161,17 @@ std::string check_allreduce(Seat& seat, const Case& item, const Placement& place
     return {};
 }
 
+// Slices of even length, of which every third goes to the rank before.
+inline std::vector<std::size_t> uneven_parts(std::size_t count, int ranks) {
+    std::vector<std::size_t> parts;
+    for (int rank = 0; rank < ranks; ++rank) {
+        const std::size_t slice = mpi_bridge::even_slice(count, ranks, rank).length;
+        if (rank % 3 == 1) parts.back() += slice;
+        parts.push_back(rank % 3 == 1 ? 0 : slice);
+    }
+    return parts;
+}
+
 template <typename T>
 std::string check_partial(Seat& seat, const Case& item, const Placement& place, int root) {
     const int ranks = seat.stage.size();
@@ -170,14 +182,20 @@ std::string check_partial(Seat& seat, const Case& item, const Placement& place, 
     const auto& reduction = *mpi_bridge::find_reduction(item.datatype, item.op);
     const auto sums =
         accumulators_of(*mpi_bridge::find_portable_reduction(item.datatype, item.op), inputs);
-    // The whole vector on the root for a reduce, a slice on every rank for a reduce-scatter.
+    // The whole vector on the root for a reduce, a part on every rank for a reduce-scatter.
     mpi_bridge::Slice part{0, seat.stage.rank() == root ? item.count : 0};
-    if (root < 0) part = mpi_bridge::even_slice(item.count, ranks, seat.stage.rank());
+    const auto counts = uneven_parts(item.count, ranks);
+    if (root < 0) {
+        const auto own_part = static_cast<std::size_t>(seat.stage.rank());
+        part.offset = std::accumulate(
+            counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(own_part), std::size_t{0});
+        part.length = counts[own_part];
+    }
     Buffer target(nullptr, part.length * reduction.accumulator_bytes, 0);
-    const auto done = root < 0 ? seat.stage.reduce_scatter(item.turn, reduction, send.data(),
-                                                           target.data(), item.count)
-                               : seat.stage.reduce(item.turn, reduction, send.data(), target.data(),
-                                                   item.count, root);
+    const auto done =
+        root < 0
+            ? seat.stage.reduce_scatter(item.turn, reduction, send.data(), target.data(), counts)
+            : seat.stage.reduce(item.turn, reduction, send.data(), target.data(), item.count, root);
     if (!done) return explain(item, done);
     if (!target.holds(sums.data() + part.offset * reduction.accumulator_bytes)) {
         return describe(item, "wrong accumulators");
@@ -216,6 +234,37 @@ inline std::string check_allgather(Seat& seat, const Case& item, const Placement
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
         if (!buffers[rank]->holds(expected[rank].data())) return describe(item, "wrong bytes");
         if (!buffers[rank]->guards_are_whole()) return describe(item, "wrote beyond a part");
+    }
+    return {};
+}
+
+// Messages of another length between each two ranks, every third of them empty.
+inline std::string check_alltoall(Seat& seat, const Case& item, const Placement& place) {
+    const int own = seat.stage.rank();
+    const auto message = [&](int from, int to) {
+        const auto number = static_cast<std::size_t>(from * seat.stage.size() + to);
+        const std::size_t length = (from + to) % 3 == 1 ? 0 : item.count + 7 * number;
+        return random_values<std::uint8_t>(length, item.seed + number);
+    };
+    std::vector<std::unique_ptr<Buffer>> sent;
+    std::vector<std::unique_ptr<Buffer>> received;
+    std::vector<std::span<const std::byte>> out;
+    std::vector<std::span<std::byte>> in;
+    const auto heap = place.shared_source ? seat.heap : nullptr;
+    for (int peer = 0; peer < seat.stage.size(); ++peer) {
+        const auto outgoing = message(own, peer);
+        sent.push_back(std::make_unique<Buffer>(heap, outgoing.size(), place.skew));
+        sent.back()->set(outgoing.data());
+        received.push_back(std::make_unique<Buffer>(heap, message(peer, own).size(), place.skew));
+        out.push_back(sent.back()->span());
+        in.push_back(received.back()->span());
+    }
+    const auto done = seat.stage.alltoall(item.turn, out, in);
+    if (!done) return explain(item, done);
+    for (int peer = 0; peer < seat.stage.size(); ++peer) {
+        const auto& buffer = *received[static_cast<std::size_t>(peer)];
+        if (!buffer.holds(message(peer, own).data())) return describe(item, "wrong bytes");
+        if (!buffer.guards_are_whole()) return describe(item, "wrote beyond a message");
     }
     return {};
 }

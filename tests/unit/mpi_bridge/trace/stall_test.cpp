@@ -54,17 +54,18 @@ TEST(StallReport, NamesTensorsSizesAndMissingRanks) {
     const std::vector<Pending> pending{
         {"grad/layer2", MPIB_ALLREDUCE, 1024, Seconds(61), MPIB_WORLD, second},
         {"grad/layer1", MPIB_ALLREDUCE, 4 << 20, Seconds(75.2), MPIB_WORLD, first}};
-    EXPECT_EQ(stall_report(0, pending),
-              "mpi_bridge: rank 0: 2 operations wait since 75 s: \"grad/layer1\" (allreduce, 4.0 "
-              "MiB): missing on ranks 3, 5-7; \"grad/layer2\" (allreduce, 1.0 KiB): missing on "
-              "rank 3");
+    EXPECT_EQ(
+        stall_report(0, pending),
+        "mpi_bridge: rank 0: 2 operations have waited for 75 s: \"grad/layer1\" (allreduce, 4.0 "
+        "MiB): missing on ranks 3, 5-7; \"grad/layer2\" (allreduce, 1.0 KiB): missing on "
+        "rank 3");
 }
 
 TEST(StallReport, SaysWhatItDoesNotKnow) {
     const std::vector<Pending> pending{{"x", MPIB_BROADCAST, 8, Seconds(60), 2, {}}};
     EXPECT_EQ(
         stall_report(1, pending),
-        "mpi_bridge: rank 1: 1 operation waits since 60 s: \"x\" (broadcast, 8 bytes, process "
+        "mpi_bridge: rank 1: 1 operation has waited for 60 s: \"x\" (broadcast, 8 bytes, process "
         "set 2): not yet on all ranks");
 }
 
@@ -80,7 +81,7 @@ TEST(StallReport, IsBoundedWhateverIsPending) {
     for (const std::size_t longest : {0U, 256U, 257U, 1000U, 2000U}) {
         const std::string report = stall_report(7, pending, longest);
         EXPECT_LE(report.size(), std::max<std::size_t>(longest, 256)) << longest;
-        EXPECT_THAT(report, HasSubstr("1000 operations wait"));
+        EXPECT_THAT(report, HasSubstr("1000 operations have waited"));
         EXPECT_THAT(report, HasSubstr(" more"));
     }
 }
@@ -100,6 +101,30 @@ TEST(StallWatch, ReportsWhenTheTimeHasComeAndNotAgainAtOnce) {
     EXPECT_EQ(watch.look(Seconds(61), after(61)), Verdict::quiet);
     EXPECT_EQ(watch.look(Seconds(119), after(119)), Verdict::quiet);
     EXPECT_EQ(watch.look(Seconds(120), after(120)), Verdict::report);
+}
+
+TEST(StallWatch, ReportsMoreAndMoreSeldomWhatGoesOnWaiting) {
+    StallWatch watch({Seconds(60), Seconds(0)});
+    const auto start = Clock::now();
+    std::vector<int> reports;
+    for (int second = 0; second <= 1500; ++second) {
+        if (watch.look(Seconds(second), start + std::chrono::seconds(second)) == Verdict::report)
+            reports.push_back(second);
+    }
+    EXPECT_THAT(reports, testing::ElementsAre(60, 120, 240, 480, 960, 1440));
+}
+
+TEST(StallWatch, BeginsAnewWithSomethingElseThatWaits) {
+    StallWatch watch({Seconds(60), Seconds(0)});
+    const auto start = Clock::now();
+    const auto after = [start](int seconds) { return start + std::chrono::seconds(seconds); };
+    for (const int second : {60, 120, 240})
+        EXPECT_EQ(watch.look(Seconds(second), after(second)), Verdict::report);
+    // What waited until now has ended at 250 s; the next has waited since 255 s.
+    EXPECT_EQ(watch.look(Seconds(0), after(255)), Verdict::quiet);
+    EXPECT_EQ(watch.look(Seconds(59), after(314)), Verdict::quiet);
+    EXPECT_EQ(watch.look(Seconds(60), after(315)), Verdict::report);
+    EXPECT_EQ(watch.look(Seconds(120), after(375)), Verdict::report);
 }
 
 TEST(StallWatch, ShutsDownAfterItsOwnTime) {
@@ -132,7 +157,7 @@ TEST(StallSettings, HaveDefaults) {
     const auto settings = stall_settings(environment_of({}));
     ASSERT_TRUE(settings);
     EXPECT_EQ(settings->report, Seconds(60));
-    EXPECT_EQ(settings->shut_down, Seconds(1800));
+    EXPECT_EQ(settings->shut_down, Seconds(0));
 }
 
 TEST(StallSettings, PreferTheirOwnNames) {

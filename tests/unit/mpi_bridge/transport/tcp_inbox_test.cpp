@@ -8,7 +8,6 @@
 
 namespace {
 
-using mpi_bridge::TcpHeader;
 using mpi_bridge::TcpInbox;
 using mpi_bridge::TcpOperation;
 

@@ -12,13 +12,12 @@
 #include "mesh.hpp"
 #include "transport/tcp_address.hpp"
 #include "transport/tcp_handshake.hpp"
-#include "transport/tcp_visitors.hpp"
+#include "transport/tcp_pending_handshakes.hpp"
 
 namespace {
 
 using namespace mpi_bridge_test;
 using mpi_bridge::Clock;
-using mpi_bridge::Deadline;
 using mpi_bridge::FileDescriptor;
 using mpi_bridge::Seconds;
 using mpi_bridge::TcpAddress;
@@ -151,6 +150,29 @@ TEST(TcpStrangers, ARecordedHandshakeLetsNobodyIn) {
         }
     }
     expect_to_meet(mesh, 0, 1);
+}
+
+// Breaks when whoever has recorded a rank's hello can push that rank out with it.
+TEST(TcpStrangers, AReplayedHelloPushesNobodyOut) {
+    Mesh mesh(Kind::tcp);
+    const auto address = must(TcpAddress::parse(mesh.address(1)));
+    const Looking looking(mesh[1]);
+    auto handshake = must(TcpHandshake::call(address.secret, 0, 1));
+    const auto caller = connected_to(address);
+    say(caller, handshake.hello());
+    const auto challenge = hear<TcpHandshake::Challenge>(caller);
+    ASSERT_TRUE(challenge);
+    ASSERT_TRUE(handshake.accepts(*challenge));
+    for (int replay = 0; replay < 5; ++replay) {
+        const auto thief = connected_to(address);
+        say(thief, handshake.hello());
+        EXPECT_TRUE(hear<TcpHandshake::Challenge>(thief));
+        EXPECT_FALSE(hear<TcpHandshake::Verdict>(thief));
+    }
+    say(caller, handshake.response());
+    const auto verdict = hear<TcpHandshake::Verdict>(caller);
+    ASSERT_TRUE(verdict);
+    EXPECT_TRUE(handshake.word_of(*verdict));
 }
 
 // Breaks when more is read of a caller than the next part of the handshake.

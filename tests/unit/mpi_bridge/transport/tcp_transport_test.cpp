@@ -20,9 +20,7 @@ using namespace mpi_bridge_test;
 using mpi_bridge::Deadline;
 using mpi_bridge::FileDescriptor;
 using mpi_bridge::Seconds;
-using mpi_bridge::Tag;
 using mpi_bridge::TcpAddress;
-using mpi_bridge::TcpTransport;
 
 // Breaks when a message of which the socket took a part is continued wrongly.
 TEST(TcpTransport, MessagesArriveThroughTinySocketBuffers) {

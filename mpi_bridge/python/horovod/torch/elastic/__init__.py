@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elastic training with PyTorch: `@hvd.elastic.run` around `train(state, ...)`.
 
-How it survives what, and how a job says that it is elastic: docs/elastic.md.
+docs/elastic.md says which failures it survives, and how a job declares that it is elastic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a training function whose first argument is its State; call it after init().
 
     Before the function runs, the state is that of the last commit of an earlier step of this job,
-    if there was one, and equal on all ranks. When an operation fails and all ranks are alive, the
+    if there was one, and equal on all ranks. If an operation fails and all ranks are alive, the
     state goes back to the last commit and the function is called again.
     """
     return run_fn(func, _reset)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A data sampler that knows what was seen when the set of ranks changes in mid-epoch."""
+"""A data sampler that keeps track of processed data if the ranks change during an epoch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...common import basics
 
 
 class ElasticSampler(torch.utils.data.Sampler):
-    """Gives each rank an equal part of the data that nobody has processed in this epoch.
+    """Gives each rank an equal part of the data that no rank has processed in this epoch.
 
-    Use it with a DataLoader whose own shuffle is off, make it part of the TorchState, call
+    Use it with a DataLoader whose own shuffle is off, and make it part of the TorchState. Call
     record_batch after each batch and set_epoch(epoch + 1) at the END of each epoch: setting the
-    epoch at its beginning would forget what was processed before the restart. Ranks whose number
-    does not divide the data see a few items a second time, so that all have equally many.
+    epoch at its beginning would forget what was processed before the restart. If the number of
+    ranks does not divide the data, a few items are used twice, so that all ranks have equally many.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
@@ -32,7 +32,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def reset(self) -> None:
-        """Share out again what is left, among the ranks that are there now."""
+        """Divide the remaining data among the current ranks."""
         self.num_replicas = basics.size()
         self.rank = basics.rank()
         self.remaining_indices = [
@@ -46,7 +46,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.indices = list(islice(padded, self.rank, None, self.num_replicas))
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin another epoch, with everything unprocessed."""
+        """Begin another epoch, in which no data is processed yet."""
         self.epoch = epoch
         self.processed_indices = set()
         self.reset()
@@ -64,11 +64,11 @@ class ElasticSampler(torch.utils.data.Sampler):
         return self.indices[batch_idx * batch_size : (batch_idx + 1) * batch_size]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the epoch and what this rank knows to be processed in it."""
+        """Return the epoch and the items that this rank knows to be processed in it."""
         return {"epoch": self.epoch, "processed_indices": set(self.processed_indices)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over state_dict()'s value and share out the rest."""
+        """Take over the value of state_dict() and divide the remaining data."""
         self.epoch = state_dict["epoch"]
         self.processed_indices = set(state_dict["processed_indices"])
         self.reset()

@@ -46,7 +46,7 @@ class TorchState(ObjectState):
             super().__setattr__(name, handler.value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # A model that is put in place of another one is saved from now on.
+        # A model that replaces another one is saved from now on.
         handlers = self.__dict__.get("_handlers", {})
         if name in handlers:
             handlers[name] = type(handlers[name])(value)
@@ -59,25 +59,25 @@ class TorchState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        """Go back to what save() remembered."""
+        """Go back to the state of the last save()."""
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
 
     def sync(self) -> None:
-        """Take the state of rank 0, and remember it."""
+        """Take rank 0's state, and save it."""
         for handler in self._handlers.values():
             handler.sync()
             handler.save()
         super().sync()
 
     def committed(self) -> Any:
-        """Return what save() remembered; collective where there is a sampler."""
+        """Return the saved state; collective if there is a sampler."""
         handled = {name: handler.committed() for name, handler in self._handlers.items()}
         return {"handled": handled, "plain": super().committed()}
 
     def adopt(self, committed: Any) -> None:
-        """Take over committed()'s value."""
+        """Take over the value of committed()."""
         for name, saved in committed["handled"].items():
             if name in self._handlers:
                 self._handlers[name].saved = saved
@@ -85,7 +85,7 @@ class TorchState(ObjectState):
         super().adopt(committed["plain"])
 
     def reset(self) -> None:
-        """Share out the samplers' data anew."""
+        """Divide the samplers' data anew."""
         for handler in self._handlers.values():
             handler.reset()
 
@@ -101,7 +101,7 @@ class _Handler:
         self.saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self) -> None:
-        # load_state_dict may keep what it is given.
+        # Copied, because load_state_dict may keep its argument.
         self.value.load_state_dict(copy.deepcopy(self.saved))
 
     def committed(self) -> Any:
@@ -125,7 +125,7 @@ class _OptimizerHandler(_Handler):
 
 
 class _SamplerHandler(_Handler):
-    """What is processed is what any rank has processed: each knows of its own part only."""
+    """Combines the processed items of all ranks, because each knows only its own."""
 
     def committed(self) -> Any:
         return {**self.saved, "processed_indices": _union(self.saved["processed_indices"])}

@@ -13,7 +13,7 @@ namespace {
 
 class Maker {
   public:
-    explicit Maker(std::uint64_t seed) : random_(seed) {}
+    explicit Maker(std::uint64_t seed) : random_(seed), devices_(~seed) {}
 
     Program make() {
         ranks_ = between(2, 8);
@@ -59,6 +59,7 @@ class Maker {
     std::vector<Operation> step_requests(const std::string& prefix, int set) {
         std::vector<Operation> requests;
         const int count = between(1, 6);
+        const bool devices = devices_() % 2 == 0;
         for (int at = 0; at < count; ++at) {
             Operation one;
             one.set = set;
@@ -67,6 +68,7 @@ class Maker {
             if (chance(15)) one.kind = MPIB_BROADCAST;
             if (chance(10)) one.kind = MPIB_ALLGATHER;
             if (chance(5)) one.kind = MPIB_BARRIER;
+            one.device = devices && one.kind != MPIB_BARRIER && devices_() % 4 != 0;
             requests.push_back(one);
         }
         if (count > 2 && chance(25)) {
@@ -181,12 +183,32 @@ class Maker {
         const bool left_over = chance(30);
         if (left_over) program_.all_succeed = false;
         const bool one_more = left_over && members.size() > 1;
+        // The world goes on training while the set is added, and is removed.
+        const bool goes_on = devices_() % 2 == 0;
+        const auto beside = step_requests(fmt::format("b{}.", chapter), 0);
+        const auto train = [&](Phase& phase) {
+            Phase own;
+            for (int step = 0; goes_on && step < 12; ++step)
+                add_step(own, beside, 1, false);
+            if (goes_on) phase.push_back(own.front());
+        };
+        // Takes rounds of negotiation, in which the training gets its plan.
+        Operation pause;
+        pause.name = fmt::format("p{}", chapter);
+        pause.kind = MPIB_ALLGATHER;
+        Operation end_of_pause = pause;
+        end_of_pause.what = Operation::What::wait;
         for (int rank = 0; rank < ranks_; ++rank) {
             Operation change;
             change.what = Operation::What::add_set;
             change.set = set;
             change.ranks = members;
-            new_phase(rank).push_back({change});
+            Phase& adding = new_phase(rank);
+            adding.emplace_back();
+            for (int at = 0; goes_on && at < 6; ++at)
+                adding.front().insert(adding.front().end(), {pause, end_of_pause});
+            adding.front().push_back(change);
+            train(adding);
             Phase& phase = new_phase(rank);
             for (int step = 0; step < steps; ++step)
                 add_step(phase, world, grouped ? 1 : 2, chance(20));
@@ -208,10 +230,12 @@ class Maker {
                 more.what = Operation::What::wait;
                 end.front().push_back(more);
             }
+            train(end);
         }
     }
 
     std::mt19937_64 random_;
+    std::mt19937_64 devices_;  // of its own, so that seeds keep their schedules in all else
     int ranks_ = 0;
     Program program_;
 };
@@ -235,8 +259,9 @@ std::string shown(const Program& program) {
                 for (const Operation& one : thread) {
                     switch (one.what) {
                         case Operation::What::submit:
-                            text += fmt::format(" {}({}:{}x{}{})", one.name, one.set,
+                            text += fmt::format(" {}({}:{}x{}{}{})", one.name, one.set,
                                                 static_cast<int>(one.kind), one.count,
+                                                one.device ? " device" : "",
                                                 one.group.empty() ? "" : " of " + one.group);
                             break;
                         case Operation::What::wait:

@@ -22,6 +22,7 @@ struct Operation {
     std::string name;
     mpib_kind kind = MPIB_ALLREDUCE;
     std::int64_t count = 1;
+    bool device = false;  // MPIB_DEVICE
     std::string group;
     int group_size = 0;
     std::vector<int> ranks;

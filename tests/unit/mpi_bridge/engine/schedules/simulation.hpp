@@ -20,8 +20,9 @@ struct Result {
 // engine does with threads and communicators is played here: a collective ends once all members
 // have come to it, and each of them may notice that at any later time.
 //
-// Checks that all members come to each collective with the same contents, that the same requests
-// succeed or fail alike on all ranks, and that nothing is stuck.
+// Checks that all members come to each collective with the same contents, that they use their
+// devices in the same order, that the same requests succeed or fail alike on all ranks, and that
+// nothing is stuck.
 [[nodiscard]] Result simulate(const Program& program, std::uint64_t seed);
 
 }  // namespace schedules

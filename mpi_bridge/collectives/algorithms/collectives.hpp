@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collectives/conversation.hpp"
+#include "collectives/reducer.hpp"
+
+// The collective algorithms, with one file for each. They return when this rank's part is done.
+// After a failure the transport must be abandoned before any of the memory is reused. The caller
+// checks the arguments; mpi_bridge.h says what each collective computes. All algorithms are correct
+// for any number of ranks and any length; collectives/select/ decides which one is best.
+//
+// A Reduction converts to a Reducer; accumulators_of(reduction) returns a Reducer that takes and
+// gives partial results.
+namespace mpi_bridge {
+
+// Reduces `count` values; recv may be send. All ranks get the same bits, in every run.
+[[nodiscard]] Done allreduce_recursive_doubling(Conversation& talk, const Reducer& reducer,
+                                                const std::byte* send, std::byte* recv,
+                                                std::size_t count);
+[[nodiscard]] Done allreduce_recursive_quadrupling(Conversation& talk, const Reducer& reducer,
+                                                   const std::byte* send, std::byte* recv,
+                                                   std::size_t count);
+// The radix is at least 2.
+[[nodiscard]] Done allreduce_recursive_multiplying(Conversation& talk, const Reducer& reducer,
+                                                   const std::byte* send, std::byte* recv,
+                                                   std::size_t count, int radix);
+[[nodiscard]] Done allreduce_halving_doubling(Conversation& talk, const Reducer& reducer,
+                                              const std::byte* send, std::byte* recv,
+                                              std::size_t count);
+[[nodiscard]] Done allreduce_direct(Conversation& talk, const Reducer& reducer,
+                                    const std::byte* send, std::byte* recv, std::size_t count);
+[[nodiscard]] Done allreduce_ring(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                                  std::byte* recv, std::size_t count);
+
+// Reduces `count` values; the result is in recv of the root only, which may be its send. The other
+// ranks do not use recv.
+[[nodiscard]] Done reduce_binomial(Conversation& talk, const Reducer& reducer,
+                                   const std::byte* send, std::byte* recv, std::size_t count,
+                                   int root);
+[[nodiscard]] Done reduce_halving(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                                  std::byte* recv, std::size_t count, int root);
+
+// counts[r] values of the result go to rank r; recv must not overlap send.
+[[nodiscard]] Done reduce_scatter_halving(Conversation& talk, const Reducer& reducer,
+                                          const std::byte* send, std::byte* recv,
+                                          std::span<const std::size_t> counts);
+[[nodiscard]] Done reduce_scatter_ring(Conversation& talk, const Reducer& reducer,
+                                       const std::byte* send, std::byte* recv,
+                                       std::span<const std::size_t> counts);
+
+// parts[r] is where rank r's contribution belongs; this rank's own part is already in place.
+[[nodiscard]] Done allgather_bruck(Conversation& talk, std::span<const Bytes> parts);
+[[nodiscard]] Done allgather_ring(Conversation& talk, std::span<const Bytes> parts);
+
+[[nodiscard]] Done broadcast_binomial(Conversation& talk, Bytes data, int root);
+[[nodiscard]] Done broadcast_chain(Conversation& talk, Bytes data, int root);
+[[nodiscard]] Done broadcast_scatter_allgather(Conversation& talk, Bytes data, int root);
+
+// out[r] goes to rank r, in[r] comes from rank r; this rank's own part is copied.
+[[nodiscard]] Done alltoall_pairwise(Conversation& talk, std::span<const ConstBytes> out,
+                                     std::span<const Bytes> in);
+
+[[nodiscard]] Done barrier_dissemination(Conversation& talk);
+
+}  // namespace mpi_bridge

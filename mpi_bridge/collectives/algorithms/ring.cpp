@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/ring.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace mpi_bridge::ring {
+namespace {
+
+using Pending = Conversation::Pending;
+
+// Shorter messages cost more than their overlap with others gains.
+constexpr std::size_t least_segment_bytes = 32UL * 1024;
+
+std::size_t quotient_up(std::size_t value, std::size_t divisor) {
+    return value / divisor + (value % divisor == 0 ? 0 : 1);
+}
+
+}  // namespace
+
+Cut::Cut(Chunks chunks, std::size_t segment)
+    : chunks_(std::move(chunks)),
+      segment_(segment),
+      longest_(std::min(chunks_.longest(), segment)),
+      rounds_(quotient_up(quotient_up(chunks_.longest(), segment), tracks)) {}
+
+Slice Cut::segment(std::size_t round, int chunk, std::size_t track) const {
+    const Slice whole = chunks_[chunk];
+    const std::size_t at = (round * tracks + track) * segment_;
+    if (at >= whole.length) return {whole.offset + whole.length, 0};
+    return {whole.offset + at, std::min(segment_, whole.length - at)};
+}
+
+Cut cut_for(Chunks chunks, std::size_t item_bytes, std::size_t configured_segment_bytes) {
+    const std::size_t most = std::max<std::size_t>(1, configured_segment_bytes / item_bytes);
+    const std::size_t least = std::max<std::size_t>(1, least_segment_bytes / item_bytes);
+    const std::size_t share = quotient_up(chunks.longest(), tracks);
+    return {std::move(chunks), std::min(most, std::max(least, share))};
+}
+
+namespace {
+
+class Flow {
+  public:
+    Flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo)
+        : talk_(talk),
+          cut_(cut),
+          steps_(steps),
+          cargo_(cargo),
+          steps_per_round_(static_cast<std::size_t>(steps.last - steps.first + 1)),
+          turns_(cut.rounds() * steps_per_round_),
+          left_(wrapped(talk.rank() - 1, talk.size())),
+          right_(wrapped(talk.rank() + 1, talk.size())) {}
+
+    [[nodiscard]] Done run() {
+        for (std::size_t track = 0; track < tracks; ++track) {
+            if (auto done = post_receive(0, track); !done) return done;
+        }
+        for (std::size_t track = 0; track < tracks; ++track) {
+            if (auto done = post_send(0, track); !done) return done;
+        }
+        for (std::size_t turn = 0; turn < turns_; ++turn) {
+            for (std::size_t track = 0; track < tracks; ++track) {
+                if (auto done = advance(turn, track); !done) return done;
+            }
+        }
+        for (auto& sends : sends_) {
+            if (auto done = talk_.wait_all(sends); !done) return done;
+        }
+        return {};
+    }
+
+  private:
+    // Each track has two turns in flight.
+    static std::size_t parity(std::size_t turn) { return turn % 2; }
+
+    Done advance(std::size_t turn, std::size_t track) {
+        // The send of the previous turn must finish, because the next turn receives into its
+        // memory.
+        if (auto done = talk_.wait(sends_[parity(turn + 1)][track]); !done) return done;
+        if (auto done = post_receive(turn + 1, track); !done) return done;
+        if (auto done = talk_.wait(receives_[parity(turn)][track]); !done) return done;
+        const Passage passage = received_in(turn, track);
+        if (passage.slice.length != 0) cargo_.arrived(passage);
+        return post_send(turn + 1, track);
+    }
+
+    [[nodiscard]] Passage passage(std::size_t turn, std::size_t track, int ahead) const {
+        Passage passage;
+        passage.turn = turn;
+        passage.step = steps_.first + static_cast<int>(turn % steps_per_round_);
+        passage.track = track;
+        passage.chunk = wrapped(talk_.rank() - 1 - passage.step - ahead, talk_.size());
+        passage.slice = cut_.segment(turn / steps_per_round_, passage.chunk, track);
+        return passage;
+    }
+    [[nodiscard]] Passage sent_in(std::size_t turn, std::size_t track) const {
+        return passage(turn, track, 0);
+    }
+    [[nodiscard]] Passage received_in(std::size_t turn, std::size_t track) const {
+        return passage(turn, track, 1);
+    }
+
+    Done post_receive(std::size_t turn, std::size_t track) {
+        if (turn == turns_) return {};
+        const Passage passage = received_in(turn, track);
+        if (passage.slice.length == 0) return {};
+        auto pending = talk_.receive(left_, static_cast<std::uint32_t>(passage.step),
+                                     cargo_.incoming(passage));
+        if (!pending) return pass_on(std::move(pending));
+        receives_[parity(turn)][track] = *pending;
+        return {};
+    }
+
+    Done post_send(std::size_t turn, std::size_t track) {
+        if (turn == turns_) return {};
+        const Passage passage = sent_in(turn, track);
+        if (passage.slice.length == 0) return {};
+        auto pending =
+            talk_.send(right_, static_cast<std::uint32_t>(passage.step), cargo_.outgoing(passage));
+        if (!pending) return pass_on(std::move(pending));
+        sends_[parity(turn)][track] = *pending;
+        return {};
+    }
+
+    Conversation& talk_;
+    const Cut& cut_;
+    Steps steps_;
+    Cargo& cargo_;
+    std::size_t steps_per_round_;
+    std::size_t turns_;
+    int left_;
+    int right_;
+    std::array<std::array<Pending, tracks>, 2> receives_{};
+    std::array<std::array<Pending, tracks>, 2> sends_{};
+};
+
+}  // namespace
+
+Done flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo) {
+    if (cut.rounds() == 0) return {};
+    return Flow(talk, cut, steps, cargo).run();
+}
+
+Reducing::Reducing(Conversation& talk, const Reducer& reducer, const Cut& cut,
+                   const std::byte* send, std::byte* recv, std::size_t recv_offset)
+    : reducer_(reducer),
+      size_(talk.size()),
+      send_(send),
+      recv_(recv),
+      recv_offset_(recv_offset),
+      // With two ranks, each one receives the result of a chunk while it may still be sending its
+      // values of that chunk. With more ranks, that send has ended some steps earlier.
+      send_values_directly_(reducer.values_are_accumulators() && (send != recv || size_ > 2)),
+      slot_bytes_(cut.longest() * reducer.accumulator_bytes()),
+      memory_(talk.scratch().take(slots * tracks * slot_bytes_)) {}
+
+Bytes Reducing::slot(std::size_t turn, const Passage& passage) const {
+    const std::size_t number = turn % slots * tracks + passage.track;
+    return memory_.subspan(number * slot_bytes_,
+                           passage.slice.length * reducer_.accumulator_bytes());
+}
+
+Bytes Reducing::result(Slice slice) const {
+    const std::size_t bytes = reducer_.value_bytes();
+    return {recv_ + (slice.offset - recv_offset_) * bytes, slice.length * bytes};
+}
+
+const std::byte* Reducing::values(Slice slice) const {
+    return send_ + slice.offset * reducer_.value_bytes();
+}
+
+ConstBytes Reducing::outgoing(const Passage& passage) {
+    if (passage.step >= size_ - 1) return result(passage.slice);
+    // The data received in the previous turn. In step 0 nothing was received, so this rank's own
+    // values are sent.
+    const Bytes partial = slot(passage.turn + slots - 1, passage);
+    if (passage.step > 0) return partial;
+    if (send_values_directly_) return {values(passage.slice), partial.size()};
+    reducer_.load(partial.data(), values(passage.slice), passage.slice.length);
+    return partial;
+}
+
+Bytes Reducing::incoming(const Passage& passage) {
+    return passage.step >= size_ - 1 ? result(passage.slice) : slot(passage.turn, passage);
+}
+
+void Reducing::arrived(const Passage& passage) {
+    const int last_reduction = size_ - 2;
+    if (passage.step > last_reduction) return;
+    std::byte* partial = slot(passage.turn, passage).data();
+    const std::byte* own = values(passage.slice);
+    if (passage.step < last_reduction) {
+        reducer_.add(partial, own, passage.slice.length);
+    } else {
+        reducer_.add_and_store(result(passage.slice).data(), partial, own, passage.slice.length,
+                               size_);
+    }
+}
+
+}  // namespace mpi_bridge::ring

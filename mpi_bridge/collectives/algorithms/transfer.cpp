@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/transfer.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace mpi_bridge {
+namespace {
+
+constexpr std::size_t window = 4;  // segments in flight per direction
+
+// Takes one segment after the other from a list of runs.
+template <typename Memory>
+class Segments {
+  public:
+    struct Segment {
+        std::size_t run = 0;
+        std::size_t offset = 0;
+        Memory memory;
+    };
+
+    Segments(std::span<const Memory> runs, std::size_t longest) : runs_(runs), longest_(longest) {
+        skip_empty();
+    }
+    [[nodiscard]] bool empty() const { return run_ == runs_.size(); }
+    Segment next() {
+        const Memory rest = runs_[run_].subspan(offset_);
+        const Segment segment{run_, offset_, rest.first(std::min(longest_, rest.size()))};
+        offset_ += segment.memory.size();
+        skip_empty();
+        return segment;
+    }
+
+  private:
+    void skip_empty() {
+        while (run_ < runs_.size() && offset_ == runs_[run_].size()) {
+            ++run_;
+            offset_ = 0;
+        }
+    }
+
+    std::span<const Memory> runs_;
+    std::size_t longest_;
+    std::size_t run_ = 0;
+    std::size_t offset_ = 0;
+};
+
+// The receiving direction: a window of segments, which are completed in the order posted.
+class Incoming {
+  public:
+    Incoming(Conversation& talk, const Transfer& what, std::size_t longest,
+             const Received& received)
+        : talk_(talk), what_(what), segments_(what.in, longest), received_(received) {}
+
+    [[nodiscard]] bool all_posted() const { return segments_.empty(); }
+
+    [[nodiscard]] Done post_next() {
+        if (posted_ - taken_ == window) {
+            if (auto done = take_oldest(); !done) return done;
+        }
+        const auto segment = segments_.next();
+        auto pending = talk_.receive(what_.from, what_.step, segment.memory);
+        if (!pending) return pass_on(std::move(pending));
+        landing_[posted_ % window] = segment;
+        pending_[posted_ % window] = *pending;
+        ++posted_;
+        return {};
+    }
+
+    [[nodiscard]] Done take_rest() {
+        while (taken_ < posted_) {
+            if (auto done = take_oldest(); !done) return done;
+        }
+        return {};
+    }
+
+  private:
+    [[nodiscard]] Done take_oldest() {
+        const std::size_t place = taken_ % window;
+        if (auto done = talk_.wait(pending_[place]); !done) return done;
+        ++taken_;
+        const auto& segment = landing_[place];
+        if (received_) received_(segment.run, segment.offset, segment.memory);
+        return {};
+    }
+
+    Conversation& talk_;
+    const Transfer& what_;
+    Segments<Bytes> segments_;
+    const Received& received_;
+    std::array<Segments<Bytes>::Segment, window> landing_{};
+    std::array<Conversation::Pending, window> pending_{};
+    std::size_t posted_ = 0;
+    std::size_t taken_ = 0;
+};
+
+}  // namespace
+
+Done transfer(Conversation& talk, const Transfer& what, const Received& received) {
+    const std::size_t items = std::max<std::size_t>(1, talk.segment_bytes() / what.item_bytes);
+    const std::size_t longest = items * what.item_bytes;
+    Incoming incoming(talk, what, longest, received);
+    Segments<ConstBytes> outgoing(what.out, longest);
+    std::array<Conversation::Pending, window> sends{};
+    // Every turn moves both directions on by one segment, so that no rank waits for a faster one.
+    for (std::size_t turn = 0; !outgoing.empty() || !incoming.all_posted(); ++turn) {
+        if (!incoming.all_posted()) {
+            if (auto done = incoming.post_next(); !done) return done;
+        }
+        if (outgoing.empty()) continue;
+        auto& send = sends[turn % window];
+        if (auto done = talk.wait(send); !done) return done;
+        auto pending = talk.send(what.to, what.step, outgoing.next().memory);
+        if (!pending) return pass_on(std::move(pending));
+        send = *pending;
+    }
+    if (auto done = incoming.take_rest(); !done) return done;
+    return talk.wait_all(sends);
+}
+
+}  // namespace mpi_bridge

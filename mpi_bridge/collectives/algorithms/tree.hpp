@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "collectives/chunks.hpp"
+#include "collectives/conversation.hpp"
+
+namespace mpi_bridge {
+
+// This rank's place in a tree of all ranks.
+struct Tree {
+    int parent = -1;            // -1 for the root
+    std::vector<int> children;  // ordered so that the largest subtree is first
+};
+
+// Ranks are renumbered so that the root is 0. The parent of a rank is the rank without its lowest
+// set bit; its children are the ranks with one more bit set below that bit. Rank 6 of 8 (binary
+// 110) has the parent 4 (100) and the child 7 (111). A subtree is a range of consecutive numbers.
+[[nodiscard]] Tree binomial_tree(int rank, int size, int root);
+
+// The blocks of the subtree under the rank with that number, including itself, if there is one
+// block per number.
+[[nodiscard]] Slice subtree_blocks(int number, const Chunks& blocks);
+
+// Every rank has the one after it as its only child.
+[[nodiscard]] Tree chain(int rank, int size, int root);
+
+// Sends the root's data down the tree in a pipeline: data moves in segments, and a rank forwards a
+// segment to its children while the next ones are on their way from the parent. Several receives
+// are posted ahead. The step of a message is the number of its segment.
+[[nodiscard]] Done broadcast_down(Conversation& talk, Bytes data, const Tree& tree);
+
+}  // namespace mpi_bridge

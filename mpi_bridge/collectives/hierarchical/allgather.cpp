@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In both variants, the ranks of a node first show each other their own parts.
+//
+// By leaders: a node's parts form one block, in the order of its seats. The leaders gather all
+// blocks, and each shows its node all of them.
+//
+// By seats: the ranks in the same common seat of all nodes gather the parts of the members in this
+// seat, at their final place. Further rows of this gather the parts of members whose seats are not
+// common and are served by this seat. The ranks of a node then show each other what they have
+// gathered, row by row and for each other node. This needs no memory but the caller's.
+//
+// In both variants, a node receives each part of the other nodes once.
+#include <cstring>
+#include <vector>
+
+#include "collectives/hierarchical/hierarchical.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// Gathers the parts of this rank's own node; those of other nodes remain.
+Done gather_on_node(const Hierarchy& all, std::span<const Bytes> parts) {
+    std::vector<Bytes> own;
+    for (const int member : all.layout.local())
+        own.push_back(parts[static_cast<std::size_t>(member)]);
+    return all.stage.allgather(all.turn, own);
+}
+
+// All parts side by side, node by node.
+struct Blocks {
+    std::vector<int> order;  // the members, node by node
+    std::vector<Bytes> of_hosts;
+    Bytes memory;
+    bool in_place = true;  // the caller's parts already lie like this
+};
+
+Blocks lay_out(const Hierarchy& all, std::span<const Bytes> parts) {
+    Blocks blocks;
+    std::vector<std::size_t> lengths;
+    std::size_t total = 0;
+    std::byte* first = nullptr;
+    for (const auto& members : all.layout.members) {
+        lengths.push_back(0);
+        for (const int member : members) {
+            blocks.order.push_back(member);
+            const Bytes part = parts[static_cast<std::size_t>(member)];
+            if (part.empty()) continue;
+            if (first == nullptr) first = part.data();
+            blocks.in_place = blocks.in_place && part.data() == first + total;
+            lengths.back() += part.size();
+            total += part.size();
+        }
+    }
+    blocks.memory = blocks.in_place ? Bytes(first, total) : all.scratch.take(total);
+    std::size_t at = 0;
+    for (const std::size_t length : lengths) {
+        blocks.of_hosts.push_back(blocks.memory.subspan(at, length));
+        at += length;
+    }
+    return blocks;
+}
+
+}  // namespace
+
+Done allgather_by_leaders(const Hierarchy& all, std::span<const Bytes> parts) {
+    constexpr int leader = 0;
+    if (auto done = gather_on_node(all, parts); !done) return done;
+    const Blocks blocks = lay_out(all, parts);
+    // Calls move() for every part that is not yet at its place.
+    const auto for_each_moved = [&](auto move) {
+        if (blocks.in_place) return;
+        std::size_t at = 0;
+        for (const int member : blocks.order) {
+            const Bytes part = parts[static_cast<std::size_t>(member)];
+            if (!part.empty()) move(member, part, blocks.memory.subspan(at, part.size()));
+            at += part.size();
+        }
+    };
+    if (all.layout.leads()) {
+        for_each_moved([&](int member, Bytes part, Bytes packed) {
+            if (all.layout.host_of(member) != all.layout.own_host) return;
+            std::memcpy(packed.data(), part.data(), part.size());
+        });
+        auto done = run_allgather(all.selection, all.across, blocks.of_hosts);
+        if (!done) return done;
+    }
+    if (auto done = all.stage.broadcast(all.turn, blocks.memory, leader); !done) return done;
+    for_each_moved([&](int member, Bytes part, Bytes packed) {
+        if (all.layout.host_of(member) == all.layout.own_host) return;
+        std::memcpy(part.data(), packed.data(), part.size());
+    });
+    return {};
+}
+
+Done allgather_by_seats(const Hierarchy& all, std::span<const Bytes> parts) {
+    const Layout& layout = all.layout;
+    if (auto done = gather_on_node(all, parts); !done) return done;
+    const int seats = layout.common_seats;
+    const int rows = (layout.most_seats + seats - 1) / seats;
+    const auto part_of = [&](int host, int row, int seat) {
+        const auto& members = layout.of_host(host);
+        const auto place = static_cast<std::size_t>(row) * static_cast<std::size_t>(seats) +
+                           static_cast<std::size_t>(seat);
+        return place < members.size() ? parts[static_cast<std::size_t>(members[place])] : Bytes();
+    };
+    for (int row = 0; row < rows && layout.has_common_seat(); ++row) {
+        std::vector<Bytes> gathered;
+        std::size_t bytes = 0;  // of all seats
+        for (int host = 0; host < layout.host_count(); ++host) {
+            gathered.push_back(part_of(host, row, layout.own_seat));
+            for (int seat = 0; seat < seats; ++seat)
+                bytes += part_of(host, row, seat).size();
+        }
+        const auto algorithm = all.selection.allgather(bytes, layout.host_count());
+        if (auto done = run_allgather(algorithm, all.across, gathered); !done) return done;
+    }
+    std::vector<Bytes> shown(static_cast<std::size_t>(layout.local_size()));
+    for (int host = 0; host < layout.host_count(); ++host) {
+        if (host == layout.own_host) continue;
+        for (int row = 0; row * seats < static_cast<int>(layout.of_host(host).size()); ++row) {
+            for (int seat = 0; seat < seats; ++seat)
+                shown[static_cast<std::size_t>(seat)] = part_of(host, row, seat);
+            if (auto done = all.stage.allgather(all.turn, shown); !done) return done;
+        }
+    }
+    return {};
+}
+
+}  // namespace mpi_bridge

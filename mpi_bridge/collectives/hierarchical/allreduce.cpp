@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// By leaders: the node's vectors are reduced to its leader, the leaders reduce their results, and
+// each shows its node the final result.
+//
+// By seats: each rank in a common seat reduces one slice of the node's vectors, combines it with
+// the same slice of the other nodes, and shows its node the result.
+//
+// In both variants, a node sends and receives as much as one rank whose vector is the node's sum.
+#include <algorithm>
+#include <vector>
+
+#include "collectives/chunks.hpp"
+#include "collectives/hierarchical/hierarchical.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// An allreduce of long vectors in two halves, for reductions whose accumulators are longer than
+// their results: a reduce-scatter of the sums, and, once they are finished, an allgather of the
+// results. A single allreduce would pass around the longer sums in its second half.
+class InHalves {
+  public:
+    InHalves(const Hierarchy& all, const Reduction& reduction, AllreduceAlgorithm algorithm)
+        : all_(all), reduction_(reduction), ring_(algorithm == AllreduceAlgorithm::ring) {}
+
+    // `own` has room for the sums of the longest chunk.
+    [[nodiscard]] Done run(const std::byte* sums, std::byte* own, std::byte* results,
+                           std::size_t count) const {
+        std::vector<std::size_t> counts;
+        std::vector<Bytes> parts;
+        const std::size_t item = reduction_.element_bytes;
+        for (const Slice chunk : even_chunks(count, all_.layout.host_count())) {
+            counts.push_back(chunk.length);
+            parts.emplace_back(results + chunk.offset * item, chunk.length * item);
+        }
+        auto done = run_reduce_scatter(
+            ring_ ? ReduceScatterAlgorithm::ring : ReduceScatterAlgorithm::halving, all_.across,
+            accumulators_of(reduction_), sums, own, counts);
+        if (!done) return done;
+        const auto host = static_cast<std::size_t>(all_.layout.own_host);
+        reduction_.store(parts[host].data(), own, counts[host], all_.ranks);
+        return run_allgather(ring_ ? AllgatherAlgorithm::ring : AllgatherAlgorithm::bruck,
+                             all_.across, parts);
+    }
+
+  private:
+    const Hierarchy& all_;
+    const Reduction& reduction_;
+    bool ring_;
+};
+
+// A rank's sums, and the memory to reduce them with those of the other nodes.
+struct Sums {
+    Sums(const Hierarchy& all, const Reduction& reduction, std::size_t most)
+        : areas(take_areas(all.scratch, {most * reduction.accumulator_bytes,
+                                         Chunks::even(most, all.layout.host_count()).longest() *
+                                             reduction.accumulator_bytes})) {}
+    [[nodiscard]] std::byte* data() const { return areas[0].data(); }
+    [[nodiscard]] std::byte* chunk() const { return areas[1].data(); }
+
+    std::array<Bytes, 2> areas;
+};
+
+// Computes results = the finished sums of all nodes. The algorithm is chosen for `chosen_for`
+// elements, the length of the sums of all seats together.
+Done reduce_across(const Hierarchy& all, const Reduction& reduction, const Sums& sums,
+                   std::byte* results, std::size_t count, std::size_t chosen_for) {
+    const auto algorithm =
+        all.selection.allreduce(chosen_for * reduction.accumulator_bytes, all.layout.host_count());
+    const bool has_halves = algorithm == AllreduceAlgorithm::ring ||
+                            algorithm == AllreduceAlgorithm::direct ||
+                            algorithm == AllreduceAlgorithm::halving_doubling;
+    if (has_halves && reduction.element_bytes < reduction.accumulator_bytes) {
+        return InHalves(all, reduction, algorithm).run(sums.data(), sums.chunk(), results, count);
+    }
+    auto done = run_allreduce(algorithm, all.across, accumulators_of(reduction), sums.data(),
+                              sums.data(), count);
+    if (done) reduction.store(results, sums.data(), count, all.ranks);
+    return done;
+}
+
+}  // namespace
+
+Done allreduce_by_leaders(const Hierarchy& all, const Reduction& reduction, const std::byte* send,
+                          std::byte* recv, std::size_t count) {
+    constexpr int leader = 0;
+    const std::size_t longest = all.share_bytes / reduction.accumulator_bytes;
+    const Sums sums(all, reduction, all.layout.leads() ? std::min(count, longest) : 0);
+    for (std::size_t at = 0; at == 0 || at < count; at += longest) {
+        const std::size_t length = std::min(longest, count - at);
+        const std::byte* from = send + at * reduction.element_bytes;
+        std::byte* to = recv + at * reduction.element_bytes;
+        auto done = all.stage.reduce(all.turn, reduction, from, sums.data(), length, leader);
+        if (!done) return done;
+        if (all.layout.leads()) {
+            done = reduce_across(all, reduction, sums, to, length, length);
+            if (!done) return done;
+        }
+        done = all.stage.broadcast(all.turn, Bytes(to, length * reduction.element_bytes), leader);
+        if (!done) return done;
+    }
+    return {};
+}
+
+Done allreduce_by_seats(const Hierarchy& all, const Reduction& reduction, const std::byte* send,
+                        std::byte* recv, std::size_t count) {
+    const auto seats = static_cast<std::size_t>(all.layout.local_size());
+    const std::size_t share = all.share_bytes / reduction.accumulator_bytes;
+    const std::size_t longest = share * static_cast<std::size_t>(all.layout.common_seats);
+    const Sums sums(all, reduction, all.layout.has_common_seat() ? std::min(count, share) : 0);
+    std::vector<Bytes> parts(seats);
+    std::vector<std::size_t> counts(seats);
+
+    for (std::size_t at = 0; at == 0 || at < count; at += longest) {
+        const std::size_t length = std::min(longest, count - at);
+        const std::byte* from = send + at * reduction.element_bytes;
+        std::byte* to = recv + at * reduction.element_bytes;
+        for (std::size_t seat = 0; seat < seats; ++seat) {
+            const Slice slice = slice_of_seat(all.layout, length, static_cast<int>(seat));
+            parts[seat] = {to + slice.offset * reduction.element_bytes,
+                           slice.length * reduction.element_bytes};
+            counts[seat] = slice.length;
+        }
+        if (auto done = reduce_to_seats(all, reduction, from, sums.data(), counts); !done)
+            return done;
+        const Slice own = slice_of_seat(all.layout, length, all.layout.own_seat);
+        if (all.layout.has_common_seat()) {
+            auto done =
+                reduce_across(all, reduction, sums, to + own.offset * reduction.element_bytes,
+                              own.length, length);
+            if (!done) return done;
+        }
+        if (auto done = all.stage.allgather(all.turn, parts); !done) return done;
+    }
+    return {};
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All ranks of a node meet, then the leaders of all nodes, and then the ranks of each node again,
+// so that no rank leaves before all leaders have met.
+#include "collectives/hierarchical/hierarchical.hpp"
+
+namespace mpi_bridge {
+
+Done barrier_by_leaders(const Hierarchy& all) {
+    if (auto done = all.stage.barrier(all.turn); !done) return done;
+    if (all.layout.leads()) {
+        if (auto done = barrier_dissemination(all.across); !done) return done;
+    }
+    return all.stage.barrier(all.turn);
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/select/measurement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "collectives/algorithms/collectives.hpp"
+#include "collectives/chunks.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+constexpr std::size_t short_message = 8;
+constexpr std::size_t long_message = 256UL * 1024;
+// No network is faster than this; the limit keeps a model usable even with a bad clock.
+constexpr double least_latency = 50e-9;
+constexpr double least_per_byte = 1e-12;
+constexpr double least_further = 1.0 / 16;
+
+// The measured time of one exchange is the best of several batches, because every disturbance makes
+// a measurement longer.
+struct Batches {
+    int count = 0;
+    int exchanges = 0;
+};
+
+Outcome<double> time_exchanges(Conversation& talk, std::size_t bytes, Batches batches,
+                               std::uint32_t step) {
+    const int size = talk.size();
+    const int above = wrapped(talk.rank() - size + 1, size);
+    const int below = wrapped(talk.rank() - 1, size);
+    const Bytes memory = talk.scratch().take(2 * long_message);
+    const Bytes out = memory.first(bytes);
+    const Bytes in = memory.subspan(long_message, bytes);
+    double best = std::numeric_limits<double>::infinity();
+    for (int batch = 0; batch < batches.count; ++batch) {
+        const auto start = Clock::now();
+        for (int exchange = 0; exchange < batches.exchanges; ++exchange) {
+            auto done = talk.exchange(above, out, below, in, step);
+            if (!done) return pass_on(std::move(done));
+        }
+        const Seconds taken = Clock::now() - start;
+        best = std::min(best, taken.count() / batches.exchanges);
+    }
+    return best;
+}
+
+// Measures how much longer a step takes for each further message, as a share of the time with one
+// message. The step has up to three partners, as in recursive quadrupling.
+Outcome<double> time_further_messages(Conversation& talk, double alpha, std::uint32_t step) {
+    const int size = talk.size();
+    const int partners = std::min(3, size - 1);
+    if (partners < 2) return Model::further_message;
+    constexpr Batches batches{4, 8};
+    const Bytes memory = talk.scratch().take(2 * long_message);
+    double best = std::numeric_limits<double>::infinity();
+    for (int batch = 0; batch < batches.count; ++batch) {
+        const auto start = Clock::now();
+        for (int exchange = 0; exchange < batches.exchanges; ++exchange) {
+            std::vector<Conversation::Pending> pending;
+            for (int partner = 1; partner <= partners; ++partner) {
+                const auto place = static_cast<std::size_t>(partner) * short_message;
+                const int from = wrapped(talk.rank() - partner, size);
+                auto receive = talk.receive(from, step, memory.subspan(place, short_message));
+                if (!receive) return pass_on(std::move(receive));
+                pending.push_back(*receive);
+            }
+            for (int partner = 1; partner <= partners; ++partner) {
+                const int to = wrapped(talk.rank() - size + partner, size);
+                auto send = talk.send(to, step, memory.last(short_message));
+                if (!send) return pass_on(std::move(send));
+                pending.push_back(*send);
+            }
+            if (auto done = talk.wait_all(pending); !done) return pass_on(std::move(done));
+        }
+        const Seconds taken = Clock::now() - start;
+        best = std::min(best, taken.count() / batches.exchanges);
+    }
+    return std::clamp((best / alpha - 1) / (partners - 1), least_further, 1.0);
+}
+
+double time_reduction(Conversation& talk) {
+    const Reduction& sum = *find_reduction(MPIB_FLOAT32, MPIB_SUM);
+    const Bytes memory = talk.scratch().take(2 * long_message);
+    std::fill(memory.begin(), memory.end(), std::byte{0});
+    double best = std::numeric_limits<double>::infinity();
+    for (int run = 0; run < 3; ++run) {
+        const auto start = Clock::now();
+        sum.add(memory.data(), memory.data() + long_message, long_message / sum.element_bytes);
+        best = std::min(best, Seconds(Clock::now() - start).count());
+    }
+    return best;
+}
+
+// Every number becomes the largest that any rank has.
+Done agree(Conversation& talk, std::array<double, 4>& numbers) {
+    const Reduction& most = *find_reduction(MPIB_FLOAT64, MPIB_MAX);
+    auto* memory = reinterpret_cast<std::byte*>(numbers.data());
+    return allreduce_recursive_doubling(talk, most, memory, memory, numbers.size());
+}
+
+}  // namespace
+
+Outcome<Model> measure(Conversation& talk) {
+    if (talk.size() == 1) return shared_memory_model();
+    // The first messages make connections, and let the transport learn how much the network accepts
+    // at once.
+    constexpr Batches warm_up{1, 2};
+    std::uint32_t step = 100;  // beyond those of agree()
+    for (const std::size_t bytes : {short_message, long_message}) {
+        auto ready = time_exchanges(talk, bytes, warm_up, step++);
+        if (!ready) return pass_on(std::move(ready));
+    }
+    auto latency = time_exchanges(talk, short_message, {4, 8}, step++);
+    if (!latency) return pass_on(std::move(latency));
+    auto transfer = time_exchanges(talk, long_message, {3, 1}, step++);
+    if (!transfer) return pass_on(std::move(transfer));
+
+    constexpr auto bytes = static_cast<double>(long_message);
+    const double alpha = std::max(*latency, least_latency);
+    // The first exchanges make connections; the best batch is one that does not.
+    auto further = time_further_messages(talk, alpha, step++);
+    if (!further) return pass_on(std::move(further));
+    std::array<double, 4> costs = {alpha, std::max((*transfer - alpha) / bytes, least_per_byte),
+                                   std::max(time_reduction(talk) / bytes, least_per_byte),
+                                   *further};
+    if (auto agreed = agree(talk, costs); !agreed) return pass_on(std::move(agreed));
+    return Model{costs[0], costs[1], costs[2], costs[3]}.rounded();
+}
+
+}  // namespace mpi_bridge

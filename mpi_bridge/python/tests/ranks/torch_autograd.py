@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients through horovod.torch's operations, against values computed here.
+
+Breaks when the backward of an operation is not the transpose of its forward on all ranks.
+"""
+
+import check
+import numpy as np
+import rows
+import torch
+from torch_values import MEAN, RANK, SIZE
+
+import horovod.torch as hvd
+
+
+def check_gradients():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (hvd.allreduce(x, op=hvd.Sum, name="named") * (RANK + 1.0)).sum().backward()
+    check.equal("of a sum", x.grad, [SIZE * (MEAN + 1)] * 2)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (hvd.allreduce(x, prescale_factor=3.0) * (RANK + 1.0)).sum().backward()
+    check.close("of a scaled average", x.grad, [3.0 * (MEAN + 1)] * 2, 1e-6)
+    xs = [torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)]
+    first, second = hvd.grouped_allreduce(xs, op=hvd.Sum)
+    (first.sum() + 2 * second.sum()).backward()
+    check.equal("of a group", xs[0].grad, [SIZE] * 2)
+    check.equal("of a group", xs[1].grad, [2 * SIZE] * 3)
+    x = torch.full((RANK + 1, 1), 1.0, requires_grad=True)
+    (hvd.allgather(x) * 3.0).sum().backward()
+    check.equal("of allgather", x.grad, np.full((RANK + 1, 1), 3.0))
+    x = torch.ones(2, requires_grad=True)
+    (hvd.broadcast(x, SIZE - 1) * (RANK + 1.0)).sum().backward()
+    check.equal("of broadcast", x.grad, [MEAN + 1 if RANK == SIZE - 1 else 0.0] * 2)
+    splits = [r + 1 for r in range(SIZE)]
+    x = torch.ones(sum(splits), requires_grad=True)
+    received, _ = hvd.alltoall(x, splits)
+    (received * (RANK + 1.0)).sum().backward()
+    check.equal("of alltoall", x.grad, np.repeat(np.arange(SIZE) + 1.0, splits))
+    x = torch.ones(SIZE, requires_grad=True)
+    (hvd.reducescatter(x, op=hvd.Sum) * (RANK + 1.0)).sum().backward()
+    check.equal("of reducescatter", x.grad, (np.arange(SIZE) + 1.0) * SIZE)
+    with torch.no_grad():
+        check.equal("none without autograd", hvd.allreduce(x).requires_grad, False)
+
+
+def check_sync_batch_norm():
+    def batch(rank):
+        generator = torch.Generator().manual_seed(rank)
+        return torch.randn(rank + 1, 3, 2, generator=generator, dtype=torch.float64) + 5
+
+    for affine, momentum in ((True, 0.1), (False, None)):
+        whole = torch.nn.BatchNorm1d(3, affine=affine, momentum=momentum).double()
+        ours = hvd.SyncBatchNorm(3, affine=affine, momentum=momentum).double()
+        first = sum(r + 1 for r in range(RANK))
+        rows_of_mine = slice(first, first + RANK + 1)
+        for _ in range(2):
+            everything = torch.cat([batch(r) for r in range(SIZE)]).requires_grad_()
+            part = batch(RANK).requires_grad_()
+            expected, result = whole(everything), ours(part)
+            check.close("output", result.detach(), expected.detach()[rows_of_mine], 1e-10)
+            expected.pow(3).sum().backward()
+            result.pow(3).sum().backward()
+            check.close("gradient", part.grad, everything.grad[rows_of_mine], 1e-10)
+        check.close("running mean", ours.running_mean, whole.running_mean, 1e-12)
+        check.close("running variance", ours.running_var, whole.running_var, 1e-12)
+        if affine:
+            total = hvd.allreduce(ours.weight.grad, op=hvd.Sum)
+            check.close("gradient of the weight", total, whole.weight.grad, 1e-9)
+            total = hvd.allreduce(ours.bias.grad, op=hvd.Sum)
+            check.close("gradient of the bias", total, whole.bias.grad, 1e-9)
+        ours.eval()
+        whole.eval()
+        check.close("evaluation", ours(batch(0)).detach(), whole(batch(0)).detach(), 1e-10)
+
+
+if __name__ == "__main__":
+    rows.run(globals())
