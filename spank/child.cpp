@@ -149,8 +149,8 @@ bool wait_readable(int descriptor, int seconds) {
     }
 }
 
-void end_child(Child& child, int seconds) {
-    if (child.handle < 0) return;
+bool end_child(Child& child, int seconds) {
+    if (child.handle < 0) return false;
     if (!wait_readable(child.handle, seconds)) {
         // The pidfd is used because slurmstepd reaps every child that it sees, so that the process
         // id may belong to another process by now.
@@ -158,9 +158,10 @@ void end_child(Child& child, int seconds) {
         static_cast<void>(wait_readable(child.handle, seconds_to_die));
     }
     siginfo_t ended{};
-    waitid(P_PIDFD, static_cast<id_t>(child.handle), &ended, WEXITED | WNOHANG);
+    const int waited = waitid(P_PIDFD, static_cast<id_t>(child.handle), &ended, WEXITED | WNOHANG);
     close(child.handle);
     child = Child{};
+    return waited == 0 && ended.si_code == CLD_EXITED && ended.si_status == 0;
 }
 
 }  // namespace batchai::spank

@@ -40,13 +40,14 @@ struct Child {
 [[nodiscard]] bool wait_readable(int descriptor, int seconds);
 
 // Root never waits longer than this for a process of the user's: `farewell_seconds` for it to end
-// by itself and, once it has been killed, `seconds_to_die` for the kernel to let it go. A stopped
-// process is killed like any other. A process that does not go even then, because it hangs in a
+// by itself and, once it has been killed, `seconds_to_die` for the kernel to end it. A stopped
+// process is killed like any other. A process that does not end even then, because it hangs in a
 // file system, is left to init.
 inline constexpr int farewell_seconds = 6;
 inline constexpr int seconds_to_die = 2;
 
-// Gives the child `seconds` to end by itself, kills it if it has not ended, and reaps it.
-void end_child(Child& child, int seconds);
+// Gives the child `seconds` to end by itself, kills it if it has not ended, and reaps it. Returns
+// whether it ended by itself with exit code 0.
+bool end_child(Child& child, int seconds);
 
 }  // namespace batchai::spank

@@ -28,13 +28,18 @@ void clean_after_job(spank_t handle, const Settings& settings) {
     if (!settings.node_directory.empty())
         program.arguments.insert(program.arguments.end(),
                                  {"--node-directory", settings.node_directory});
+    std::string command;  // for the message
+    for (const std::string& word : program.arguments)
+        command += command.empty() ? word : ' ' + word;
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     Child child;
-    if (start_as_user(program, user, child)) {
-        end_child(child, farewell_seconds);
-    } else {
+    if (!start_as_user(program, user, child)) {
         slurm_error("batchai: epilog of job %u: cannot start %s: %s", job_id,
                     settings.node_program.c_str(), strerror(errno));
+    } else if (!end_child(child, farewell_seconds)) {
+        slurm_error(
+            "batchai: epilog of job %u: the clean-up failed; run \"%s\" as user %u to see why",
+            job_id, command.c_str(), user.uid);
     }
 }
 

@@ -22,7 +22,7 @@ struct Settings {
     std::string launcher;           // the batchai program
     std::string node_program;       // batchai-node
     std::string node_directory;     // for the epilog; empty: as the site file says
-    std::string runtime_directory;  // where root notes the jobs that had a sandbox here
+    std::string runtime_directory;  // where root notes the jobs to clean up after
     int timeout_seconds = 30;       // for the sandbox of one step on one node
 };
 

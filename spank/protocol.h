@@ -41,6 +41,18 @@
 #define BATCHAI_PLAN_VARIABLE "BATCHAI_PLAN"
 #define BATCHAI_DIGEST_VARIABLE "BATCHAI_PLAN_DIGEST"
 #define BATCHAI_DISABLE_VARIABLE "BATCHAI_DISABLE"
+/* Asks the epilog of the node where the batch script runs to clean up, although that script has no
+ * sandbox. */
+#define BATCHAI_CLEAN_UP_VARIABLE "BATCHAI_CLEAN_UP"
+/* What the plan was made from: the file of --job-json as an absolute path, and --job-image and
+ * --ignore-container ("1") if they were given. */
+#define BATCHAI_JOB_JSON_VARIABLE "BATCHAI_JOB_JSON"
+#define BATCHAI_JOB_IMAGE_VARIABLE "BATCHAI_JOB_IMAGE"
+#define BATCHAI_IGNORE_CONTAINER_VARIABLE "BATCHAI_IGNORE_CONTAINER"
+/* How the names of the variables begin by which Slurm passes the plugin's options on to the
+ * commands that a job starts. salloc and srun use this name; batch scripts have it after
+ * "SLURM_SPANK_". */
+#define BATCHAI_OPTION_VARIABLE_PREFIX "_SLURM_SPANK_OPTION_batchai_"
 /* Set by the command-line filter for the plugin in the same sbatch, srun or salloc, as
  * "PID DIGEST PATH": the file of --job-json has already been handed over. */
 #define BATCHAI_HANDED_OVER_VARIABLE "BATCHAI_HANDED_OVER"

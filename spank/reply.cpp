@@ -13,7 +13,8 @@ namespace batchai::spank {
 
 namespace {
 
-// Splits at closing zero bytes. Returns false if the last one is missing or an entry has no name.
+// Splits the block into entries, each of which ends with a zero byte. Returns false if the last
+// zero byte is missing or an entry has no name.
 bool split_environment(std::string_view block, std::vector<std::string>& entries) {
     while (!block.empty()) {
         const std::size_t end = block.find('\0');

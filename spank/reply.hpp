@@ -15,8 +15,8 @@ struct Reply {
     std::vector<std::string> environment;  // "NAME=value" to set, "NAME" to remove
 };
 
-// Only called as the user, because the bytes come from a process of the user's. Returns nothing if
-// they are not a complete reply of our version.
+// Must be called only as the user, because the bytes come from a process of the user's. Returns
+// nothing if they are not a complete reply of our version.
 [[nodiscard]] std::optional<Reply> parse_reply(std::string_view bytes);
 
 // Reads the whole reply file, but stops once it has more bytes than the limit.

@@ -9,12 +9,12 @@
 // PMIx fence. While slurmstepd starts the tasks of its node, it has the user's effective id, and
 // its PMIx server refuses the connections that other nodes make for the fence ("Munge decode
 // failed: Unauthorized credential", seen with 22.05.8). The connections are not tried again, and
-// the fence hangs. Nothing tells when the other nodes have started their tasks. But all nodes start
-// a step at the same time, and the time that the start took here shows how busy they are.
-// docs/performance.md has the figures.
+// the fence hangs. A node cannot find out when the other nodes have started their tasks. But all
+// nodes start a step at the same time, and the time that the start took here shows how busy they
+// are. docs/performance.md has the figures.
 //
-// mpi_bridge waits by a rule of its own before its first fence, because it also runs where this
-// plugin is not installed. Neither of the two includes code of the other.
+// mpi_bridge has a rule of its own for the wait before its first fence, because it also runs where
+// this plugin is not installed. Neither of the two includes code of the other.
 namespace batchai::spank {
 
 // Returns when a process was started, in clock ticks after boot. `stat` is the text of

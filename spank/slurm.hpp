@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-// The header opens its own extern "C" only after the declarations of the hooks.
+// Slurm's header opens its extern "C" block only after the declarations of the hooks.
 extern "C" {
 #include <slurm/spank.h>
 }

@@ -72,8 +72,8 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
                       "--node", std::to_string(node), "--nodes", std::to_string(nodes)});
 }
 
-// Adds what the job's container is made from besides the plan. The values are the user's:
-// batchai-node does nothing with them that the user could not do.
+// Adds what batchai-node needs to make the job's container, besides the plan. The values are the
+// user's: batchai-node does nothing with them that the user could not do.
 void add_places(spank_t handle, std::vector<std::string>& arguments) {
     if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
         arguments.emplace_back("--root");
@@ -99,8 +99,8 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
         std::to_string(job_id)};
     add_rendezvous(handle, job_id, program.arguments);
     add_places(handle, program.arguments);
-    // The program gets nothing of the job's own environment: in user_init, even SLURMD_NODENAME
-    // there names the node from which the step was started.
+    // The program gets none of the job's own environment, where even SLURMD_NODENAME cannot be
+    // trusted: in user_init it names the node from which the step was started.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     return program;
 }
@@ -168,7 +168,7 @@ std::string job_variable(spank_t handle, const char* name, std::size_t limit) {
 }
 
 void remember_job(spank_t handle, const Settings& settings) {
-    if (!step_is_ours(handle) || !wants_sandbox(handle)) return;
+    if (!wants_sandbox(handle) && job_variable(handle, BATCHAI_CLEAN_UP_VARIABLE, 8) != "1") return;
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return;
     if (note_job(settings.runtime_directory, job_id)) return;

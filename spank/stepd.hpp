@@ -31,7 +31,8 @@ struct Sandbox {
 [[nodiscard]] std::string job_variable(spank_t handle, const char* name, std::size_t limit);
 
 // init_post_opt, as root: notes in root's own directory that this job may leave something on the
-// node. The epilog of a job without such a note has nothing to do.
+// node. The epilog of a job without such a note has nothing to do. The batch script counts as well:
+// `batchai run` may make the directory of the logs before the first step starts.
 void remember_job(spank_t handle, const Settings& settings);
 
 // user_init: never fails, because a failure here would drain the node; the failure is kept for

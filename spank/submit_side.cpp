@@ -21,13 +21,9 @@ namespace batchai::spank {
 namespace {
 
 constexpr std::size_t output_limit = 16384;
-constexpr const char* file_variable = "BATCHAI_JOB_JSON";
-constexpr const char* image_variable = "BATCHAI_JOB_IMAGE";
-constexpr const char* ignore_variable = "BATCHAI_IGNORE_CONTAINER";
-// The variables by which Slurm passes an option on to the commands that a job starts. salloc and
-// srun use the first name, batch scripts have the second.
-constexpr std::array<const char*, 2> option_variables{
-    "_SLURM_SPANK_OPTION_batchai_job_json", "SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json"};
+constexpr const char* option_variable = BATCHAI_OPTION_VARIABLE_PREFIX "job_json";
+constexpr const char* option_variable_of_script =
+    "SLURM_SPANK_" BATCHAI_OPTION_VARIABLE_PREFIX "job_json";
 
 std::string variable(const char* name) {
     const char* const value = getenv(name);
@@ -35,14 +31,10 @@ std::string variable(const char* name) {
 }
 
 Inherited inherited_from_environment() {
-    Inherited out{variable(BATCHAI_PLAN_VARIABLE),
-                  variable(file_variable),
-                  {},
-                  variable(image_variable),
-                  variable(ignore_variable) == "1"};
-    for (const char* name : option_variables) {
-        if (out.option.empty()) out.option = variable(name);
-    }
+    Inherited out{variable(BATCHAI_PLAN_VARIABLE), variable(BATCHAI_JOB_JSON_VARIABLE),
+                  variable(option_variable), variable(BATCHAI_JOB_IMAGE_VARIABLE),
+                  variable(BATCHAI_IGNORE_CONTAINER_VARIABLE) == "1"};
+    if (out.option.empty()) out.option = variable(option_variable_of_script);
     return out;
 }
 
@@ -122,8 +114,9 @@ bool set_or_take(const char* name, const std::string& value) {
 bool set_marker(const Marker& marker, const std::string& file) {
     return set_or_take(BATCHAI_PLAN_VARIABLE, marker.plan) &&
            set_or_take(BATCHAI_DIGEST_VARIABLE, marker.digest) &&
-           set_or_take(file_variable, file) && set_or_take(image_variable, options().job_image) &&
-           set_or_take(ignore_variable, options().ignore_container ? "1" : "");
+           set_or_take(BATCHAI_JOB_JSON_VARIABLE, file) &&
+           set_or_take(BATCHAI_JOB_IMAGE_VARIABLE, options().job_image) &&
+           set_or_take(BATCHAI_IGNORE_CONTAINER_VARIABLE, options().ignore_container ? "1" : "");
 }
 
 int hand_over(const Settings& settings, const std::string& file) {

@@ -10,12 +10,13 @@
 // The submitting side: runs in sbatch, srun and salloc, as the user.
 namespace batchai::spank {
 
-// What the environment of the command says. A string is empty if its variable is not set.
+// What the environment of the command says about an earlier plan. A string is empty if its variable
+// is not set.
 struct Inherited {
     std::string plan;               // BATCHAI_PLAN
     std::string job_json;           // BATCHAI_JOB_JSON: the file behind that plan, absolute
     std::string option;             // the value of --job-json that came with the environment
-    std::string job_image;          // BATCHAI_JOB_IMAGE: what --job-image said for that plan
+    std::string job_image;          // BATCHAI_JOB_IMAGE: the --job-image of that plan
     bool ignore_container = false;  // BATCHAI_IGNORE_CONTAINER=1: given for that plan
 };
 
@@ -39,8 +40,8 @@ struct Marker {
 [[nodiscard]] std::optional<Marker> marker_of_filter(std::string_view text, long process);
 // Hands the file over, unless the filter has done so, and puts the marker in the environment, which
 // travels with the job. `new_allocation` says that the submission is a job of its own, even if this
-// process is part of another job; a plan in the environment is then that other job's. Returns -1,
-// after a message to the user, to refuse the submission.
+// process is part of another job. A plan in the environment then belongs to that other job. To
+// refuse the submission, prints a message for the user and returns -1.
 [[nodiscard]] int hand_over_if_asked(const Settings& settings, bool new_allocation);
 
 }  // namespace batchai::spank

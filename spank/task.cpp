@@ -45,7 +45,8 @@ void say(spank_t handle, const std::string& text) {
     }
 }
 
-// Best effort, as the user: wherever the path leads is the user's own affair.
+// Best effort. This process already runs as the user, so the path gives access to nothing that the
+// user could not write anyway.
 void report(spank_t handle, const std::string& text) {
     const std::string path = job_variable(handle, BATCHAI_REFUSALS_VARIABLE, PATH_MAX);
     if (path.empty()) return;

@@ -27,7 +27,8 @@ Result<void> check_private(int directory, const std::string& path) {
     if (fstat(directory, &status) != 0)
         return fail(fmt::format("cannot be examined: {}", std::strerror(errno)), path);
     if (status.st_uid != geteuid())
-        // The message does not say to whom: in a user namespace, all other users look alike.
+        // The message does not say to whom the path belongs, because in a user namespace all other
+        // users look alike.
         return fail("belongs to another user", path, planted_hint);
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return fail("other users may write to it", path, "chmod 700 it on the node");
@@ -111,8 +112,7 @@ Result<Root> open_private_directory(const std::string& path) {
     if (!root.directory.valid())
         return fail(fmt::format("cannot be opened as a directory: {}", std::strerror(errno)), path,
                     planted_hint);
-    if (auto safe = check_private(root.directory.get(), path); !safe)
-        return tl::unexpected<Error>(safe.error());
+    TRY(check_private(root.directory.get(), path));
     return root;
 }
 

@@ -47,16 +47,17 @@ using Result = tl::expected<T, Error>;
         Error{std::move(what), std::move(where), std::move(hint), exit_code});
 }
 
-// Returns the value of a Result that has one. Only TRY uses it.
+// Returns the value of a Result that has one, which the caller may not need. Only TRY uses it.
 template <typename T>
-[[nodiscard]] T take_value(Result<T>&& result) {
+T take_value(Result<T>&& result) {
     if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
 }  // namespace batchai::base
 
 // `const Plan plan = TRY(read_plan(path));` takes the value, or makes the calling function return
-// the error. It is a statement expression of GCC and clang, for functions that return a Result.
+// the error. TRY is a statement expression of GCC and clang, for use in functions that return a
+// Result.
 #define TRY(...)                                                                   \
     __extension__({                                                                \
         auto try_result_ = (__VA_ARGS__);                                          \

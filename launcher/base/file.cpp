@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,23 +14,6 @@
 namespace batchai::base {
 
 namespace {
-
-tl::unexpected<Error> system_error(std::string_view action, const std::filesystem::path& path) {
-    const int code = errno;
-    Error error{fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), {}, {}};
-    error.exit_code = code == ENOENT ? ExitCode::not_found : ExitCode::failed;
-    return tl::unexpected<Error>(std::move(error));
-}
-
-bool write_all(int descriptor, std::string_view bytes) {
-    while (!bytes.empty()) {
-        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return false;
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
-}
 
 // Writes a complete, synced temporary file beside `path` and returns its path.
 Result<std::string> write_temporary(const std::filesystem::path& path, std::string_view bytes,
@@ -52,6 +36,12 @@ void sync_directory(const std::filesystem::path& directory) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> system_error(std::string_view action, const std::filesystem::path& path,
+                                   int code) {
+    return fail(fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), {},
+                code == ENOENT ? ExitCode::not_found : ExitCode::failed);
+}
 
 void FileDescriptor::reset(int descriptor) {
     if (descriptor_ >= 0) close(descriptor_);
@@ -77,13 +67,34 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t lim
     }
 }
 
+std::string end_of_file(const FileDescriptor& file, std::size_t from, std::size_t most) {
+    struct stat status {};
+    if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (size <= from) return {};
+    from = std::max(from, size - std::min(size, most));
+    std::string text(size - from, '\0');
+    const ssize_t count = pread(file.get(), text.data(), text.size(), static_cast<off_t>(from));
+    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return text;
+}
+
+bool write_all(int descriptor, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
 Result<void> write_atomically(const std::filesystem::path& path, std::string_view bytes,
                               mode_t mode) {
-    auto temporary = write_temporary(path, bytes, mode);
-    if (!temporary) return tl::unexpected<Error>(temporary.error());
-    if (rename(temporary->c_str(), path.c_str()) != 0) {
+    auto temporary = TRY(write_temporary(path, bytes, mode));
+    if (rename(temporary.c_str(), path.c_str()) != 0) {
         auto error = system_error("replace", path);
-        unlink(temporary->c_str());
+        unlink(temporary.c_str());
         return error;
     }
     sync_directory(path.parent_path());
@@ -92,11 +103,10 @@ Result<void> write_atomically(const std::filesystem::path& path, std::string_vie
 
 Result<void> create_exclusively(const std::filesystem::path& path, std::string_view bytes,
                                 mode_t mode) {
-    auto temporary = write_temporary(path, bytes, mode);
-    if (!temporary) return tl::unexpected<Error>(temporary.error());
-    const int status = link(temporary->c_str(), path.c_str());
+    auto temporary = TRY(write_temporary(path, bytes, mode));
+    const int status = link(temporary.c_str(), path.c_str());
     const int code = errno;
-    unlink(temporary->c_str());
+    unlink(temporary.c_str());
     if (status == 0) {
         sync_directory(path.parent_path());
         return {};
@@ -109,7 +119,7 @@ Result<void> create_exclusively(const std::filesystem::path& path, std::string_v
 Result<void> make_directories(const std::filesystem::path& path, mode_t mode) {
     if (path.empty() || mkdir(path.c_str(), mode) == 0) return {};
     if (errno == ENOENT && path.has_parent_path() && path.parent_path() != path) {
-        if (auto made = make_directories(path.parent_path(), mode); !made) return made;
+        TRY(make_directories(path.parent_path(), mode));
         if (mkdir(path.c_str(), mode) == 0) return {};
     }
     struct stat status {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -13,6 +14,12 @@
 #include "base/error.hpp"
 
 namespace batchai::base {
+
+// Returns the error "cannot <action>: …" of a system call on the path. It is not_found if nothing
+// is there.
+[[nodiscard]] tl::unexpected<Error> system_error(std::string_view action,
+                                                 const std::filesystem::path& path,
+                                                 int code = errno);
 
 // Owns a file descriptor and closes it when destroyed. Move-only.
 class FileDescriptor {
@@ -37,13 +44,21 @@ class FileDescriptor {
     int descriptor_ = -1;
 };
 
+// Returns the end of a regular file from byte `from` on, at most its last `most` bytes. Returns ""
+// for any other file, and for a descriptor that is not valid.
+[[nodiscard]] std::string end_of_file(const FileDescriptor& file, std::size_t from,
+                                      std::size_t most);
+
 // Reads the whole file. Refuses a file above `limit` bytes, a directory, a FIFO and a device.
 // `where` of the error is the path.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 64UL << 20U);
 
-// Writes a temporary file in the same directory, syncs it, and renames it: a reader sees the old
-// bytes or the new ones, never half a file. Works on NFS.
+// Writes all bytes, however many calls that takes. Returns false, with errno, if that fails.
+[[nodiscard]] bool write_all(int descriptor, std::string_view bytes);
+
+// Writes a temporary file in the same directory, syncs it, and renames it, so that a reader sees
+// the old bytes or the new ones and never half a file. Works on NFS.
 [[nodiscard]] Result<void> write_atomically(const std::filesystem::path& path,
                                             std::string_view bytes, mode_t mode = 0644);
 

@@ -40,7 +40,7 @@ class Value {
     [[nodiscard]] bool is_scalar() const { return !is_null() && !is_array() && !is_object(); }
     [[nodiscard]] bool is_number() const { return integer() != nullptr || real() != nullptr; }
 
-    // Return the value if it is of that kind, else null.
+    // These functions return the value if it is of that kind, else null.
     [[nodiscard]] const bool* boolean() const { return std::get_if<bool>(&data_); }
     [[nodiscard]] const std::int64_t* integer() const { return std::get_if<std::int64_t>(&data_); }
     [[nodiscard]] const double* real() const { return std::get_if<double>(&data_); }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -86,13 +86,11 @@ Holder Holder::parse(std::string_view text) {
     if (words.size() != 4 && words.size() != 6) return {};
     Holder holder{.boot = value_of(words[0]),
                   .process_namespace = value_of(words[1]),
-                  .process = 0,
+                  .process = number_in<pid_t>(words[2]).value_or(0),
                   .start_time = value_of(words[3]),
                   .host = {},
                   .token = {}};
-    const auto parsed =
-        std::from_chars(words[2].data(), words[2].data() + words[2].size(), holder.process);
-    if (parsed.ec != std::errc() || holder.process <= 0) return {};
+    if (holder.process <= 0) return {};
     if (words.size() == 6) {
         holder.host = value_of(words[4]);
         holder.token = value_of(words[5]);
@@ -118,19 +116,31 @@ bool Holder::is_gone() const {
     return !now.empty() && !start_time.empty() && now != start_time;
 }
 
-FileLock::FileLock(int descriptor) : descriptor_(descriptor) {
-    while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+Result<FileLock> FileLock::take(int descriptor, const std::string& path) {
+    while (flock(descriptor, LOCK_EX) != 0) {
+        // Without the lock, two processes would change what it protects at the same time.
+        if (errno != EINTR)
+            return fail(fmt::format("cannot be locked: {}", std::strerror(errno)), path);
     }
+    return FileLock(descriptor);
 }
 
 FileLock::~FileLock() {
-    flock(descriptor_, LOCK_UN);
+    if (descriptor_ >= 0) unlock(descriptor_);
+}
+
+bool lock_now(int descriptor) {
+    return flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+}
+
+void unlock(int descriptor) {
+    flock(descriptor, LOCK_UN);
 }
 
 bool lock_by(int descriptor, std::chrono::steady_clock::time_point end) {
     using std::chrono::milliseconds;
     const auto begin = std::chrono::steady_clock::now();
-    while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    while (!lock_now(descriptor)) {
         const auto now = std::chrono::steady_clock::now();
         if (now >= end) return false;
         const auto pause = std::chrono::duration_cast<milliseconds>(now - begin) / 32;

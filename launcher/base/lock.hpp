@@ -4,8 +4,11 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <sys/types.h>
+
+#include "base/error.hpp"
 
 // Locks between processes. flock(2) works within a host and is released when its process ends.
 // Hosts that share a file system may have no lock manager, so between them the lock is a file that
@@ -41,21 +44,30 @@ struct Holder {
     [[nodiscard]] bool is_gone() const;
 };
 
-// Holds an exclusive flock(2) on an open file or directory as long as the object exists. The
-// constructor waits for it.
-class FileLock {
+// Holds an exclusive flock(2) on an open file or directory as long as the object exists.
+class [[nodiscard]] FileLock {
   public:
-    explicit FileLock(int descriptor);
+    // Waits for the lock. An error names `path`, which is that of the file or directory.
+    [[nodiscard]] static Result<FileLock> take(int descriptor, const std::string& path);
+
+    FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+    FileLock& operator=(FileLock&&) = delete;
     FileLock(const FileLock&) = delete;
     FileLock& operator=(const FileLock&) = delete;
     ~FileLock();
 
   private:
+    explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+
     int descriptor_;
 };
 
-// Takes an exclusive flock(2), which lasts until the descriptor is closed. Returns false if another
-// process still has it at `end`.
+// lock_now() and lock_by() take an exclusive flock(2), which lasts until unlock() or until the last
+// descriptor of the open file is closed, also one that a child process has inherited. lock_now()
+// returns false, with errno, if it cannot: EWOULDBLOCK if another process has the lock. lock_by()
+// waits for that process, and returns false if it still has the lock at `end`.
+[[nodiscard]] bool lock_now(int descriptor);
 [[nodiscard]] bool lock_by(int descriptor, std::chrono::steady_clock::time_point end);
+void unlock(int descriptor);
 
 }  // namespace batchai::base

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string_view>
@@ -154,15 +155,19 @@ Result<Pipe> make_pipe() {
     return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
+bool drain(int descriptor, std::string& into, std::size_t limit) {
+    std::array<char, 16384> chunk{};
+    const ssize_t count = read(descriptor, chunk.data(), chunk.size());
+    if (count < 0) return errno == EINTR || errno == EAGAIN;
+    if (into.size() < limit) into.append(chunk.data(), static_cast<std::size_t>(count));
+    return count > 0;
+}
+
 std::string read_to_end(int descriptor) {
     std::string text;
-    std::array<char, 4096> chunk{};
-    while (true) {
-        const ssize_t count = read(descriptor, chunk.data(), chunk.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return text;
-        text.append(chunk.data(), static_cast<std::size_t>(count));
+    while (drain(descriptor, text)) {
     }
+    return text;
 }
 
 Result<Child> Child::start(const Program& program) {
@@ -214,7 +219,7 @@ std::optional<int> Child::ended() {
     const pid_t found = waitpid(process_, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return std::nullopt;
     process_ = -1;
-    // Other code has already waited for it.
+    // Other code of this process has already waited for the child.
     if (found < 0) return W_EXITCODE(255, 0);
     return status;
 }
@@ -243,8 +248,8 @@ void Child::signal(int number) const {
 }
 
 void Child::end() {
-    // A process that has ended is waited for and not killed, because its id may be given to
-    // another.
+    // A process that has ended is not killed. ended() has reaped it, so its id may already belong
+    // to another process.
     if (process_ <= 0 || ended()) return;
     if (group_) kill(-process_, SIGKILL);
     kill(process_, SIGKILL);
@@ -281,15 +286,6 @@ using Clock = std::chrono::steady_clock;
 // The pipe's buffer takes the whole input, so that writing it cannot block.
 constexpr std::size_t longest_input = 65536;
 
-// Reads what is there. Returns false at the end of the stream.
-bool drain(int descriptor, std::string& into) {
-    std::array<char, 16384> chunk{};
-    const ssize_t count = read(descriptor, chunk.data(), chunk.size());
-    if (count < 0) return errno == EINTR || errno == EAGAIN;
-    into.append(chunk.data(), static_cast<std::size_t>(count));
-    return count > 0;
-}
-
 // A running program and what it has printed.
 class Running {
   public:
@@ -307,7 +303,8 @@ class Running {
             TRY(look_at_time());
             TRY(read_on());
         }
-        // A program may close its outputs and keep running, so this wait ends too.
+        // A program may close its outputs and keep running, so the deadline and the tick also apply
+        // to this wait.
         std::optional<int> status;
         while (!(status = child_.ended_by(next_look())))
             TRY(look_at_time());
@@ -361,6 +358,12 @@ class Running {
 };
 
 }  // namespace
+
+std::optional<std::string> variable(const char* name) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') return std::nullopt;
+    return value;
+}
 
 Environment environment_without(const std::vector<std::string>& prefixes) {
     Environment kept;

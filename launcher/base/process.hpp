@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -52,6 +54,10 @@ struct Pipe {
 };
 [[nodiscard]] Result<Pipe> make_pipe();
 
+// Appends what can be read now, and waits if there is nothing yet. Once `into` has `limit` bytes,
+// what comes is read and dropped. Returns false at the end of the stream.
+[[nodiscard]] bool drain(int descriptor, std::string& into, std::size_t limit = SIZE_MAX);
+
 // Reads until the last writer has closed its end.
 [[nodiscard]] std::string read_to_end(int descriptor);
 
@@ -87,7 +93,7 @@ class Child {
     // Returns once the program runs. If it cannot run, the error says why.
     [[nodiscard]] static Result<Child> start(const Program& program);
     // Makes a copy of this process, which must not have several threads. The copy does `work` and
-    // exits with the code that it returns. It runs no destructors of the objects that exist.
+    // exits with the code that `work` returns, without running destructors.
     [[nodiscard]] static Result<Child> fork(const std::function<int()>& work,
                                             bool ends_with_us = false);
 
@@ -155,6 +161,9 @@ struct Completed {
 // the program cannot be started, or if it does not end before the deadline and is killed. A
 // non-zero exit code is not an error.
 [[nodiscard]] Result<Completed> run(const Arguments& arguments, const RunOptions& options = {});
+
+// Returns the value of a variable of our environment; nothing if it is empty or not set.
+[[nodiscard]] std::optional<std::string> variable(const char* name);
 
 // Returns our environment without the variables whose entries start with one of `prefixes`.
 [[nodiscard]] Environment environment_without(const std::vector<std::string>& prefixes);

@@ -51,7 +51,7 @@ struct RecordField {
         out.may_be_missing = true;
         return out;
     }
-    // Only for members that are numbers, minutes included.
+    // Must be used only for members that are numbers, including minutes.
     [[nodiscard]] constexpr RecordField within(
         std::int64_t low, std::int64_t high = std::numeric_limits<std::int64_t>::max()) const {
         RecordField out = *this;
@@ -276,8 +276,8 @@ class Reader {
 
 }  // namespace record_detail
 
-// Reads documents that are not ours: single values of any of the types above. Keeps the first fault
-// with the place that the caller names.
+// Reads documents that this program has not written: single values of any of the types above. Keeps
+// the first fault with the place that the caller names.
 using ValueReader = record_detail::Reader;
 
 // Returns the record as JSON text: "schema" first, then the fields in the order of the table.
@@ -291,10 +291,9 @@ template <typename T>
 template <typename T>
 [[nodiscard]] Result<T> from_record(std::string_view text, std::string_view schema, T defaults = {},
                                     UnknownKeys unknown_keys = UnknownKeys::passed_over) {
-    auto root = record_detail::parse_with_schema(text, schema);
-    if (!root) return tl::unexpected<Error>(std::move(root).error());
+    auto root = TRY(record_detail::parse_with_schema(text, schema));
     record_detail::Reader reader(unknown_keys);
-    if (!reader.read_struct(*root, defaults, {})) return fail(reader.fault());
+    if (!reader.read_struct(root, defaults, {})) return fail(reader.fault());
     return defaults;
 }
 

@@ -87,13 +87,16 @@ std::string shell_quote(std::string_view word) {
                std::string_view("_-./:=@%+,").find(c) != std::string_view::npos;
     };
     if (!word.empty() && std::all_of(word.begin(), word.end(), safe)) return std::string(word);
+    return single_quoted(word);
+}
+
+std::string single_quoted(std::string_view word) {
     std::string out = "'";
     for (const char c : word) {
-        if (c == '\'') {
+        if (c == '\'')
             out += "'\\''";
-        } else {
+        else
             out += c;
-        }
     }
     return out + "'";
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <charconv>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace batchai::base {
@@ -24,11 +26,25 @@ namespace batchai::base {
 // Returns the text without leading and trailing blanks, tabs, carriage returns and newlines.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
+// Reads the whole text as a number. Returns nothing if it is anything else, or if it does not fit.
+template <typename Number>
+[[nodiscard]] std::optional<Number> number_in(std::string_view text, int radix = 10) {
+    Number number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number, radix);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    return number;
+}
+
 [[nodiscard]] std::string lower(std::string_view text);
 [[nodiscard]] std::string upper(std::string_view text);
 
 // Returns one word for a POSIX shell: unchanged if it has only safe characters, else in single
 // quotes.
 [[nodiscard]] std::string shell_quote(std::string_view word);
+
+// Returns one word for a shell, in single quotes even if it does not need them, so that a reader
+// sees where a path begins and ends.
+[[nodiscard]] std::string single_quoted(std::string_view word);
 
 }  // namespace batchai::base

@@ -14,6 +14,14 @@
 
 namespace batchai::cli {
 
+void say(std::string_view line) {
+    fmt::print(stderr, "batchai: {}\n", line);
+}
+
+void warn(std::string_view line) {
+    fmt::print(stderr, "batchai: warning: {}\n", line);
+}
+
 base::Result<bool> confirm(bool yes) {
     if (yes) return true;
     if (isatty(STDIN_FILENO) == 0) {

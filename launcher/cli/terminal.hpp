@@ -2,10 +2,16 @@
 #pragma once
 
 #include <chrono>
+#include <string_view>
 
 #include "base/error.hpp"
 
 namespace batchai::cli {
+
+// Prints a line for the user on standard error, prefixed "batchai: ".
+void say(std::string_view line);
+// Prints a warning on standard error, prefixed "batchai: warning: ".
+void warn(std::string_view line);
 
 // Asks for confirmation before a destructive operation and returns whether to go on. `yes` skips
 // the question. If standard input is not a terminal, nobody can answer, which is an error

@@ -47,7 +47,7 @@ struct Entry {
     bool operator==(const Entry&) const = default;
 };
 
-// Returns the digests of the images that jobs which have not ended run in, or will run in.
+// Returns the digests of the images of jobs that have not ended, whether they have started or not.
 using InUse = std::function<std::set<std::string>()>;
 
 [[nodiscard]] std::string entry_path(const std::string& directory, const std::string& digest);
@@ -65,7 +65,7 @@ inline constexpr int nobody_else = -1;
 [[nodiscard]] base::Result<void> make_cache_directory(const std::string& directory,
                                                       int owner = nobody_else);
 
-// Whether the file exists. A file that exists but cannot be trusted is an error.
+// Returns whether the file exists. A file that exists but cannot be trusted is an error.
 [[nodiscard]] base::Result<bool> is_there(const std::string& path, int owner = nobody_else);
 
 // Sets the mode of an image of the user's own to 0400, because older releases let everybody read

@@ -27,11 +27,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t config_limit = 1UL << 20U;
 constexpr std::string_view docker_hub_key = "https://index.docker.io/v1/";
 
-std::string variable(const char* name) {
-    const char* const value = std::getenv(name);
-    return value == nullptr ? std::string() : std::string(value);
-}
-
 std::string base64(std::string_view bytes) {
     constexpr std::string_view digits =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -67,18 +62,16 @@ bool has_registry(const base::Value& table, const std::string& registry) {
 
 // Returns the user's configurations in the order in which skopeo reads them.
 std::vector<fs::path> configurations() {
-    if (const std::string file = variable("REGISTRY_AUTH_FILE"); !file.empty()) return {file};
+    if (const auto file = base::variable("REGISTRY_AUTH_FILE")) return {*file};
     std::vector<fs::path> out;
-    if (const std::string run = variable("XDG_RUNTIME_DIR"); !run.empty())
-        out.emplace_back(run + "/containers/auth.json");
+    if (const auto run = base::variable("XDG_RUNTIME_DIR"))
+        out.emplace_back(*run + "/containers/auth.json");
     else
         out.emplace_back(fmt::format("/run/containers/{}/auth.json", getuid()));
-    const std::string docker = variable("DOCKER_CONFIG");
-    const std::string home = variable("HOME");
-    if (!docker.empty())
-        out.emplace_back(docker + "/config.json");
-    else if (!home.empty())
-        out.emplace_back(home + "/.docker/config.json");
+    if (const auto docker = base::variable("DOCKER_CONFIG"))
+        out.emplace_back(*docker + "/config.json");
+    else if (const auto home = base::variable("HOME"))
+        out.emplace_back(*home + "/.docker/config.json");
     return out;
 }
 
@@ -104,7 +97,7 @@ base::Result<TemporaryAuthFile> TemporaryAuthFile::create(const std::string& tex
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), name,
                           "TMPDIR names another directory");
     TemporaryAuthFile out(std::move(name));
-    if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    if (!base::write_all(file.get(), text))
         return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)), out.path());
     return out;
 }

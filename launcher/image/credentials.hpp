@@ -24,7 +24,7 @@ struct Login {
 // one registry.
 [[nodiscard]] std::string auth_file_text(const std::string& registry, const Login& login);
 
-// The file that keeps the credentials of a job file until the job starts.
+// Returns the path of the file that keeps the credentials of a job file until the job starts.
 [[nodiscard]] std::string auth_file_of_job(const std::string& job_directory);
 
 // An authfile of mode 0600 in the temporary directory, which is removed with the object.
@@ -68,7 +68,7 @@ struct Access {
     bool insecure = false;                       // no TLS, or certificates are not checked
     std::optional<TemporaryAuthFile> temporary;  // owns `auth_file` if it is temporary
 
-    // The corresponding options of skopeo. They contain no secret.
+    // Returns the corresponding options of skopeo, which contain no secret.
     [[nodiscard]] std::vector<std::string> options() const;
 };
 

@@ -51,8 +51,8 @@ class ReadableMaker {
         if (S_ISDIR(status.st_mode)) {
             directory(parent, name, status, depth);
         } else if (S_ISREG(status.st_mode) && (status.st_mode & S_IRUSR) == 0) {
-            // fchmodat() would follow a link. This was not a link a moment ago, and only we change
-            // the tree.
+            // fchmodat() would follow a link, but this entry was not a link a moment ago, and only
+            // this process changes the tree.
             if (fchmodat(parent, name, (status.st_mode & 0777U) | S_IRUSR, 0) != 0) note(name);
         }
     }
@@ -188,16 +188,16 @@ std::int64_t free_bytes(const std::string& directory) {
     return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
 }
 
-base::Error no_room(const std::string& directory, const std::string& image) {
-    return {fmt::format("no space is left in {}: {} are free", directory,
-                        size_text(std::max<std::int64_t>(free_bytes(directory), 0))),
-            image, "batchai image prune makes room; image_directory in site.lua moves it",
-            base::ExitCode::failed};
+tl::unexpected<base::Error> no_room(const std::string& directory, const std::string& image) {
+    return base::fail(fmt::format("no space is left in {}: {} are free", directory,
+                                  size_text(std::max<std::int64_t>(free_bytes(directory), 0))),
+                      image,
+                      "batchai image prune makes room; image_directory in site.lua moves it");
 }
 
 // Returns the last line that a failed tool printed, or says that the disk is full.
-base::Error tool_failed(const ImportRequest& request, const std::string& program,
-                        const base::Completed& completed) {
+tl::unexpected<base::Error> tool_failed(const ImportRequest& request, const std::string& program,
+                                        const base::Completed& completed) {
     const std::string all = completed.standard_output + completed.standard_error;
     if (base::lower(all).find("no space left on device") != std::string::npos ||
         base::lower(all).find("disk quota exceeded") != std::string::npos)
@@ -208,8 +208,9 @@ base::Error tool_failed(const ImportRequest& request, const std::string& program
     std::string hint;
     if (line.find("zstd") != std::string::npos)
         hint = "its layers are packed with zstd, which this umoci cannot read; push it with gzip";
-    return {fmt::format("{} failed with exit code {}: {}", program, completed.exit_code, line),
-            request.image, std::move(hint), base::ExitCode::failed};
+    return base::fail(
+        fmt::format("{} failed with exit code {}: {}", program, completed.exit_code, line),
+        request.image, std::move(hint));
 }
 
 base::Result<void> run_tool(const ImportRequest& request, base::Arguments arguments,
@@ -217,31 +218,28 @@ base::Result<void> run_tool(const ImportRequest& request, base::Arguments argume
     const std::string program = arguments.front();
     const auto done = TRY(run({std::move(arguments), longest_step}, watch));
     if (done.exit_code == 0) return {};
-    return tl::unexpected<base::Error>(tool_failed(request, program, done));
+    return tool_failed(request, program, done);
 }
 
 // Returns how many bytes will be downloaded. Also makes sure that the source has not changed since
 // the submission.
 base::Result<std::int64_t> ask_size(const ImportRequest& request, const Watch& watch) {
-    auto manifest = raw_manifest(request.source, request.image, request.access, watch);
-    if (!manifest) return tl::unexpected<base::Error>(manifest.error());
-    if (digest_of(*manifest) != request.digest)
+    std::string manifest = TRY(raw_manifest(request.source, request.image, request.access, watch));
+    if (digest_of(manifest) != request.digest)
         return base::fail("has changed since the job was submitted", request.image,
                           "submit the job again", base::ExitCode::refused);
-    const std::string instance = instance_digest(*manifest, machine_architecture());
+    const std::string instance = instance_digest(manifest, machine_architecture());
     const std::size_t at = request.source.find('@');
-    if (!instance.empty() && at != std::string::npos) {
-        manifest = raw_manifest(request.source.substr(0, at + 1) + instance, request.image,
-                                request.access, watch);
-        if (!manifest) return tl::unexpected<base::Error>(manifest.error());
-    }
-    return layer_bytes(*manifest);
+    if (!instance.empty() && at != std::string::npos)
+        manifest = TRY(raw_manifest(request.source.substr(0, at + 1) + instance, request.image,
+                                    request.access, watch));
+    return layer_bytes(manifest);
 }
 
 base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, const Watch& watch,
                         const ShowProgress& show) {
     const auto total = TRY(ask_size(request, watch));
-    if (auto room = check_space(workshop.path(), total, request.image); !room) return room;
+    TRY(check_space(workshop.path(), total, request.image));
     const Watch pulling{
         [&] {
             if (watch.tick) watch.tick();
@@ -257,7 +255,7 @@ base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, 
     const auto done = TRY(run({std::move(arguments), longest_step}, pulling));
     if (done.exit_code == 0) return {};
     if (done.standard_error.find("no space left") != std::string::npos)
-        return tl::unexpected<base::Error>(tool_failed(request, "skopeo", done));
+        return tool_failed(request, "skopeo", done);
     return tl::unexpected<base::Error>(
         explain(done.standard_error,
                 {request.image, request.access.registry, request.access.credential_source}));
@@ -309,7 +307,7 @@ base::Result<void> sync_file(const std::string& path) {
 
 base::Result<void> publish(const ImportRequest& request, const Workshop& workshop) {
     const std::string packed = workshop.packed();
-    if (auto synced = sync_file(packed); !synced) return synced;
+    TRY(sync_file(packed));
     const base::Value::Object description{{"image", request.image},
                                           {"digest", request.digest},
                                           {"source", request.source},

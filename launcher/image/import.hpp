@@ -10,8 +10,8 @@
 #include "image/credentials.hpp"
 #include "image/progress.hpp"
 
-// The content of these directory trees was chosen by an image. The functions never follow a link,
-// and work with files of any mode.
+// The content of the directory trees below was chosen by an image. The functions therefore never
+// follow a link, and work with files of any mode.
 
 namespace batchai::image {
 
@@ -20,7 +20,7 @@ namespace batchai::image {
 [[nodiscard]] base::Result<void> make_readable(const std::string& path,
                                                const std::function<void()>& tick);
 
-// The size of all regular files together, in bytes.
+// Returns the size of all regular files together, in bytes.
 [[nodiscard]] std::int64_t size_of_tree(const std::string& path);
 
 struct ImportRequest {

@@ -24,8 +24,8 @@ class Lease {
     Lease& operator=(Lease&&) = delete;
     ~Lease();  // releases the lease
 
-    // Shows that the holder lives. To be called every few seconds; does nothing if the last renewal
-    // was only a few seconds ago.
+    // Shows that the holder lives. Must be called every few seconds. A call soon after another one
+    // does nothing.
     void renew();
 
     [[nodiscard]] const std::string& token() const { return holder_.token; }
@@ -66,8 +66,8 @@ class LeaseSeeker {
     Time changed_;
 };
 
-// Whether nobody holds the lease any more, as far as a single look can tell: the file does not
-// exist, it belongs to a dead process of this host, or nobody has touched it for a day.
+// Returns whether nobody holds the lease any more, as far as a single look can tell: the file does
+// not exist, it belongs to a dead process of this host, or nobody has touched it for a day.
 [[nodiscard]] bool is_abandoned(const std::string& path);
 
 }  // namespace batchai::image

@@ -50,7 +50,7 @@ bool ends_with_one_of(std::string_view text, const auto& endings) {
                        [&](std::string_view ending) { return text.ends_with(ending); });
 }
 
-// Whether `text` is host[:port]. The host may be an IPv6 address in brackets.
+// Returns whether `text` is host[:port]. The host may be an IPv6 address in brackets.
 bool is_registry(std::string_view text) {
     std::string_view host = text;
     if (text.starts_with('[')) {
@@ -76,7 +76,8 @@ bool is_registry(std::string_view text) {
            port.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
-// Whether `text` is lower-case letters and digits, joined by ".", "_", "__" or any number of "-".
+// Returns whether `text` is lower-case letters and digits, joined by ".", "_", "__" or any number
+// of "-".
 bool is_component(std::string_view text) {
     std::size_t at = 0;
     while (true) {

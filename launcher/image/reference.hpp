@@ -7,7 +7,8 @@
 
 #include <tl/expected.hpp>
 
-// The parts of what users write for an image. Pure: looks at no file and asks no registry.
+// The functions and types below read what users write for an image. They look at no file and ask no
+// registry.
 namespace batchai::image {
 
 enum class Kind {
@@ -36,9 +37,10 @@ struct Reference {
 
     bool operator==(const Reference&) const = default;
 
-    // The name without a transport: "docker.io/library/debian:12", "registry:5000/x@sha256:…".
+    // Returns the name without a transport: "docker.io/library/debian:12",
+    // "registry:5000/x@sha256:…".
     [[nodiscard]] std::string registry_name() const;
-    // Whether the image has layers to import, and therefore a digest. Squashfs files and
+    // Returns whether the image has layers to import, and therefore a digest. Squashfs files and
     // directories have none.
     [[nodiscard]] bool is_imported() const {
         return kind != Kind::squashfs && kind != Kind::directory;

@@ -55,8 +55,8 @@ std::string_view transport_of(Kind kind) {
     }
 }
 
-// The source to ask for at first. It is named as the user wrote it, usually by tag, because the
-// digest is not known yet.
+// Returns the source of the first query. It is named as the user wrote it, usually by tag, because
+// the digest is not known yet.
 std::string source_of(const Reference& reference) {
     if (reference.kind == Kind::registry) return "docker://" + reference.registry_name();
     std::string out = fmt::format("{}{}", transport_of(reference.kind), absolute(reference.path));

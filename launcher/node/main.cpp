@@ -23,6 +23,7 @@
 
 #include "base/beneath.hpp"
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/process.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/keeper/registry.hpp"
@@ -45,20 +46,11 @@ constexpr std::chrono::seconds farewell{BATCHAI_FAREWELL_SECONDS};
 using batchai::base::Child;
 using batchai::base::Error;
 using batchai::base::ExitCode;
+using batchai::base::write_all;
 
 int report(const Error& error) {
     fmt::print(stderr, "batchai-node: {}\n", error.text());
     return static_cast<int>(error.exit_code);
-}
-
-bool write_all(int descriptor, std::string_view bytes) {
-    while (!bytes.empty()) {
-        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return false;
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
 }
 
 void wait_for_end_of_step() {
@@ -69,9 +61,9 @@ void wait_for_end_of_step() {
     }
 }
 
-// Stores what the job wrote on remote storage before the next step starts, if that takes only a
-// moment, because root's slurmstepd waits for this process. If it takes longer, the processes that
-// store it go on alone. They belong to no step, and the storage note reports them.
+// Stores on remote storage what the job wrote, before the next step starts, if that takes only a
+// moment. Root's slurmstepd waits for this process, so longer work is left to the processes that
+// store the data. They go on alone and belong to no step, and the storage note reports them.
 void finish(batchai::node::Sandbox& made, const batchai::node::SandboxRequest& request) {
     const bool stored = !made.volumes || made.volumes->finish(farewell);
     const bool left = !made.container || batchai::node::leave(*made.container, farewell);
@@ -144,7 +136,12 @@ int clean_all(const std::vector<batchai::base::Root>& roots, const std::string& 
     setsid();
     int code = 0;
     for (const batchai::base::Root& root : roots) {
-        if (!batchai::node::note_end_of_job(root, job_id)) continue;
+        const auto noted = batchai::node::note_end_of_job(root, job_id);
+        if (!noted) {
+            code = report(noted.error());
+            continue;
+        }
+        // Even if this job has claimed nothing, an earlier clean-up may have failed.
         auto child = Child::fork([&] { return clean_below(root, job_id); });
         if (!child || child->wait() != 0) code = 1;
     }
@@ -155,18 +152,20 @@ int clean_all(const std::vector<batchai::base::Root>& roots, const std::string& 
 // own does the work. It goes on alone if remote storage, or a lock that another process of the user
 // holds, takes longer.
 int clean(const std::string& job_id, std::string node_directory) {
+    int code = 0;
     if (node_directory.empty()) {
         const auto site = batchai::site::load_default();
-        if (!site) return report(site.error());
-        node_directory = site->node_directory;
+        // A mistake in site.lua is no reason to clean up nothing.
+        if (!site) code = report(site.error());
+        node_directory = site.value_or(batchai::site::Site()).node_directory;
     }
     const auto roots = batchai::node::find_node_roots(node_directory);
-    if (roots.empty()) return 0;
+    if (roots.empty()) return code;
     auto worker = Child::fork([&] { return clean_all(roots, job_id); });
     if (!worker) return report(worker.error());
     const auto status = worker->ended_by(batchai::node::Clock::now() + farewell);
     worker->release();
-    return status.value_or(0) != 0 ? static_cast<int>(ExitCode::failed) : 0;
+    return status.value_or(0) != 0 ? static_cast<int>(ExitCode::failed) : code;
 }
 
 int run(int argc, char** argv) {

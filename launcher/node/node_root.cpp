@@ -137,13 +137,10 @@ base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
 
 base::Result<base::Root> make_job_directory(const base::Root& node_root, const std::string& path,
                                             const std::string& job_id) {
-    const auto relative = base::relative_to(node_root.path, path);
-    if (!relative) return tl::unexpected<base::Error>(relative.error());
-    const auto claimed = claim(node_root, job_id, relative->substr(0, relative->find('/')));
-    if (!claimed) return tl::unexpected<base::Error>(claimed.error());
-    auto directory = base::make_beneath(node_root, *relative);
-    if (!directory) return tl::unexpected<base::Error>(directory.error());
-    return base::Root{std::move(*directory), path};
+    const auto relative = TRY(base::relative_to(node_root.path, path));
+    TRY(claim(node_root, job_id, relative.substr(0, relative.find('/'))));
+    auto directory = TRY(base::make_beneath(node_root, relative));
+    return base::Root{std::move(directory), path};
 }
 
 }  // namespace batchai::node

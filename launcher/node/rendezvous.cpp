@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <string_view>
 #include <thread>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 
 namespace batchai::node {
 
@@ -29,8 +29,7 @@ base::Result<Rendezvous> host(const RendezvousRequest& request) {
     made.address = base::address_of(name.data());
     made.port = made.reserved->number();
     if (request.nodes == 1) return made;
-    if (auto ready = base::make_directories(request.directory); !ready)
-        return tl::unexpected<base::Error>(ready.error());
+    TRY(base::make_directories(request.directory));
     const std::string path = rendezvous_file(request);
     const base::FileDescriptor file(
         open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -46,10 +45,8 @@ std::optional<Rendezvous> parse(std::string_view text) {
     if (space == std::string_view::npos || !text.ends_with('\n')) return std::nullopt;
     Rendezvous out;
     out.address = text.substr(0, space);
-    const std::string_view digits = text.substr(space + 1, text.size() - space - 2);
-    const char* const end = digits.data() + digits.size();
-    const auto [stop, error] = std::from_chars(digits.data(), end, out.port);
-    const bool sound = error == std::errc() && stop == end && out.port > 0 && out.port < 65536;
+    out.port = base::number_in<int>(text.substr(space + 1, text.size() - space - 2)).value_or(0);
+    const bool sound = out.port > 0 && out.port < 65536;
     return sound && !out.address.empty() ? std::optional(std::move(out)) : std::nullopt;
 }
 
@@ -74,8 +71,7 @@ std::string rendezvous_file(const RendezvousRequest& request) {
 base::Result<Rendezvous> meet(const RendezvousRequest& request,
                               std::chrono::milliseconds deadline) {
     if (request.node == 0) return host(request);
-    if (auto ready = base::make_directories(request.directory); !ready)
-        return tl::unexpected<base::Error>(ready.error());
+    TRY(base::make_directories(request.directory));
     const std::string path = rendezvous_file(request);
     const auto end = std::chrono::steady_clock::now() + deadline;
     do {

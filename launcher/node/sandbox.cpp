@@ -35,9 +35,8 @@ constexpr std::chrono::seconds rendezvous_deadline{10};
 
 base::Result<Volumes> make_mounts(const plan::Plan& plan, const std::string& job_id,
                                   const Trace& trace) {
-    const auto node_root = base::open_private_directory(plan.directories.node_root);
-    if (!node_root) return tl::unexpected<base::Error>(node_root.error());
-    return Volumes::mount(plan, *node_root, job_id, trace);
+    const auto node_root = TRY(base::open_private_directory(plan.directories.node_root));
+    return Volumes::mount(plan, node_root, job_id, trace);
 }
 
 // The directories for the job's output. Those on a mount of the plan or in a container are made
@@ -95,9 +94,9 @@ std::string spool_of_slurmd(const std::string& slurm_conf) {
 // Without a container, the step sees the node's own file system, except for the plan's mounts.
 base::Result<void> enter_node(const plan::Plan& plan, const SandboxRequest& request,
                               const Trace& trace, Sandbox& out) {
-    return enter_private_namespaces()
-        .and_then([&] { return make_mounts(plan, request.job_id, trace); })
-        .map([&](Volumes&& volumes) { out.volumes = std::move(volumes); });
+    TRY(enter_private_namespaces());
+    out.volumes = TRY(make_mounts(plan, request.job_id, trace));
+    return {};
 }
 
 base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest& request,
@@ -107,21 +106,18 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
                             request.submit_directory};
     // Slurm's commands need this if Slurm has to be asked which devices the job has.
     if (!request.slurm_conf.empty()) setenv("SLURM_CONF", request.slurm_conf.c_str(), 1);
-    const auto device_files = read_cdi();
-    if (!device_files) return tl::unexpected<base::Error>(device_files.error());
-    auto joined = join_container({plan, request.job_id, places, *device_files}, trace);
-    if (!joined) return tl::unexpected<base::Error>(joined.error());
+    const auto device_files = TRY(read_cdi());
+    auto joined = TRY(join_container({plan, request.job_id, places, device_files}, trace));
     const bool one_id = !find_identities().full();
-    auto entered = enter(joined->connection, root ? Identity::root : Identity::user);
-    if (!entered) return entered;
+    TRY(enter(joined.connection, root ? Identity::root : Identity::user));
     add_bundle_packages(*plan.container, out.environment);
-    TaskEnvironment environment = container_environment(
-        *plan.container, joined->devices.environment, std::exchange(out.environment, {}));
+    TaskEnvironment environment = container_environment(*plan.container, joined.devices.environment,
+                                                        std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);
     out.unset = std::move(environment.unset);
     out.working_directory = plan.container->working_directory;
     out.one_id = root && one_id;
-    out.container = std::move(joined->connection);
+    out.container = std::move(joined.connection);
     return check_environment(out.environment);
 }
 
@@ -148,16 +144,14 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     Sandbox out;
     auto& environment = out.environment;
     environment = plan->environment;
-    auto secrets = read_secrets(plan->directories.plan_directory, plan->secret_names);
-    if (!secrets) return tl::unexpected<base::Error>(secrets.error());
-    environment.insert(environment.end(), secrets->begin(), secrets->end());
+    auto secrets = TRY(read_secrets(plan->directories.plan_directory, plan->secret_names));
+    environment.insert(environment.end(), secrets.begin(), secrets.end());
     out.rendezvous = arrange_rendezvous(request, plan->directories.job_directory, trace);
     if (out.rendezvous)
         environment.push_back(
             {BATCHAI_MASTER_VARIABLE,
              fmt::format("{} {}", out.rendezvous->address, out.rendezvous->port)});
-    if (auto sound = check_environment(environment); !sound)
-        return tl::unexpected<base::Error>(sound.error());
+    TRY(check_environment(environment));
 
     const OutputPaths outputs = output_paths(*plan);
     TRY(make_job_directory(node_root, plan->directories.job_temp, request.job_id));

@@ -31,7 +31,7 @@ base::Result<void> check_mode(const std::string& path) {
 }  // namespace
 
 base::Result<std::string> read_private_file(const std::string& path) {
-    if (auto safe = check_mode(path); !safe) return tl::unexpected<base::Error>(safe.error());
+    TRY(check_mode(path));
     return base::read_file(path, file_limit);
 }
 

@@ -2,7 +2,6 @@
 #include "plan/array_task.hpp"
 
 #include <array>
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -60,10 +59,8 @@ Plan of_array_task(const Plan& plan, int task) {
 }
 
 std::optional<int> array_task_number(std::string_view text) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-    return number;
+    const auto number = base::number_in<int>(text);
+    return number && *number >= 0 ? number : std::nullopt;
 }
 
 }  // namespace batchai::plan

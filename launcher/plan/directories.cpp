@@ -270,7 +270,8 @@ void plan_directories(Planning& planning) {
     directories.job_mount_root = directories.job_temp + "/mounts";
     directories.job_directory = normalized(submission.job_directory);
     directories.plan_directory = directories.job_directory;
-    directories.shared_job_temp = directories.job_directory + "/shared";
+    const record::JobFiles files(directories.job_directory);
+    directories.shared_job_temp = files.shared().string();
 
     offer_login_environment(planning);
     planning.scope.set("HOME", submission.home);
@@ -280,8 +281,7 @@ void plan_directories(Planning& planning) {
     define(planning, "AZ_BATCHAI_JOB_TEMP", directories.job_temp);
     define(planning, "AZ_BATCHAI_JOB_TEMP_DIR", directories.job_temp);
     define(planning, "AZ_BATCHAI_SHARED_JOB_TEMP", directories.shared_job_temp);
-    define(planning, "AZ_BATCHAI_MPI_HOST_FILE",
-           record::JobFiles(directories.job_directory).host_file().string());
+    define(planning, "AZ_BATCHAI_MPI_HOST_FILE", files.host_file().string());
     define(planning, "AZ_BATCHAI_JOB_NAME", submission.identity.job);
     if (!submission.identity.cluster.empty())
         define(planning, "AZ_BATCHAI_CLUSTER_NAME", submission.identity.cluster);
@@ -297,8 +297,8 @@ void plan_environment(Planning& planning) {
     plan_logs(planning);
     for (std::size_t i = 0; i < planning.spec.output_directories.size(); ++i)
         plan_output(planning, i);
-    // The scope goes back to what it was before the user's variables were offered, with the
-    // variables that were planned since. Otherwise PATH=/opt/bin:$PATH would refer to itself.
+    // Restores the scope from before the user's variables were offered, and adds the variables that
+    // were planned since. Otherwise PATH=/opt/bin:$PATH would refer to itself.
     for (const Variable& variable : planning.plan.environment)
         without_offers.set(variable.name, variable.value);
     planning.scope = std::move(without_offers);

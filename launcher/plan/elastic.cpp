@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plan/elastic.hpp"
 
-#include <charconv>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include "base/text.hpp"
 
 namespace batchai::plan {
 
@@ -22,10 +23,8 @@ const std::string* value_of(const std::vector<Variable>& environment, std::strin
 }
 
 base::Result<int> number(std::string_view name, const std::string& text, int least, int most) {
-    int value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= least && value <= most) return value;
+    const auto value = base::number_in<int>(text);
+    if (value && *value >= least && *value <= most) return *value;
     return base::fail(
         fmt::format("{} is \"{}\"; it must be a number from {} to {}", name, text, least, most),
         std::string(name));
@@ -38,12 +37,9 @@ base::Result<std::optional<Elastic>> elastic_of(const std::vector<Variable>& env
     const std::string* const least = value_of(environment, elastic_nodes_variable);
     if (least == nullptr) return std::optional<Elastic>();
     Elastic out;
-    const auto least_nodes = TRY(number(elastic_nodes_variable, *least, 1, nodes));
-    out.least_nodes = least_nodes;
-    if (const std::string* const text = value_of(environment, elastic_restarts_variable)) {
-        const auto restarts = TRY(number(elastic_restarts_variable, *text, 0, most_restarts));
-        out.restarts = restarts;
-    }
+    out.least_nodes = TRY(number(elastic_nodes_variable, *least, 1, nodes));
+    if (const std::string* const text = value_of(environment, elastic_restarts_variable))
+        out.restarts = TRY(number(elastic_restarts_variable, *text, 0, most_restarts));
     return std::optional<Elastic>(out);
 }
 

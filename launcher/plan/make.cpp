@@ -51,11 +51,11 @@ int nice_of(job::SchedulingPriority priority) {
         case job::SchedulingPriority::low:
             return 1000;
         case job::SchedulingPriority::normal:
-            return 100;
+            break;
         case job::SchedulingPriority::high:
             return 0;
     }
-    return 0;
+    return normal_nice;
 }
 
 struct ProcessCount {

@@ -14,8 +14,8 @@
 
 namespace batchai::plan {
 
-// The cluster, a named view of Slurm, that the job is sent to. Without one the site's defaults
-// apply.
+// The cluster, a named view of Slurm, to which the job is sent. Without a cluster, the site's
+// defaults apply.
 struct ClusterView {
     std::string name;
     std::string vm_size;            // as in cluster.json; looked up without regard to case
@@ -59,17 +59,17 @@ struct Made {
 [[nodiscard]] Made make(const job::JobSpec& spec, const job::PositionTable& positions,
                         const site::Site& site, const Submission& submission);
 
-// The file that `batchai run` reads: "<plan directory>/plan.json".
+// Returns the path of the file that `batchai run` reads: "<plan directory>/plan.json".
 [[nodiscard]] std::string plan_path(const Plan& plan);
 
-// The batch script that is given to `sbatch` and printed by --dry-run: a fixed text that execs
-// `batchai run` with the plan's path and digest as quoted words. `launcher` is the absolute path of
-// the batchai program.
+// Returns the batch script that is given to `sbatch` and printed by --dry-run. It is a fixed text
+// that execs `batchai run` with the plan's path and digest as quoted words. `launcher` is the
+// absolute path of the batchai program.
 [[nodiscard]] std::string batch_script(const Plan& plan, const std::string& launcher,
                                        const std::string& plan_digest);
 
-// The options of sbatch for this plan, without the program's name and the script: where the job's
-// files are, and the allocation (plan/slurm_options.hpp). Each option is one element of the
+// Returns the options of sbatch for this plan, without the program's name and the script: where the
+// job's files are, and the allocation (plan/slurm_options.hpp). Each option is one element of the
 // argument vector; no shell reads them.
 [[nodiscard]] std::vector<std::string> sbatch_options(const Plan& plan);
 

@@ -63,6 +63,12 @@ bool is_component(std::string_view name) {
            std::none_of(name.begin(), name.end(), bad);
 }
 
+bool stays_below(std::string_view path) {
+    if (path.empty()) return true;
+    const auto components = base::split(path, '/');
+    return std::all_of(components.begin(), components.end(), is_component);
+}
+
 std::string Identity::path_segment() const {
     return fmt::format("{}/{}/workspaces/{}/experiments/{}/jobs/{}/{}", subscription,
                        resource_group, workspace, experiment, job, uuid);

@@ -15,15 +15,19 @@ namespace batchai::plan {
 // and ".." components are kept.
 [[nodiscard]] std::string normalized(std::string_view path);
 
-// Whether `path` is `directory` or below it, by whole components ("/ab" is not below "/a"). Both
-// must be normalized and absolute.
+// Returns whether `path` is `directory` or below it, by whole components ("/ab" is not below "/a").
+// Both must be normalized and absolute.
 [[nodiscard]] bool is_within(std::string_view path, std::string_view directory);
 
 [[nodiscard]] bool has_parent_component(std::string_view path);
 
-// Whether `name` can be one component of a path: it is not empty, is not "." or "..", and has no
-// slash and no control character.
+// Returns whether `name` can be one component of a path: it is not empty, is not "." or "..", and
+// has no slash and no control character.
 [[nodiscard]] bool is_component(std::string_view name);
+
+// Returns whether every component of the relative path is a name, so that the path cannot lead out
+// of the directory that it is appended to. An empty path stays in that directory.
+[[nodiscard]] bool stays_below(std::string_view path);
 
 // The most bytes that Linux passes to a program in one argument or one "NAME=value", including the
 // terminating zero.

@@ -38,6 +38,9 @@ struct Variable {
     bool operator==(const Variable&) const = default;
 };
 
+// The nice value for the schedulingPriority normal, which is also that of a file without this key.
+constexpr int normal_nice = 100;
+
 // What the job asks of Slurm. An empty string or zero means that it does not ask for this.
 struct Allocation {
     int nodes = 1;
@@ -50,7 +53,7 @@ struct Allocation {
     std::string gres;        // per node, as --gres takes it
     std::string account;
     std::string qos;
-    int nice = 0;  // schedulingPriority: low 1000, normal 100, high 0 (users cannot ask for less)
+    int nice = normal_nice;  // schedulingPriority: low 1000, high 0 (users cannot ask for less)
     std::chrono::minutes time_limit{0};
     // Further options of sbatch that the site sets, by their long names. A value may be empty.
     std::vector<Variable> extra_options;
@@ -215,8 +218,8 @@ struct Plan {
     // by whole components. Returns nothing if the path is on node-local or remote storage.
     [[nodiscard]] std::optional<std::string> host_path(std::string_view job_path) const;
 
-    // The mount that has a path as the job sees it, and the rest of the path below the mount.
-    // `mount` is null if no mount has the path.
+    // The mount that contains a path as the job sees it, and the rest of the path below the mount.
+    // `mount` is null if no mount contains the path.
     struct Place {
         const Mount* mount = nullptr;
         std::string rest;  // without leading slash

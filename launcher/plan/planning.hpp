@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,7 @@ struct Planning {
 
     // Expands `text`, which is at `pointer`, and warns of names that are not defined.
     [[nodiscard]] std::string expand(std::string_view text, std::string_view pointer);
-    // Whether `bytes` and a terminating zero are more than Linux passes to a program in one
+    // Returns whether `bytes` and a terminating zero are more than Linux passes to a program in one
     // argument or variable. If so, reports a fault at `pointer`.
     bool refuse_too_long(std::size_t bytes, std::string_view pointer);
 };
@@ -43,5 +44,26 @@ void plan_container(Planning& planning);
 void plan_environment(Planning& planning);
 // Needs the allocation and the environment.
 void plan_steps(Planning& planning);
+
+// The mountVolumes to plan: the job's own, or those of its cluster.
+struct VolumeList {
+    Planning& planning;
+    const job::MountVolumes& volumes;
+    MountScope scope = MountScope::job;
+
+    // Reports a fault at `key` of a volume. A volume of the cluster has no place in the job file,
+    // so the message names the cluster instead.
+    void fault(Finding finding, std::string_view kind, std::size_t index, std::string_view key,
+               const std::string& message, std::string hint = {}) const;
+    void notice(const std::string& text) const { planning.plan.notices.push_back(text); }
+};
+
+// Applies the mountOptions to the mount. Returns false, and reports a fault, if they are refused.
+[[nodiscard]] bool apply_mount_options(const VolumeList& list, std::size_t index,
+                                       const std::optional<std::string>& options, Mount& mount);
+
+// Plans azureFileShares and azureBlobFileSystems. Each becomes a directory of the site, or else
+// remote storage, or else a directory in the launcher's default storage.
+void plan_storage_mounts(const VolumeList& list);
 
 }  // namespace batchai::plan

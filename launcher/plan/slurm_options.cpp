@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "plan/elastic.hpp"
 #include "plan/make.hpp"
-#include "plan/quote.hpp"
 #include "record/job_files.hpp"
 
 namespace batchai::plan {
@@ -50,6 +51,16 @@ void put(std::vector<SlurmOption>& options, SlurmOption option) {
 
 void put_text(std::vector<SlurmOption>& options, std::string name, const std::string& value) {
     if (!value.empty()) put(options, {.name = std::move(name), .value = value});
+}
+
+// Returns the limit in the form in which Slurm gives a command-line filter the user's: "HH:MM:SS",
+// with "D-" before it from one day on (mins2time_str() in Slurm's src/common/parse_time.c).
+std::string time_text(std::chrono::minutes limit) {
+    const auto days = limit / std::chrono::days(1);
+    const auto hours = limit % std::chrono::days(1) / std::chrono::hours(1);
+    const auto minutes = (limit % std::chrono::hours(1)).count();
+    const std::string clock = fmt::format("{:02}:{:02}:00", hours, minutes);
+    return days == 0 ? clock : fmt::format("{}-{}", days, clock);
 }
 
 std::string_view process_count_key(const Plan& plan) {
@@ -103,12 +114,13 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
     put_text(options, "qos", allocation.qos);
     if (allocation.time_limit.count() > 0)
         put(options, {.name = "time",
-                      .value = std::to_string(allocation.time_limit.count()),
+                      .value = time_text(allocation.time_limit),
+                      .must_agree = true,
                       .key = "constraints.maxWallClockTime"});
-    if (allocation.nice != 0)
-        put(options, {.name = "nice",
-                      .value = std::to_string(allocation.nice),
-                      .key = "schedulingPriority"});
+    put(options, {.name = "nice",
+                  .value = std::to_string(allocation.nice),
+                  .must_agree = allocation.nice != normal_nice,
+                  .key = "schedulingPriority"});
     // A pre-empted job goes back into the queue and continues when it is started again.
     put(options, {.name = "requeue", .value = {}});
     // The loss of a node then ends the step on that node, but not the job.
@@ -187,7 +199,8 @@ std::string batch_script(const Plan& plan, const std::string& launcher,
         "# {}\n"
         "exec {} run --plan {} --digest {}\n",
         comment_text(plan.identity.job), comment_text(plan.identity.path_segment()),
-        single_quoted(launcher), single_quoted(plan_path(plan)), single_quoted(plan_digest));
+        base::single_quoted(launcher), base::single_quoted(plan_path(plan)),
+        base::single_quoted(plan_digest));
 }
 
 std::vector<std::string> sbatch_options(const Plan& plan) {

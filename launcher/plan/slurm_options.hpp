@@ -17,8 +17,8 @@ namespace batchai::plan {
 struct SlurmOption {
     std::string name;   // sbatch's long option, without the dashes
     std::string value;  // empty: the option has none
-    // An option of the user's own wins over this one. If this is set, the user's value must be the
-    // same, because the job file determines the size of the job.
+    // An option of the user's own wins over this one. If this is set, the value is the job file's,
+    // and the user's must be the same.
     bool must_agree = false;
     // The key of job.json that the value comes from. Empty: it comes from the site's VM size or
     // default.

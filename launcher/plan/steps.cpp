@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
-#include "plan/quote.hpp"
 
 namespace batchai::plan {
 
@@ -47,9 +46,10 @@ std::string quoted_path(const Planning& planning, const std::string& path) {
          {directories.job_temp, "AZ_BATCHAI_JOB_TEMP"}}};
     for (const auto& [place, variable] : places) {
         if (!place.empty() && path.size() > place.size() && is_within(path, place))
-            return fmt::format("\"${}\"{}", variable, single_quoted(path.substr(place.size())));
+            return fmt::format("\"${}\"{}", variable,
+                               base::single_quoted(path.substr(place.size())));
     }
-    return single_quoted(path);
+    return base::single_quoted(path);
 }
 
 std::string python_command(Planning& planning, const job::HorovodSettings& settings) {

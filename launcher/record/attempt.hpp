@@ -36,7 +36,7 @@ struct Failure {
     std::optional<int> rank{};  // none if no rank is to blame
     std::optional<int> signal{};
     std::optional<int> exit_code{};
-    std::string first_error_line{};  // of that rank's standard error; may be empty
+    std::string first_error_line{};  // of that rank's standard error, or Slurm's; may be empty
 
     bool operator==(const Failure&) const = default;
 };
@@ -75,9 +75,9 @@ struct Attempt {
 // Returns all attempts of a job, the first one first. There are none if the job has not started.
 [[nodiscard]] base::Result<std::vector<Attempt>> all_attempts(const JobFiles& files);
 
-// Writes into the record of the attempt before `number` who ended that attempt, if it could not say
-// so itself: `batchai run` was killed, or it took for a cancellation what led to a new attempt.
-// `by` is what other sources say.
+// Corrects in the record of the attempt before `number` who ended that attempt, if `batchai run`
+// could not know it there: it was killed, or it took the cause of the new attempt for a
+// cancellation by the user. `by` is what other sources say.
 [[nodiscard]] base::Result<void> settle_earlier_attempt(const JobFiles& files, int number,
                                                         std::optional<EndedBy> by);
 

@@ -20,7 +20,8 @@ class JobFiles {
 
     [[nodiscard]] const Path& directory() const { return directory_; }
     // The store's own record. A job exists if it has this file.
-    [[nodiscard]] Path record() const { return directory_ / "job.json"; }
+    static constexpr const char* record_name = "job.json";
+    [[nodiscard]] Path record() const { return directory_ / record_name; }
     [[nodiscard]] Path plan() const { return directory_ / "plan.json"; }
     [[nodiscard]] Path batch_script() const { return directory_ / "batch.sh"; }
     // Values of secret variables, and storage keys. The mode is always 0600.
@@ -40,9 +41,9 @@ class JobFiles {
     [[nodiscard]] Path rank_error(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stderr-" + std::string(rank) + ".txt");
     }
-    // The PATHs of the files to which the tasks of a step report (record/task_reports.hpp). Each
-    // file is named PATH.TASK and an ending. `step` is a `start`, as above; for a step other than
-    // that of the ranks, a word follows.
+    // The next three functions return a PATH. Each task of a step reports to a file of its own,
+    // named PATH.TASK with an ending (record/task_reports.hpp). `step` is a `start`, as above,
+    // followed by a word if the step is not that of the ranks.
     [[nodiscard]] Path refusals(std::string_view step) const {
         return attempts() / (std::string(step) + ".refused");
     }
@@ -68,13 +69,14 @@ class JobFiles {
     // Commits of an elastic job's ranks.
     [[nodiscard]] Path elastic() const { return directory_ / "elastic"; }
 
-    // Written by batchai-node: a log of each node, and where the ranks meet.
+    // The directory in which batchai-node writes a log for each node, its notes, and the address at
+    // which the ranks meet.
     [[nodiscard]] Path node_logs() const { return directory_ / "node"; }
     [[nodiscard]] Path node_log(std::string_view node) const {
         return node_logs() / (std::string(node) + ".log");
     }
-    // The notes of batchai-node (record/node_notes.hpp): why it could not do its part, and that it
-    // still has something to store.
+    // A failure note says why batchai-node could not do its part. A storage note says that it still
+    // has something to store (record/node_notes.hpp).
     static constexpr std::string_view failure_note_ending = ".failure.json";
     static constexpr std::string_view storage_note_ending = ".storage.json";
     [[nodiscard]] Path failure_note(std::string_view node) const {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/timestamp.hpp"
@@ -22,9 +23,11 @@ struct FailureNote {
     bool operator==(const FailureNote&) const = default;
 };
 
-// The code of a note which says that data of the job is not where it belongs. Such a note may be
+// The code of a note that says that not all data of the job reached its storage. Such a note may be
 // written after the step, and even after the job.
 inline constexpr const char* data_not_written = "DataNotWritten";
+inline constexpr std::string_view data_not_written_message =
+    "Not all data of the job reached its storage";
 
 // Replaces an earlier note of the same node.
 void write_failure_note(const JobFiles& job, const FailureNote& note);

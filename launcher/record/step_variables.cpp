@@ -15,7 +15,8 @@ constexpr std::size_t file_limit = 1UL << 20U;
 }  // namespace
 
 base::Result<void> write_step_variables(const JobFiles& files, const base::Environment& variables) {
-    // The format is that of the kernel: each entry ends with the one byte that a value cannot have.
+    // Each entry ends with a zero byte, which no value can contain. The kernel uses the same
+    // format.
     std::string text;
     for (const std::string& entry : variables)
         text += entry + '\0';
@@ -24,9 +25,8 @@ base::Result<void> write_step_variables(const JobFiles& files, const base::Envir
 
 base::Result<base::Environment> read_step_variables(const JobFiles& files) {
     base::Environment variables;
-    const auto text = base::read_file(files.step_variables(), file_limit);
-    if (!text) return tl::unexpected(text.error());
-    for (const std::string_view entry : base::split(*text, '\0')) {
+    const auto text = TRY(base::read_file(files.step_variables(), file_limit));
+    for (const std::string_view entry : base::split(text, '\0')) {
         if (entry.find('=') != std::string_view::npos) variables.emplace_back(entry);
     }
     return variables;

@@ -47,20 +47,24 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t report_limit = 1UL << 20U;
 
+std::string file_of(const fs::path& path, int task, std::string_view ending) {
+    return fmt::format("{}.{}.{}", path.string(), task, ending);
+}
+
 std::optional<std::string> text_of(const fs::path& path, int task, std::string_view ending) {
     if (path.empty()) return std::nullopt;
-    const auto text =
-        base::read_file(fmt::format("{}.{}.{}", path.string(), task, ending), report_limit);
+    const auto text = base::read_file(file_of(path, task, ending), report_limit);
     if (!text || base::trim(*text).empty()) return std::nullopt;
     return std::string(base::trim(*text));
 }
 
 template <typename Report>
-std::optional<Report> read(const fs::path& path, int task, std::string_view schema) {
-    const auto text = text_of(path, task, "json");
-    if (!text) return std::nullopt;
-    auto report = base::from_record<Report>(*text, schema);
-    return report ? std::optional(std::move(*report)) : std::nullopt;
+base::Result<Report> read(const fs::path& path, int task, std::string_view schema) {
+    const std::string file = file_of(path, task, "json");
+    const std::string text = TRY(base::read_file(file, report_limit));
+    auto report = base::from_record<Report>(text, schema);
+    if (!report) report.error().where = file;
+    return report;
 }
 
 }  // namespace
@@ -69,12 +73,14 @@ std::optional<std::string> refusal(const fs::path& path, int task) {
     return text_of(path, task, "txt");
 }
 
-std::optional<RankFailure> rank_failure(const fs::path& path, int task) {
+base::Result<RankFailure> rank_failure(const fs::path& path, int task) {
     return read<RankFailure>(path, task, "mpi_bridge-failure/v1");
 }
 
 std::optional<WireUpReport> wire_up_report(const fs::path& path, int task) {
-    return read<WireUpReport>(path, task, "mpi_bridge-wireup/v1");
+    if (path.empty()) return std::nullopt;
+    auto report = read<WireUpReport>(path, task, "mpi_bridge-wireup/v1");
+    return report ? std::optional(std::move(*report)) : std::nullopt;
 }
 
 std::optional<std::string> why_no_wire_up(const fs::path& path, int task) {

@@ -5,12 +5,15 @@
 #include <optional>
 #include <string>
 
+#include "base/error.hpp"
+
 // What our own programs in the tasks of a step report to `batchai run`. Each task writes to a file
-// of its own, named PATH.TASK and an ending, where PATH comes from JobFiles. What the programs
-// print is for people. A report that is missing or damaged counts as none.
+// of its own, named PATH.TASK with an ending, where PATH comes from JobFiles. These files are
+// separate from what the programs print, which is for people. A missing or damaged report counts as
+// no report, and only rank_failure() says why there is none.
 namespace batchai::record {
 
-// From the plugin: why it did not let the task run.
+// Returns why the plugin did not let the task run, if it has reported that.
 [[nodiscard]] std::optional<std::string> refusal(const std::filesystem::path& path, int task);
 
 // From libmpi_bridge, which knows nothing of batchai (mpi_bridge/trace/failure_record.hpp).
@@ -23,7 +26,8 @@ struct RankFailure {
     RankFailureCause cause = RankFailureCause::other;
     std::string text;
 };
-[[nodiscard]] std::optional<RankFailure> rank_failure(const std::filesystem::path& path, int task);
+// An error names the file and says what is wrong with it; not_found means that it is missing.
+[[nodiscard]] base::Result<RankFailure> rank_failure(const std::filesystem::path& path, int task);
 
 // From the wire-up check, or from the shell that starts it in a container.
 struct WireUpReport {

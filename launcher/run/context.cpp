@@ -31,14 +31,13 @@ base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan)
         return base::fail("this is not inside a Slurm allocation", "batchai run",
                           "use it in a script submitted with sbatch, or inside salloc",
                           base::ExitCode::usage);
-    auto nodes = slurm::expand_hostlist(*node_list);
-    if (!nodes) return tl::unexpected<base::Error>(nodes.error());
-    if (static_cast<int>(nodes->size()) != plan.allocation.nodes)
+    auto nodes = TRY(slurm::expand_hostlist(*node_list));
+    if (static_cast<int>(nodes.size()) != plan.allocation.nodes)
         return base::fail(fmt::format("the allocation has {} nodes, the job file asks for {}",
-                                      nodes->size(), plan.allocation.nodes),
+                                      nodes.size(), plan.allocation.nodes),
                           "batchai run", "leave --nodes out, or make nodeCount the same",
                           base::ExitCode::usage);
-    Granted out{*job_id, 0, std::move(*nodes)};
+    Granted out{.job_id = *job_id, .restart = 0, .nodes = std::move(nodes)};
     const auto restarts = environment("SLURM_RESTART_COUNT");
     if (restarts) out.restart = std::atoi(restarts->c_str());
     return out;
@@ -121,8 +120,8 @@ std::string output_directory(const plan::Plan& plan) {
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
-    base::Environment out{"BATCHAI_PLAN=" + context.options.plan_path,
-                          "BATCHAI_PLAN_DIGEST=" + context.options.digest,
+    base::Environment out{BATCHAI_PLAN_VARIABLE "=" + context.options.plan_path,
+                          BATCHAI_DIGEST_VARIABLE "=" + context.options.digest,
                           fmt::format("AZ_BATCH_HOST_LIST={}", fmt::join(addresses, ",")),
                           "AZ_BATCHAI_MPI_MASTER_NODE=" + first,
                           "AZ_BATCHAI_JOB_MASTER_NODE_IP=" + first};

@@ -8,18 +8,26 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/network.hpp"
 #include "base/process.hpp"
+#include "image/cache.hpp"
 #include "plan/elastic.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
 #include "record/ended_by.hpp"
 #include "record/job_files.hpp"
 #include "run/logs.hpp"
-#include "run/run.hpp"
 #include "run/srun/step.hpp"
 
 namespace batchai::run {
+
+// The options of `batchai run`.
+struct RunOptions {
+    std::string plan_path;       // absolute
+    std::string digest;          // SHA-256 of the plan file, 64 hexadecimal digits
+    image::InUse images_in_use;  // asked when an import has to make room in the cache
+};
 
 // What Slurm has granted us, according to its environment variables.
 struct Granted {
@@ -47,8 +55,8 @@ class Journal {
     [[nodiscard]] const record::Attempt& attempt() const { return attempt_; }
 
     void begin_phase(std::string_view name);
-    // Does not save the record. The next phase's begin or the attempt's end follows at once and
-    // saves it. A write of its own would wait for the disk, and every job would wait with it before
+    // Does not save the record, because the begin of the next phase or the end of the attempt
+    // follows at once and saves it. A separate write would make every job wait for the disk before
     // its ranks start.
     void end_phase(int exit_code);
     void restarted(record::Restart restart);
@@ -98,7 +106,7 @@ struct Context {
     std::optional<plan::Elastic> elastic;
     Ports ports;
     Place place;
-    bool had_sandbox = false;  // a step of the job had one, so the epilog will clean up
+    base::FileDescriptor claim_of_logs;  // valid if their directory is in the job's temporary one
 
     [[nodiscard]] int attempt() const { return granted.restart + 1; }
     [[nodiscard]] record::JobFiles files() const {

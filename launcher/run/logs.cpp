@@ -58,11 +58,8 @@ base::Result<base::FileDescriptor> LogDirectory::append(const std::string& name)
 
 void LogDirectory::append_text(const std::string& name, std::string_view text) const {
     const auto file = append(name);
-    while (file && !text.empty()) {
-        const ssize_t written = write(file->get(), text.data(), text.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return;
-        text.remove_prefix(static_cast<std::size_t>(written));
+    if (file && !base::write_all(file->get(), text)) {
+        // Best effort: a full disk must not end the job.
     }
 }
 
@@ -116,20 +113,6 @@ void ExecutionLog::collect_traces() {
     }
 }
 
-namespace {
-
-base::Result<void> append(int descriptor, std::string_view bytes, const std::string& path) {
-    while (!bytes.empty()) {
-        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return base::fail(std::strerror(errno), path);
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return {};
-}
-
-}  // namespace
-
 LineMerger::LineMerger(std::vector<std::string> sources, base::FileDescriptor target,
                        std::string target_name)
     : target_(std::move(target)), target_name_(std::move(target_name)) {
@@ -138,16 +121,14 @@ LineMerger::LineMerger(std::vector<std::string> sources, base::FileDescriptor ta
 }
 
 base::Result<void> LineMerger::poll() {
-    for (Source& source : sources_) {
-        if (auto copied = copy(source, false); !copied) return copied;
-    }
+    for (Source& source : sources_)
+        TRY(copy(source, false));
     return {};
 }
 
 base::Result<void> LineMerger::finish() {
-    for (Source& source : sources_) {
-        if (auto copied = copy(source, true); !copied) return copied;
-    }
+    for (Source& source : sources_)
+        TRY(copy(source, true));
     return {};
 }
 
@@ -173,7 +154,8 @@ base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
             return {};
         }
         if (bytes.empty()) return {};
-        if (auto done = append(target_.get(), bytes, target_name_); !done) return done;
+        if (!base::write_all(target_.get(), bytes))
+            return base::fail(std::strerror(errno), target_name_);
         source.copied += bytes.size();
     }
 }

@@ -29,8 +29,8 @@ class LogDirectory {
     // Appends to a file in the directory and ignores errors: a full disk must not fail the job.
     void append_text(const std::string& name, std::string_view text) const;
     // Returns a path of a file in the directory for a child of this process on this node, such as
-    // srun. The path leads into the open directory, whatever has become of the directory's own
-    // path.
+    // srun. The path leads into the open directory, even if the directory has been moved or
+    // replaced since.
     [[nodiscard]] std::string for_child(const std::string& name) const;
 
   private:

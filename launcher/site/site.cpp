@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include <pwd.h>
 
 #include "base/file.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "site/table_reader.hpp"
 
@@ -304,8 +304,7 @@ base::Result<Site> load(const std::filesystem::path& path) {
 }
 
 base::Result<Site> load_default() {
-    if (const char* path = std::getenv("BATCHAI_SITE"); path != nullptr && *path != '\0')
-        return load(path);
+    if (const auto path = base::variable("BATCHAI_SITE")) return load(*path);
     std::error_code error;
     const std::filesystem::path system = BATCHAI_SYSCONFDIR "/site.lua";
     if (std::filesystem::exists(system, error)) return load(system);

@@ -120,7 +120,7 @@ constexpr std::chrono::milliseconds patience{1000};
 // Less than three seconds, together with `patience` and the time to start the programs.
 constexpr std::chrono::milliseconds ping_deadline{1200};
 
-// The time that sacct gets to list all jobs of the caller.
+// The time that sacct has to list all jobs of the caller.
 constexpr std::chrono::milliseconds longest_accounting{5000};
 // The longest list of ids in one argument. Linux accepts 128 KiB.
 constexpr std::size_t longest_list = 100'000;
@@ -139,11 +139,6 @@ std::vector<std::vector<std::string>> in_portions(const std::vector<std::string>
     return portions;
 }
 
-bool is_job_id(const std::string& id) {
-    return !id.empty() && id.size() <= 10 &&
-           std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 tl::unexpected<base::Error> bad_id(const std::string& id) {
     return base::fail(fmt::format("\"{}\" is not a job id", id), "Slurm");
 }
@@ -152,10 +147,14 @@ bool says(const base::Completed& completed, std::string_view text) {
     return completed.standard_error.find(text) != std::string::npos;
 }
 
+tl::unexpected<base::Error> refused(std::string_view command, const base::Completed& completed) {
+    return tl::unexpected(refusal(command, completed.standard_error));
+}
+
 tl::unexpected<base::Error> controller_is_silent() {
     return base::fail("Slurm's controller does not answer", "slurmctld",
-                      "nothing was changed; see \"scontrol ping\", and try again when it says UP, "
-                      "or ask the administrator");
+                      "see \"scontrol ping\", and try again when it says UP, or ask the "
+                      "administrator");
 }
 
 }  // namespace
@@ -197,7 +196,7 @@ Result<void> Client::ping() const {
     const bool silent = completed ? completed->standard_output.find(" is UP") == std::string::npos
                                   : completed.error().exit_code == base::ExitCode::timed_out;
     if (silent) return controller_is_silent();
-    if (!completed) return tl::unexpected<base::Error>(completed.error());
+    TRY(completed);
     return {};
 }
 
@@ -210,8 +209,7 @@ Result<std::string> Client::submit(const base::Arguments& options, const std::st
     run_options.environment = environment;
     run_options.deadline = deadline_;
     const auto completed = TRY(base::run(arguments, run_options));
-    if (completed.exit_code != 0)
-        return tl::unexpected<base::Error>(refusal("sbatch", completed.standard_error));
+    if (completed.exit_code != 0) return refused("sbatch", completed);
     return parse_submitted(completed.standard_output);
 }
 
@@ -221,14 +219,14 @@ Result<void> Client::cancel(const std::string& job_id) const {
     if (completed.exit_code == 0 || says(completed, "Invalid job id") ||
         says(completed, "already completing or completed"))
         return {};
-    return tl::unexpected<base::Error>(refusal("scancel", completed.standard_error));
+    return refused("scancel", completed);
 }
 
 Result<void> Client::requeue(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "requeue", job_id}));
     if (completed.exit_code == 0) return {};
-    return tl::unexpected<base::Error>(refusal("scontrol", completed.standard_error));
+    return refused("scontrol", completed);
 }
 
 Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
@@ -236,8 +234,7 @@ Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
                                 fmt::format("--Format={}", kQueueFormat)}));
     // squeue fails with this message only if it is asked for one id that it has forgotten. If it is
     // asked for several ids, it leaves out the forgotten ones.
-    if (queue.exit_code != 0 && !says(queue, "Invalid job id"))
-        return tl::unexpected<base::Error>(refusal("squeue", queue.standard_error));
+    if (queue.exit_code != 0 && !says(queue, "Invalid job id")) return refused("squeue", queue);
     auto parsed = TRY(parse_queue(queue.standard_output));
     into.merge(parsed);
     return {};
@@ -252,7 +249,7 @@ Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) 
     if (accounts.exit_code != 0) {
         // The site keeps no accounts, so nobody knows these jobs any more.
         if (says(accounts, "accounting storage is disabled")) return {};
-        return tl::unexpected<base::Error>(refusal("sacct", accounts.standard_error));
+        return refused("sacct", accounts);
     }
     auto parsed = TRY(parse_accounting(accounts.standard_output));
     into.merge(parsed);
@@ -276,7 +273,7 @@ Result<Jobs> Client::jobs_of_caller(base::Time since) const {
     // A user may have so many other jobs that this answer is too long or too late. jobs() then asks
     // by id, and reports the error if that fails too.
     static_cast<void>(accounting.get());
-    if (!queue) return tl::unexpected<base::Error>(queue.error());
+    TRY(queue);
     found.merge(accounts);
     return found;
 }
@@ -291,8 +288,8 @@ Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known) const
                      [&](const std::string& id) { return !found.contains(id); });
         return out;
     };
-    // squeue compares each of its jobs with each id, so of many jobs the user's whole queue is
-    // read.
+    // squeue compares each of its jobs with each id, so if many jobs are missing, the user's whole
+    // queue is read.
     if (missing().size() > many_jobs) TRY(read_queue(fmt::format("--user={}", getuid()), found));
     for (const auto& some : in_portions(missing()))
         TRY(read_queue(fmt::format("--jobs={}", fmt::join(some, ",")), found));
@@ -304,8 +301,7 @@ Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known) const
 Result<JobDevices> Client::devices(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "--details", "show", "job", job_id}));
-    if (completed.exit_code != 0)
-        return tl::unexpected<base::Error>(refusal("scontrol", completed.standard_error));
+    if (completed.exit_code != 0) return refused("scontrol", completed);
     return parse_job_devices(completed.standard_output);
 }
 
@@ -315,8 +311,7 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
     if (!filter.partition.empty())
         arguments.push_back(fmt::format("--partition={}", filter.partition));
     const auto completed = TRY(ask(arguments));
-    if (completed.exit_code != 0)
-        return tl::unexpected<base::Error>(refusal("sinfo", completed.standard_error));
+    if (completed.exit_code != 0) return refused("sinfo", completed);
     auto nodes = parse_nodes(completed.standard_output);
     if (!nodes || filter.constraint.empty()) return nodes;
     if (filter.constraint.find_first_of("|[](),*") != std::string::npos)
@@ -340,7 +335,7 @@ Result<std::string> Client::version() const {
     const std::string_view text = base::trim(completed.standard_output);
     const std::size_t blank = text.rfind(' ');
     if (completed.exit_code != 0 || blank == std::string_view::npos)
-        return tl::unexpected<base::Error>(refusal("sinfo", completed.standard_error));
+        return refused("sinfo", completed);
     return std::string(text.substr(blank + 1));
 }
 

@@ -29,10 +29,10 @@ struct NodeFilter {
 // The state of jobs, by Slurm's id.
 using Jobs = std::map<std::string, JobStatus>;
 
-// Runs Slurm's commands, which are found on PATH, each with the deadline. Errors: refused (Slurm
-// said no; the error has its words and a hint), timed_out, and failed (there is no such command, no
-// answer, or an answer that cannot be read). Has no state except its settings, so threads may share
-// it.
+// Runs Slurm's commands, which are found on PATH, each with the deadline. The errors are refused
+// (Slurm said no; the error has its words and a hint), timed_out, and failed (there is no such
+// command, no answer, or an answer that cannot be read). A client has no state except its settings,
+// so threads may share it.
 class Client {
   public:
     explicit Client(std::chrono::milliseconds deadline = std::chrono::seconds(60))

@@ -2,7 +2,6 @@
 #include "slurm/hostlist.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
@@ -23,22 +22,16 @@ tl::unexpected<base::Error> too_many(std::size_t limit) {
     return base::fail(fmt::format("a host list names more than {} hosts", limit), "Slurm's answer");
 }
 
-std::optional<std::size_t> number(std::string_view text) {
-    std::size_t value = 0;
-    const auto end = text.data() + text.size();
-    const auto parsed = std::from_chars(text.data(), end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-    return value;
-}
-
 // Expands "1-3,07" to "1", "2", "3", "07".
 Result<std::vector<std::string>> expand_ranges(std::string_view ranges, std::size_t limit) {
     std::vector<std::string> out;
     for (const std::string_view part : base::split(ranges, ',')) {
         const std::size_t dash = part.find('-');
         const std::string_view low_text = part.substr(0, dash);
-        const auto low = number(low_text);
-        const auto high = dash == std::string_view::npos ? low : number(part.substr(dash + 1));
+        const auto low = base::number_in<std::size_t>(low_text);
+        const auto high = dash == std::string_view::npos
+                              ? low
+                              : base::number_in<std::size_t>(part.substr(dash + 1));
         if (!low || !high || *high < *low) return malformed(ranges);
         if (*high - *low >= limit - std::min(limit, out.size())) return too_many(limit);
         for (std::size_t value = *low; value <= *high; ++value)

@@ -2,7 +2,6 @@
 #include "slurm/job_devices.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
@@ -19,12 +18,9 @@ constexpr std::string_view gres_key = "GRES=";
 constexpr std::string_view index_key = "(IDX:";
 constexpr int most_devices = 4096;  // on a node
 
-std::optional<int> number(std::string_view text) {
-    int value = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-    if (value < 0 || value >= most_devices) return std::nullopt;
-    return value;
+std::optional<int> device_index(std::string_view text) {
+    const auto index = base::number_in<int>(text);
+    return index && *index >= 0 && *index < most_devices ? index : std::nullopt;
 }
 
 // Reads a list of indices such as "0-1,3".
@@ -32,8 +28,9 @@ std::optional<std::vector<int>> indices(std::string_view text) {
     std::vector<int> out;
     for (const std::string_view range : base::split(text, ',')) {
         const std::size_t dash = range.find('-');
-        const auto first = number(range.substr(0, dash));
-        const auto last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
+        const auto first = device_index(range.substr(0, dash));
+        const auto last =
+            dash == std::string_view::npos ? first : device_index(range.substr(dash + 1));
         if (!first || !last || *last < *first) return std::nullopt;
         for (int index = *first; index <= *last; ++index)
             out.push_back(index);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "slurm/job_outcome.hpp"
 
-#include <charconv>
+#include "base/text.hpp"
 
 namespace batchai::slurm {
 
 namespace {
 
-// Whether the job waits to run, for the first time or again.
+// Returns whether the job waits to run, for the first time or again.
 bool waits(JobState state) {
     switch (state) {
         case JobState::pending:
@@ -47,10 +47,11 @@ using record::EndedBy;
 std::optional<unsigned> cancelled_by(const JobStatus& job) {
     constexpr std::string_view words = "CANCELLED by ";
     if (!job.state_text.starts_with(words)) return std::nullopt;
-    unsigned id = 0;
-    const char* const end = job.state_text.data() + job.state_text.size();
-    const auto read = std::from_chars(job.state_text.data() + words.size(), end, id);
-    return read.ec == std::errc() && read.ptr == end ? std::optional(id) : std::nullopt;
+    return base::number_in<unsigned>(std::string_view(job.state_text).substr(words.size()));
+}
+
+bool could_not_be_launched(const JobStatus& job) {
+    return job.reason == "JobLaunchFailure" && !job.signal && job.exit_code.value_or(0) == 0;
 }
 
 // Returns what ended the job according to Slurm. Returns nothing if Slurm names no cause other than
@@ -74,7 +75,7 @@ std::optional<EndedBy> ended_by_slurm(const JobStatus& job, std::optional<unsign
             return by && owner && *by != *owner ? EndedBy::administrator : EndedBy::user;
         }
         default:
-            return std::nullopt;
+            return could_not_be_launched(job) ? std::optional(EndedBy::start) : std::nullopt;
     }
 }
 
@@ -90,7 +91,7 @@ std::optional<FailureCode> by_state(const JobStatus& job) {
         default:
             break;
     }
-    if (job.reason == "JobLaunchFailure" && !job.signal && job.exit_code.value_or(0) == 0)
+    if (could_not_be_launched(job))
         return FailureCode{"JobLaunchFailed", "Slurm could not start the job on its node"};
     return std::nullopt;
 }

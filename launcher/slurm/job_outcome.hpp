@@ -24,7 +24,7 @@ struct AttemptView {
     std::optional<record::EndedBy> ended_by{};
 };
 
-// Whether Slurm's status is about a later incarnation than the attempt, because the job was
+// Returns whether Slurm's status is about a later incarnation than the attempt, because the job was
 // requeued or is being requeued.
 [[nodiscard]] bool requeued_since(const JobStatus& job, const AttemptView& attempt);
 
@@ -42,7 +42,8 @@ struct JobEvidence {
 // status decides. A job that Slurm does not know and that left no record of its end has failed.
 [[nodiscard]] ExecutionState execution_state(const JobEvidence& evidence);
 
-// Who or what ended the job, according to all that is known. `program` for a job that succeeded.
+// Returns who or what ended the job, according to all that is known. Returns `program` for a job
+// that succeeded.
 [[nodiscard]] record::EndedBy ended_by(const JobEvidence& evidence);
 
 struct FailureCode {
@@ -52,13 +53,14 @@ struct FailureCode {
     bool operator==(const FailureCode&) const = default;
 };
 
-// The code and sentence for a job that failed; nothing unless execution_state() is `failed`. If the
-// record names a failure and has the same cause as ended_by(), prefer the record's failure, because
-// it is closer to the cause.
+// Returns the code and the sentence for a job that failed, or nothing unless execution_state() is
+// `failed`. If the record names a failure and has the same cause as ended_by(), prefer the record's
+// failure, because it is closer to the cause.
 [[nodiscard]] std::optional<FailureCode> failure_code(const JobEvidence& evidence);
 
-// The job's exit code for executionInfo: the record's, else Slurm's (128 + signal if a signal ended
-// it). Nothing while the job runs, and nothing for a job that the user stopped.
+// Returns the job's exit code for executionInfo. This is the record's code, or else Slurm's (128 +
+// signal if a signal ended the job). Returns nothing while the job runs, and nothing for a job that
+// the user stopped.
 [[nodiscard]] std::optional<int> exit_code(const JobEvidence& evidence);
 
 }  // namespace batchai::slurm

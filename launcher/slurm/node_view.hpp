@@ -10,8 +10,8 @@
 // Derives the states of a cluster and its nodes in Batch AI's terms. Pure.
 namespace batchai::slurm {
 
-// `off` (powered down) and `foreign` (busy with others' jobs) are not states of Batch AI. Such
-// nodes do not belong to the cluster now.
+// `off` (powered down) and `foreign` (busy with others' jobs) are not states of Batch AI. Nodes in
+// these states do not belong to the cluster at the moment.
 enum class NodeState { idle, running, preparing, leaving, unusable, off, foreign };
 
 [[nodiscard]] std::string_view to_string(NodeState state);

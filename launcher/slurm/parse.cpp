@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,14 +32,6 @@ tl::unexpected<base::Error> unreadable(std::string_view command, std::string_vie
                       std::string(command), "is this Slurm older than 22.05?");
 }
 
-std::optional<int> number(std::string_view text) {
-    int value = 0;
-    const auto end = text.data() + text.size();
-    const auto parsed = std::from_chars(text.data(), end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-    return value;
-}
-
 std::string without_none(std::string_view text) {
     const std::string_view word = base::trim(text);
     if (word == "None" || word == "none" || word == "(null)" || word == "None assigned") return {};
@@ -55,9 +46,9 @@ std::optional<base::Time> time_of(std::string_view text) {
 // Reads "7:0" (code:signal), or squeue's raw wait status such as "1792".
 bool read_exit(std::string_view text, JobStatus& job) {
     const std::size_t colon = text.find(':');
-    auto code = number(text.substr(0, colon));
-    auto signal =
-        colon == std::string_view::npos ? std::optional<int>(0) : number(text.substr(colon + 1));
+    auto code = base::number_in<int>(text.substr(0, colon));
+    auto signal = colon == std::string_view::npos ? std::optional<int>(0)
+                                                  : base::number_in<int>(text.substr(colon + 1));
     if (!code || !signal) return false;
     if (colon == std::string_view::npos) {
         const int status = *code;
@@ -83,7 +74,7 @@ Result<JobStatus> job_of(std::string_view command, std::string_view line, const 
     job.reason = without_none(fields.reason);
     job.partition = std::string(base::trim(fields.partition));
     job.user = std::string(base::trim(fields.user));
-    const auto restarts = number(base::trim(fields.restarts));
+    const auto restarts = base::number_in<int>(base::trim(fields.restarts));
     if (job.id.empty() || job.state_text.empty() || !restarts ||
         !read_exit(base::trim(fields.exit), job))
         return unreadable(command, line);
@@ -191,7 +182,7 @@ Result<void> each_line(std::string_view text, Take take) {
 
 Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
     std::map<std::string, JobStatus> jobs;
-    auto read = each_line(text, [&](std::string_view line) -> Result<void> {
+    const auto read = each_line(text, [&](std::string_view line) -> Result<void> {
         // There are 12 fields, and an empty part after the last separator.
         const auto fields = fields_of(line, 13, 2);
         if (!fields) return unreadable("squeue", line);
@@ -202,42 +193,41 @@ Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
         jobs.insert_or_assign(job.id, job);
         return {};
     });
-    if (!read) return tl::unexpected<base::Error>(read.error());
+    TRY(read);
     return jobs;
 }
 
 Result<std::map<std::string, JobStatus>> parse_accounting(std::string_view text) {
     std::map<std::string, JobStatus> jobs;
-    auto read = each_line(text, [&](std::string_view line) -> Result<void> {
+    const auto read = each_line(text, [&](std::string_view line) -> Result<void> {
         const auto fields = fields_of(line, 11, 2);
         if (!fields) return unreadable("sacct", line);
         const Fields& f = fields->first;
-        auto job = job_of(
+        auto job = TRY(job_of(
             "sacct", line,
-            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], "0", f[10]});
-        if (!job) return tl::unexpected<base::Error>(job.error());
-        job->from_accounting = true;
-        const auto before = jobs.find(job->id);
+            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], "0", f[10]}));
+        job.from_accounting = true;
+        const auto before = jobs.find(job.id);
         // Each incarnation after the first is one more restart.
         if (before != jobs.end()) {
             const int restarts = before->second.restart_count + 1;
-            if (before->second.submit > job->submit) job = before->second;
-            job->restart_count = restarts;
+            if (before->second.submit > job.submit) job = before->second;
+            job.restart_count = restarts;
         }
-        jobs.insert_or_assign(job->id, *job);
+        jobs.insert_or_assign(job.id, job);
         return {};
     });
-    if (!read) return tl::unexpected<base::Error>(read.error());
+    TRY(read);
     return jobs;
 }
 
 Result<std::vector<NodeStatus>> parse_nodes(std::string_view text) {
     std::map<std::string, NodeStatus, std::less<>> nodes;
-    auto read = each_line(text, [&](std::string_view line) -> Result<void> {
+    const auto read = each_line(text, [&](std::string_view line) -> Result<void> {
         const auto fields = fields_of(line, 8, 6);
         if (!fields) return unreadable("sinfo", line);
         const Fields& f = fields->first;
-        const auto cpus = number(base::trim(f[2]));
+        const auto cpus = base::number_in<int>(base::trim(f[2]));
         if (f[0].empty() || f[1].empty() || !cpus) return unreadable("sinfo", line);
         NodeStatus& node = nodes[std::string(f[0])];
         std::string_view partition = f[4];
@@ -253,7 +243,7 @@ Result<std::vector<NodeStatus>> parse_nodes(std::string_view text) {
         node.reason = without_none(fields->second);
         return {};
     });
-    if (!read) return tl::unexpected<base::Error>(read.error());
+    TRY(read);
     std::vector<NodeStatus> sorted;
     sorted.reserve(nodes.size());
     for (auto& [name, node] : nodes)
@@ -265,9 +255,7 @@ Result<std::string> parse_submitted(std::string_view text) {
     const auto lines = base::split(base::trim(text), '\n');
     const std::string_view last = base::trim(lines.back());
     const std::string_view id = last.substr(0, last.find(';'));
-    const bool digits = !id.empty() && std::all_of(id.begin(), id.end(),
-                                                   [](char c) { return c >= '0' && c <= '9'; });
-    if (!digits) return unreadable("sbatch", last);
+    if (!is_job_id(id)) return unreadable("sbatch", last);
     return std::string(id);
 }
 

@@ -37,6 +37,11 @@ constexpr std::array<std::pair<std::string_view, JobState>, 24> job_states{{
 
 }  // namespace
 
+bool is_job_id(std::string_view text) {
+    return !text.empty() && text.size() <= 10 &&
+           text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 JobState job_state(std::string_view text) {
     // Accounting says "CANCELLED by 1000". A column that is too narrow shows "CANCELLED+".
     const std::string_view word = text.substr(0, text.find_first_of(" +"));

@@ -12,6 +12,9 @@
 // Slurm's answers as values.
 namespace batchai::slurm {
 
+// Returns whether the text is the id of a job: 1 to 10 digits. Such an id can also be a file name.
+[[nodiscard]] bool is_job_id(std::string_view text);
+
 // Slurm's job states: the base states, and the flags that Slurm reports as the state.
 enum class JobState {
     pending,
@@ -44,7 +47,7 @@ enum class JobState {
 // Reads "PENDING", "COMPLETED", "CANCELLED by 1000", "CANCELLED+" …
 [[nodiscard]] JobState job_state(std::string_view text);
 [[nodiscard]] std::string_view to_string(JobState state);
-// Whether the job will not run (again) in this incarnation: COMPLETED, FAILED, CANCELLED, …
+// Returns whether the job will not run (again) in this incarnation: COMPLETED, FAILED, CANCELLED, …
 [[nodiscard]] bool is_final(JobState state);
 
 struct JobStatus {

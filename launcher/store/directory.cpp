@@ -19,11 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-tl::unexpected<base::Error> system_error(std::string_view action, const fs::path& path, int code) {
-    return base::fail(fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), {},
-                      code == ENOENT ? base::ExitCode::not_found : base::ExitCode::failed);
-}
-
 // Best effort: a later sweep removes what cannot be removed now.
 void remove_everything(const fs::path& path) {
     std::error_code ignored;
@@ -61,14 +56,14 @@ base::Result<void> publish_directory(const fs::path& from, const fs::path& to) {
     remove_everything(from);
     if (code == ENOTEMPTY || code == EEXIST || code == ENOTDIR)
         return base::fail("already exists", to.string(), {}, base::ExitCode::refused);
-    return system_error("create", to, code);
+    return base::system_error("create", to, code);
 }
 
 base::Result<void> discard(const fs::path& home, const fs::path& path) {
     const fs::path trash = home / ".trash";
-    if (auto made = base::make_directories(trash, 0700); !made) return made;
+    TRY(base::make_directories(trash, 0700));
     const fs::path target = trash / base::random_uuid();
-    if (std::rename(path.c_str(), target.c_str()) != 0) return system_error("remove", path, errno);
+    if (std::rename(path.c_str(), target.c_str()) != 0) return base::system_error("remove", path);
     remove_everything(target);
     sweep(trash);
     sweep(home / ".new");
@@ -82,7 +77,7 @@ base::Result<std::vector<std::string>> names_in(const fs::path& directory) {
     if (code == std::errc::no_such_file_or_directory) return names;
     for (; !code && entry != fs::directory_iterator(); entry.increment(code))
         names.push_back(entry->path().filename().string());
-    if (code) return system_error("list", directory, code.value());
+    if (code) return base::system_error("list", directory, code.value());
     std::sort(names.begin(), names.end());
     return names;
 }
@@ -90,7 +85,7 @@ base::Result<std::vector<std::string>> names_in(const fs::path& directory) {
 base::Result<std::string> read_record(const fs::path& path) {
     // The type is checked first, because opening a named pipe would wait for a writer.
     struct stat status {};
-    if (stat(path.c_str(), &status) != 0) return system_error("read", path, errno);
+    if (stat(path.c_str(), &status) != 0) return base::system_error("read", path);
     if (!S_ISREG(status.st_mode))
         return base::fail("damaged record: not a regular file", path.string());
     return base::read_file(path, 4UL << 20U);

@@ -12,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/lock.hpp"
+#include "record/job_files.hpp"
 #include "store/directory.hpp"
 #include "store/records.hpp"
 
@@ -32,9 +33,9 @@ bool reservation_is_abandoned(const fs::path& marker) {
     return !code && text && is_abandoned(*text, written);
 }
 
-// Whether a claim was left behind by a process that died. Its text is still that of the marker, so
-// only its age counts. A claimant needs only moments, and the rename that made the claim set the
-// ctime of the file.
+// Returns whether a claim was left behind by a process that died. Its text is still that of the
+// marker, so only its age counts. A claimant needs only moments, and the rename that made the claim
+// set the ctime of the file.
 bool claim_is_abandoned(const fs::path& claimed) {
     struct stat status {};
     if (lstat(claimed.c_str(), &status) != 0) return false;
@@ -65,7 +66,7 @@ bool claim(const fs::path& directory, std::string_view token) {
 
 base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
     std::error_code code;
-    if (fs::exists(directory / "job.json", code)) return false;
+    if (fs::exists(record::JobFiles(directory).record(), code)) return false;
     auto names = TRY(names_in(directory));
     for (const std::string& name : names) {
         const bool reserved = name.starts_with(reserved_prefix);
@@ -78,7 +79,7 @@ base::Result<bool> reclaim(const fs::path& home, const fs::path& directory) {
         if (std::rename((directory / name).c_str(), claimed.c_str()) != 0) return false;
         // From here on only this process changes the directory. If a late commit() has left a
         // record in it, the job exists and is kept.
-        if (fs::exists(directory / "job.json", code)) return false;
+        if (fs::exists(record::JobFiles(directory).record(), code)) return false;
         TRY(discard(home, directory));
         return true;
     }
@@ -100,8 +101,7 @@ base::Result<void> JobReservation::commit(const Job& job) {
         return base::fail(
             "the reservation of the job's name was lost", files_.directory().string(),
             "another process considered the reservation abandoned; create the job again");
-    if (auto made = base::create_exclusively(files_.record(), to_json(job), 0600); !made)
-        return made;
+    TRY(base::create_exclusively(files_.record(), to_json(job), 0600));
     std::error_code ignored;  // a marker beside a record has no effect
     std::filesystem::remove(files_.directory() / marker_name(token_), ignored);
     token_.clear();

@@ -20,9 +20,9 @@ namespace batchai::store {
 // Returns the text that names this process as the holder (see base::Holder).
 [[nodiscard]] std::string marker_text();
 
-// Whether the process that wrote this marker is certainly gone, or the marker is from another host
-// or boot and older than an hour. A text that is not a marker is treated like one from another
-// host.
+// Returns whether the process that wrote this marker is certainly gone, or the marker is from
+// another host or boot and older than an hour. A text that is not a marker is treated like one from
+// another host.
 [[nodiscard]] bool is_abandoned(std::string_view text, std::filesystem::file_time_type written);
 
 // Claims the directory of the reservation `token` by renaming its marker. Returns true for exactly
@@ -59,7 +59,8 @@ class JobReservation {
     JobReservation& operator=(const JobReservation&) = delete;
     ~JobReservation();
 
-    // Where to put plan.json, batch.sh and secrets.json. attempts/ and shared/ already exist.
+    // Returns where to put plan.json, batch.sh and secrets.json. attempts/ and shared/ already
+    // exist.
     [[nodiscard]] const record::JobFiles& files() const { return files_; }
 
     // Makes the job visible with this record (job.key must be the reserved one). On an error the

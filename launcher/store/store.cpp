@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/parallel.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "store/directory.hpp"
 #include "store/records.hpp"
@@ -27,12 +28,15 @@ using base::Error;
 using base::ExitCode;
 using base::Result;
 
-tl::unexpected<Error> pass_on(const Error& error) {
-    return tl::unexpected<Error>(error);
+// Returns the name of the record in the directory of a resource. A cluster is a record without a
+// directory.
+std::string record_name(Kind kind) {
+    if (kind == Kind::job) return record::JobFiles::record_name;
+    return fmt::format("{}.json", kind == Kind::group ? "group" : kind_name(kind));
 }
 
-// The path of each resource. The caller has checked the names. These are strings because a list of
-// thousands of jobs needs thousands of them, and joining paths takes much longer.
+// The path of each resource. The caller has checked the names. The paths are strings because a list
+// of thousands of jobs needs thousands of them, and joining fs::path objects takes much longer.
 struct Paths {
     std::string home;
 
@@ -64,16 +68,18 @@ struct Paths {
     }
 
     [[nodiscard]] std::string record(const std::string& group) const {
-        return of(group) + "/group.json";
+        return of(group) + "/" + record_name(Kind::group);
     }
     [[nodiscard]] std::string record(const WorkspaceKey& key) const {
-        return of(key) + "/workspace.json";
+        return of(key) + "/" + record_name(Kind::workspace);
     }
     [[nodiscard]] std::string record(const ExperimentKey& key) const {
-        return of(key) + "/experiment.json";
+        return of(key) + "/" + record_name(Kind::experiment);
     }
     [[nodiscard]] std::string record(const ClusterKey& key) const { return of(key); }
-    [[nodiscard]] std::string record(const JobKey& key) const { return of(key) + "/job.json"; }
+    [[nodiscard]] std::string record(const JobKey& key) const {
+        return of(key) + "/" + record_name(Kind::job);
+    }
 };
 
 // Returns the names of the entries that can be resources of this kind.
@@ -94,11 +100,9 @@ std::vector<std::string> names_of(Kind kind, const std::vector<std::string>& ent
 std::vector<std::string> existing(Kind kind, const fs::path& directory) {
     auto names = names_of(kind, names_in(directory).value_or(std::vector<std::string>{}));
     if (kind == Kind::cluster) return names;
-    const std::string record =
-        fmt::format("{}.json", kind == Kind::group ? "group" : kind_name(kind));
     std::erase_if(names, [&](const std::string& name) {
         std::error_code code;
-        return !fs::exists(directory / name / record, code);
+        return !fs::exists(directory / name / record_name(kind), code);
     });
     return names;
 }
@@ -128,72 +132,67 @@ Error exists_already(Kind kind, const std::string& name, const fs::path& path) {
             "choose another name, or delete it first", ExitCode::refused};
 }
 
+// Fails if the resource has no record. `directory` is the one whose entries a message suggests.
+Result<void> check_exists(Kind kind, const std::string& name, const std::string& record,
+                          const std::string& directory) {
+    std::error_code code;
+    if (fs::exists(record, code)) return {};
+    return tl::unexpected(not_found(kind, name, directory));
+}
+
 // check() checks a resource's name and that every parent exists, the outermost first. With
 // `must_exist` the resource itself must exist too.
 Result<void> check(const Paths& paths, const std::string& group, bool must_exist) {
     TRY(check_name(Kind::group, group));
-    std::error_code code;
-    if (must_exist && !fs::exists(paths.record(group), code))
-        return tl::unexpected<Error>(not_found(Kind::group, group, paths.groups()));
-    return {};
+    if (!must_exist) return {};
+    return check_exists(Kind::group, group, paths.record(group), paths.groups());
 }
 
 Result<void> check(const Paths& paths, const WorkspaceKey& key, bool must_exist) {
     TRY(check_name(Kind::workspace, key.workspace));
     TRY(check(paths, key.group, true));
-    std::error_code code;
-    if (must_exist && !fs::exists(paths.record(key), code))
-        return tl::unexpected<Error>(
-            not_found(Kind::workspace, key.workspace, paths.workspaces(key.group)));
-    return {};
+    if (!must_exist) return {};
+    return check_exists(Kind::workspace, key.workspace, paths.record(key),
+                        paths.workspaces(key.group));
 }
 
 Result<void> check(const Paths& paths, const ExperimentKey& key, bool must_exist) {
     TRY(check_name(Kind::experiment, key.experiment));
     TRY(check(paths, key.parent(), true));
-    std::error_code code;
-    if (must_exist && !fs::exists(paths.record(key), code))
-        return tl::unexpected<Error>(
-            not_found(Kind::experiment, key.experiment, paths.experiments(key.parent())));
-    return {};
+    if (!must_exist) return {};
+    return check_exists(Kind::experiment, key.experiment, paths.record(key),
+                        paths.experiments(key.parent()));
 }
 
 Result<void> check(const Paths& paths, const ClusterKey& key, bool must_exist) {
     TRY(check_name(Kind::cluster, key.cluster));
     TRY(check(paths, key.parent(), true));
-    std::error_code code;
-    if (must_exist && !fs::exists(paths.record(key), code))
-        return tl::unexpected<Error>(
-            not_found(Kind::cluster, key.cluster, paths.clusters(key.parent())));
-    return {};
+    if (!must_exist) return {};
+    return check_exists(Kind::cluster, key.cluster, paths.record(key),
+                        paths.clusters(key.parent()));
 }
 
 Result<void> check(const Paths& paths, const JobKey& key, bool must_exist) {
     TRY(check_name(Kind::job, key.job));
     TRY(check(paths, key.parent(), true));
-    std::error_code code;
-    if (must_exist && !fs::exists(paths.record(key), code))
-        return tl::unexpected<Error>(not_found(Kind::job, key.job, paths.jobs(key.parent())));
-    return {};
-}
-
-Result<void> make_home(const fs::path& home) {
-    return base::make_directories(home, 0700);
-}
-
-// Makes a directory with its record in it, which gets its final name in one step.
-Result<void> create_directory(const Paths& paths, const fs::path& target,
-                              const std::string& record_name, const std::string& text) {
-    TRY(make_home(paths.home));
-    const fs::path staged = TRY(new_directory(paths.home));
-    TRY(base::create_exclusively(staged / record_name, text, 0600));
-    return publish_directory(staged, target);
+    if (!must_exist) return {};
+    return check_exists(Kind::job, key.job, paths.record(key), paths.jobs(key.parent()));
 }
 
 // Returns `made`. If the name was taken, the error says so in terms of the resource.
 Result<void> in_words(Result<void> made, Kind kind, const std::string& name, const fs::path& path) {
     if (made || made.error().exit_code != ExitCode::refused) return made;
-    return tl::unexpected<Error>(exists_already(kind, name, path));
+    return tl::unexpected(exists_already(kind, name, path));
+}
+
+// Makes a directory with its record in it, which gets its final name in one step.
+template <typename Key, typename Record>
+Result<void> create_resource(const Paths& paths, Kind kind, const std::string& name, const Key& key,
+                             const Record& record) {
+    TRY(check(paths, key, false));
+    const fs::path staged = TRY(new_directory(paths.home));
+    TRY(base::create_exclusively(staged / record_name(kind), to_json(record), 0600));
+    return in_words(publish_directory(staged, paths.of(key)), kind, name, paths.of(key));
 }
 
 template <typename Record, typename Key, typename Read>
@@ -209,13 +208,11 @@ Result<Record> load(const Paths& paths, const Key& key, Read read) {
     return load_unchecked<Record>(paths, key, read);
 }
 
-// Reads the records in a directory whose parents are known to exist. `key_of` makes a key from a
-// name. An entry is skipped if it has no record, or lost it since the directory was read. A
-// directory that cannot be read is an error; one that does not exist has no records.
+// Reads the records of resources whose parents are known to exist. `key_of` makes a key from a
+// name. A name is skipped if it has no record, or lost it since the names were read.
 template <typename Record, typename KeyOf, typename Read>
-Result<std::vector<Record>> load_all(const Paths& paths, Kind kind, const fs::path& directory,
-                                     KeyOf key_of, Read read) {
-    const std::vector<std::string> names = names_of(kind, TRY(names_in(directory)));
+Result<std::vector<Record>> load_named(const Paths& paths, const std::vector<std::string>& names,
+                                       KeyOf key_of, Read read) {
     std::vector<std::optional<Result<Record>>> read_records(names.size());
     base::in_parallel(names.size(), [&](std::size_t i) {
         read_records[i].emplace(load_unchecked<Record>(paths, key_of(names[i]), read));
@@ -229,20 +226,28 @@ Result<std::vector<Record>> load_all(const Paths& paths, Kind kind, const fs::pa
     return records;
 }
 
+// Reads the records in a directory. One that cannot be read is an error; one that does not exist
+// has no records.
+template <typename Record, typename KeyOf, typename Read>
+Result<std::vector<Record>> load_all(const Paths& paths, Kind kind, const fs::path& directory,
+                                     KeyOf key_of, Read read) {
+    return load_named<Record>(paths, names_of(kind, TRY(names_in(directory))), key_of, read);
+}
+
 template <typename Key>
-Result<void> remove_at(const Paths& paths, const Key& key, const fs::path& path) {
+Result<void> remove_resource(const Paths& paths, const Key& key) {
     TRY(check(paths, key, true));
-    return discard(paths.home, path);
+    return discard(paths.home, paths.of(key));
 }
 
 }  // namespace
 
 Result<Store> Store::open_default() {
-    if (const char* set = std::getenv("BATCHAI_HOME"); set != nullptr && *set != '\0') {
-        if (*set != '/')
-            return base::fail(fmt::format("\"{}\" is not an absolute path", set), "BATCHAI_HOME",
+    if (const auto set = base::variable("BATCHAI_HOME")) {
+        if (!set->starts_with('/'))
+            return base::fail(fmt::format("\"{}\" is not an absolute path", *set), "BATCHAI_HOME",
                               "set it to a directory that every node sees", ExitCode::usage);
-        return Store(fs::path(set).lexically_normal());
+        return Store(fs::path(*set).lexically_normal());
     }
     const char* home = std::getenv("HOME");
     if (home == nullptr || *home != '/') {
@@ -256,26 +261,17 @@ Result<Store> Store::open_default() {
 }
 
 Result<void> Store::create(const Group& group) const {
-    const Paths paths{home_};
-    TRY(check(paths, group.name, false));
-    return in_words(create_directory(paths, paths.of(group.name), "group.json", to_json(group)),
-                    Kind::group, group.name, paths.of(group.name));
+    return create_resource(Paths{home_}, Kind::group, group.name, group.name, group);
 }
 
 Result<void> Store::create(const Workspace& workspace) const {
-    const Paths paths{home_};
-    TRY(check(paths, workspace.key, false));
-    const fs::path target = paths.of(workspace.key);
-    return in_words(create_directory(paths, target, "workspace.json", to_json(workspace)),
-                    Kind::workspace, workspace.key.workspace, target);
+    return create_resource(Paths{home_}, Kind::workspace, workspace.key.workspace, workspace.key,
+                           workspace);
 }
 
 Result<void> Store::create(const Experiment& experiment) const {
-    const Paths paths{home_};
-    TRY(check(paths, experiment.key, false));
-    const fs::path target = paths.of(experiment.key);
-    return in_words(create_directory(paths, target, "experiment.json", to_json(experiment)),
-                    Kind::experiment, experiment.key.experiment, target);
+    return create_resource(Paths{home_}, Kind::experiment, experiment.key.experiment,
+                           experiment.key, experiment);
 }
 
 Result<void> Store::create(const Cluster& cluster) const {
@@ -347,10 +343,19 @@ Result<std::vector<Cluster>> Store::clusters(const WorkspaceKey& key) const {
 }
 
 Result<std::vector<Job>> Store::jobs(const ExperimentKey& key) const {
+    return jobs(key, TRY(job_names(key)));
+}
+
+Result<std::vector<std::string>> Store::job_names(const ExperimentKey& key) const {
     const Paths paths{home_};
     TRY(check(paths, key, true));
-    return load_all<Job>(
-        paths, Kind::job, paths.jobs(key),
+    return names_of(Kind::job, TRY(names_in(paths.jobs(key))));
+}
+
+Result<std::vector<Job>> Store::jobs(const ExperimentKey& key,
+                                     const std::vector<std::string>& names) const {
+    return load_named<Job>(
+        Paths{home_}, names,
         [&](const std::string& name) {
             return JobKey{.group = key.group,
                           .workspace = key.workspace,
@@ -358,12 +363,6 @@ Result<std::vector<Job>> Store::jobs(const ExperimentKey& key) const {
                           .job = name};
         },
         job_from_json);
-}
-
-Result<std::size_t> Store::count_jobs(const ExperimentKey& key) const {
-    const Paths paths{home_};
-    TRY(check(paths, key, true));
-    return TRY(names_in(paths.jobs(key))).size();
 }
 
 Result<std::vector<Job>> Store::jobs_of_workspace(const WorkspaceKey& key) const {
@@ -379,28 +378,23 @@ Result<std::vector<Job>> Store::jobs_of_workspace(const WorkspaceKey& key) const
 }
 
 Result<void> Store::remove_group(const std::string& name) const {
-    const Paths paths{home_};
-    return remove_at(paths, name, paths.of(name));
+    return remove_resource(Paths{home_}, name);
 }
 
 Result<void> Store::remove(const WorkspaceKey& key) const {
-    const Paths paths{home_};
-    return remove_at(paths, key, paths.of(key));
+    return remove_resource(Paths{home_}, key);
 }
 
 Result<void> Store::remove(const ExperimentKey& key) const {
-    const Paths paths{home_};
-    return remove_at(paths, key, paths.of(key));
+    return remove_resource(Paths{home_}, key);
 }
 
 Result<void> Store::remove(const ClusterKey& key) const {
-    const Paths paths{home_};
-    return remove_at(paths, key, paths.of(key));
+    return remove_resource(Paths{home_}, key);
 }
 
 Result<void> Store::remove(const JobKey& key) const {
-    const Paths paths{home_};
-    return remove_at(paths, key, paths.of(key));
+    return remove_resource(Paths{home_}, key);
 }
 
 Result<Cluster> Store::update(const ClusterKey& key,
@@ -425,20 +419,17 @@ Result<JobReservation> Store::reserve(const JobKey& key) const {
     TRY(check(paths, key, false));
     const record::JobFiles files(paths.of(key));
     std::error_code code;
-    if (fs::exists(files.directory(), code)) {
-        TRY(reclaim(home_, files.directory()));
-    }
+    if (fs::exists(files.directory(), code)) TRY(reclaim(home_, files.directory()));
     const fs::path staged = TRY(new_directory(home_));
     const record::JobFiles inside(staged);
-    for (const fs::path& directory : {inside.attempts(), inside.shared()}) {
+    for (const fs::path& directory : {inside.attempts(), inside.shared()})
         TRY(base::make_directories(directory, 0700));
-    }
     const std::string token = base::random_uuid();
     TRY(base::create_exclusively(staged / marker_name(token), marker_text(), 0600));
     if (auto made = publish_directory(staged, files.directory()); !made) {
-        if (made.error().exit_code != ExitCode::refused) return pass_on(made.error());
+        if (made.error().exit_code != ExitCode::refused) return tl::unexpected(made.error());
         if (fs::exists(files.record(), code))
-            return pass_on(exists_already(Kind::job, key.job, files.directory()));
+            return tl::unexpected(exists_already(Kind::job, key.job, files.directory()));
         return base::fail(
             fmt::format("the job \"{}\" is being created by another process", key.job),
             files.directory().string(), "wait for it, or choose another name", ExitCode::refused);

@@ -60,10 +60,14 @@ class Store {
     [[nodiscard]] base::Result<std::vector<Experiment>> experiments(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Cluster>> clusters(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key) const;
-    // How many directories of jobs the experiment has. Takes a fraction of the time of jobs().
-    [[nodiscard]] base::Result<std::size_t> count_jobs(const ExperimentKey& key) const;
-    // The jobs of all experiments of the workspace, by experiment and name. Used for a cluster's
-    // node states, and to find running jobs before a parent is removed.
+    // job_names() returns the names of the experiment's job directories, which takes a fraction of
+    // the time of jobs(). The second function returns the jobs of such names, and leaves out a name
+    // that has no record.
+    [[nodiscard]] base::Result<std::vector<std::string>> job_names(const ExperimentKey& key) const;
+    [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key,
+                                                      const std::vector<std::string>& names) const;
+    // Returns the jobs of all experiments of the workspace, by experiment and name. Used for a
+    // cluster's node states, and to find running jobs before a parent is removed.
     [[nodiscard]] base::Result<std::vector<Job>> jobs_of_workspace(const WorkspaceKey& key) const;
 
     [[nodiscard]] base::Result<void> remove_group(const std::string& name) const;
@@ -74,7 +78,7 @@ class Store {
     [[nodiscard]] base::Result<void> remove(const JobKey& key) const;
 
     // Reads, changes and replaces the record, and returns what was written. The key cannot change.
-    // Of two concurrent updates the later write wins.
+    // If two updates are concurrent, the later write wins.
     [[nodiscard]] base::Result<Cluster> update(const ClusterKey& key,
                                                const std::function<void(Cluster&)>& change) const;
     [[nodiscard]] base::Result<Job> update(const JobKey& key,
@@ -83,8 +87,8 @@ class Store {
     // Reserves the name and directory of a new job, whose experiment must exist. See
     // reservation.hpp.
     [[nodiscard]] base::Result<JobReservation> reserve(const JobKey& key) const;
-    // The paths of the job's files, whether the job exists or not (for --dry-run). The names must
-    // be valid.
+    // Returns the paths of the job's files, whether the job exists or not (for --dry-run). The
+    // names must be valid.
     [[nodiscard]] record::JobFiles job_files(const JobKey& key) const;
 
   private:

@@ -39,7 +39,8 @@ teardown() {
 step_of_bob() { as_bob srun -w h1 --job-json="$share/job.json" "$@"; }
 step_of_alice() { as_user srun -w h1 --job-json="$share/job.json" "$@"; }
 
-no_process_of() { ! as_root_on "$1" pgrep -u "$2" > /dev/null; }
+# shellcheck disable=SC2016 # for the shell on that host
+no_process_of() { prints_nothing as_root_on "$1" bash -c 'pgrep -u "$0" || [[ $? -eq 1 ]]' "$2"; }
 
 # Breaks when root's slurmstepd waits for a process that its user has stopped: Slurm would drain the
 # node, and with it alice's next job would be lost.

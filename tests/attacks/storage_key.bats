@@ -101,7 +101,9 @@ slurm_has_nothing() {
     # The command that brought the option here is the test's own.
     [[ $(grep -F "$key" <<< "$processes" | grep -vcE 'minicluster|timeout|env BATCHAI_HOME') -eq 0 ]]
     # Nor does alice's own view of the launcher and of all that it started have it.
-    for pid in $(as_user pgrep -u alice -x 'batchai|sbatch'); do
+    local pids
+    pids=$(as_user pgrep -u alice -x 'batchai|sbatch')
+    for pid in $pids; do
         run as_user sh -c "tr '\0' '\n' < /proc/$pid/environ"
         [[ $status -eq 0 && $output == *BATCHAI_HOME=* && $output != *"$key"* ]]
     done

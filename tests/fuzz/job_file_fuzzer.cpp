@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/json.hpp"
 #include "job/parse.hpp"
 #include "job/schema/storage_account.hpp"
 #include "job/syntax/utf8.hpp"
@@ -66,8 +67,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         promise(diagnostic.position.column >= 1 && diagnostic.position.length >= 1);
     }
     promise(safe_to_show(render_all(parsed.diagnostics, "job.json", text)));
-    promise(Json::parse(diagnostics_json(parsed.diagnostics, "job.json")).size() ==
-            parsed.diagnostics.size());
+    const auto shown =
+        batchai::base::parse_json(diagnostics_json(parsed.diagnostics, "job.json"), "diagnostics");
+    promise(shown && shown->array() != nullptr &&
+            shown->array()->size() == parsed.diagnostics.size());
     if (parsed.spec) check_spec(*parsed.spec, parsed.positions);
     return 0;
 }

@@ -102,7 +102,7 @@ nothing_is_left() {
     run "$MINICLUSTER" exec --name "$other" squeue -h -o %j
     [[ $output == apart ]]
     run as_user squeue -h -o %j
-    [[ $output != *apart* ]]
+    [[ $status -eq 0 && $output != *apart* ]]
     [[ $("$MINICLUSTER" exec --name "$other" scontrol show config | grep ClusterName) == *"$other" ]]
     [[ $(as_user scontrol show config | grep ClusterName) == *"$MINICLUSTER_NAME" ]]
     "$MINICLUSTER" exec --name "$other" scancel "$job"

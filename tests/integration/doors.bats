@@ -88,9 +88,16 @@ id_through() {
 
 fields='NumNodes NumTasks CPUs/Task NtasksPerN:B:S:C Partition Features TresPerNode Nice TimeLimit Account QOS OverSubscribe MinMemoryNode MinMemoryCPU Contiguous'
 
+# is_settled ID: for wait_until. While a job is completing, its number of nodes falls.
+is_settled() {
+    local line
+    line=$(as_user scontrol show job -o "$1") && [[ $line != *JobState=COMPLETING* ]]
+}
+
 # allocation ID: one "field=value" a line, of those that say what was asked for.
 allocation() {
     local line
+    wait_until 30 is_settled "$1" || return 1
     line=$(as_user scontrol show job -o "$1") || return 1
     for field in $fields; do
         # While a job waits, its number of nodes is a range.
@@ -163,8 +170,9 @@ SH
     [[ $output == *TimeLimit=00:03:00* && $output == *gres:widget:1* ]]
 }
 
-# Breaks when a size is silently overruled, or one task is taken for no wish.
-@test "a size that contradicts the file is refused with both values, at each door" {
+# Breaks when the file's word is silently overruled, one task is taken for no wish, or the same time
+# in other words is taken for another.
+@test "an option that contradicts the file is refused with both values, at each door" {
     local before
     before=$(as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p')
     for words in "sbatch --wrap=true" "srun true" "salloc true"; do
@@ -176,11 +184,22 @@ SH
         run with_site plain ${words%% *} -n1 --job-json="$share/small.json" ${words#* }
         echo "$output"
         [[ $status -ne 0 && $output == *"--ntasks=1 contradicts $share/small.json, which asks for 4 (processCount)"* ]]
+        # shellcheck disable=SC2086
+        run with_site plain ${words%% *} --time=3 --job-json="$share/low.json" ${words#* }
+        echo "$output"
+        [[ $status -ne 0 && $output == *"--time=00:03:00 contradicts $share/low.json, which asks for 00:05:00 (constraints.maxWallClockTime)"* ]]
+        # shellcheck disable=SC2086
+        run with_site plain ${words%% *} --nice=7 --job-json="$share/low.json" ${words#* }
+        echo "$output"
+        [[ $status -ne 0 && $output == *"--nice=7 contradicts $share/low.json, which asks for 1000 (schedulingPriority)"* ]]
     done
     as_user bash -c "printf '#!/bin/bash\n#SBATCH --nodes=1\ntrue\n' > $share/one.sh"
     run with_site plain sbatch --job-json="$share/small.json" "$share/one.sh"
     [[ $status -ne 0 && $output == *"--nodes=1 contradicts"* ]]
+    run with_site plain salloc --nice=7 --job-json="$share/odd-plain.json" true
+    [[ $status -ne 0 && $output == *"--nice=7 contradicts"*"asks for 0 (schedulingPriority)"* ]]
     [[ $(as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p') -eq $before ]]
+    with_site plain salloc --time=5:00 --nice=1000 --job-json="$share/low.json" true
 }
 
 # Breaks when an option of the site is dropped where the command has no such option.

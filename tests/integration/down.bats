@@ -16,7 +16,8 @@ to_controller() { as_root_on login pkill "$1" -x slurmctld; }
 
 controller_answers() { as_user scontrol ping | grep -q ' is UP'; }
 
-controller_is_gone() { ! as_root_on login pgrep -x slurmctld; }
+# shellcheck disable=SC2016 # for the shell on that host
+controller_is_gone() { prints_nothing as_root_on login bash -c 'pgrep -x slurmctld || [[ $? -eq 1 ]]'; }
 
 setup_file() {
     as_user mkdir -p $home

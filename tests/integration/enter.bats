@@ -78,8 +78,10 @@ nodes_of() { batchai job node list --job "$1" --query '[].nodeId' -o tsv; }
     [[ $status -eq 0 && $output == *"blue geheim"*/share*"$HOME_DIR" ]]
     # Without a container each step has a mount namespace of its own, which is not the node's.
     [[ $(sed -n 2,3p <<< "$output") == "$(seen bare | sed -n 2,3p)" ]]
-    run as_user_on "$(node_of bare)" readlink /proc/self/ns/mnt
-    [[ $output != "$(node_exec bare --exec 'readlink /proc/self/ns/mnt')" ]]
+    local of_node of_job
+    of_node=$(as_user_on "$(node_of bare)" readlink /proc/self/ns/mnt)
+    of_job=$(node_exec bare --exec 'readlink /proc/self/ns/mnt')
+    [[ $of_node == mnt:* && $of_job == mnt:* && $of_node != "$of_job" ]]
 }
 
 # Breaks when variables that the job's processes have are missing without a word.

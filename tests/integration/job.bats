@@ -210,7 +210,7 @@ mpi_bridge.barrier()
            and .FirstErrorLine == "no disk"' <<< "$output"
     prints_nothing as_user ls "$(seen_by unready)"
     run as_user ls "$(logs_of unready)"
-    [[ $output != *stdout.txt* ]]
+    [[ $status -eq 0 && $output != *stdout.txt* ]]
 }
 
 # Breaks when four singletons, each believing it is alone, train four models.
@@ -271,6 +271,38 @@ mpi_bridge.barrier()
     echo "$output"
     [[ $output == *blocked* ]]
     wait_until 15 nodes_are_clean h1 h2 h3 h4
+}
+
+# Breaks when the epilog only knows of a job once a step has started on the node.
+@test "logs on the node's own storage go with a job that is cancelled before its first step" {
+    local door id
+    job customToolkitSettings true 1 | jq '.properties.stdOutErrPathPrefix = "$AZ_BATCHAI_JOB_TEMP"' |
+        write_home early.json
+    # Its steps never start.
+    as_user bash -c "mkdir -p $HOME_DIR/bin && printf '#!/bin/sh\nexec sleep 100\n' > $HOME_DIR/bin/srun &&
+        chmod +x $HOME_DIR/bin/srun && printf '#!/bin/bash\nbatchai run\n' > $HOME_DIR/early.sh"
+    has_directory() { [[ -n $(job_directories_on h1) ]]; }
+    for door in 'batchai job create --name early -f early.json --query slurmJobId -o tsv' \
+        'sbatch --parsable --output=/dev/null -w h1 --job-json=early.json early.sh'; do
+        id=$(as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records \
+            PATH=$HOME_DIR/bin:$PREFIX/bin:\$PATH $door")
+        wait_until 30 has_directory
+        as_user scancel "$id"
+        wait_until 30 nothing_is_queued
+        wait_until 15 nodes_are_clean h1
+    done
+}
+
+# Breaks when a host on which no epilog runs keeps them for ever.
+@test "logs on the storage of a login host go with the run inside salloc" {
+    job customToolkitSettings 'echo ran' 1 |
+        jq '.properties.stdOutErrPathPrefix = "$AZ_BATCHAI_JOB_TEMP"' | write_home allocated.json
+    run as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records PATH=$PREFIX/bin:\$PATH \
+        salloc -w h1 --job-json=allocated.json batchai run"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"output in /tmp/batchai-"* ]]
+    prints_nothing job_directories_on login
+    wait_until 15 nodes_are_clean h1
 }
 
 # Breaks when the plan does not reach a script of the user's own.

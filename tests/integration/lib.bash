@@ -66,7 +66,11 @@ job_state() { as_user sacct -n -P -X -j "$1" -o State; }
 job_is() { [[ $(job_state "$1") == "$2" ]]; }
 
 # nodes_idle COUNT: for wait_until.
-nodes_idle() { [[ $(as_user sinfo -h -N -p main -t idle -o %N | wc -l) -eq $1 ]]; }
+nodes_idle() {
+    local names
+    names=$(as_user sinfo -h -N -p main -t idle -o %N) || return
+    [[ $(grep -c . <<< "$names") -eq $1 ]]
+}
 
 # nothing_is_queued: for wait_until; no job waits, runs or is being cleaned up.
 nothing_is_queued() { prints_nothing as_user squeue -h; }
@@ -152,7 +156,7 @@ failure_of() {
 # no_node_is_drained: names those that are, or are down.
 no_node_is_drained() {
     local drained
-    drained=$(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N)
+    drained=$(as_user sinfo -h -N -p main -t drain,drained,draining,down -o %N) || return
     if [[ -n $drained ]]; then
         echo "drained: $drained" >&2
         return 1

@@ -66,7 +66,7 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
     local plugin
     plugin=$(find "$PREFIX"/lib*/ -path '*slurm/batchai.so' | head -n 1)
     run readelf -d "$plugin"
-    [[ $output != *libslurm* && $output != *libstdc++* && $output != *libgcc_s* ]]
+    [[ $status -eq 0 && $output != *libslurm* && $output != *libstdc++* && $output != *libgcc_s* ]]
     run bash -c "nm -D --undefined-only $plugin | awk '{print \$2}' | grep -i -e slurm -e spank | sort"
     echo "$output"
     [[ -n $output ]]

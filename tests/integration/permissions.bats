@@ -242,12 +242,17 @@ forged() {
     as_root_on h1 bash -c 'rm -rf /tmp/batchai-20001*'
 }
 
+# sleeping_job: prints the id of a job of alice's that runs on h1 and has its mounts there.
+sleeping_job() {
+    as_alice sbatch --parsable -w h1 -o "$share/batch.txt" --job-json="$share/job.json" \
+        --wrap 'srun sleep 100'
+    wait_until 20 as_root_on h1 bash -c 'ls -d /tmp/batchai-20001/*/mounts'
+}
+
 # Breaks when the epilog's failure is Slurm's.
 @test "an epilog that cannot clean up fails nothing and is made good by the next job" {
     local id
-    id=$(as_alice sbatch --parsable -w h1 -o "$share/batch.txt" --job-json="$share/job.json" \
-        --wrap 'srun sleep 100')
-    wait_until 20 as_root_on h1 bash -c 'ls -d /tmp/batchai-20001/*/mounts'
+    id=$(sleeping_job)
     as_root_on h1 bash -c 'chown bob /tmp/batchai-20001'
     as_user scancel "$id"
     wait_until 30 nodes_idle 4
@@ -255,6 +260,20 @@ forged() {
     as_root_on h1 chown alice /tmp/batchai-20001
     as_user_on h1 "$PREFIX/libexec/batchai/batchai-node" clean --job-id "$id"
     prints_nothing job_directories_on h1
+}
+
+# Breaks when a mistake of the admin's leaves everything behind, or nobody learns of it.
+@test "an epilog cleans up although site.lua is broken, and says so in slurmd's log" {
+    local id log="${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/h1-slurmd.log"
+    id=$(sleeping_job)
+    as_root_on login bash -c 'mkdir -p /etc/batchai && echo "return {" > /etc/batchai/site.lua'
+    as_user scancel "$id"
+    wait_until 30 nodes_idle 4
+    wait_until 10 prints_nothing job_directories_on h1
+    # The end of the step may have removed them before the epilog started.
+    wait_until 30 grep -q \
+        "batchai: epilog of job $id: the clean-up failed; run \".*/batchai-node clean --job-id $id\"" "$log"
+    no_node_is_drained
 }
 
 # Breaks when a link in place of a job's directory is followed.

@@ -43,6 +43,10 @@ spank_err_t spank_option_getopt(spank_t, spank_option* option, char** argument) 
     return success;
 }
 
+#ifdef __clang__
+// Slurm declares the function so.
+#pragma clang diagnostic ignored "-Wvarargs"
+#endif
 spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
     if (slurm().context != S_CTX_REMOTE && slurm().context != S_CTX_JOB_SCRIPT)
         return ESPANK_NOT_REMOTE;

@@ -37,8 +37,8 @@ class Forged : public fake::Step {
 
     // As submit(), for a plan that is no plan.
     void submit_bytes(const std::string& bytes) {
-        slurm().environment["BATCHAI_PLAN"] = scratch.file("job/plan.json", bytes).string();
-        slurm().environment["BATCHAI_PLAN_DIGEST"] = batchai::base::sha256_hex(bytes);
+        slurm().environment[BATCHAI_PLAN_VARIABLE] = scratch.file("job/plan.json", bytes).string();
+        slurm().environment[BATCHAI_DIGEST_VARIABLE] = batchai::base::sha256_hex(bytes);
     }
 
     // A directory of somebody else's; as root only.
@@ -56,7 +56,7 @@ TEST_F(Forged, PlansThatAreNoFilesAreRefusedAtOnce) {
     for (const std::string& path :
          {std::string("/dev/zero"), std::string("/dev/tty"), (scratch.path() / "fifo").string(),
           scratch.path().string(), std::string("/proc/self/environ")}) {
-        slurm().environment["BATCHAI_PLAN"] = path;
+        slurm().environment[BATCHAI_PLAN_VARIABLE] = path;
         EXPECT_THAT(refused(), HasSubstr(path));
     }
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
@@ -65,10 +65,10 @@ TEST_F(Forged, PlansThatAreNoFilesAreRefusedAtOnce) {
 TEST_F(Forged, PathsThatAreNoneAreRefused) {
     submit();
     for (const char* path : {"plan.json", "", "-", "../plan.json", "\xff\xfe"}) {
-        slurm().environment["BATCHAI_PLAN"] = path;
+        slurm().environment[BATCHAI_PLAN_VARIABLE] = path;
         EXPECT_THAT(refused(), HasSubstr("BATCHAI_PLAN"));
     }
-    slurm().environment["BATCHAI_PLAN"] = "/\xff\xfe\n\x1b[2J";
+    slurm().environment[BATCHAI_PLAN_VARIABLE] = "/\xff\xfe\n\x1b[2J";
     refused();
 }
 
@@ -170,11 +170,11 @@ TEST_F(Forged, AJobDirectoryThatOthersCanWriteToIsRefused) {
 
 TEST_F(Forged, ProofsOfASandboxDoNotReplaceOne) {
     submit();
-    slurm().environment["BATCHAI_SANDBOX"] = slurm().environment["BATCHAI_PLAN_DIGEST"];
-    slurm().environment.erase("BATCHAI_PLAN");
+    slurm().environment[BATCHAI_PROOF_VARIABLE] = slurm().environment[BATCHAI_DIGEST_VARIABLE];
+    slurm().environment.erase(BATCHAI_PLAN_VARIABLE);
     slurm().given["job-json"] = "job.json";
     EXPECT_THAT(refused(), HasSubstr("the plan did not reach this node"));
-    slurm().environment["BATCHAI_PLAN"] = "";
+    slurm().environment[BATCHAI_PLAN_VARIABLE] = "";
     EXPECT_THAT(refused(), HasSubstr("BATCHAI_PLAN"));
 }
 
@@ -183,9 +183,10 @@ TEST_F(Forged, VariablesThatAreTooLongOrNoTextDoNoHarm) {
     for (const std::string& odd : {std::string(300000, 'x'), std::string("\xff\xfe\n;$(id)"),
                                    std::string("-1"), std::string("99999999999999999999 x y")}) {
         for (const char* name :
-             {"BATCHAI_MASTER", "BATCHAI_RANK_VARIABLES", "BATCHAI_IDENTITY", "BATCHAI_DISABLE",
-              "SLURM_SUBMIT_DIR", "SLURM_RESTART_COUNT", "SLURMD_NODENAME", "SLURM_GPUS_ON_NODE",
-              "SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES", "SLURM_LOCALID", "PMIX_SERVER_TMPDIR"}) {
+             {BATCHAI_MASTER_VARIABLE, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_IDENTITY_VARIABLE,
+              BATCHAI_DISABLE_VARIABLE, "SLURM_SUBMIT_DIR", "SLURM_RESTART_COUNT",
+              "SLURMD_NODENAME", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES",
+              "SLURM_LOCALID", "PMIX_SERVER_TMPDIR"}) {
             auto before = slurm().environment;
             slurm().environment[name] = odd;
             // The length of what a program may be given is Linux's own limit.

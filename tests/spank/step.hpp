@@ -11,6 +11,7 @@
 #include "base/ids.hpp"
 #include "plan/plan.hpp"
 #include "record/plan_file.hpp"
+#include "spank/protocol.h"
 #include "tests/spank/hooks.hpp"
 
 namespace fake {
@@ -50,8 +51,8 @@ class Step : public testing::Test {
     // Puts the plan where a job's environment leads to it.
     void submit() {
         const std::string text = batchai::record::to_json(plan);
-        slurm().environment["BATCHAI_PLAN"] = scratch.file("job/plan.json", text).string();
-        slurm().environment["BATCHAI_PLAN_DIGEST"] = batchai::base::sha256_hex(text);
+        slurm().environment[BATCHAI_PLAN_VARIABLE] = scratch.file("job/plan.json", text).string();
+        slurm().environment[BATCHAI_DIGEST_VARIABLE] = batchai::base::sha256_hex(text);
     }
 
     Ended run(const std::string& script, std::vector<std::string> arguments = {}) {

@@ -36,7 +36,8 @@ TEST_F(Step, GetsThePlansEnvironmentOverItsOwn) {
     const Ended ended =
         run("printf '%s|' \"$GREETING\" \"$AZ_BATCHAI_NUM_GPUS\" "
             "\"$AZ_BATCH_NODE_ID\" \"$BATCHAI_SANDBOX\"");
-    EXPECT_EQ(ended.output, "two\nlines|2|n2|" + slurm().environment["BATCHAI_PLAN_DIGEST"] + "|");
+    EXPECT_EQ(ended.output,
+              "two\nlines|2|n2|" + slurm().environment[BATCHAI_DIGEST_VARIABLE] + "|");
 }
 
 TEST_F(Step, RunsAsTheUserAndKeepsTheWorkingDirectory) {
@@ -84,7 +85,7 @@ TEST_F(Step, ReportsItsRefusalWhereItIsToldTo) {
     plan.mounts[0].source = "/nonexistent/share";
     submit();
     slurm().environment["SLURM_PROCID"] = "3";
-    slurm().environment["BATCHAI_REFUSALS"] = (scratch.path() / "job/refused").string();
+    slurm().environment[BATCHAI_REFUSALS_VARIABLE] = (scratch.path() / "job/refused").string();
     EXPECT_EQ(run("echo ran").exit_code, 1);
     const std::string report = scratch.read("job/refused.3.txt");
     EXPECT_THAT(report, HasSubstr("/nonexistent/share: No such file or directory\n"));
@@ -115,7 +116,7 @@ TEST_F(Step, IsRefusedWhenTheDigestIsMissingOrOdd) {
     submit();
     for (const std::string& odd :
          {std::string(), std::string(64, 'G'), std::string(63, 'a'), std::string(100000, 'a')}) {
-        slurm().environment["BATCHAI_PLAN_DIGEST"] = odd;
+        slurm().environment[BATCHAI_DIGEST_VARIABLE] = odd;
         const Ended ended = run("echo ran");
         EXPECT_EQ(ended.exit_code, 1);
         EXPECT_EQ(ended.output, "");
@@ -124,7 +125,7 @@ TEST_F(Step, IsRefusedWhenTheDigestIsMissingOrOdd) {
 
 TEST_F(Step, IsRefusedWhenThePlansPathIsTooLong) {
     submit();
-    slurm().environment["BATCHAI_PLAN"] = "/" + std::string(100000, 'x');
+    slurm().environment[BATCHAI_PLAN_VARIABLE] = "/" + std::string(100000, 'x');
     EXPECT_EQ(run("echo ran").exit_code, 1);
 }
 
@@ -217,7 +218,7 @@ TEST_F(Step, WithTheOptionButWithoutTheMarkerIsRefused) {
 TEST_F(Step, WithTheOptionAndTheKillSwitchIsRefused) {
     submit();
     slurm().given["job-json"] = "job.json";
-    slurm().environment["BATCHAI_DISABLE"] = "1";
+    slurm().environment[BATCHAI_DISABLE_VARIABLE] = "1";
     const Ended ended = run("echo ran");
     EXPECT_EQ(ended.exit_code, 1);
     EXPECT_THAT(ended.errors, HasSubstr("BATCHAI_DISABLE"));
@@ -225,7 +226,7 @@ TEST_F(Step, WithTheOptionAndTheKillSwitchIsRefused) {
 
 TEST_F(Step, WithTheKillSwitchAloneIsLeftAlone) {
     submit();
-    slurm().environment["BATCHAI_DISABLE"] = "1";
+    slurm().environment[BATCHAI_DISABLE_VARIABLE] = "1";
     EXPECT_EQ(run("echo ran $BATCHAI_SANDBOX").output, "ran\n");
 }
 
@@ -284,13 +285,13 @@ class RankOfAStep : public Step {
 };
 
 TEST_F(RankOfAStep, KnowsItsNumberAndWhereBatchaiRunLetsTheRanksMeet) {
-    slurm().environment["BATCHAI_MASTER"] = "10.0.0.4 4321";
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
     EXPECT_EQ(run(std::string(show_rank_variables) + "; echo $BATCHAI_MASTER").output,
               "5/8 1/2 10.0.0.4 4321\n\n");
 }
 
 TEST_F(RankOfAStep, KeepsWhatTheUserOrTheJobFileHasSet) {
-    slurm().environment["BATCHAI_MASTER"] = "10.0.0.4 4321";
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
     slurm().environment["MASTER_PORT"] = "29500";
     slurm().environment["LOCAL_RANK"] = "";
     plan.environment.push_back({"WORLD_SIZE", "16"});
@@ -299,15 +300,15 @@ TEST_F(RankOfAStep, KeepsWhatTheUserOrTheJobFileHasSet) {
 }
 
 TEST_F(RankOfAStep, DoesNotTakeAnOuterStepsNumberForItsOwn) {
-    slurm().environment["BATCHAI_MASTER"] = "10.0.0.4 4321";
-    slurm().environment["BATCHAI_RANK_VARIABLES"] = "RANK=0,WORLD_SIZE=1,MASTER_ADDR=h1";
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
+    slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "RANK=0,WORLD_SIZE=1,MASTER_ADDR=h1";
     slurm().environment["RANK"] = "0";
     slurm().environment["WORLD_SIZE"] = "4";  // set by hand since
     EXPECT_EQ(run(show_rank_variables).output, "5/4 1/2 10.0.0.4 4321\n");
 }
 
 TEST_F(RankOfAStep, IsNoneWhereBatchaiRunSaysSo) {
-    slurm().environment["BATCHAI_RANK_VARIABLES"] = "none";
+    slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "none";
     EXPECT_EQ(run(std::string(show_rank_variables) + "; echo \"<$BATCHAI_RANK_VARIABLES>\"").output,
               "/ /\n<>\n");
 }

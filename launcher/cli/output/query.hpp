@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 
 namespace batchai::cli {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "store/records.hpp"
 
 namespace batchai::cli {

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cli/outcome.hpp"
 #include "cli/output/query.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/resource_report.hpp"
 #include "cli/report/volume_flags.hpp"
+#include "cli/terminal.hpp"
 #include "slurm/node_view.hpp"
 
 namespace batchai::cli {

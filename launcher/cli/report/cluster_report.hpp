@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "job/model.hpp"
 #include "job/schema/storage_account.hpp"
 #include "site/site.hpp"

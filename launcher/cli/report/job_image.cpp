@@ -87,6 +87,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto longest_wait = std::chrono::hours(24 * 28);
+// `batchai run` may be killed before it records an end, so one that is missing proves nothing for
+// ever.
+constexpr auto longest_run = std::chrono::hours(24 * 365);
 constexpr auto kept_after_end = std::chrono::hours(24 * 7);
 
 fs::path root_of(const store::Store& store) {
@@ -114,7 +117,8 @@ Life life_of(const fs::path& directory) {
         if (!attempt) return Life{.needed = true, .last_sign = base::now()};
         if (!*attempt) continue;
         has_run = true;
-        life.needed = life.needed || !(*attempt)->end;
+        const bool runs = !(*attempt)->end && base::now() - (*attempt)->start <= longest_run;
+        life.needed = life.needed || runs;
         life.last_sign = std::max(life.last_sign, (*attempt)->end.value_or((*attempt)->start));
     }
     if (!has_run) life.needed = base::now() - life.last_sign <= longest_wait;

@@ -55,9 +55,10 @@ namespace batchai::cli {
                                                           const std::string& uuid);
 
 // Returns the directories of the plans that a job may still need. A plan is needed until the job's
-// record says that the job has ended. If no attempt is recorded (srun was interrupted, or the
-// user's script never calls `batchai run`), the plan is needed for four weeks, the longest time
-// that a job may wait in the queue.
+// record says that the job has ended, but not for longer than a year, because a job that was killed
+// has no recorded end. If no attempt is recorded (srun was interrupted, or the user's script never
+// calls `batchai run`), the plan is needed for four weeks, the longest time that a job may wait in
+// the queue.
 [[nodiscard]] std::vector<std::filesystem::path> needed_hand_overs(const store::Store& store);
 
 // Removes the directories that no job needs any more, a week after the last recorded activity, so

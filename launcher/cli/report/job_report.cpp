@@ -125,13 +125,14 @@ base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
                                                     const slurm::Client& client,
                                                     const store::ExperimentKey& key) {
     AskedJobs asked;
-    if (TRY(store.count_jobs(key)) > slurm::Client::many_jobs) {
+    const std::vector<std::string> names = TRY(store.job_names(key));
+    if (names.size() > slurm::Client::many_jobs) {
         const auto experiment = TRY(store.experiment(key));
         asked = std::async(std::launch::async, [&client, since = experiment.creation_time] {
             return client.jobs_of_caller(since);
         });
     }
-    return report_jobs(store, client, TRY(store.jobs(key)), std::move(asked));
+    return report_jobs(store, client, TRY(store.jobs(key, names)), std::move(asked));
 }
 
 base::Result<JobReport> report_job(const store::Store& store, const slurm::Client& client,
@@ -240,7 +241,7 @@ Value job_errors(const JobReport& report) {
         all.push_back(Value::Object{{"code", note.code},
                                     {"details", Value::Array{detail("Node", note.node),
                                                              detail("FirstErrorLine", note.text)}},
-                                    {"message", "Not all data of the job reached its storage"}});
+                                    {"message", std::string(record::data_not_written_message)}});
     return all;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "record/attempt.hpp"
 #include "record/node_notes.hpp"
 #include "slurm/client.hpp"

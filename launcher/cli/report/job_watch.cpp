@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/outcome.hpp"
 #include "cli/report/job_report.hpp"
+#include "cli/terminal.hpp"
 #include "job/schema/checks.hpp"
 
 namespace batchai::cli {
@@ -101,7 +101,8 @@ using std::chrono::steady_clock;
 // A batch script may take as long as KillWait to end, which is 30 s by default.
 constexpr auto longest_wait = std::chrono::minutes(2);
 
-// Only Slurm's state counts here: the job's record says "ended" before the last process has exited.
+// Only Slurm's state counts here, because the job's record says "ended" before the last process has
+// exited.
 bool gone(const slurm::JobStatus& status) {
     return slurm::is_final(status.state);
 }
@@ -130,7 +131,7 @@ base::Result<void> wait_until_gone(const slurm::Client& client,
 base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& client,
                              const std::vector<store::Job>& jobs, bool wait) {
     if (jobs.empty()) return {};
-    // The records alone are not enough: if Slurm does not answer, nothing is stopped and nothing is
+    // The records alone are not enough: unless Slurm answers, nothing is stopped and nothing is
     // deleted.
     TRY(client.ping());
     const auto reports = TRY(report_jobs(store, client, jobs));
@@ -142,10 +143,9 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
         if (!report.ended()) {
             // The request is recorded before the job is cancelled, so that nobody sees the end
             // without its reason.
-            const auto marked = store.update(report.job.key, [](store::Job& job) {
+            TRY(store.update(report.job.key, [](store::Job& job) {
                 if (!job.termination_requested) job.termination_requested = base::now();
-            });
-            if (!marked) return tl::unexpected(marked.error());
+            }));
             TRY(client.cancel(report.job.slurm_job_id));
         }
         ids.push_back(report.job.slurm_job_id);

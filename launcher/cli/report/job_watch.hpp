@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/timestamp.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_report.hpp"
 #include "record/attempt.hpp"
 #include "slurm/client.hpp"

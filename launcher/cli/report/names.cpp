@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/names.hpp"
 
-#include <cstdlib>
+#include <utility>
 
+#include "base/process.hpp"
 #include "base/timestamp.hpp"
 
 namespace batchai::cli {
@@ -11,8 +12,7 @@ namespace {
 ParentName resolve(const std::optional<std::string>& option, const char* own, const char* azure) {
     if (option) return {*option, false};
     for (const auto* name : {own, azure}) {
-        const auto* value = std::getenv(name);
-        if (value != nullptr && *value != '\0') return {value, false};
+        if (auto value = base::variable(name)) return {std::move(*value), false};
     }
     return {"default", true};
 }
@@ -47,13 +47,17 @@ store::ExperimentKey experiment_key(const ParentOptions& options) {
             experiment_name(options).value};
 }
 
+store::JobKey job_key(const JobName& name) {
+    auto parent = experiment_key(name.parents);
+    return {std::move(parent.group), std::move(parent.workspace), std::move(parent.experiment),
+            name.job};
+}
+
 base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
                                     const ParentOptions& options) {
     const auto group = group_name(options);
     if (group.fallback && !store.group(group.value)) {
-        auto made =
-            unless_there(store.create(store::Group{group.value, site.location, {}, base::now()}));
-        if (!made) return made;
+        TRY(unless_there(store.create(store::Group{group.value, site.location, {}, base::now()})));
     }
     const auto key = workspace_key(options);
     const auto found = store.workspace(key);
@@ -66,8 +70,7 @@ base::Result<void> ensure_workspace(const store::Store& store, const site::Site&
 
 base::Result<void> ensure_experiment(const store::Store& store, const site::Site& site,
                                      const ParentOptions& options) {
-    auto made = ensure_workspace(store, site, options);
-    if (!made) return made;
+    TRY(ensure_workspace(store, site, options));
     const auto key = experiment_key(options);
     const auto found = store.experiment(key);
     if (found) return {};

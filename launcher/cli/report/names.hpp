@@ -17,6 +17,12 @@ struct ParentOptions {
     std::optional<std::string> experiment;
 };
 
+// The values of the options that name one job.
+struct JobName {
+    std::string job;
+    ParentOptions parents;
+};
+
 // The name of a parent. `fallback` means that the user named none: the name is "default", and the
 // parent is created when the first cluster or job needs it.
 struct ParentName {
@@ -32,9 +38,10 @@ struct ParentName {
 
 [[nodiscard]] store::WorkspaceKey workspace_key(const ParentOptions& options);
 [[nodiscard]] store::ExperimentKey experiment_key(const ParentOptions& options);
+[[nodiscard]] store::JobKey job_key(const JobName& name);
 
-// Create the parents that have the fallback name, if they do not exist. Parents that the user named
-// must exist.
+// These functions create the parents that have the fallback name, if they do not exist. Parents
+// that the user named must exist.
 [[nodiscard]] base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
                                                   const ParentOptions& options);
 [[nodiscard]] base::Result<void> ensure_experiment(const store::Store& store,

@@ -57,8 +57,7 @@ Value entry_value(const fs::path& directory, const std::string& name, const stru
 
 base::Result<fs::path> output_directory(const store::Store& store, const store::JobKey& key,
                                         const std::string& id) {
-    const auto job = store.job(key);
-    if (!job) return tl::unexpected(job.error());
+    const auto job = TRY(store.job(key));
     const auto text = TRY(base::read_file(store.job_files(key).plan()));
     const auto plan = TRY(record::plan_from_json(text));
     if (id == "stdouterr") {
@@ -79,10 +78,9 @@ base::Result<fs::path> output_directory(const store::Store& store, const store::
 
 base::Result<base::FileDescriptor> open_below(const fs::path& root, const std::string& relative,
                                               int flags) {
-    auto directory = open_root(root);
-    if (!directory) return directory;
+    const auto directory = TRY(open_root(root));
     base::FileDescriptor file =
-        base::open_beneath(directory->get(), relative, flags, 0, base::Links::inside);
+        base::open_beneath(directory.get(), relative, flags, 0, base::Links::inside);
     if (file.valid()) return file;
     if (errno == EXDEV) {
         return base::fail("the path leaves the job's output directory", relative, "",

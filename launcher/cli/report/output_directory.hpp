@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "store/store.hpp"
 
 namespace batchai::cli {

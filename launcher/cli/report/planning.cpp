@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -17,7 +16,8 @@
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
-#include "cli/output/value.hpp"
+#include "base/process.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/report/volume_flags.hpp"
@@ -36,21 +36,14 @@ namespace {
 // One byte more than the parser accepts, so that the parser reports a file that is too large.
 constexpr std::size_t read_limit = job::maximum_file_size + 1;
 
-std::optional<std::string> variable(const char* name) {
-    const auto* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') return {};
-    return value;
-}
-
 // Returns nothing if no account is named.
 base::Result<std::optional<job::StorageAccount>> storage_account(const JobFileOptions& options) {
     std::optional<std::string> key;
     if (options.storage_account_key) key = TRY(storage_key_of_option(*options.storage_account_key));
-    auto name = options.storage_account_name;
-    if (!name) {
-        name = variable("AZURE_BATCHAI_STORAGE_ACCOUNT");
-        if (!key) key = storage_key_of_environment();
-    }
+    const auto of_environment = base::variable("AZURE_BATCHAI_STORAGE_ACCOUNT");
+    const auto name = options.storage_account_name ? options.storage_account_name : of_environment;
+    // The environment's key is that of the environment's account, if it names one.
+    if (!key && (!of_environment || of_environment == name)) key = storage_key_of_environment();
     if (!name) return std::nullopt;
     return job::StorageAccount{.name = *name, .key = std::move(key)};
 }
@@ -94,7 +87,8 @@ plan::Submission submission_of(const store::Store& store, const JobFileOptions& 
     }
     // Slurm gives the batch script the home directory of the password file, unless the user's
     // environment sets another.
-    if (const auto home = variable("HOME"); home && home->starts_with('/')) submission.home = *home;
+    if (const auto home = base::variable("HOME"); home && home->starts_with('/'))
+        submission.home = *home;
     submission.storage_root = store.storage_root().string();
     submission.ignore_container = options.ignore_container;
     submission.login_environment = login_environment();

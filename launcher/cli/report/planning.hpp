@@ -40,7 +40,7 @@ struct JobText {
 [[nodiscard]] std::string job_name_from_file(const std::string& path);
 
 // How the job's image is resolved: by asking its registry if necessary, only if that needs no
-// network, or not at all. The last two make plans for display, not for running.
+// network, or not at all. The last two are for plans that are only displayed.
 enum class ImageQuestion { registry, without_network, not_asked };
 
 struct PlanningChoices {
@@ -83,9 +83,9 @@ struct Planning {
 [[nodiscard]] std::string launcher_path();
 
 // Returns the variables of this process that sbatch passes on to the job, for plan::Submission.
-// Left out are: variables that Slurm or this program has set for the job in which this process
-// runs, since they mean something else in the new job; credentials of a storage account; and values
-// that are not UTF-8, which a plan cannot hold.
+// Three kinds are left out: variables that Slurm or this program has set for the job in which this
+// process runs, since they mean something else in the new job; credentials of a storage account;
+// and values that are not UTF-8, which a plan cannot hold.
 [[nodiscard]] std::map<std::string, std::string> login_environment();
 
 }  // namespace batchai::cli

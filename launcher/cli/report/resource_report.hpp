@@ -5,8 +5,7 @@
 #include <string_view>
 
 #include "base/timestamp.hpp"
-#include "cli/output/table.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "store/records.hpp"
 
 // The JSON objects, ids and table columns of resources, as the Azure CLI shows them.

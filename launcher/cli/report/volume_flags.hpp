@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "job/model.hpp"
 #include "job/parse.hpp"
 
@@ -23,7 +23,9 @@ struct VolumeFlags {
     std::string file_server_path = "nfs";
 };
 
-// Appends the volumes of the flags to the mountVolumes of a file (null if the file has none). File
+// Appends the volumes of the flags to the mountVolumes of a file (null if the file has none). The
+// result is JSON for a job as well, although only a cluster's record keeps it: so what a flag means
+// and what a volume must be have one place each, here and in the table of a job file's fields. File
 // shares and containers belong to `account`, or if there is none, to the placeholder that an
 // account replaces later. Checks nothing.
 [[nodiscard]] Value with_flags(Value volumes, const VolumeFlags& flags,

@@ -59,6 +59,14 @@ void add_experiment_option(CLI::App& leaf, ParentOptions& parents) {
         ->group(resource_arguments);
 }
 
+void add_job_options(CLI::App& leaf, JobName& name, const std::string& names) {
+    leaf.add_option(names, name.job, "Name of the job")
+        ->type_name("NAME")
+        ->required()
+        ->group(resource_arguments);
+    add_experiment_option(leaf, name.parents);
+}
+
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait) {
     leaf.add_flag("--yes,-y", yes, "Do not ask for confirmation");
     leaf.add_flag("--no-wait", no_wait, "Do not wait until Slurm has ended the jobs");

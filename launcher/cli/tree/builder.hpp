@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/planning.hpp"
 #include "cli/report/volume_flags.hpp"
@@ -70,6 +72,8 @@ CLI::Option* add_optional(CLI::App& leaf, const std::string& names, std::optiona
 void add_group_option(CLI::App& leaf, ParentOptions& parents);
 void add_workspace_option(CLI::App& leaf, ParentOptions& parents);   // and the group's option
 void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // and the options of both
+// Adds the options that name one job. In a group below "job" its own name is --job.
+void add_job_options(CLI::App& leaf, JobName& name, const std::string& names = "--job,-j");
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 
 void add_image_options(CLI::App& leaf, JobFileOptions& file);  // --job-image, --ignore-container
@@ -98,5 +102,18 @@ void add_completion_verb(CommandTree& tree);
 void add_manual_verb(CommandTree& tree);
 
 [[nodiscard]] std::unique_ptr<CommandTree> make_tree();
+
+// Returns the completion script for "bash", "zsh" or "fish". It completes commands, options, and
+// file names where a file is expected. The script starts no program.
+[[nodiscard]] std::string completion_script(const CLI::App& app, const std::string& shell);
+
+// Returns the names of the manual pages: "batchai", and "batchai-<command>" for each top-level
+// command.
+[[nodiscard]] std::vector<std::string> manual_pages(const CLI::App& app);
+
+// Returns one of these pages in roff with the man macros. It has no date, so that builds are
+// reproducible.
+[[nodiscard]] base::Result<std::string> manual_page(const CLI::App& app, const std::string& page,
+                                                    const std::string& version);
 
 }  // namespace batchai::cli

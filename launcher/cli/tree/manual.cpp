@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/tree/manual.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -8,7 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/cluster_file.hpp"
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/job_watch.hpp"
@@ -126,15 +126,13 @@ Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale)
     const auto here = TRY(open_surroundings());
     TRY(here.store.cluster(own_key(options)));
     TRY(here.slurm.ping());
-    const auto cluster = here.store.update(own_key(options), [&](store::Cluster& record) {
+    const auto cluster = TRY(here.store.update(own_key(options), [&](store::Cluster& record) {
         record.scale = scale;
         record.allocation_state_transition_time = base::now();
-    });
-    if (!cluster) return tl::unexpected(cluster.error());
+    }));
     say("the cluster's record has changed and applies to jobs created from now on; no node is "
-        "powered "
-        "up, powered down or drained, and running jobs keep their nodes");
-    return answer_with(here, *cluster, {});
+        "powered up, powered down or drained, and running jobs keep their nodes");
+    return answer_with(here, cluster, {});
 }
 
 Answer cluster_create(const ClusterOptions& options) {
@@ -178,14 +176,12 @@ Answer cluster_list(const ClusterOptions& options) {
 }
 
 Answer cluster_resize(const ClusterOptions& options) {
-    const auto scale = scale_from_flags({options.target, {}, {}});
-    if (!scale) return tl::unexpected(scale.error());
-    return rescale(options, **scale);
+    const auto scale = TRY(scale_from_flags({options.target, {}, {}}));
+    return rescale(options, *scale);
 }
 
 Answer cluster_auto_scale(const ClusterOptions& options) {
-    const auto checked = scale_from_flags({{}, options.minimum, options.maximum});
-    if (!checked) return tl::unexpected(checked.error());
+    TRY(scale_from_flags({{}, options.minimum, options.maximum}));
     return rescale(options,
                    {.manual = {},
                     .auto_scale = store::AutoScale{.minimum_node_count = *options.minimum,

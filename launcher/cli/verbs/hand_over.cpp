@@ -13,12 +13,13 @@
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
-#include "cli/output/value.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
+#include "spank/protocol.h"
 
 namespace batchai::cli {
 
@@ -119,7 +120,7 @@ Answer hand_over(const HandOverOptions& options) {
         fs::remove_all(made->directory, code);
         return tl::unexpected(image.error());
     }
-    fmt::print("BATCHAI_PLAN={}\nBATCHAI_PLAN_DIGEST={}\n",
+    fmt::print(BATCHAI_PLAN_VARIABLE "={}\n" BATCHAI_DIGEST_VARIABLE "={}\n",
                record::JobFiles(made->directory).plan().string(), made->planned.digest);
     for (const plan::SlurmOption& option : to_set)
         fmt::print("{}\n", plan::argument_of(option));

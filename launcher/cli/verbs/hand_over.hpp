@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/planning.hpp"
 
@@ -21,7 +21,7 @@ struct ValidateOptions {
 struct HandOverOptions {
     JobFileOptions file;
     // The command whose command-line filter asks: "sbatch", "srun" or "salloc". The filter passes
-    // the user's options as JSON on standard input and reads which others it must set.
+    // the user's options as JSON on standard input and reads which other options it must set.
     std::optional<std::string> door;
 };
 

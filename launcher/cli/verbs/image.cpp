@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/report/resource_report.hpp"
 #include "cli/terminal.hpp"
@@ -122,8 +122,9 @@ std::string_view words_for(image::Ensured ensured) {
     return {};
 }
 
-Answer pull_one(const ImageOptions& options, const Surroundings& here, const image::Places& places,
-                const std::string& name, Value::Array& values) {
+base::Result<void> pull_one(const ImageOptions& options, const Surroundings& here,
+                            const image::Places& places, const std::string& name,
+                            Value::Array& values) {
     const auto reference = image::parse(name, options.server_url);
     if (!reference)
         return base::fail(reference.error().what, "image pull", reference.error().hint,
@@ -148,7 +149,7 @@ Answer pull_one(const ImageOptions& options, const Surroundings& here, const ima
     for (const Entry& entry : all) {
         if (entry.path == container.root) values.emplace_back(value_of(entry, false));
     }
-    return Outcome{};
+    return {};
 }
 
 Answer image_list(const ImageOptions& /*options*/) {
@@ -162,14 +163,10 @@ Answer image_list(const ImageOptions& /*options*/) {
 Answer image_pull(const ImageOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto places = image_places(here.store, here.site);
-    if (options.shared) {
-        TRY(shared_directory(places));
-    }
+    if (options.shared) TRY(shared_directory(places));
     Value::Array values;
-    for (const std::string& name : options.images) {
-        auto pulled = pull_one(options, here, places, name, values);
-        if (!pulled) return pulled;
-    }
+    for (const std::string& name : options.images)
+        TRY(pull_one(options, here, places, name, values));
     return Outcome{Value(std::move(values)), image_columns};
 }
 

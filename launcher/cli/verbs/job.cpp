@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/parallel.hpp"
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
@@ -21,40 +21,33 @@ namespace batchai::cli {
 namespace {
 
 struct JobOptions {
-    std::string name;
-    ParentOptions parents;
+    JobName job;
     bool yes = false;
     bool no_wait = false;
     int interval = 15;  // longest time between two queries to Slurm, in seconds
-
-    [[nodiscard]] store::JobKey key() const {
-        const auto parent = experiment_key(parents);
-        return {parent.group, parent.workspace, parent.experiment, name};
-    }
 };
 
 // Asks for confirmation and cancels the job. Returns the job.
 base::Result<store::Job> stop(const Surroundings& here, const JobOptions& options) {
-    auto job = here.store.job(options.key());
-    if (!job) return job;
+    auto job = TRY(here.store.job(job_key(options.job)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    TRY(stop_jobs(here.store, here.slurm, {*job}, !options.no_wait));
+    TRY(stop_jobs(here.store, here.slurm, {job}, !options.no_wait));
     return job;
 }
 
 Answer job_show(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, options.key()));
+    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
     Value value = to_value(report);
     value.set("attempts", TRY(attempts_value(here.store, report)));
     return Outcome{std::move(value), job_columns};
 }
 
-Answer job_list(const JobOptions& options) {
+Answer job_list(const ParentOptions& parents) {
     const auto here = TRY(open_surroundings());
-    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(options.parents));
-    if (!reports && nothing_yet(reports.error(), options.parents))
+    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents));
+    if (!reports && nothing_yet(reports.error(), parents))
         return Outcome{Value::Array{}, job_columns};
     if (!reports) return tl::unexpected(reports.error());
     Value::Array values(reports->size());
@@ -71,7 +64,7 @@ Answer job_terminate(const JobOptions& options) {
 Answer job_delete(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     TRY(stop(here, options));
-    TRY(here.store.remove(options.key()));
+    TRY(here.store.remove(job_key(options.job)));
     return Outcome{};
 }
 
@@ -141,7 +134,8 @@ int say_end(const JobReport& report) {
 Answer job_wait(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     const Interruption interruption;
-    JobWatch watch(here.store, here.slurm, options.key(), std::chrono::seconds(options.interval));
+    JobWatch watch(here.store, here.slurm, job_key(options.job),
+                   std::chrono::seconds(options.interval));
     Reporter reporter;
     while (true) {
         const auto report = TRY(watch.look());
@@ -155,13 +149,8 @@ Answer job_wait(const JobOptions& options) {
     }
 }
 
-void add_name(CLI::App& leaf, JobOptions& options) {
-    leaf.add_option("--name,-n", options.name, "Name of the job")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
-    add_experiment_option(leaf, options.parents);
-}
+// Names of the option that names the job of a verb of "job" itself.
+constexpr const char* name_option = "--name,-n";
 
 }  // namespace
 
@@ -173,18 +162,18 @@ void add_job_verbs(CommandTree& tree) {
         auto [leaf, options] =
             add_verb(tree, group, "show", "Show a job",
                      example + "show --name train --query executionState", job_show);
-        add_name(*leaf, *options);
+        add_job_options(*leaf, options->job, name_option);
     }
     {
-        auto [leaf, options] = add_verb(tree, group, "list", "List the jobs of an experiment",
+        auto [leaf, parents] = add_verb(tree, group, "list", "List the jobs of an experiment",
                                         example + "list --output table", job_list);
-        add_experiment_option(*leaf, options->parents);
+        add_experiment_option(*leaf, *parents);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "wait", "Wait until a job has ended; exit with its exit code",
                      example + "wait --name train", job_wait, Printing::by_itself);
-        add_name(*leaf, *options);
+        add_job_options(*leaf, options->job, name_option);
         leaf->add_option("--interval", options->interval,
                          "Longest interval between two queries to Slurm [15]")
             ->type_name("SECONDS")
@@ -193,7 +182,7 @@ void add_job_verbs(CommandTree& tree) {
     {
         auto [leaf, options] = add_verb(tree, group, "terminate", "Stop a job; its record stays",
                                         example + "terminate --name train --yes", job_terminate);
-        add_name(*leaf, *options);
+        add_job_options(*leaf, options->job, name_option);
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
     {
@@ -201,7 +190,7 @@ void add_job_verbs(CommandTree& tree) {
             add_verb(tree, group, "delete",
                      "Delete a job, after stopping it if it runs; its output files stay",
                      example + "delete --name train --yes", job_delete);
-        add_name(*leaf, *options);
+        add_job_options(*leaf, options->job, name_option);
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
     add_job_file_verbs(tree, group);

@@ -10,15 +10,17 @@
 #include "base/ids.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/planning.hpp"
+#include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/to_json.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
+#include "spank/protocol.h"
 #include "store/records.hpp"
 
 namespace batchai::cli {
@@ -97,8 +99,10 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
     // An interrupt between a submission and its record would leave a job in Slurm that has no
     // record.
     const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
-    const std::string id =
-        TRY(here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string()));
+    base::Environment environment = slurm::scrubbed_environment();
+    environment.emplace_back(BATCHAI_CLEAN_UP_VARIABLE "=1");
+    const std::string id = TRY(here.slurm.submit(plan::sbatch_options(planned.plan),
+                                                 files.batch_script().string(), environment));
     auto job = record_of(key, planned, id);
     const auto committed = reservation.commit(job);
     if (!committed) {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/output_directory.hpp"
@@ -23,17 +23,11 @@ namespace batchai::cli {
 namespace {
 
 struct JobFileListOptions {
-    std::string job;
-    ParentOptions parents;
+    JobName job;
     std::string directory_id = "stdouterr";  // or the id of an output directory
     std::string path = ".";                  // below that directory
     int expiry = 60;                         // minutes; without effect: file:// URLs do not expire
     std::string file_name;                   // for `stream`
-
-    [[nodiscard]] store::JobKey key() const {
-        const auto parent = experiment_key(parents);
-        return {parent.group, parent.workspace, parent.experiment, job};
-    }
 };
 
 using std::chrono::milliseconds;
@@ -128,7 +122,7 @@ Answer stream(JobWatch& watch, FileFollower& follower, Messages& messages) {
 
 Answer job_file_list(const JobFileListOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto root = TRY(output_directory(here.store, options.key(), options.directory_id));
+    const auto root = TRY(output_directory(here.store, job_key(options.job), options.directory_id));
     auto entries = list_directory(root, options.path);
     if (!entries) {
         // A job that has not started has no directory yet and therefore no files.
@@ -142,20 +136,16 @@ Answer job_file_list(const JobFileListOptions& options) {
 // Copies the file to standard output as it grows, until the job has ended.
 Answer job_file_stream(const JobFileListOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto root = TRY(output_directory(here.store, options.key(), options.directory_id));
+    const auto root = TRY(output_directory(here.store, job_key(options.job), options.directory_id));
     const auto relative = relative_path(options);
-    JobWatch watch(here.store, here.slurm, options.key(), slurm_pause);
+    JobWatch watch(here.store, here.slurm, job_key(options.job), slurm_pause);
     FileFollower follower(root, relative);
     Messages messages(options, file_url((root / relative).string()));
     return stream(watch, follower, messages);
 }
 
 void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
-    leaf.add_option("--job,-j", options.job, "Name of the job")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
-    add_experiment_option(leaf, options.parents);
+    add_job_options(leaf, options.job);
     leaf.add_option("--output-directory-id,-d", options.directory_id,
                     "stdouterr, or the id of an output directory [stdouterr]")
         ->type_name("ID");

@@ -14,10 +14,11 @@
 
 #include "base/network.hpp"
 #include "base/process.hpp"
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/resource_report.hpp"
+#include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/job_files.hpp"
@@ -31,8 +32,7 @@ namespace batchai::cli {
 namespace {
 
 struct JobNodeOptions {
-    std::string job;
-    ParentOptions parents;
+    JobName job;
     std::optional<std::string> node;     // absent: the first
     std::optional<std::string> command;  // absent: a shell
     bool terminal = false;
@@ -40,11 +40,6 @@ struct JobNodeOptions {
     // SSH.
     std::optional<std::string> password;
     std::optional<std::string> ssh_private_key;
-
-    [[nodiscard]] store::JobKey key() const {
-        const auto parent = experiment_key(parents);
-        return {parent.group, parent.workspace, parent.experiment, job};
-    }
 };
 
 using Names = std::vector<std::string>;
@@ -92,9 +87,9 @@ base::Environment visit_environment(const store::Job& job, const record::JobFile
     }
     const auto is_replaced = [&](const std::string& entry) {
         constexpr std::array<std::string_view, 6> of_steps_elsewhere{
-            BATCHAI_DISABLE_VARIABLE "=", BATCHAI_IDENTITY_VARIABLE "=",
-            BATCHAI_MASTER_VARIABLE "=",  BATCHAI_PROOF_VARIABLE "=",
-            "BATCHAI_JOB_JSON=",          "BATCHAI_JOB_IMAGE="};
+            BATCHAI_DISABLE_VARIABLE "=",  BATCHAI_IDENTITY_VARIABLE "=",
+            BATCHAI_MASTER_VARIABLE "=",   BATCHAI_PROOF_VARIABLE "=",
+            BATCHAI_JOB_JSON_VARIABLE "=", BATCHAI_JOB_IMAGE_VARIABLE "="};
         const std::string_view name = std::string_view(entry).substr(0, entry.find('=') + 1);
         const auto starts = [&](std::string_view other) { return other.starts_with(name); };
         return entry.starts_with("_SLURM_SPANK_OPTION") ||
@@ -123,7 +118,7 @@ Answer become(base::Arguments arguments, base::Environment environment) {
 // Lists the nodes of a running job. The list is empty for any other job.
 Answer job_node_list(const JobNodeOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, options.key()));
+    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
     Value::Array nodes;
     if (is_running(report)) {
         for (const std::string& name : report.evidence.slurm->nodes)
@@ -141,21 +136,13 @@ Answer job_node_exec(const JobNodeOptions& options) {
     if (options.terminal && !has_terminal)
         return base::fail("standard input is not a terminal", "--pty", {}, base::ExitCode::usage);
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, options.key()));
+    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
     if (!is_running(report)) return tl::unexpected(not_running(report));
     const auto node = TRY(choose_node(report.evidence.slurm->nodes, options.node));
-    const auto directory = here.store.job_files(options.key()).directory().string();
+    const auto directory = here.store.job_files(job_key(options.job)).directory().string();
     const bool terminal = options.terminal || (!options.command && has_terminal);
     return become(run::visit_arguments({report.job.slurm_job_id, node, options.command, terminal}),
                   visit_environment(report.job, record::JobFiles(directory)));
-}
-
-void add_node_options(CLI::App& leaf, JobNodeOptions& options) {
-    leaf.add_option("--job,-j", options.job, "Name of the job")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
-    add_experiment_option(leaf, options.parents);
 }
 
 }  // namespace
@@ -166,7 +153,7 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the nodes of a job that runs",
                      "batchai job node list --job train --output table", job_node_list);
-        add_node_options(*leaf, *options);
+        add_job_options(*leaf, options->job);
     }
     {
         auto [leaf, options] = add_verb(
@@ -176,7 +163,7 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
             "batchai job node exec --job train\n"
             "  batchai job node exec --job train --node-id n2 --exec 'nvidia-smi; df -h'",
             job_node_exec, Printing::by_itself);
-        add_node_options(*leaf, *options);
+        add_job_options(*leaf, options->job);
         add_optional(*leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
             ->type_name("NODE");
         add_optional(*leaf, "--exec", options->command,

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/outcome.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/resource_report.hpp"
@@ -61,11 +61,10 @@ template <typename JobsOf, typename Remove>
 Answer remove_with_jobs(const ResourceOptions& options, const JobsOf& jobs_of,
                         const Remove& remove) {
     auto here = TRY(open_surroundings());
-    const Jobs jobs = jobs_of(here.store);
-    if (!jobs) return tl::unexpected(jobs.error());
+    const auto jobs = TRY(jobs_of(here.store));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    TRY(stop_jobs(here.store, here.slurm, *jobs, !options.no_wait));
+    TRY(stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
     TRY(remove(here.store));
     return Outcome{};
 }
@@ -75,9 +74,8 @@ Jobs jobs_of_group(const store::Store& store, const std::string& group) {
     const auto workspaces = TRY(store.workspaces(group));
     std::vector<store::Job> all;
     for (const auto& workspace : workspaces) {
-        auto jobs = store.jobs_of_workspace(workspace.key);
-        if (!jobs) return jobs;
-        all.insert(all.end(), jobs->begin(), jobs->end());
+        const auto jobs = TRY(store.jobs_of_workspace(workspace.key));
+        all.insert(all.end(), jobs.begin(), jobs.end());
     }
     return all;
 }

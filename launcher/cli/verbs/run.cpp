@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/run.hpp"
-
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string>
 
 #include <fmt/format.h>
 
-#include "cli/outcome.hpp"
+#include "base/process.hpp"
+#include "cli/output/output.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/report/planning.hpp"
+#include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/hand_over.hpp"
 #include "run/again/watch_first_node.hpp"
+#include "run/attempt.hpp"
 #include "slurm/client.hpp"
+#include "spank/protocol.h"
 #include "store/store.hpp"
 
 namespace batchai::cli {
@@ -37,9 +38,7 @@ struct RunVerbOptions {
 struct VersionOptions {};
 
 std::string given_or_variable(const std::optional<std::string>& given, const char* name) {
-    if (given) return *given;
-    const auto* value = std::getenv(name);
-    return value == nullptr ? "" : value;
+    return given ? *given : base::variable(name).value_or("");
 }
 
 std::set<std::string> images_of_the_user() {
@@ -53,7 +52,7 @@ base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) 
                           "leave out --plan and --digest, or the other options",
                           base::ExitCode::usage);
     HandOverOptions file{options.file};
-    if (file.file.path.empty()) file.file.path = given_or_variable({}, "BATCHAI_JOB_JSON");
+    if (file.file.path.empty()) file.file.path = given_or_variable({}, BATCHAI_JOB_JSON_VARIABLE);
     if (file.file.path.empty())
         return base::fail("no job file is given", "batchai run", "add --job-json=job.json",
                           base::ExitCode::usage);
@@ -62,8 +61,8 @@ base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) 
 
 // Implements `batchai run`, which runs inside an allocation and exits with the job's exit code.
 Answer run_plan(const RunVerbOptions& options) {
-    run::RunOptions run{given_or_variable(options.plan, "BATCHAI_PLAN"),
-                        given_or_variable(options.digest, "BATCHAI_PLAN_DIGEST"),
+    run::RunOptions run{given_or_variable(options.plan, BATCHAI_PLAN_VARIABLE),
+                        given_or_variable(options.digest, BATCHAI_DIGEST_VARIABLE),
                         images_of_the_user};
     if (options.wants_new_plan()) {
         const auto frozen = TRY(new_plan(options));
@@ -104,14 +103,14 @@ void add_run_verbs(CommandTree& tree) {
         auto [leaf, options] = add_verb(
             tree, tree.app, "run", "Carry out a job's plan inside its Slurm allocation",
             "sbatch --job-json=job.json --wrap='batchai run'", run_plan, Printing::by_itself);
-        add_optional(*leaf, "--plan", options->plan, "The frozen plan [$BATCHAI_PLAN]")
+        add_optional(*leaf, "--plan", options->plan, "The frozen plan [$" BATCHAI_PLAN_VARIABLE "]")
             ->type_name("FILE");
         add_optional(*leaf, "--digest", options->digest,
-                     "SHA-256 of the plan [$BATCHAI_PLAN_DIGEST]")
+                     "SHA-256 of the plan [$" BATCHAI_DIGEST_VARIABLE "]")
             ->type_name("HEX");
         leaf->add_option("--job-json", options->file.path,
                          "Plan this file instead [with --job-image or --ignore-container: "
-                         "$BATCHAI_JOB_JSON]")
+                         "$" BATCHAI_JOB_JSON_VARIABLE "]")
             ->type_name("FILE");
         add_image_options(*leaf, options->file);
     }

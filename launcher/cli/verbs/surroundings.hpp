@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
@@ -15,6 +17,10 @@ struct Surroundings {
     slurm::Client slurm;
 };
 
-[[nodiscard]] base::Result<Surroundings> open_surroundings();
+[[nodiscard]] inline base::Result<Surroundings> open_surroundings() {
+    auto store = TRY(store::Store::open_default());
+    auto site = TRY(site::load_default());
+    return Surroundings{std::move(store), std::move(site), slurm::Client::interactive()};
+}
 
 }  // namespace batchai::cli

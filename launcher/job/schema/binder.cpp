@@ -2,7 +2,6 @@
 #include "job/schema/binder.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
@@ -398,17 +397,15 @@ std::optional<Value> Binder::integer(const Field& field, const Node& node) {
         wrong_type(field, node);
         return std::nullopt;
     }
-    std::int64_t number = 0;
-    const char* end = node.text.data() + node.text.size();
-    const auto [rest, error] = std::from_chars(node.text.data(), end, number);
-    if (error != std::errc() || rest != end || number < field.minimum || number > field.maximum) {
+    const auto number = base::number_in<std::int64_t>(node.text);
+    if (!number || *number < field.minimum || *number > field.maximum) {
         faults_.add(
             Fault::out_of_range, node.position,
             fmt::format("{} must be from {} to {}, found {}", quote(field.name), field.minimum,
                         field.maximum, node.text.size() > 24 ? "a larger number" : node.text));
         return std::nullopt;
     }
-    return number;
+    return *number;
 }
 
 std::optional<Value> Binder::choice(const Field& field, const Node& node) {

@@ -125,7 +125,7 @@ constexpr std::array secret_variable_fields = {
         .required()
         .checked(Check::variable_name)
         .unique_as("environment variable"),
-    text<&SecretVariable::value>("value", "Its value, which is never shown", R"("...")")
+    text<&SecretVariable::value>("value", "Its value", R"("...")")
         .checked(Check::anything)
         .in_group(Group::exactly_one, "value")
         .kept_secret(),
@@ -142,7 +142,7 @@ constexpr std::array constraints_fields = {
     duration<&JobSpec::max_wall_clock_time>(
         "maxWallClockTime", 1, 366LL * 24 * 60 * 60,
         "Longest run: `P7D`, `PT1H30M`, `7.00:00:00`, `7 days, 0:00:00` or `1:30:00`", R"("P1D")")
-        .defaults_to(R"("P7D")"),
+        .defaults_to("the limit of the partition"),
 };
 constexpr Object constraints_object = {"Constraints", "Limits of the job", constraints_fields};
 
@@ -158,8 +158,7 @@ constexpr Field tool_type_field() {
 
 constexpr std::array properties_fields = {
     integer<&JobSpec::node_count>("nodeCount", 1, maximum_nodes,
-                                  "Number of nodes; all start together and belong to the job alone",
-                                  "4")
+                                  "Number of nodes; all start together", "4")
         .required(),
     toolkit<HorovodSettings>("horovodSettings", horovod_object,
                              "Horovod: ranks of one Python script")
@@ -213,10 +212,11 @@ constexpr std::array properties_fields = {
         .defaults_to("0")
         .in_schemas(preview, march)
         .replaced_by("schedulingPriority"),
-    text<&JobSpec::experiment_name>("experimentName", "Experiment of the job", R"("cifar")")
+    text<&JobSpec::experiment_name>("experimentName", "Experiment of the job; ignored",
+                                    R"("cifar")")
         .in_schemas(preview, march)
         .replaced_by("--experiment on the command line"),
-    text<&JobSpec::location>("location", "Region of the job", R"("eastus")")
+    text<&JobSpec::location>("location", "Region of the job; ignored", R"("eastus")")
         .in_schemas(preview, march)
         .replaced_by("the workspace's location"),
 };

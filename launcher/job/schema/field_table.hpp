@@ -4,7 +4,8 @@
 #include "job/schema/field.hpp"
 
 // The field table, which is the only list of a job file's keys. field_table.cpp has the file and
-// its properties; field_table_rest.cpp has mounts, secrets and toolkits.
+// its properties, field_table_mounts.cpp has mounts and the secrets they need, and
+// field_table_toolkits.cpp has what each toolkit runs.
 namespace batchai::job {
 
 extern const Object job_file_object;    // the whole file; its fields belong to JobSpec

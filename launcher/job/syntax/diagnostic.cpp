@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/json.hpp"
 #include "job/schema/field_table.hpp"
-#include "job/syntax/json.hpp"
 #include "job/syntax/utf8.hpp"
 
 namespace batchai::job {
@@ -243,20 +243,18 @@ std::string render_all(const std::vector<Diagnostic>& diagnostics, std::string_v
 
 std::string diagnostics_json(const std::vector<Diagnostic>& diagnostics,
                              std::string_view file_name) {
-    OrderedJson array(jsoncons::json_array_arg);
-    for (const Diagnostic& diagnostic : diagnostics) {
-        OrderedJson entry;
-        entry["file"] = printable(file_name);
-        entry["line"] = diagnostic.position.line;
-        entry["column"] = diagnostic.position.column;
-        entry["length"] = diagnostic.position.length;
-        entry["severity"] = std::string(severity_name(diagnostic.severity));
-        entry["code"] = diagnostic.code;
-        entry["message"] = printable(diagnostic.message);
-        entry["hint"] = printable(diagnostic.hint);
-        array.push_back(std::move(entry));
-    }
-    return pretty(array);
+    const auto number = [](std::size_t value) { return static_cast<std::int64_t>(value); };
+    base::Value::Array array;
+    for (const Diagnostic& diagnostic : diagnostics)
+        array.emplace_back(base::Value::Object{{"file", printable(file_name)},
+                                               {"line", number(diagnostic.position.line)},
+                                               {"column", number(diagnostic.position.column)},
+                                               {"length", number(diagnostic.position.length)},
+                                               {"severity", severity_name(diagnostic.severity)},
+                                               {"code", diagnostic.code},
+                                               {"message", printable(diagnostic.message)},
+                                               {"hint", printable(diagnostic.hint)}});
+    return base::format_json(array);
 }
 
 bool has_error(const std::vector<Diagnostic>& diagnostics) {

@@ -23,9 +23,9 @@ constexpr std::string_view introduction =
 # The job file
 
 A job file is JSON (RFC 8259) in UTF-8: no comments, no trailing commas, at most 1 MiB, nested at
-most {nesting} deep. `batchai job create --dry-run -f job.json` reads it and says everything that is
-wrong with it, each fault with its line and column. `job.schema.json` beside this page describes
-the same keys for editors.
+most {nesting} deep. `batchai job create --dry-run -f job.json` reads it and reports each fault with
+its line and column, without asking a registry. `job.schema.json` beside this page describes the
+same keys for editors.
 
 ```json
 {{
@@ -53,11 +53,14 @@ the same keys for editors.
   version ({older}) it is ignored with a warning.
 * `null` means that an optional setting is absent.
 * Names of choices are read without regard to case.
-* In texts, `$NAME` and `${{NAME}}` are expanded at submission: `AZ_BATCHAI_...` and `environment` of
-  `site.lua`, `environmentVariables` above the place, and else what the job would find there: in a
-  container the image's variables (`/opt/bin:$PATH` goes on with the image's path), without one, or
-  where the image sets nothing, those of the submitting shell. Command lines are left to the job's
-  own shell.
+* Only `horovodSettings`, `customMpiSettings` and `customToolkitSettings` run so far. A file with
+  another toolkit, or with a reference to a key vault, is checked and then rejected with a message
+  that says so.
+* In texts, `$NAME` and `${{NAME}}` are replaced at submission. The name is looked up in this order:
+  the file's `environmentVariables`, the `AZ_BATCHAI_...` variables, `environment` of `site.lua`, in a
+  container the image's variables, and the submitting shell's. In the value of an environment
+  variable, only the variables before it are known. Command lines are expanded by the job's own
+  shell.
 * `<AZURE_BATCHAI_STORAGE_ACCOUNT>` in `azureFileUrl` and `accountName`, and
   `<AZURE_BATCHAI_STORAGE_KEY>` in `accountKey`, stand for the account of the command line or of the
   environment.
@@ -72,8 +75,7 @@ std::string type_of(const Field& field) {
         case Kind::boolean:
             return "`true` or `false`";
         case Kind::duration:
-            return fmt::format("duration, at most {}",
-                               format_duration(std::chrono::seconds(field.maximum)));
+            return fmt::format("duration, at most {} days", field.maximum / (24LL * 60 * 60));
         case Kind::choice: {
             std::string out;
             for (const std::string_view choice : field.choices) {

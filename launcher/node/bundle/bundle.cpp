@@ -57,7 +57,8 @@ std::vector<std::string> usual_directories() {
             "/usr/lib"};
 }
 
-// Returns the version after `words`, which ends before the first character that no version has.
+// Returns the version that follows `words` in `bytes`. It ends at the first character that cannot
+// be part of a version.
 std::string version_after(std::string_view bytes, std::string_view words) {
     for (std::size_t at = bytes.find(words); at != std::string_view::npos;
          at = bytes.find(words, at)) {
@@ -77,13 +78,24 @@ std::string version_after(std::string_view bytes, std::string_view words) {
 
 std::optional<ImageLibrary> read_library(const base::Root& root, const std::string& path,
                                          std::string_view words) {
-    const auto bytes = read_in_root(root, path, library_limit);
+    const auto bytes = read_in_root(root, path, library_limit + 1);
     Elf64_Ehdr header{};
     if (!bytes || bytes->size() < sizeof header) return std::nullopt;
     std::memcpy(&header, bytes->data(), sizeof header);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return std::nullopt;
-    return ImageLibrary{
-        .path = path, .version = version_after(*bytes, words), .machine = header.e_machine};
+    return ImageLibrary{.path = path,
+                        .version = version_after(*bytes, words),
+                        .machine = header.e_machine,
+                        .cut_off = bytes->size() > library_limit};
+}
+
+// Returns the version for a message.
+std::string version_words(const ImageLibrary& library) {
+    if (!library.version.empty()) return library.version;
+    if (!library.cut_off) return "of an unknown version";
+    return fmt::format(
+        "of an unknown version (no more than {} MiB of {} are read, which is longer)",
+        library_limit >> 20U, library.path);
 }
 
 // Returns the first three numbers, or as many as there are: 4, 2 and 2 for "4.2.2rc2".
@@ -162,8 +174,7 @@ base::Result<std::string> try_to_show(const plan::Plan& plan, const base::Root& 
     }
     if (!pmix) return fmt::format("with the node's PMIx library {}", manifest.pmix);
     return fmt::format("with the node's PMIx library {}; the image's own ({}), {}, is not newer",
-                       manifest.pmix, pmix->path,
-                       pmix->version.empty() ? "of unknown version" : pmix->version);
+                       manifest.pmix, pmix->path, version_words(*pmix));
 }
 
 }  // namespace
@@ -222,10 +233,8 @@ std::string why_unfit(const std::optional<ImageLibrary>& c_library, const Bundle
                            bundle.glibc);
     if (c_library->machine != bundle.machine) return "the image is for another kind of processor";
     if (is_older(c_library->version, bundle.glibc))
-        return fmt::format(
-            "the image has glibc {}, and mpi_bridge of the node needs {} or newer",
-            c_library->version.empty() ? "of an unknown version" : c_library->version,
-            bundle.glibc);
+        return fmt::format("the image has glibc {}, and mpi_bridge of the node needs {} or newer",
+                           version_words(*c_library), bundle.glibc);
     return {};
 }
 

@@ -51,11 +51,12 @@ void add_bundle_packages(const plan::Container& container,
                          std::vector<plan::Variable>& environment);
 
 // A library of the image, and the version that is found in its bytes: "2.36", "5.0.7". The version
-// is empty if none is found.
+// is empty if none is found; `cut_off` then says whether the file is longer than what was read.
 struct ImageLibrary {
     std::string path;
     std::string version;
     int machine = 0;
+    bool cut_off = false;
 };
 
 // Finds the image's C library in the directories that loaders search.

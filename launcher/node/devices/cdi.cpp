@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -19,6 +18,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace batchai::node {
 
@@ -39,10 +39,7 @@ Value scalar(const YAML::Node& node) {
         return {};
     if (text == "true" || text == "True" || text == "TRUE") return true;
     if (text == "false" || text == "False" || text == "FALSE") return false;
-    std::int64_t number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && stop == end) return number;
+    if (const auto number = base::number_in<std::int64_t>(text)) return *number;
     return text;
 }
 
@@ -246,11 +243,15 @@ class Decoder {
     std::string hint_;
 };
 
-Value document_of(std::string_view bytes, CdiFormat format, const std::string& file) {
+Value document_of(std::string_view bytes, CdiFormat format) {
     if (format == CdiFormat::yaml) return convert(YAML::Load(std::string(bytes)), 0);
-    auto document = base::parse_json(bytes, file);
-    if (!document) throw std::runtime_error(document.error().text());
-    return std::move(*document);
+    auto document = base::parse_json(bytes, {});
+    if (document) return std::move(*document);
+    // Without a file's name the place of the fault is ":LINE:COLUMN", or nothing.
+    const base::Error& fault = document.error();
+    const auto place = base::split(fault.where, ':');
+    if (place.size() != 3) throw std::runtime_error(fault.what);
+    throw std::runtime_error(fmt::format("line {}, column {}: {}", place[1], place[2], fault.what));
 }
 
 CdiSpec decode(const Value& document, const std::string& file) {
@@ -318,7 +319,7 @@ std::string_view CdiSpec::device_class() const {
 
 base::Result<CdiSpec> parse_cdi(std::string_view text, CdiFormat format, const std::string& file) {
     try {
-        return decode(document_of(text, format, file), file);
+        return decode(document_of(text, format), file);
     } catch (const std::exception& error) {
         return base::fail(error.what());
     }

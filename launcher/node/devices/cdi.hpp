@@ -59,7 +59,7 @@ struct CdiSpec {
 enum class CdiFormat { json, yaml };
 
 // `file` is kept for messages when the edits are carried out. This function's own errors do not
-// name it, except for malformed JSON.
+// name it.
 [[nodiscard]] base::Result<CdiSpec> parse_cdi(std::string_view text, CdiFormat format,
                                               const std::string& file);
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -46,35 +45,28 @@ base::Result<void> make_links(const VendorHook& hook, const base::Root& root) {
         const std::size_t middle = value.find("::");
         if (middle == 0 || middle == std::string::npos || value[middle + 2] != '/')
             return base::fail(fmt::format("\"{}\" is not TARGET::/LINK", value));
-        auto made = link_in_root(root, value.substr(middle + 2), value.substr(0, middle));
-        if (!made) return made;
+        TRY(link_in_root(root, value.substr(middle + 2), value.substr(0, middle)));
     }
     return {};
 }
 
 base::Result<void> change_modes(const VendorHook& hook, const base::Root& root) {
     const auto modes = hook.values("mode");
-    unsigned int mode = 0;
     const std::string text = modes.empty() ? std::string() : modes.back();
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
-    if (error != std::errc() || end != text.data() + text.size() || mode > 07777)
-        return base::fail(fmt::format("\"{}\" is not a mode", text));
+    const auto mode = base::number_in<unsigned int>(text, 8);
+    if (!mode || *mode > 07777) return base::fail(fmt::format("\"{}\" is not a mode", text));
     for (const std::string& path : hook.values("path")) {
         const base::FileDescriptor file = open_in_root(root, path, O_RDONLY | O_NONBLOCK);
         // Like the tool itself, this ignores files that are missing, belong to somebody else or are
         // on a read-only file system.
-        if (file.valid() && fchmod(file.get(), mode) != 0 && errno != EPERM && errno != EROFS)
+        if (file.valid() && fchmod(file.get(), *mode) != 0 && errno != EPERM && errno != EROFS)
             return base::fail(fmt::format("cannot be changed: {}", std::strerror(errno)), path);
     }
     return {};
 }
 
 std::optional<int> major_version(std::string_view version) {
-    int number = 0;
-    const std::string_view major = version.substr(0, version.find('.'));
-    const auto [end, error] = std::from_chars(major.data(), major.data() + major.size(), number);
-    if (error != std::errc() || end != major.data() + major.size()) return std::nullopt;
-    return number;
+    return base::number_in<int>(version.substr(0, version.find('.')));
 }
 
 // Returns the major version of the driver to which the image's compatibility library belongs.
@@ -128,9 +120,8 @@ base::Result<void> write_bundle(const HookPlace& place) {
 int own_number() {
     std::array<char, 32> number{};
     const ssize_t length = readlink("/proc/self", number.data(), number.size());
-    int own = 0;
-    if (length > 0) std::from_chars(number.data(), number.data() + length, own);
-    return own;
+    if (length <= 0) return 0;
+    return base::number_in<int>({number.data(), static_cast<std::size_t>(length)}).value_or(0);
 }
 
 std::string state_of(const HookPlace& place) {

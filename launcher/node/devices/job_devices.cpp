@@ -2,7 +2,6 @@
 #include "node/devices/job_devices.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 
@@ -184,10 +183,8 @@ slurm::DeviceIndices device_indices(std::string_view text) {
     for (const std::string_view line : base::split(text, '\n')) {
         const auto words = base::split(line, ' ');
         for (std::size_t i = 1; i < words.size(); ++i) {
-            int index = 0;
-            const auto end = words[i].data() + words[i].size();
-            if (std::from_chars(words[i].data(), end, index).ptr == end && !words[i].empty())
-                devices[std::string(words.front())].push_back(index);
+            if (const auto index = base::number_in<int>(words[i]))
+                devices[std::string(words.front())].push_back(*index);
         }
     }
     return devices;

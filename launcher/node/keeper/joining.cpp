@@ -26,8 +26,8 @@ constexpr int greeting_milliseconds = 10000;
 
 using Handles = std::array<base::FileDescriptor, keeper_handles>;
 
-base::Error keeper_error(const base::Root& place, std::string_view what) {
-    return {fmt::format("the container's keeper {}", what), place.path, {}, base::ExitCode::failed};
+tl::unexpected<base::Error> keeper_error(const base::Root& place, std::string_view what) {
+    return base::fail(fmt::format("the container's keeper {}", what), place.path);
 }
 
 std::optional<Handles> receive_handles(int socket) {
@@ -93,25 +93,23 @@ base::Result<std::optional<Connection>> connect_to_keeper(const base::Root& plac
     std::string_view(keeper_socket).copy(address.sun_path, sizeof address.sun_path - 1);
     const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
     if (!made.socket.valid() || fchdir(place.directory.get()) != 0)
-        return tl::unexpected<base::Error>(keeper_error(place, std::strerror(errno)));
+        return keeper_error(place, std::strerror(errno));
     const bool connected = connect(made.socket.get(), generic, sizeof address) == 0;
     const int code = errno;
-    if (chdir("/") != 0) return tl::unexpected<base::Error>(keeper_error(place, "/"));
+    if (chdir("/") != 0) return keeper_error(place, "/");
     if (!connected && (code == ENOENT || code == ECONNREFUSED)) return std::nullopt;
     if (!connected)
-        return tl::unexpected<base::Error>(
-            keeper_error(place, fmt::format("cannot be reached: {}", std::strerror(code))));
+        return keeper_error(place, fmt::format("cannot be reached: {}", std::strerror(code)));
     ucred peer{};
     socklen_t size = sizeof peer;
     if (getsockopt(made.socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
         peer.uid != geteuid())
-        return tl::unexpected<base::Error>(keeper_error(place, "is not a process of this user"));
+        return keeper_error(place, "is not a process of this user");
     made.keeper = peer.pid;
     auto handles = receive_handles(made.socket.get());
-    if (!handles) return tl::unexpected<base::Error>(keeper_error(place, "sent no valid answer"));
+    if (!handles) return keeper_error(place, "sent no valid answer");
     if (!are_ours(*handles))
-        return tl::unexpected<base::Error>(
-            keeper_error(place, "sent namespaces that do not belong to this user"));
+        return keeper_error(place, "sent namespaces that do not belong to this user");
     made.outer = std::move((*handles)[outer_user_namespace]);
     made.mounts = std::move((*handles)[mount_namespace]);
     made.ranks = std::move((*handles)[rank_user_namespace]);

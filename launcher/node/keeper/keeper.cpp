@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -24,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/lock.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "node/reply.hpp"
@@ -81,17 +81,15 @@ struct Place {
 };
 
 base::Result<Place> open_place(const KeeperRequest& request) {
-    auto node_root = base::open_private_directory(request.plan.directories.node_root);
-    if (!node_root) return tl::unexpected<base::Error>(node_root.error());
-    auto directory = base::make_beneath(*node_root, request.place);
-    if (!directory) return tl::unexpected<base::Error>(directory.error());
+    auto node_root = TRY(base::open_private_directory(request.plan.directories.node_root));
+    auto directory = TRY(base::make_beneath(node_root, request.place));
     base::FileDescriptor lock =
-        base::open_beneath(directory->get(), keeper_lock, O_RDWR | O_CREAT, 0600);
-    std::string path = node_root->path + '/' + request.place;
+        base::open_beneath(directory.get(), keeper_lock, O_RDWR | O_CREAT, 0600);
+    std::string path = node_root.path + '/' + request.place;
     if (!lock.valid())
         return base::fail(fmt::format("cannot be opened: {}", std::strerror(errno)),
                           path + '/' + keeper_lock);
-    return Place{std::move(*node_root), {std::move(*directory), std::move(path)}, std::move(lock)};
+    return Place{std::move(node_root), {std::move(directory), std::move(path)}, std::move(lock)};
 }
 
 struct Built {
@@ -103,33 +101,26 @@ struct Built {
 };
 
 base::Result<Built> build(const KeeperRequest& request) {
-    auto place = open_place(request);
-    if (!place) return tl::unexpected<base::Error>(place.error());
+    Place place = TRY(open_place(request));
     const Trace trace(request.plan.directories.job_directory);
     if (!request.identities.remark.empty()) trace.line(request.identities.remark);
     // The socket is bound now, while its name can still be reached. Nobody connects before it
     // listens.
-    auto listener = bind_keeper_socket(place->directory);
-    if (!listener) return tl::unexpected<base::Error>(listener.error());
-    auto entered = enter_user_namespace(request.identities)
-                       .and_then([] { return leave_mounts(); })
-                       .and_then([] { return become_first_process(); });
-    if (!entered) return tl::unexpected<base::Error>(entered.error());
+    auto listener = TRY(bind_keeper_socket(place.directory));
+    TRY(enter_user_namespace(request.identities));
+    TRY(leave_mounts());
+    TRY(become_first_process());
     // The directories are opened again. The earlier descriptors refer to the mount namespace that
     // this process has left, where it cannot mount anything.
-    place = open_place(request);
-    if (!place) return tl::unexpected<base::Error>(place.error());
-    auto volumes = Volumes::mount(request.plan, place->node_root, request.job_id, trace);
-    if (!volumes) return tl::unexpected<base::Error>(volumes.error());
+    place = TRY(open_place(request));
+    auto volumes = TRY(Volumes::mount(request.plan, place.node_root, request.job_id, trace));
     auto servers =
-        change_to_container_root({request.plan, request.places, request.files, request.devices,
-                                  request.job_id, !request.identities.full()},
-                                 place->directory, trace);
-    if (!servers) return tl::unexpected<base::Error>(servers.error());
-    auto ranks = make_rank_namespace(request.identities);
-    if (!ranks) return tl::unexpected<base::Error>(ranks.error());
-    return Built{std::move(*listener), std::move(*ranks), std::move(place->lock),
-                 std::move(*servers), std::move(*volumes)};
+        TRY(change_to_container_root({request.plan, request.places, request.files, request.devices,
+                                      request.job_id, !request.identities.full()},
+                                     place.directory, trace));
+    auto ranks = TRY(make_rank_namespace(request.identities));
+    return Built{std::move(listener), std::move(ranks), std::move(place.lock), std::move(servers),
+                 std::move(volumes)};
 }
 
 void answer(std::string_view bytes) {
@@ -278,10 +269,10 @@ void KeeperService::drop_ended() {
 // A process must hold the lock to connect. If this process has the lock and no connection is
 // waiting, no other client can come.
 bool KeeperService::may_end() {
-    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return false;
+    if (!base::lock_now(lock_.get())) return false;
     pollfd waiting{listener_.get(), POLLIN, 0};
     if (poll(&waiting, 1, 0) == 0) return true;
-    flock(lock_.get(), LOCK_UN);
+    base::unlock(lock_.get());
     return false;
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "node/keeper/joining.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/namespace/user_namespace.hpp"
+#include "slurm/status.hpp"
 
 namespace batchai::node {
 
@@ -45,19 +47,25 @@ struct PlaceName {
     std::string job_id;
 };
 
-std::vector<PlaceName> places_of_containers(const base::Root& node_root) {
-    std::vector<PlaceName> places;
+std::vector<std::string> names_in(const base::Root& node_root) {
+    std::vector<std::string> names;
     const int copy = openat(node_root.directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
-    if (stream == nullptr) return places;
-    while (const dirent* const entry = readdir(stream)) {
-        const std::string name(entry->d_name);
+    if (stream == nullptr) return names;
+    while (const dirent* const entry = readdir(stream))
+        names.emplace_back(entry->d_name);
+    closedir(stream);
+    return names;
+}
+
+std::vector<PlaceName> places_of_containers(const base::Root& node_root) {
+    std::vector<PlaceName> places;
+    for (const std::string& name : names_in(node_root)) {
         if (!name.starts_with(name_start)) continue;
         const std::string rest = name.substr(std::strlen(name_start));
-        if (std::string job = rest.substr(0, rest.find('-')); is_job_id(job))
+        if (std::string job = rest.substr(0, rest.find('-')); slurm::is_job_id(job))
             places.push_back({name, std::move(job)});
     }
-    closedir(stream);
     return places;
 }
 
@@ -66,15 +74,24 @@ base::Root open_place(const base::Root& node_root, const PlaceName& place) {
             fmt::format("{}/{}", node_root.path, place.name)};
 }
 
+// Returns whether an earlier clean-up has begun to remove a container of the job. release() gives
+// it such a name.
+bool has_half_removed_container(const base::Root& node_root, const std::string& job_id) {
+    const std::string start = fmt::format(".{}.{}", job_id, name_start);
+    for (const std::string& name : names_in(node_root)) {
+        if (name.starts_with(start)) return true;
+    }
+    return false;
+}
+
 // Kills the keeper. The open connection shows that the process id still belongs to the keeper and
 // has not been reused.
 base::Result<void> end_keeper(const base::Root& place) {
-    const auto connection = connect_to_keeper(place);
-    if (!connection) return tl::unexpected<base::Error>(connection.error());
-    if (!connection->has_value()) return {};
+    const auto connection = TRY(connect_to_keeper(place));
+    if (!connection) return {};
     const base::FileDescriptor process(
-        static_cast<int>(syscall(SYS_pidfd_open, (*connection)->keeper, 0)));
-    pollfd hung_up{(*connection)->socket.get(), POLLIN, 0};
+        static_cast<int>(syscall(SYS_pidfd_open, connection->keeper, 0)));
+    pollfd hung_up{connection->socket.get(), POLLIN, 0};
     if (!process.valid() || poll(&hung_up, 1, 0) > 0) return {};
     syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
     pollfd ended{process.get(), POLLIN, 0};
@@ -83,10 +100,13 @@ base::Result<void> end_keeper(const base::Root& place) {
                       place.path);
 }
 
-// Uses a child process, because a process cannot leave a user namespace again.
-void remove_apart(const base::Root& node_root, const std::string& job_id, const Trace& trace) {
+// Uses a child process, because a process cannot leave a user namespace again. Ends the claims of a
+// job only if it was interrupted: one that was requeued may be running again while the clean-up
+// after its earlier run is still unfinished.
+void remove_apart(const base::Root& node_root, const std::string& job_id, bool interrupted,
+                  const Trace& trace) {
     auto child = base::Child::fork([&] {
-        static_cast<void>(note_end_of_job(node_root, job_id));
+        if (interrupted && !note_end_of_job(node_root, job_id)) return 1;
         const auto removed = prepare_to_remove_container(node_root, job_id, {}).and_then([&] {
             return release(node_root, job_id, {});
         });
@@ -102,8 +122,8 @@ void forget_end(const base::Root& place) {
     unlinkat(place.directory.get(), end_note, 0);
 }
 
-bool note_end_of_job(const base::Root& node_root, const std::string& job_id) {
-    if (!end_claims(node_root, job_id)) return false;
+base::Result<bool> note_end_of_job(const base::Root& node_root, const std::string& job_id) {
+    if (!TRY(end_claims(node_root, job_id))) return false;
     for (const PlaceName& name : places_of_containers(node_root)) {
         if (name.job_id != job_id) continue;
         const base::Root place = open_place(node_root, name);
@@ -122,22 +142,30 @@ base::Result<void> prepare_to_remove_container(const base::Root& node_root,
         const base::Root place = open_place(node_root, name);
         if (!place.directory.valid()) continue;
         // A keeper that is ending holds the lock until remote storage has what the job wrote.
-        auto lock = lock_place(place, patience);
-        if (!lock) return tl::unexpected<base::Error>(lock.error());
+        auto lock = TRY(lock_place(place, patience));
         // A new run of the job may have taken the directory in the meantime.
         if (!has_ended(place)) continue;
-        locks.push_back(std::move(*lock));
-        if (auto ended = end_keeper(place); !ended) return ended;
+        locks.push_back(std::move(lock));
+        TRY(end_keeper(place));
     }
-    if (locks.empty()) return {};
+    if (locks.empty() && !has_half_removed_container(node_root, job_id)) return {};
     return enter_user_namespace(find_identities());
 }
 
 void remove_leftovers(const base::Root& node_root, const std::string& own_job_id,
                       const Trace& trace) {
-    for (const std::string& job_id : jobs_left(node_root)) {
-        if (job_id != own_job_id) remove_apart(node_root, job_id, trace);
+    const auto jobs = jobs_left(node_root);
+    if (!jobs) {
+        trace.line("what other jobs have left is not removed: " + jobs.error().text());
+        return;
     }
+    const auto remove_all = [&](const std::set<std::string>& job_ids, bool interrupted) {
+        for (const std::string& job_id : job_ids) {
+            if (job_id != own_job_id) remove_apart(node_root, job_id, interrupted, trace);
+        }
+    };
+    remove_all(jobs->interrupted, true);
+    remove_all(jobs->ended, false);
 }
 
 }  // namespace batchai::node

@@ -16,18 +16,20 @@ void forget_end(const base::Root& place);
 
 // Notes that this run of the job is over, in the registry (see end_claims) and in the directories
 // of the job's containers. Returns false if the job has left nothing here.
-[[nodiscard]] bool note_end_of_job(const base::Root& node_root, const std::string& job_id);
+[[nodiscard]] base::Result<bool> note_end_of_job(const base::Root& node_root,
+                                                 const std::string& job_id);
 
 // Kills the keepers of the job's ended runs if they are still alive, and with them the programs
 // that serve their file systems. Then moves this process into a user namespace in which all files
-// of the containers can be removed. Does nothing if the job has no container on this node. It is an
-// error if a keeper still waits, after `patience`, for remote storage to have what the job wrote.
+// of the containers can be removed. Does nothing if the job has no container on this node. Fails
+// if, after `patience`, a keeper is still waiting for remote storage to receive what the job wrote.
 [[nodiscard]] base::Result<void> prepare_to_remove_container(const base::Root& node_root,
                                                              const std::string& job_id,
                                                              std::chrono::seconds patience);
 
-// Removes what was left here by jobs that a restart of the node interrupted, or whose clean-up has
-// failed. Never removes anything of another user, or of a job that may still be running.
+// Removes what was left here by jobs that a restart of the node interrupted or whose clean-up has
+// failed, and by processes that have ended without cleaning up. Never removes anything of another
+// user, or of a job that may still be running.
 void remove_leftovers(const base::Root& node_root, const std::string& own_job_id,
                       const Trace& trace);
 

@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/lock.hpp"
 #include "base/text.hpp"
 #include "node/volumes/flush.hpp"
+#include "slurm/status.hpp"
 
 namespace batchai::node {
 
@@ -26,6 +28,7 @@ namespace {
 constexpr const char* entries_name = "by-job";
 constexpr const char* over = ".over";
 constexpr const char* boot = ".boot";
+constexpr std::string_view of_process = ".process-";
 constexpr std::size_t entry_limit = 65536;
 
 using Names = std::set<std::string, std::less<>>;
@@ -54,17 +57,19 @@ Names read_names(int directory, const std::string& entry) {
     return names;
 }
 
+// Returns the entry's path for messages.
+std::string entry_path(const base::Root& root, const std::string& entry) {
+    return fmt::format("{}/{}/{}", root.path, entries_name, entry);
+}
+
 base::Result<void> note_name(int directory, const base::Root& root, const std::string& job_id,
                              const std::string& name) {
     if (read_names(directory, job_id).contains(name)) return {};
     const base::FileDescriptor file =
         base::open_beneath(directory, job_id, O_WRONLY | O_APPEND | O_CREAT, 0600);
-    const std::string line = name + '\n';
-    if (file.valid() &&
-        write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
-        return {};
+    if (file.valid() && base::write_all(file.get(), name + '\n')) return {};
     return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)),
-                      fmt::format("{}/{}/{}", root.path, entries_name, job_id));
+                      entry_path(root, job_id));
 }
 
 base::FileDescriptor open_entries(const base::Root& root) {
@@ -91,12 +96,21 @@ std::vector<std::string> entries_in(int directory) {
     return found;
 }
 
+// Returns the job whose process has the entry; nothing for any other entry.
+std::string job_of_process(std::string_view entry) {
+    const std::size_t dot = entry.find('.');
+    if (dot == std::string_view::npos || !entry.substr(dot).starts_with(of_process)) return {};
+    std::string job(entry.substr(0, dot));
+    return slurm::is_job_id(job) ? job : std::string();
+}
+
 // Returns the directories in use by jobs that have not ended. A new run of an ended job counts as
 // well.
 Names names_in_use(int directory) {
     Names names;
-    for (const std::string& job : entries_in(directory)) {
-        if (is_job_id(job)) names.merge(read_names(directory, job));
+    for (const std::string& entry : entries_in(directory)) {
+        if (slurm::is_job_id(entry) || !job_of_process(entry).empty())
+            names.merge(read_names(directory, entry));
     }
     return names;
 }
@@ -114,75 +128,142 @@ std::string set_aside(const std::string& job_id, const std::string& name) {
     return fmt::format(".{}.{}", job_id, name);
 }
 
-Names unshared(const base::Root& root, int directory, const std::string& entry) {
-    const base::FileLock lock(root.directory.get());
+base::Result<base::FileLock> locked(const base::Root& root) {
+    auto lock = base::FileLock::take(root.directory.get(), root.path);
+    if (!lock)
+        lock.error().hint =
+            "node_directory of site.lua must be on a file system with flock(2), such as those of "
+            "a node's own disks";
+    return lock;
+}
+
+// Makes the names in the entry those of ended runs. Returns whether there were any. The caller
+// holds the lock.
+base::Result<bool> end_entry(const base::Root& root, int directory, const std::string& job_id,
+                             const std::string& entry) {
+    const Names names = read_names(directory, entry);
+    const std::string ended = job_id + over;
+    const bool first = faccessat(directory, ended.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+    // Renaming works on a full file system as well.
+    if (first && !names.empty() &&
+        renameat(directory, entry.c_str(), directory, ended.c_str()) == 0)
+        return true;
+    for (const std::string& name : names)
+        TRY(note_name(directory, root, ended, name));
+    if (unlinkat(directory, entry.c_str(), 0) == 0 || errno == ENOENT) return !names.empty();
+    return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),
+                      entry_path(root, entry));
+}
+
+// The caller holds the lock.
+base::Result<void> end_entries_of_ended_processes(const base::Root& root, int directory) {
+    for (const std::string& entry : entries_in(directory)) {
+        const std::string job_id = job_of_process(entry);
+        if (job_id.empty()) continue;
+        const base::FileDescriptor file =
+            base::open_beneath(directory, entry, O_RDONLY | O_NONBLOCK);
+        if (file.valid() && base::lock_now(file.get()))
+            TRY(end_entry(root, directory, job_id, entry));
+    }
+    return {};
+}
+
+base::Result<void> check_claim(const base::Root& root, const std::string& job_id,
+                               const std::string& name) {
+    if (is_claimable(name) && slurm::is_job_id(job_id)) return {};
+    return base::fail(fmt::format("job {} cannot have a directory \"{}\"", job_id, name), root.path,
+                      "the plan is damaged; submit the job again");
+}
+
+base::Result<Names> unshared(const base::Root& root, int directory, const std::string& entry) {
+    const base::FileLock lock = TRY(locked(root));
     return names_of(directory, entry);
 }
 
 }  // namespace
 
-bool is_job_id(const std::string& text) {
-    return !text.empty() && text.size() <= 10 &&
-           text.find_first_not_of("0123456789") == std::string::npos;
-}
-
 base::Result<void> claim(const base::Root& root, const std::string& job_id,
                          const std::string& name) {
-    if (!is_claimable(name) || !is_job_id(job_id))
-        return base::fail(fmt::format("job {} cannot have a directory \"{}\"", job_id, name),
-                          root.path, "the plan is damaged; submit the job again");
-    const base::FileLock lock(root.directory.get());
-    auto entries = base::make_beneath(root, entries_name);
-    if (!entries) return tl::unexpected<base::Error>(entries.error());
-    note_boot(entries->get(), job_id);
-    if (auto noted = note_name(entries->get(), root, job_id, name); !noted) return noted;
-    auto made = base::make_beneath(root, name);
-    if (!made) return tl::unexpected<base::Error>(made.error());
+    TRY(check_claim(root, job_id, name));
+    const base::FileLock lock = TRY(locked(root));
+    auto entries = TRY(base::make_beneath(root, entries_name));
+    note_boot(entries.get(), job_id);
+    TRY(note_name(entries.get(), root, job_id, name));
+    TRY(base::make_beneath(root, name));
     return {};
 }
 
-bool end_claims(const base::Root& root, const std::string& job_id) {
-    if (!is_job_id(job_id)) return false;
-    const base::FileLock lock(root.directory.get());
+base::Result<bool> end_claims(const base::Root& root, const std::string& job_id) {
+    if (!slurm::is_job_id(job_id)) return false;
+    const base::FileLock lock = TRY(locked(root));
     const base::FileDescriptor entries = open_entries(root);
-    const Names names = entries.valid() ? read_names(entries.get(), job_id) : Names();
-    if (names.empty()) return false;
-    for (const std::string& name : names) {
-        if (!note_name(entries.get(), root, job_id + over, name)) return false;
+    if (!entries.valid()) return false;
+    bool ended = false;
+    for (const std::string& entry : entries_in(entries.get())) {
+        if (entry != job_id && job_of_process(entry) != job_id) continue;
+        ended = TRY(end_entry(root, entries.get(), job_id, entry)) || ended;
     }
     unlinkat(entries.get(), (job_id + boot).c_str(), 0);
-    return unlinkat(entries.get(), job_id.c_str(), 0) == 0;
+    return ended;
 }
 
-std::set<std::string> jobs_left(const base::Root& root) {
-    const base::FileLock lock(root.directory.get());
-    std::set<std::string> jobs;
+base::Result<base::FileDescriptor> claim_for_process(const base::Root& root,
+                                                     const std::string& job_id,
+                                                     const std::string& name) {
+    TRY(check_claim(root, job_id, name));
+    const base::FileLock lock = TRY(locked(root));
+    auto entries = TRY(base::make_beneath(root, entries_name));
+    const std::string entry = fmt::format("{}{}{}", job_id, of_process, base::random_uuid());
+    base::FileDescriptor file =
+        base::open_beneath(entries.get(), entry, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (!file.valid() || !base::lock_now(file.get()) || !base::write_all(file.get(), name + '\n'))
+        return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)),
+                          entry_path(root, entry));
+    TRY(base::make_beneath(root, name));
+    return file;
+}
+
+base::Result<void> end_claims_of_ended_processes(const base::Root& root) {
+    const base::FileLock lock = TRY(locked(root));
+    const base::FileDescriptor entries = open_entries(root);
+    if (!entries.valid()) return {};
+    return end_entries_of_ended_processes(root, entries.get());
+}
+
+base::Result<JobsLeft> jobs_left(const base::Root& root) {
+    const base::FileLock lock = TRY(locked(root));
+    JobsLeft jobs;
     const base::FileDescriptor entries = open_entries(root);
     if (!entries.valid()) return jobs;
+    TRY(end_entries_of_ended_processes(root, entries.get()));
     const std::string now = base::boot_id();
     for (const std::string& entry : entries_in(entries.get())) {
         const std::size_t dot = entry.find('.');
         const std::string job = entry.substr(0, dot);
-        if (dot == std::string::npos || !is_job_id(job)) continue;
-        if (entry.substr(dot) == over) jobs.insert(job);
+        if (dot == std::string::npos || !slurm::is_job_id(job)) continue;
+        if (entry.substr(dot) == over) jobs.ended.insert(job);
         if (entry.substr(dot) != boot) continue;
         const base::FileDescriptor file =
             base::open_beneath(entries.get(), entry, O_RDONLY | O_NONBLOCK);
         if (file.valid() && !now.empty() && base::trim(read_all(file.get())) != now)
-            jobs.insert(job);
+            jobs.interrupted.insert(job);
     }
+    // A job that was requeued is running again if one of its processes is.
+    for (const std::string& entry : entries_in(entries.get()))
+        jobs.interrupted.erase(job_of_process(entry));
     return jobs;
 }
 
 base::Result<void> release(const base::Root& root, const std::string& job_id,
                            std::chrono::seconds patience) {
-    if (!is_job_id(job_id)) return base::fail("is not a Slurm job id", job_id);
+    if (!slurm::is_job_id(job_id)) return base::fail("is not a Slurm job id", job_id);
     const base::FileDescriptor entries = open_entries(root);
     if (!entries.valid()) return {};
     const std::string entry = job_id + over;
     // This is done without the lock, because every new step of the user needs the lock.
     const auto end = Clock::now() + patience;
-    for (const std::string& name : unshared(root, entries.get(), entry)) {
+    const Names unused = TRY(unshared(root, entries.get(), entry));
+    for (const std::string& name : unused) {
         const std::string path = root.path + "/" + name;
         if (!save_leftovers(path, end))
             return base::fail("is still being stored by processes of the job", path);
@@ -198,7 +279,7 @@ base::Result<void> release(const base::Root& root, const std::string& job_id,
     remove(read_names(entries.get(), entry));
     Names names;
     {
-        const base::FileLock lock(root.directory.get());
+        const base::FileLock lock = TRY(locked(root));
         names = names_of(entries.get(), entry);
         for (const std::string& name : names) {
             if (renameat(root.directory.get(), name.c_str(), root.directory.get(),
@@ -210,10 +291,16 @@ base::Result<void> release(const base::Root& root, const std::string& job_id,
     }
     remove(names);
     // After a failure the entry stays, so that a later clean-up can try again.
-    if (outcome && unlinkat(entries.get(), entry.c_str(), 0) != 0 && errno != ENOENT)
-        return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),
-                          fmt::format("{}/{}/{}", root.path, entries_name, entry));
-    return outcome;
+    if (!outcome) return outcome;
+    const base::FileLock lock = TRY(locked(root));
+    // It also stays if another run of the job has ended meanwhile. That run has its own clean-up.
+    for (const std::string& name : names_of(entries.get(), entry)) {
+        if (faccessat(root.directory.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return {};
+    }
+    if (unlinkat(entries.get(), entry.c_str(), 0) == 0 || errno == ENOENT) return {};
+    return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),
+                      entry_path(root, entry));
 }
 
 }  // namespace batchai::node

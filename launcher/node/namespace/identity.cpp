@@ -2,7 +2,6 @@
 #include "node/namespace/identity.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 #include <grp.h>
@@ -75,14 +74,6 @@ namespace {
 // Images may use the ids 1 to 65534. 65535 stands for "none" in some programs.
 constexpr std::uint32_t ids_of_images = 65534;
 
-std::optional<std::uint32_t> number(std::string_view text) {
-    std::uint32_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
-    return value;
-}
-
 }  // namespace
 
 std::optional<SubordinateIds> find_subordinate_ids(std::string_view text, std::string_view user,
@@ -90,9 +81,9 @@ std::optional<SubordinateIds> find_subordinate_ids(std::string_view text, std::s
     for (const std::string_view line : base::split(text, '\n')) {
         const auto fields = base::split(base::trim(line), ':');
         if (fields.size() != 3 || fields[0].empty()) continue;
-        if (fields[0] != user && number(fields[0]) != id) continue;
-        const auto first = number(fields[1]);
-        const auto count = number(fields[2]);
+        if (fields[0] != user && base::number_in<std::uint32_t>(fields[0]) != id) continue;
+        const auto first = base::number_in<std::uint32_t>(fields[1]);
+        const auto count = base::number_in<std::uint32_t>(fields[2]);
         if (!first || !count || *count < ids_of_images) continue;
         return SubordinateIds{*first, ids_of_images};
     }

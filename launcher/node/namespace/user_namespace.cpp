@@ -61,10 +61,9 @@ base::Result<void> run_mapper(const char* program, pid_t process, const IdMap& m
     }
     base::RunOptions options;
     options.deadline = mapping_deadline;
-    const auto ended = base::run(arguments, options);
-    if (!ended) return tl::unexpected<base::Error>(ended.error());
-    if (ended->exit_code == 0) return {};
-    return base::fail(fmt::format("{} failed: {}", program, ended->standard_error), {},
+    const auto ended = TRY(base::run(arguments, options));
+    if (ended.exit_code == 0) return {};
+    return base::fail(fmt::format("{} failed: {}", program, ended.standard_error), {},
                       "the admin should compare /etc/subuid and /etc/subgid on this node");
 }
 
@@ -104,12 +103,12 @@ base::Result<void> leave_with_all_ids(const Identities& identities) {
         return map_from_outside(identities, process, left, answer);
     }));
     answer.write_end.reset(-1);
-    auto gone = leave();
+    const auto gone = leave();
     if (gone) say(left.write_end.get(), "x");
     left.write_end.reset(-1);
     const std::string complaint = base::read_to_end(answer.read_end.get());
     static_cast<void>(mapper.wait());
-    if (!gone) return gone;
+    TRY(gone);
     if (!complaint.empty()) return base::fail(complaint);
     return {};
 }
@@ -160,9 +159,7 @@ base::Result<void> enter_private_namespaces() {
 }
 
 base::Result<void> enter_user_namespace(const Identities& identities) {
-    auto entered =
-        identities.full() ? leave_with_all_ids(identities) : leave_with_one_id(identities);
-    if (!entered) return entered;
+    TRY(identities.full() ? leave_with_all_ids(identities) : leave_with_one_id(identities));
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return base::fail(fmt::format("cannot give up privileges: {}", std::strerror(errno)));
     return {};
@@ -206,7 +203,7 @@ base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identit
     const int code = errno;
     done.write_end.reset(-1);
     static_cast<void>(holder.wait());
-    if (!made) return tl::unexpected<base::Error>(made.error());
+    TRY(made);
     if (!handle.valid())
         return base::fail(fmt::format("cannot be opened: {}", std::strerror(code)),
                           process + "/ns/user");

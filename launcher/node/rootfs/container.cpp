@@ -153,18 +153,16 @@ base::Result<Joined> join_container(const ContainerRequest& request, const Trace
     const auto node_root = TRY(base::open_private_directory(request.plan.directories.node_root));
     const std::string name = container_place(request.job_id, request.plan.directories);
     for (const std::string& path :
-         {request.plan.directories.job_temp, fmt::format("{}/{}", node_root.path, name)}) {
-        static_cast<void>(TRY(make_job_directory(node_root, path, request.job_id)));
-    }
+         {request.plan.directories.job_temp, fmt::format("{}/{}", node_root.path, name)})
+        TRY(make_job_directory(node_root, path, request.job_id));
     auto directory = TRY(base::make_beneath(node_root, name));
     const base::Root place{std::move(directory), fmt::format("{}/{}", node_root.path, name)};
     DeviceEdits devices = devices_of_job(request.device_files, place, request.job_id, trace);
     const auto lock = TRY(lock_place(place, lock_deadline));
     forget_end(place);
 
-    auto connection = connect_to_keeper(place);
-    if (!connection) return tl::unexpected<base::Error>(connection.error());
-    const bool joined = connection->has_value();
+    auto connection = TRY(connect_to_keeper(place));
+    const bool joined = connection.has_value();
     if (!joined) {
         TRY(check_imported(*request.plan.container));
         TRY(start_keeper({.plan = request.plan,
@@ -174,17 +172,16 @@ base::Result<Joined> join_container(const ContainerRequest& request, const Trace
                           .devices = devices,
                           .identities = find_identities(),
                           .place = name}));
-        connection = connect_to_keeper(place);
-        if (!connection) return tl::unexpected<base::Error>(connection.error());
-        if (!connection->has_value())
+        connection = TRY(connect_to_keeper(place));
+        if (!connection)
             return base::fail("the container's keeper ended as soon as it was ready", place.path);
     }
-    if (joined) show_submit_directory(request, **connection, trace);
+    if (joined) show_submit_directory(request, *connection, trace);
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
     trace.line(fmt::format("{} the container of {} in {} ms", joined ? "joined" : "made",
                            request.plan.container->image, spent.count()));
-    return Joined{std::move(**connection), std::move(devices)};
+    return Joined{std::move(*connection), std::move(devices)};
 }
 
 }  // namespace batchai::node

@@ -79,9 +79,10 @@ constexpr const char* upper_name = "upper";
 constexpr const char* work_name = "work";
 constexpr const char* root_name = "root";
 
-base::Error image_error(const plan::Container& container, std::string what, std::string hint) {
-    return {fmt::format("cannot use the image {}: {}", container.image, what), container.root,
-            std::move(hint), base::ExitCode::failed};
+tl::unexpected<base::Error> image_error(const plan::Container& container, std::string_view what,
+                                        std::string hint) {
+    return base::fail(fmt::format("cannot use the image {}: {}", container.image, what),
+                      container.root, std::move(hint));
 }
 
 base::Result<void> check_there(const plan::Container& container) {
@@ -94,12 +95,12 @@ base::Result<void> check_there(const plan::Container& container) {
                       "batchai image pull {} puts it there; the cache must be on a file "
                       "system that every node sees",
                       container.image);
-        return tl::unexpected<base::Error>(image_error(container, std::strerror(errno), hint));
+        return image_error(container, std::strerror(errno), hint);
     }
     if (S_ISDIR(status.st_mode) == container.root_is_directory) return {};
-    return tl::unexpected<base::Error>(image_error(
-        container, container.root_is_directory ? "is not a directory" : "is a directory",
-        "submit the job again"));
+    return image_error(container,
+                       container.root_is_directory ? "is not a directory" : "is a directory",
+                       "submit the job again");
 }
 
 base::Result<FuseServer> mount_squashfs(const plan::Container& container) {
@@ -120,7 +121,7 @@ base::Result<void> mount_directory(const plan::Container& container) {
     if (tree.valid() &&
         move_mount(tree.get(), "", AT_FDCWD, image_name, MOVE_MOUNT_F_EMPTY_PATH) == 0)
         return {};
-    return tl::unexpected<base::Error>(image_error(container, std::strerror(errno), {}));
+    return image_error(container, std::strerror(errno), {});
 }
 
 // Returns whether files of the image can be changed through the kernel's overlay. It copies a file
@@ -150,15 +151,14 @@ base::Result<FuseServer> mount_fuse_overlay() {
 }  // namespace
 
 base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
-    auto device = open_fuse_device();
-    if (!device) return tl::unexpected<base::Error>(device.error());
+    auto device = TRY(open_fuse_device());
     // All users inside have access, subject to the modes of the files: root, the user and, if the
     // site has subordinate ids, the accounts of the image.
-    auto mounted = mount_fuse(*device, {.program = request.program,
-                                        .source = request.program,
-                                        .target = request.target,
-                                        .read_only = request.read_only,
-                                        .kernel_checks_modes = true});
+    auto mounted = mount_fuse(device, {.program = request.program,
+                                       .source = request.program,
+                                       .target = request.target,
+                                       .read_only = request.read_only,
+                                       .kernel_checks_modes = true});
     if (!mounted) {
         mounted.error().what =
             fmt::format("cannot mount {}: {}", request.what, mounted.error().what);
@@ -166,14 +166,14 @@ base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
     }
     const base::FileDescriptor errors(memfd_create("fuse-errors", MFD_CLOEXEC));
     if (!errors.valid()) return base::fail(fmt::format("memfd_create: {}", std::strerror(errno)));
-    auto started = base::Child::start(program_of(request, device->get(), errors.get()));
+    auto started = base::Child::start(program_of(request, device.get(), errors.get()));
     if (!started)
         return base::fail(fmt::format("cannot mount {}: {} {}", request.what, request.program,
                                       started.error().what),
                           {}, started.error().hint);
     // From now on only the program has the device open, so that its end also ends the wait for an
     // answer.
-    device->reset(-1);
+    device.reset(-1);
     FuseServer server(std::move(*started));
     if (answers(request.target)) return server;
     const int code = errno;

@@ -84,8 +84,7 @@ base::Result<void> write_in_root(const base::Root& root, std::string_view path,
                                            mode));
     if (!file.valid()) return image_error(path, "cannot be written", errno);
     const bool written =
-        write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-        fchmod(file.get(), mode) == 0 &&
+        base::write_all(file.get(), text) && fchmod(file.get(), mode) == 0 &&
         renameat(directory.get(), fresh.c_str(), directory.get(), name.c_str()) == 0;
     if (written) return {};
     const int code = errno;

@@ -80,9 +80,9 @@ struct NodePlaces {
 // container may have it.
 [[nodiscard]] std::optional<Bind> further_bind(const plan::Plan& plan, const NodePlaces& places);
 
-// FUSE mounts without fusermount, which would have to be set-user-id and has no rights inside a
-// user namespace. The process that made the namespaces may mount there itself. It passes the
-// device's descriptor to the program that serves the mount.
+// FUSE mounts are made without fusermount. It would have to be set-user-id, and it has no rights
+// inside a user namespace. The process that made the namespaces may mount there itself, and passes
+// the device's descriptor to the program that serves the mount.
 
 struct FuseMount {
     std::string program;  // shown as the type in mount tables

@@ -14,8 +14,8 @@ namespace batchai::node {
 
 using Clock = std::chrono::steady_clock;
 
-// Work on a file system that may never answer. A child process does it, so that the caller can give
-// up on it. Only for single-threaded programs.
+// A child process that works on a file system which may never answer, so that the caller can give
+// up on the work. Only for single-threaded programs.
 class Apart {
   public:
     // `work` returns 0 or an errno.
@@ -36,8 +36,8 @@ class Apart {
 };
 
 // Waits until the storage has everything that the job wrote, for at most the plan's flush_seconds,
-// and logs what it waits for. Copies the files that rclone has left behind because it was killed or
-// has given up.
+// and logs the wait. After a few seconds, also copies the files itself, because rclone may have
+// been killed or may have given up.
 void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
 
 // Called after the end of rclone. Saves what the storage does not have in
@@ -49,8 +49,8 @@ void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string&
 [[nodiscard]] base::Result<void> label_slot(const CacheSlot& slot, const plan::Mount& mount,
                                             const std::string& job_directory);
 
-// Called before a job's temporary directory is removed. Waits until no process stores the contents
-// of the caches in it any more, at most until `end`, and saves what is left there as
+// Called before a job's temporary directory is removed. Waits until `end` at the latest for other
+// processes to store what is in the directory's caches. Then saves what they have left, as
 // report_unwritten() does. Returns false if a process is still storing.
 [[nodiscard]] bool save_leftovers(const std::string& job_temp, Clock::time_point end);
 

@@ -11,9 +11,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 
 #include "base/json.hpp"
+#include "base/lock.hpp"
 #include "base/text.hpp"
 #include "node/secrets.hpp"
 
@@ -72,16 +72,15 @@ void add_unwritten(const fs::path& notes, const fs::path& data, std::vector<Unwr
 base::Result<CacheSlot> CacheSlot::take(const base::Root& job_temp, std::size_t mount) {
     for (int number = 0; number < most_slots; ++number) {
         const std::string relative = fmt::format(".volumes/{}/{}", mount, number);
-        const auto directory = base::make_beneath(job_temp, relative);
-        if (!directory) return tl::unexpected<base::Error>(directory.error());
+        const auto directory = TRY(base::make_beneath(job_temp, relative));
         const std::string path = job_temp.path + "/" + relative;
         // There is no O_CLOEXEC, because rclone inherits the lock.
         base::FileDescriptor lock(
-            openat(directory->get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+            openat(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
         if (!lock.valid())
             return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)),
                               path + "/lock");
-        if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return CacheSlot(path, std::move(lock));
+        if (base::lock_now(lock.get())) return CacheSlot(path, std::move(lock));
         if (errno != EWOULDBLOCK)
             return base::fail(fmt::format("cannot be locked: {}", std::strerror(errno)),
                               path + "/lock");
@@ -136,9 +135,8 @@ base::Result<std::string> credential_of(const plan::RemoteVolume& remote,
     if (remote.secret_option.empty()) return std::string();
     base::Result<std::string> credential;
     if (!remote.secret_name.empty()) {
-        auto values = read_secrets(job_directory, {remote.secret_name});
-        if (!values) return tl::unexpected<base::Error>(values.error());
-        credential = values->front().value;
+        auto values = TRY(read_secrets(job_directory, {remote.secret_name}));
+        credential = values.front().value;
     } else {
         credential = read_private_file(remote.credentials_file);
         if (!credential) return credential;
@@ -219,9 +217,8 @@ base::Environment remote_environment(const plan::RemoteVolume& remote,
 
 base::Result<base::Environment> rclone_environment(const plan::RemoteVolume& remote,
                                                    const std::string& job_directory) {
-    const auto credential = credential_of(remote, job_directory);
-    if (!credential) return tl::unexpected<base::Error>(credential.error());
-    return remote_environment(remote, *credential);
+    const auto credential = TRY(credential_of(remote, job_directory));
+    return remote_environment(remote, credential);
 }
 
 base::Result<void> copy_to_volume(const base::Environment& environment,
@@ -243,12 +240,11 @@ base::Result<void> copy_to_volume(const base::Environment& environment,
             options.standard_input += file + '\n';
     }
     arguments.insert(arguments.end(), {source, target});
-    const auto done = base::run(arguments, options);
-    if (!done) return tl::unexpected<base::Error>(done.error());
-    if (done->exit_code == 0) return {};
-    const std::string said = complaint_of(done->standard_error);
+    const auto done = TRY(base::run(arguments, options));
+    if (done.exit_code == 0) return {};
+    const std::string said = complaint_of(done.standard_error);
     return base::fail(
-        said.empty() ? fmt::format("rclone ends with exit code {}", done->exit_code) : said, target,
+        said.empty() ? fmt::format("rclone ends with exit code {}", done.exit_code) : said, target,
         advice_on(said));
 }
 

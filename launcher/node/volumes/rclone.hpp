@@ -60,9 +60,9 @@ struct UnwrittenFile {
 [[nodiscard]] std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
                                                          const std::string& remote_path);
 
-// The arguments and the environment of rclone, and its messages. In every call the storage is the
-// remote "volume". Environment variables describe it, so that nothing of it is in a file and no
-// credential is in an argument.
+// The functions below make rclone's arguments and environment, and read its messages. rclone knows
+// the storage as the remote "volume" in every call. The remote is described by environment
+// variables, so that none of it is in a file and no credential is in an argument.
 
 // The number under which rclone has the descriptor of the mounted FUSE device.
 inline constexpr int rclone_fuse_descriptor = 3;

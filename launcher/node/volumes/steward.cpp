@@ -147,8 +147,8 @@ void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, i
     auto children = start_all(mounts);
     for (const RemoteMount& remote : mounts)
         close(remote.device.get());
-    // Everything but a request to give up means to finish, even the end of the socket: the process
-    // that started the steward may have been killed.
+    // The steward finishes unless it is asked to give up. It also finishes when the socket reaches
+    // its end, because the process that started the steward may have been killed.
     if (next_byte(control) != give_up_byte) {
         note.ends_within(std::chrono::seconds(patience_with(mounts)));
         flush_volumes(mounts, job.directory);

@@ -38,7 +38,8 @@ class Steward {
     Steward& operator=(Steward&& other) noexcept;
     Steward(const Steward&) = delete;
     Steward& operator=(const Steward&) = delete;
-    // Tells a steward that was not told to finish to give up, because its mounts will not be used.
+    // Unless the steward was told to finish, it is told to give up, because its mounts will not be
+    // used.
     ~Steward();
 
     // Must be called before anything is mounted, so that the steward's view has none of the mounts.

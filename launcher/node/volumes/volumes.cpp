@@ -106,8 +106,7 @@ class Maker {
     base::Result<void> make_roots() {
         for (const std::string& path :
              {plan_.directories.mount_root, plan_.directories.job_mount_root}) {
-            const auto made = make_job_directory(node_root_, path, job_id_);
-            if (!made) return tl::unexpected<base::Error>(made.error());
+            TRY(make_job_directory(node_root_, path, job_id_));
         }
         return {};
     }
@@ -116,14 +115,14 @@ class Maker {
     // its view of the node must not have the mounts.
     base::Result<void> prepare_remotes() {
         if (!has_remote_mounts(plan_)) return {};
-        const auto job_temp = make_job_directory(node_root_, plan_.directories.job_temp, job_id_);
-        if (!job_temp) return tl::unexpected<base::Error>(job_temp.error());
+        const auto job_temp =
+            TRY(make_job_directory(node_root_, plan_.directories.job_temp, job_id_));
         for (std::size_t i = 0; i < plan_.mounts.size(); ++i) {
             const plan::Mount& mount = plan_.mounts[i];
             if (!mount.remote) continue;
             auto environment = rclone_environment(*mount.remote, plan_.directories.plan_directory);
             if (!environment) return failed(mount, environment.error());
-            auto slot = CacheSlot::take(*job_temp, i);
+            auto slot = CacheSlot::take(job_temp, i);
             if (!slot) return failed(mount, slot.error());
             const auto labelled = label_slot(*slot, mount, plan_.directories.job_directory);
             if (!labelled) return failed(mount, labelled.error());
@@ -132,9 +131,8 @@ class Maker {
             remotes_.push_back(
                 {&mount, std::move(*environment), std::move(*slot), std::move(*device)});
         }
-        auto steward = Steward::start(remotes_, plan_.directories.job_directory, job_id_);
-        if (!steward) return tl::unexpected<base::Error>(steward.error());
-        steward_ = std::move(*steward);
+        auto steward = TRY(Steward::start(remotes_, plan_.directories.job_directory, job_id_));
+        steward_ = std::move(steward);
         return {};
     }
 
@@ -180,13 +178,12 @@ class Maker {
     base::Result<void> mount_remote(const plan::Mount& mount, const base::Root& root) {
         const auto remote = std::find_if(remotes_.begin(), remotes_.end(),
                                          [&](const auto& one) { return one.mount == &mount; });
-        auto target = base::make_beneath(root, mount.target);
-        if (!target) return tl::unexpected<base::Error>(target.error());
+        auto target = TRY(base::make_beneath(root, mount.target));
         auto mounted =
             mount_fuse(remote->device,
                        {.program = "rclone",
                         .source = fmt::format("{}:{}", mount.remote->backend, mount.remote->path),
-                        .target = fmt::format("/proc/self/fd/{}", target->get()),
+                        .target = fmt::format("/proc/self/fd/{}", target.get()),
                         .read_only = mount.read_only,
                         .no_execute = mount.no_execute});
         // The steward has its own descriptor. As long as ours is open, the end of rclone does not
@@ -293,9 +290,8 @@ base::Result<void> store_on_volume(const plan::Plan& plan, const std::string& so
     if (place.mount == nullptr || !place.mount->remote)
         return base::fail("is not on a remote volume of the job", job_path);
     const auto environment =
-        rclone_environment(*place.mount->remote, plan.directories.plan_directory);
-    if (!environment) return tl::unexpected<base::Error>(environment.error());
-    return copy_to_volume(*environment, *place.mount->remote, source, place.rest, {},
+        TRY(rclone_environment(*place.mount->remote, plan.directories.plan_directory));
+    return copy_to_volume(environment, *place.mount->remote, source, place.rest, {},
                           store_deadline);
 }
 

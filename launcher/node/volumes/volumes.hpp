@@ -27,8 +27,8 @@ class Volumes {
                                                      const base::Root& node_root,
                                                      const std::string& job_id, const Trace& trace);
 
-    // To be called when no task uses the mounts any more; see Steward::finish. Without this call,
-    // the rclone processes end as soon as this object is destroyed.
+    // Must be called when no task uses the mounts any more (see Steward::finish). Without this
+    // call, the rclone processes end as soon as this object is destroyed.
     bool finish(std::optional<std::chrono::seconds> at_most = {}) {
         return steward_.finish(at_most);
     }

@@ -26,7 +26,8 @@ namespace batchai::run {
 [[nodiscard]] base::Result<std::vector<std::string>> ask_for_survivors(
     const slurm::Client& client, const std::string& job_id, const std::vector<std::string>& nodes);
 
-// Returns the step reduced to what so many nodes can run with as many processes per node as before.
+// Returns the step with no more processes than `nodes` nodes can run. The number of processes per
+// node stays as it was.
 [[nodiscard]] plan::Step shrunk(const plan::Step& step, std::size_t nodes);
 
 // Starts the ranks of an elastic job again when they fail. Does nothing for any other job.
@@ -34,8 +35,8 @@ class ElasticStarts {
   public:
     ElasticStarts(Context& context, Journal& journal) : context_(context), journal_(journal) {}
 
-    // Starts a step on another node that has the job queued again if its first node is lost. Starts
-    // that step anew if it has ended. The call is cheap while the step runs.
+    // Starts a step on another node of the job, unless that step is still running. The step has the
+    // job queued again if the job's first node is lost. The call is cheap while the step runs.
     void watch_first_node();
     // Returns true if the ranks are to start once more. The place and the record are then up to
     // date.

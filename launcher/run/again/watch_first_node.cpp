@@ -26,7 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 // Slurm itself takes minutes (SlurmdTimeout) to notice that a node no longer answers.
 constexpr seconds between_looks{10};
-// After TERM. Together with answer_deadline, the doubt ends before KillWait does.
+// These apply after TERM. Together with answer_deadline, they end the watch before Slurm's KillWait
+// has passed.
 constexpr seconds between_last_looks{1};
 constexpr seconds longest_doubt{20};
 // Allows for a controller that is busy or is just being replaced by its backup. It cannot be much

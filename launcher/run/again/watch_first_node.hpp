@@ -31,9 +31,9 @@ struct FirstNodeWatch {
 [[nodiscard]] bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job,
                                       const record::Attempt& attempt);
 
-// Checks the node every few seconds. Has the job queued again if the node is lost. Ends when it
-// gets end_of_background_step, and, after TERM, when the job's fate is decided or at the latest
-// after 20 seconds. Returns an exit code. Not reentrant: call it only once in a process.
+// Checks the node every few seconds, and has the job queued again if the node is lost. Ends when it
+// receives end_of_background_step. After TERM, it ends when the job's fate is decided, or after 20
+// seconds at the latest. Returns an exit code. Not reentrant: call it only once in a process.
 [[nodiscard]] int watch_first_node(const FirstNodeWatch& watch);
 
 }  // namespace batchai::run

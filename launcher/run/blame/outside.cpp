@@ -95,11 +95,12 @@ void record_failed_start(const std::string& plan_path, const base::Error& error)
     attempt.ended_by = record::EndedBy::start;
     base::Error one_line = error;
     one_line.hint.clear();
-    attempt.failure = record::Failure{.code = "JobFailed",
-                                      .message = "The job could not be started",
-                                      .phase = "start",
-                                      .node = attempt.nodes.empty() ? "" : attempt.nodes.front(),
-                                      .first_error_line = one_line.text()};
+    attempt.failure =
+        record::Failure{.code = "JobFailed",
+                        .message = std::string(record::words_of(record::EndedBy::start).message),
+                        .phase = "start",
+                        .node = attempt.nodes.empty() ? "" : attempt.nodes.front(),
+                        .first_error_line = one_line.text()};
     const auto written = base::make_directories(files.attempts(), 0700).and_then([&] {
         return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
     });
@@ -121,23 +122,14 @@ std::string_view sentence_for(std::string_view code) {
     if (code == "AZFMountError") return "Unable to mount Azure File";
     if (code == "BFSMountError") return "unable to mount blob fuse file system";
     if (code == container_failed) return "unable to start docker container";
-    if (code == record::data_not_written) return "Not all data of the job reached its storage";
+    if (code == record::data_not_written) return record::data_not_written_message;
     return "Unable to mount a file system";
 }
 
 // Returns the end of our standard error, from byte `from` on, if standard error is a file.
 std::string standard_error_from(std::size_t from) {
-    struct stat status {};
-    if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return {};
-    const auto size = static_cast<std::size_t>(status.st_size);
-    if (size <= from) return {};
-    from = std::max(from, size - std::min(size, most_notices));
     const base::FileDescriptor file(open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!file.valid()) return {};
-    std::string text(size - from, '\0');
-    const ssize_t count = pread(file.get(), text.data(), text.size(), static_cast<off_t>(from));
-    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-    return text;
+    return base::end_of_file(file, from, most_notices);
 }
 
 // Returns whether the step ended in the way a killed step does.

@@ -2,9 +2,10 @@
 #include "run/blame/slurm_words.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "base/text.hpp"
 
@@ -16,20 +17,13 @@ using base::split;
 using base::trim;
 using record::EndedBy;
 
-std::optional<int> number(std::string_view text) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
 // Returns the task numbers in a list such as "3", "0-1" or "0,2-3".
 std::vector<int> task_numbers(std::string_view text) {
     std::vector<int> tasks;
     for (const std::string_view range : split(text, ',')) {
         const auto ends = split(range, '-');
-        const auto first = number(ends.front());
-        const auto last = number(ends.back());
+        const auto first = base::number_in<int>(ends.front());
+        const auto last = base::number_in<int>(ends.back());
         if (!first || !last || *last - *first > 1000000) return {};
         for (int task = *first; task <= *last; ++task)
             tasks.push_back(task);
@@ -52,7 +46,7 @@ void read_reason(std::string_view reason, TaskEnd& end) {
     constexpr std::string_view dumped = " (core dumped)";
     if (reason.ends_with(dumped)) reason.remove_suffix(dumped.size());
     if (reason.starts_with(exited)) {
-        end.exit_code = number(trim(reason.substr(exited.size())));
+        end.exit_code = base::number_in<int>(trim(reason.substr(exited.size())));
     } else {
         end.signal = signal_number(trim(reason));
     }
@@ -116,6 +110,28 @@ std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
         has(" oom_kill event") || has(" oom-kill event"))
         return EndedBy::memory;
     if (has("srun: error: Node failure on ")) return EndedBy::node;
+    return std::nullopt;
+}
+
+std::optional<MemoryNotice> memory_notice(std::string_view standard_error,
+                                          std::string_view job_id) {
+    // The message is "slurmstepd-h2: error: StepId=13.1 exceeded memory limit (2 > 1), being
+    // killed", or the same of "virtual memory". Not every version has the node in its name.
+    // The program may have left a line unfinished before it, as progress bars do.
+    constexpr std::string_view program = "slurmstepd";
+    const std::string step = fmt::format(" StepId={}.", job_id);
+    for (const std::string_view line : split(standard_error, '\n')) {
+        std::size_t at = line.find(" exceeded memory limit (");
+        if (at == std::string_view::npos) at = line.find(" exceeded virtual memory limit (");
+        if (at == std::string_view::npos) continue;
+        const std::size_t begin = line.rfind(program, at);
+        if (begin == std::string_view::npos) continue;
+        const std::string_view notice = line.substr(begin);
+        if (notice.substr(0, at - begin).find(step) == std::string_view::npos) continue;
+        std::string_view node = notice.substr(program.size(), notice.find(':') - program.size());
+        if (node.starts_with('-')) node.remove_prefix(1);
+        return MemoryNotice{.node = std::string(node), .line = std::string(notice)};
+    }
     return std::nullopt;
 }
 

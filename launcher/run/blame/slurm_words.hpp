@@ -33,6 +33,20 @@ struct TaskEnd {
 // Returns what ended a step besides its own tasks, if srun said so: lack of memory or a lost node.
 [[nodiscard]] std::optional<record::EndedBy> end_of_step(std::string_view srun_messages);
 
+// slurmstepd's message that it ends a step for its memory.
+struct MemoryNotice {
+    std::string node;  // empty if the message does not name it
+    std::string line;
+
+    bool operator==(const MemoryNotice&) const = default;
+};
+
+// Returns the first such message about a step of the job on the standard error of a task. If Slurm
+// limits memory without cgroups (JobAcctGatherParams=OverMemoryKill), slurmstepd writes it there,
+// and srun says only that tasks were killed.
+[[nodiscard]] std::optional<MemoryNotice> memory_notice(std::string_view standard_error,
+                                                        std::string_view job_id);
+
 // Returns what ended the job, if slurmstepd said so on the batch script's standard error. The last
 // such notice counts. A cancellation for which no reason is given counts as the user's.
 [[nodiscard]] std::optional<record::EndedBy> end_of_job(std::string_view standard_error,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,10 @@
 
 #include "base/beneath.hpp"
 #include "base/file.hpp"
+#include "node/keeper/leftovers.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/node_root.hpp"
+#include "node/reply.hpp"
 #include "node/volumes/volumes.hpp"
 #include "plan/paths.hpp"
 #include "run/phases/phase.hpp"
@@ -24,16 +27,19 @@ bool are_on_this_node(const Context& context) {
     return plan::is_within(context.logs.path(), context.plan.directories.job_temp);
 }
 
-base::Result<void> make_outputs(const Context& context) {
+base::Result<void> make_outputs(Context& context) {
     const plan::Directories& directories = context.plan.directories;
     if (are_on_this_node(context)) {
-        // Registers the directory as used by the job, so that it is removed after the job.
+        // Registers the directory as used by this process, so that it is removed after the job even
+        // if no step ever runs here.
         const auto root = TRY(node::open_node_root(directories.node_root));
         if (root.path != directories.node_root)
             return base::fail("belongs to another user, so the logs cannot be kept below it",
                               directories.node_root,
                               "choose a stdOutErrPathPrefix on a file system that all nodes share");
-        TRY(node::make_job_directory(root, directories.job_temp, context.granted.job_id));
+        context.claim_of_logs = TRY(node::claim_for_process(
+            root, context.granted.job_id,
+            std::filesystem::path(directories.job_temp).filename().string()));
     }
     TRY(context.logs.make());
     TRY(base::make_directories(directories.shared_job_temp));
@@ -63,16 +69,26 @@ PhaseEnd Outputs::run(Context& context) {
 }
 
 bool CleanUp::wanted(const Context& context) {
-    return !context.had_sandbox && are_on_this_node(context);
+    return context.claim_of_logs.valid();
 }
 
 PhaseEnd CleanUp::run(Context& context) {
     const auto root = node::open_node_root(context.plan.directories.node_root);
-    if (!root || !node::end_claims(*root, context.granted.job_id)) return {};
-    const auto released = node::release(*root, context.granted.job_id, patience);
+    if (!root) return {};
+    context.claim_of_logs = {};
+    const auto released = node::end_claims_of_ended_processes(*root).and_then(
+        [&] { return node::release(*root, context.granted.job_id, patience); });
     if (released) return {};
     std::fprintf(stderr, "batchai: warning: %s\n", released.error().text().c_str());
     return {.exit_code = 1};
+}
+
+void remove_what_killed_runs_left(const Context& context) {
+    if (!are_on_this_node(context)) return;
+    const auto root = node::open_node_root(context.plan.directories.node_root);
+    if (root)
+        node::remove_leftovers(*root, context.granted.job_id,
+                               node::Trace(context.plan.directories.job_directory));
 }
 
 bool StoreLogs::wanted(const Context& context) {

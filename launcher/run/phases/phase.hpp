@@ -20,7 +20,7 @@ struct Ending {
     record::Failure failure;
     record::EndedBy by = record::EndedBy::start;
     int exit_code = 1;             // the job's
-    bool may_start_again = false;  // for an elastic job's ranks, unless somebody wanted the end
+    bool may_start_again = false;  // an elastic job may start its ranks again
 };
 
 struct PhaseEnd {
@@ -77,13 +77,17 @@ struct Ranks {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
-// Removes the directory of the logs from this node if it is inside the job's temporary directory
-// and no step had a sandbox. After jobs that had a sandbox, the epilog does this.
+// Removes the directory of the logs from this host if it is inside the job's temporary directory,
+// unless steps of the job use that directory. On their nodes, the epilog removes it.
 struct CleanUp {
     static constexpr std::string_view name = "clean-up";
     [[nodiscard]] static bool wanted(const Context& context);
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
+
+// Removes the directories of logs that other runs of the user have left on this host because they
+// were killed. On a login host, nothing else does. This may take long, so the attempt has ended.
+void remove_what_killed_runs_left(const Context& context);
 
 // Copies the logs to remote storage if the job wants them there.
 struct StoreLogs {

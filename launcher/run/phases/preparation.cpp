@@ -61,7 +61,6 @@ PhaseEnd Preparation::run(Context& context) {
         if (!copied) copy_problem = copied.error().text();
     };
     expect_node_failures(context);
-    context.had_sandbox = true;
     const std::string step_name = fmt::format("{}.{}", context.attempt(), name);
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), step_name))
@@ -87,7 +86,10 @@ PhaseEnd Preparation::run(Context& context) {
         context.log.all_nodes("job preparation has ended with exit code 0");
         return {};
     }
-    record::Failure failure{.code = "JobPreparationFailed", .phase = std::string(name)};
+    const record::EndWords end = record::words_of(record::EndedBy::preparation);
+    record::Failure failure{.code = std::string(end.code),
+                            .message = std::string(end.message),
+                            .phase = std::string(name)};
     if (!result) {
         failure.message = result.error().text();
         return ends_with({.failure = std::move(failure), .by = record::EndedBy::preparation});
@@ -95,11 +97,12 @@ PhaseEnd Preparation::run(Context& context) {
     std::fputs(result->messages.c_str(), stderr);
     if (auto ending = ended_from_outside(context, *result, name))
         return {.exit_code = step_code, .ending = std::move(ending)};
-    TaskWords words{.error_files = {}, .refusals = context.files().refusals(step_name)};
+    TaskWords words{.job_id = context.granted.job_id,
+                    .error_files = {},
+                    .refusals = context.files().refusals(step_name)};
     for (const std::string& node : nodes)
         words.error_files.push_back(file_of_node(files.standard_error, node));
-    failure.message = "Job preparation task failed with non-zero exit code";
-    const int exit_code = blame(failure, step_code, result->messages, words);
+    const int exit_code = blame(failure, step_code, result->messages, words).exit_code;
     failure.rank.reset();  // each task number stands for a node, not for a rank
     return {.exit_code = step_code,
             .ending = Ending{.failure = std::move(failure),

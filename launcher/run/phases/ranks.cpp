@@ -14,13 +14,26 @@
 
 namespace batchai::run {
 
+namespace {
+
+// Returns ": rank 1 on n2: KeyError: 'a'", or less if less is known.
+std::string where_and_why(const record::Failure& failure) {
+    if (failure.rank)
+        return fmt::format(": rank {} on {}: {}", *failure.rank, failure.node,
+                           failure.first_error_line);
+    return failure.first_error_line.empty() ? "" : ": " + failure.first_error_line;
+}
+
+}  // namespace
+
 PhaseEnd Ranks::run(Context& context) {
     const plan::Step step = context.main_step_here();
     std::printf("batchai: %d ranks start; output in %s\n", step.processes,
                 context.logs.path().c_str());
     std::fflush(stdout);
     context.log.all_nodes(fmt::format("the job's command starts, {} processes", step.processes));
-    TaskWords words{.error_files = {},
+    TaskWords words{.job_id = context.granted.job_id,
+                    .error_files = {},
                     .refusals = context.files().refusals(context.start()),
                     .rank_failures = context.files().rank_failures(context.start())};
     for (int rank = 0; rank < step.processes; ++rank)
@@ -39,7 +52,6 @@ PhaseEnd Ranks::run(Context& context) {
     const StepFiles files{.standard_output = context.logs.for_child(step.stdout_name),
                           .standard_error = context.rank_error_file("%t")};
     expect_node_failures(context);
-    context.had_sandbox = true;
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), context.start()))
         environment.push_back(std::move(variable));
@@ -63,23 +75,20 @@ PhaseEnd Ranks::run(Context& context) {
             node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
 
-    record::Failure failure{.code = "JobFailed",
-                            .message = "Job failed with non-zero exit code",
-                            .phase = std::string(name)};
-    const int exit_code = blame(failure, step_code, said, words);
-    const auto by = end_of_step(said).value_or(record::EndedBy::program);
-    if (by != record::EndedBy::program) {
-        failure.code = record::words_of(by).code;
-        failure.message = record::words_of(by).message;
-    }
-    const std::string culprit = failure.rank ? fmt::format(": rank {} on {}: {}", *failure.rank,
-                                                           failure.node, failure.first_error_line)
-                                             : std::string();
-    std::fprintf(stderr, "batchai: %s%s\n", failure.message.c_str(), culprit.c_str());
+    record::Failure failure{.phase = std::string(name)};
+    const Blame blamed = blame(failure, step_code, said, words);
+    const auto by = blamed.for_memory ? record::EndedBy::memory
+                                      : end_of_step(said).value_or(record::EndedBy::program);
+    const record::EndWords end = record::words_of(by);
+    failure.code = end.code;
+    failure.message = end.message;
+    if (!blamed.evidence.empty()) context.log.master(blamed.evidence);
+    std::fprintf(stderr, "batchai: %s%s\n", failure.message.c_str(),
+                 where_and_why(failure).c_str());
     return {.exit_code = step_code,
             .ending = Ending{.failure = std::move(failure),
                              .by = by,
-                             .exit_code = exit_code,
+                             .exit_code = blamed.exit_code,
                              .may_start_again = true}};
 }
 

@@ -23,9 +23,9 @@ namespace batchai::run {
 namespace {
 
 constexpr int no_answer = 75;  // exit code of mpi_bridge_wireup
-// The shell stays alive to add what the loader's message does not say if the check cannot be
-// started, because the image's libpmix may lack something that it needs. The shell gets the check's
-// arguments and reports in the same way.
+// A shell runs the check and outlives it. If the check cannot be started because the image's
+// libpmix lacks something that it needs, the shell adds what the loader's message does not say. The
+// shell gets the check's arguments and reports in the same way.
 constexpr std::string_view check_script =
     R"(reports=$4
 if [ ! -x {program} ]; then
@@ -111,15 +111,15 @@ WireUpWords words_of_wire_up(const std::filesystem::path& reports,
 WireUpFault wire_up_fault(const WireUpWords& words, bool in_container) {
     constexpr const char* code = "WireUpFailed";
     constexpr const char* message = "The ranks could not be wired together by PMIx";
-    if (words.refusal)
+    const auto no_container = [](std::string line) -> WireUpFault {
         return {.code = "FailedStartingContainer",
                 .message = "The job's container could not be started",
-                .line = words.refusal->substr(0, words.refusal->find('\n'))};
+                .line = std::move(line)};
+    };
+    if (words.refusal) return no_container(words.refusal->substr(0, words.refusal->find('\n')));
     if (!words.report) {
         if (!in_container) return {code, message, first_error_line(words.said)};
-        return {.code = "FailedStartingContainer",
-                .message = "The job's container could not be started",
-                .line = first_error_line(words.said)};
+        return no_container(first_error_line(words.said));
     }
     const record::WireUpReport& report = *words.report;
     if (report.exit_code)
@@ -154,7 +154,6 @@ Checked check(Context& context, const plan::Step& ranks, bool in_container) {
     for (std::string& variable : report_variables(context.files(), step_name))
         environment.push_back(std::move(variable));
     const auto program = in_container ? check_in_container() : check_on_nodes();
-    context.had_sandbox = context.had_sandbox || in_container;
     const StepRequest request{
         .arguments = wire_up_arguments(context.plan, ranks, context.plan.mpi, program,
                                        reports.string(), context.step_nodes()),

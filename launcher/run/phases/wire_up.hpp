@@ -9,13 +9,13 @@
 #include "record/task_reports.hpp"
 #include "run/srun/step.hpp"
 
-// The check that PMIx wires the ranks. It runs in a step of its own before theirs. This file has
-// what that step runs and what its reports mean.
+// The wire-up check proves that PMIx connects the ranks. It runs in a separate step before the
+// ranks start. This file has the commands of that step and the interpretation of its reports.
 
 namespace batchai::run {
 
-// Returns the installed mpi_bridge_wireup: the one beside this program, wherever that installation
-// was moved to, else the one at the configured path.
+// Returns the command of the installed mpi_bridge_wireup. This is the program beside the running
+// one, so that an installation can be moved, or else the one at the configured path.
 [[nodiscard]] base::Arguments check_on_nodes();
 
 // Returns the same check for the job's container, where it uses the libpmix that the ranks will
@@ -31,14 +31,15 @@ struct WireUpFault {
     std::string line;     // what the check found, and what to do about it
 };
 
-// What the tasks of a failed check have left; of each kind, the one of the lowest rank.
+// What the tasks of a failed check have reported. Of each kind of report, the one of the lowest
+// rank is kept.
 struct WireUpWords {
     std::string said{};  // the tasks' standard error, as srun passed it on
     std::optional<record::WireUpReport> report{};
     std::optional<std::string> refusal{};  // the plugin's refusal to run a task
     std::optional<std::string>
-        why_none{};              // why the image, though its container works, cannot have the check
-    std::string bundled_pmix{};  // such as "4.2.2rc2": what the node would bring
+        why_none{};              // why an image whose container works cannot have the check
+    std::string bundled_pmix{};  // the version that the node's bundle has, such as "4.2.2rc2"
 };
 [[nodiscard]] WireUpWords words_of_wire_up(const std::filesystem::path& reports,
                                            const std::filesystem::path& refusals, int ranks,

@@ -150,11 +150,14 @@ base::Arguments visit_arguments(const Visit& visit) {
 base::Environment srun_environment(const base::Environment& additions) {
     // Leaves out the sizes and I/O settings of the batch step, which srun would take for its own,
     // and output formats that users set for themselves. The proof of a sandbox is left out because
-    // each step has its own.
+    // each step has its own, and the wish for a clean-up because jobs that the ranks submit do not
+    // have it.
+    constexpr const char* proof = BATCHAI_PROOF_VARIABLE "=";
+    constexpr const char* clean_up = BATCHAI_CLEAN_UP_VARIABLE "=";
     base::Environment kept = base::environment_without(
-        {"BATCHAI_SANDBOX=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
-         "SLURM_TASKS_PER_NODE=", "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=",
-         "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
+        {proof, clean_up,
+         "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=",
+         "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
          "SLURM_MPI_TYPE=", "SLURM_OPEN_MODE=", "SLURM_KILL_BAD_EXIT=", "SLURM_WAIT=",
          "SLURM_EXACT=", "SLURM_LABELIO=", "SLURM_NO_KILL=", "SRUN_"});
     const auto overridden = [&](const std::string& entry) {
@@ -170,8 +173,9 @@ base::Environment srun_environment(const base::Environment& additions) {
 base::Environment environment_of_bare_nodes() {
     base::Environment environment = srun_environment({});
     std::erase_if(environment, [](const std::string& entry) {
-        return entry.starts_with("BATCHAI_PLAN") ||
-               entry.find("_SLURM_SPANK_OPTION_batchai_") < entry.find('=');
+        return entry.starts_with(BATCHAI_PLAN_VARIABLE "=") ||
+               entry.starts_with(BATCHAI_DIGEST_VARIABLE "=") ||
+               entry.find(BATCHAI_OPTION_VARIABLE_PREFIX) < entry.find('=');
     });
     return environment;
 }

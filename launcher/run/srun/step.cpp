@@ -25,17 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t message_limit = 4UL << 20U;
 
-// Appends what can be read now, up to the limit. Returns false at the end of the stream.
-bool drain(int descriptor, std::string& into) {
-    std::array<char, 8192> chunk{};
-    const ssize_t count = read(descriptor, chunk.data(), chunk.size());
-    if (count < 0) return errno == EINTR || errno == EAGAIN;
-    if (into.size() < message_limit) into.append(chunk.data(), static_cast<std::size_t>(count));
-    return count > 0;
-}
-
-// A stream between srun and us, which has one end for each. It is a socket, because writing to a
-// pipe that srun has closed would raise a SIGPIPE that also ends us.
+// A stream between srun and this process. It is a socket and not a pipe, because writing to a pipe
+// that srun has closed would raise SIGPIPE and end this process.
 struct Link {
     base::FileDescriptor ours;
     base::FileDescriptor theirs;
@@ -71,7 +62,7 @@ class Gate {
     [[nodiscard]] int descriptor() const { return output_.ours.get(); }
     void listen() {
         std::string lines;
-        if (!drain(output_.ours.get(), lines)) output_.ours.reset(-1);
+        if (!base::drain(output_.ours.get(), lines)) output_.ours.reset(-1);
         awaited_ -= static_cast<int>(std::count(lines.begin(), lines.end(), '\n'));
         if (awaited_ > 0 || !input_.ours.valid()) return;
         // If srun is gone, its exit status says so.
@@ -143,7 +134,8 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
             if (*signal == SIGTERM || *signal == SIGINT) result.stopped_by = signal;
             srun.signal(*signal);
         }
-        if (waiting[1].revents != 0) stream_open = drain(read_end, result.messages);
+        if (waiting[1].revents != 0)
+            stream_open = base::drain(read_end, result.messages, message_limit);
         if (waiting[2].revents != 0) gate.listen();
         if (gate.holds() && !bad_ends(result.messages).empty()) gate.give_up();
         request.tick();
@@ -157,7 +149,7 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
     // other end open.
     pollfd rest{read_end, POLLIN, 0};
     while (stream_open && ::poll(&rest, 1, 1000) > 0)
-        stream_open = drain(read_end, result.messages);
+        stream_open = base::drain(read_end, result.messages, message_limit);
     drop_noise(result.messages);
     result.exit_code = base::shell_exit_code(*status);
     if (!overdue) return result;

@@ -30,7 +30,7 @@ struct StepRequest {
     int held_tasks = 0;
 };
 
-// Starts the steps of an attempt. Tests use another one than srun's.
+// Starts the steps of an attempt. Tests replace it with one that does not use srun.
 class StepRunner {
   public:
     virtual ~StepRunner() = default;
@@ -53,8 +53,8 @@ class SrunRunner final : public StepRunner {
 // Tells a background step that it is not needed any more.
 inline constexpr int end_of_background_step = SIGUSR1;
 
-// An srun that runs beside the job's other steps. The destructor has end_of_background_step sent to
-// the step, and waits.
+// An srun that runs beside the job's other steps. The destructor has srun send
+// end_of_background_step to the step, and waits for the end of srun.
 class BackgroundStep {
   public:
     // srun's own messages go to the file, which is created if necessary.

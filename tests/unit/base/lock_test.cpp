@@ -79,13 +79,23 @@ TEST(FileLock, IsWaitedForUntilTheTimeIsUp) {
     const FileDescriptor theirs(open(path.c_str(), O_RDWR | O_CLOEXEC));
     const auto now = std::chrono::steady_clock::now;
     {
-        const FileLock lock(theirs.get());
+        const auto lock = FileLock::take(theirs.get(), path);
+        ASSERT_TRUE(lock) << lock.error().text();
         const auto begin = now();
         EXPECT_FALSE(lock_by(mine.get(), begin + std::chrono::milliseconds(50)));
         EXPECT_GE(now() - begin, std::chrono::milliseconds(50));
     }
     EXPECT_TRUE(lock_by(mine.get(), now()));
     EXPECT_NE(flock(theirs.get(), LOCK_EX | LOCK_NB), 0);
+}
+
+TEST(FileLock, ThatCannotBeTakenIsAnError) {
+    // The kernel has no flock(2) for a descriptor that only stands for a path.
+    const Scratch scratch;
+    const FileDescriptor path_only(open(scratch.path().c_str(), O_PATH | O_CLOEXEC));
+    const auto lock = FileLock::take(path_only.get(), "/some/directory");
+    ASSERT_FALSE(lock);
+    EXPECT_EQ(lock.error().text(), "/some/directory: cannot be locked: Bad file descriptor");
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ TEST(ShellQuote, LeavesSafeWordsAndProtectsTheRest) {
     EXPECT_EQ(shell_quote(""), "''");
 }
 
+TEST(NumberIn, TakesAWholeTextThatFits) {
+    EXPECT_EQ(number_in<int>("-12"), -12);
+    EXPECT_EQ(number_in<unsigned>("17", 8), 15U);
+    for (const char* text : {"", " 1", "1 ", "+1", "1x", "x", "99999999999999999999"})
+        EXPECT_EQ(number_in<int>(text), std::nullopt) << text;
+}
+
 TEST(Split, KeepsEmptyFields) {
     EXPECT_EQ(split("a||b", '|'), (std::vector<std::string_view>{"a", "", "b"}));
     EXPECT_EQ(split("", '|').size(), 1U);

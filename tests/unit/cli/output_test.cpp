@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/output/query.hpp"
-#include "cli/output/table.hpp"
-#include "cli/output/value.hpp"
 
 namespace batchai::cli {
 namespace {

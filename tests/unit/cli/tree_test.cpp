@@ -8,8 +8,6 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/tree/completion.hpp"
-#include "cli/tree/manual.hpp"
 #include "cli/tree/walk.hpp"
 
 namespace batchai::cli {

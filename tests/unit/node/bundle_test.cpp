@@ -77,6 +77,18 @@ TEST_F(Image, TellsTheReleaseOfItsCLibrary) {
 #endif
 }
 
+TEST_F(Image, TellsWhetherItsCLibraryIsTooLongToBeRead) {
+    add("lib64/libc.so.6", "");
+    EXPECT_FALSE(find_c_library(root)->cut_off);
+    fs::resize_file(top / "lib64/libc.so.6", 64U << 20U);
+    EXPECT_FALSE(find_c_library(root)->cut_off);
+    std::ofstream(top / "lib64/libc.so.6", std::ios::binary | std::ios::app)
+        << "GNU C Library stable release version 2.31.";
+    const auto found = find_c_library(root);
+    EXPECT_EQ(found->version, "");
+    EXPECT_TRUE(found->cut_off);
+}
+
 TEST_F(Image, LeadsToNoLibraryOfTheNode) {
     fs::create_directories(top / "lib64");
     fs::create_symlink("../../../../../../lib/x86_64-linux-gnu/libc.so.6", top / "lib64/libc.so.6");
@@ -135,7 +147,10 @@ TEST_F(Fitness, IsThatOfTheCLibrary) {
     EXPECT_EQ(of({.path = "/lib64/libc.so.6", .version = "2.31", .machine = 62}),
               "the image has glibc 2.31, and mpi_bridge of the node needs 2.34 or newer");
     EXPECT_THAT(of({.path = "/lib64/libc.so.6", .version = "", .machine = 62}),
-                HasSubstr("glibc of an unknown version"));
+                HasSubstr("glibc of an unknown version, and"));
+    EXPECT_EQ(of({.path = "/lib64/libc.so.6", .version = "", .machine = 62, .cut_off = true}),
+              "the image has glibc of an unknown version (no more than 64 MiB of /lib64/libc.so.6 "
+              "are read, which is longer), and mpi_bridge of the node needs 2.34 or newer");
     EXPECT_THAT(of({.path = "/lib64/libc.so.6", .version = "2.41", .machine = 183}),
                 HasSubstr("another kind of processor"));
     EXPECT_THAT(why_unfit(std::nullopt, bundle()), HasSubstr("the image has no glibc"));

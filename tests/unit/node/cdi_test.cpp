@@ -258,6 +258,18 @@ TEST_F(CdiFilesTest, ThatAreWrongAreNamed) {
                                                         HasSubstr("NAME=value"))));
 }
 
+TEST_F(CdiFilesTest, ThatAreNoJsonAreNamedOnce) {
+    const auto path = scratch.path() / "run/a.json";
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << "{\n \"kind\": oops}";
+    const auto files = read_cdi({scratch.path() / "run"});
+    ASSERT_FALSE(files);
+    EXPECT_EQ(files.error().where, path.string());
+    EXPECT_THAT(files.error().what,
+                testing::StartsWith("cannot be used as a CDI file: line 2, column 1"));
+    EXPECT_THAT(files.error().what, testing::Not(HasSubstr(path.string())));
+}
+
 CdiHook hook(std::vector<std::string> arguments, std::string path = "/usr/bin/nvidia-cdi-hook") {
     return {std::move(path), std::move(arguments), {}, 0, "f"};
 }

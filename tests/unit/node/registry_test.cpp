@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/keeper/registry.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 #include "base/lock.hpp"
 #include "tests/unit/base/scratch.hpp"
@@ -16,8 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using batchai::node::claim;
+using batchai::node::claim_for_process;
 using batchai::node::end_claims;
 using batchai::node::jobs_left;
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 // The job's end and the clean-up after it.
 batchai::base::Result<void> release(const batchai::base::Root& root, const std::string& job) {
@@ -76,7 +81,7 @@ TEST_F(Registry, LeavesOtherJobsAlone) {
 TEST_F(Registry, KeepsWhatTheSameJobQueuedAgainUses) {
     ASSERT_TRUE(claim(root, "7", "abc"));
     ASSERT_TRUE(claim(root, "7", "def"));
-    ASSERT_TRUE(end_claims(root, "7"));
+    ASSERT_TRUE(end_claims(root, "7").value());
     ASSERT_TRUE(claim(root, "7", "abc"));
     ASSERT_TRUE(batchai::node::release(root, "7", {}));
     EXPECT_TRUE(exists("abc"));
@@ -111,20 +116,100 @@ TEST_F(Registry, TellsWhatIsLeftOfJobsThatCannotLive) {
     ASSERT_TRUE(claim(root, "7", "abc"));
     ASSERT_TRUE(claim(root, "8", "def"));
     ASSERT_TRUE(claim(root, "9", "ghi"));
-    EXPECT_TRUE(jobs_left(root).empty());
-    ASSERT_TRUE(end_claims(root, "8"));
+    EXPECT_THAT(jobs_left(root)->ended, IsEmpty());
+    ASSERT_TRUE(end_claims(root, "8").value());
     write("by-job/7.boot", batchai::base::boot_id() + "\n");
     write("by-job/9.boot", "an earlier run of the node");
-    EXPECT_EQ(jobs_left(root), (std::set<std::string>{"8", "9"}));
+    EXPECT_THAT(jobs_left(root)->ended, ElementsAre("8"));
+    EXPECT_THAT(jobs_left(root)->interrupted, ElementsAre("9"));
     ASSERT_TRUE(release(root, "8"));
     ASSERT_TRUE(release(root, "9"));
-    EXPECT_TRUE(jobs_left(root).empty());
+    EXPECT_THAT(jobs_left(root)->ended, IsEmpty());
+    EXPECT_THAT(jobs_left(root)->interrupted, IsEmpty());
     EXPECT_TRUE(exists("abc"));
 }
 
+TEST_F(Registry, KeepsWhatAProcessUsesUntilItEnds) {
+    auto process = claim_for_process(root, "7", "abc");
+    ASSERT_TRUE(process);
+    EXPECT_TRUE(exists("abc"));
+    ASSERT_TRUE(claim(root, "7", "def"));
+    EXPECT_THAT(jobs_left(root)->ended, IsEmpty());
+    process->reset(-1);
+    EXPECT_THAT(jobs_left(root)->ended, ElementsAre("7"));
+    ASSERT_TRUE(batchai::node::release(root, "7", {}));
+    EXPECT_FALSE(exists("abc"));
+    EXPECT_TRUE(exists("def")) << "the job's steps still use it";
+}
+
+TEST_F(Registry, KeepsWhatStepsStillUseWhenAProcessOfTheJobEnds) {
+    {
+        const auto process = claim_for_process(root, "7", "abc");
+        ASSERT_TRUE(process);
+        ASSERT_TRUE(claim(root, "7", "abc"));
+    }
+    ASSERT_TRUE(batchai::node::end_claims_of_ended_processes(root));
+    ASSERT_TRUE(batchai::node::release(root, "7", {}));
+    EXPECT_TRUE(exists("abc"));
+    ASSERT_TRUE(release(root, "7"));
+    EXPECT_FALSE(exists("abc"));
+}
+
+TEST_F(Registry, EndsTheClaimsOfALivingProcessWithItsJob) {
+    const auto process = claim_for_process(root, "7", "abc");
+    const auto other = claim_for_process(root, "8", "def");
+    ASSERT_TRUE(process && other);
+    EXPECT_TRUE(end_claims(root, "7").value());
+    ASSERT_TRUE(batchai::node::release(root, "7", {}));
+    EXPECT_FALSE(exists("abc"));
+    EXPECT_TRUE(exists("def"));
+}
+
+// The node was restarted, the job is queued again and runs here, and has no step yet.
+TEST_F(Registry, TakesNoJobForInterruptedOfWhichAProcessLives) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    write("by-job/7.boot", "an earlier run of the node");
+    const auto process = claim_for_process(root, "7", "abc");
+    EXPECT_THAT(jobs_left(root)->interrupted, IsEmpty());
+}
+
+// The job itself may have filled the file system.
+TEST_F(Registry, CleansUpWhereNothingCanBeWritten) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit nothing{0, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &nothing), 0);
+    EXPECT_FALSE(claim(root, "8", "def"));
+    const auto ended = end_claims(root, "7");
+    const auto ended_too = end_claims(root, "8");
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_TRUE(ended.value());
+    EXPECT_FALSE(ended_too.value());
+    ASSERT_TRUE(batchai::node::release(root, "7", {}));
+    EXPECT_FALSE(exists("abc"));
+    EXPECT_TRUE(fs::is_empty(scratch.path() / "by-job"));
+}
+
 TEST_F(Registry, KnowsOfNoClaimOfAJobThatHasNone) {
-    EXPECT_FALSE(end_claims(root, "7"));
-    EXPECT_FALSE(end_claims(root, "../7"));
+    EXPECT_FALSE(end_claims(root, "7").value());
+    EXPECT_FALSE(end_claims(root, "../7").value());
+}
+
+TEST_F(Registry, ThatCannotBeLockedIsAnErrorAndStaysAsItIs) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    // flock(2) refuses a descriptor that only stands for a path.
+    const batchai::base::Root without_lock{
+        batchai::base::FileDescriptor(open(scratch.path().c_str(), O_PATH | O_CLOEXEC)), root.path};
+    const std::string words = "cannot be locked: Bad file descriptor";
+    EXPECT_EQ(claim(without_lock, "8", "def").error().what, words);
+    EXPECT_EQ(end_claims(without_lock, "7").error().what, words);
+    EXPECT_EQ(jobs_left(without_lock).error().what, words);
+    EXPECT_EQ(batchai::node::release(without_lock, "7", {}).error().what, words);
+    EXPECT_TRUE(exists("by-job/7"));
+    EXPECT_FALSE(exists("def"));
 }
 
 TEST_F(Registry, KnowsNothingOfOtherPeoplesJobs) {

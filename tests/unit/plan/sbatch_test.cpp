@@ -23,13 +23,13 @@ TEST(Sbatch, AsksForNothingThatThePlanDoesNotSay) {
     plan.identity = test_submission().identity;
     plan.directories.job_directory = "/j/100%";
     plan.allocation.exclusive = false;
-    EXPECT_THAT(
-        sbatch_options(plan),
-        ElementsAre("--job-name=job",
-                    "--comment=batchai:sub/group/workspaces/space/experiments/exp/jobs/job/"
-                    "0123abcd-4567-89ab-cdef-0123456789ab",
-                    "--open-mode=append", "--output=/j/100%%/slurm.log", "--chdir=/j/100%",
-                    "--export=ALL", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--requeue"));
+    EXPECT_THAT(sbatch_options(plan),
+                ElementsAre("--job-name=job",
+                            "--comment=batchai:sub/group/workspaces/space/experiments/exp/jobs/job/"
+                            "0123abcd-4567-89ab-cdef-0123456789ab",
+                            "--open-mode=append", "--output=/j/100%%/slurm.log", "--chdir=/j/100%",
+                            "--export=ALL", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1",
+                            "--nice=100", "--requeue"));
 }
 
 TEST(Sbatch, WritesTheLogWhereTheStoreLooksForIt) {
@@ -58,7 +58,7 @@ TEST(Sbatch, PutsTheSitesOwnOptionsLast) {
     for (const char* option :
          {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3", "--exclusive",
           "--partition=gpu", "--constraint=k80", "--gres=gpu:1", "--account=acc", "--qos=q",
-          "--time=90", "--nice=1000"})
+          "--time=01:30:00", "--nice=1000"})
         EXPECT_THAT(options, Contains(option));
     EXPECT_EQ(options[options.size() - 2], "--mem=0");
     EXPECT_EQ(options.back(), "--licenses=a b");

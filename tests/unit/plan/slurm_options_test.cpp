@@ -25,7 +25,7 @@ Plan large_plan() {
     allocation.partition = "gpu";
     allocation.constraint = "k80";
     allocation.gres = "gpu:4";
-    allocation.nice = 100;
+    allocation.nice = 1000;
     allocation.time_limit = std::chrono::minutes(90);
     allocation.extra_options = {{"reservation", "ours"}, {"contiguous", ""}};
     return plan;
@@ -49,10 +49,10 @@ TEST(SlurmOptions, AreTheSameForSbatchAndAtItsDoor) {
         EXPECT_THAT(arguments, Contains(argument_of(option)));
     const auto set = at_door(plan, Door::sbatch);
     EXPECT_EQ(set.size(), allocation_options(plan).size());
-    for (const char* option :
-         {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3",
-          "--exclusive=exclusive", "--partition=gpu", "--constraint=k80", "--gres=gpu:4",
-          "--nice=100", "--time=90", "--requeue=set", "--reservation=ours", "--contiguous=set"})
+    for (const char* option : {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4",
+                               "--cpus-per-task=3", "--exclusive=exclusive", "--partition=gpu",
+                               "--constraint=k80", "--gres=gpu:4", "--nice=1000", "--time=01:30:00",
+                               "--requeue=set", "--reservation=ours", "--contiguous=set"})
         EXPECT_THAT(set, Contains(option));
 }
 
@@ -79,16 +79,15 @@ TEST(SlurmOptions, OfTheUserWinOverTheSite) {
                              {{"partition", "mine"},
                               {"gpus-per-node", "1"},
                               {"no-requeue", "x"},
-                              {"oversubscribe", "x"},
-                              {"nice", "0"}});
+                              {"oversubscribe", "x"}});
     for (const std::string& option : set) {
-        for (const char* name : {"--partition", "--gres", "--requeue", "--exclusive", "--nice"})
+        for (const char* name : {"--partition", "--gres", "--requeue", "--exclusive"})
             EXPECT_FALSE(option.starts_with(name)) << option;
     }
     EXPECT_THAT(set, Contains("--constraint=k80"));
 }
 
-TEST(SlurmOptions, OfTheUserMustNotContradictTheFilesSize) {
+TEST(SlurmOptions, OfTheUserMustNotContradictTheFile) {
     const Plan plan = large_plan();
     struct Case {
         const char* name;
@@ -97,7 +96,9 @@ TEST(SlurmOptions, OfTheUserMustNotContradictTheFilesSize) {
         const char* key;
     };
     for (const auto& [name, same, other, key] :
-         {Case{"nodes", "2", "2-4", "nodeCount"}, Case{"ntasks", "8", "1", "processCount"}}) {
+         {Case{"nodes", "2", "2-4", "nodeCount"}, Case{"ntasks", "8", "1", "processCount"},
+          Case{"time", "01:30:00", "00:03:00", "constraints.maxWallClockTime"},
+          Case{"nice", "1000", "0", "schedulingPriority"}}) {
         EXPECT_THAT(at_door(plan, Door::srun, {{name, same}}),
                     Not(Contains(testing::StartsWith("error"))));
         const auto refused = at_door(plan, Door::srun, {{name, other}});
@@ -107,6 +108,33 @@ TEST(SlurmOptions, OfTheUserMustNotContradictTheFilesSize) {
                               "omit --{}, or use the same value in both",
                               name, other, same, key, name));
     }
+}
+
+TEST(SlurmOptions, SayTheTimeLimitAsSlurmDoes) {
+    Plan plan = large_plan();
+    for (const auto& [minutes, text] :
+         {std::pair{1, "00:01:00"}, std::pair{1439, "23:59:00"}, std::pair{1440, "1-00:00:00"},
+          std::pair{10085, "7-00:05:00"}}) {
+        plan.allocation.time_limit = std::chrono::minutes(minutes);
+        EXPECT_THAT(at_door(plan, Door::srun), Contains(std::string("--time=") + text));
+    }
+}
+
+TEST(SlurmOptions, OfTheUserMayGiveAnotherPriorityThanNormal) {
+    Plan plan = large_plan();
+    for (const auto& [nice, fault] : {std::pair{normal_nice, false}, std::pair{0, true}}) {
+        plan.allocation.nice = nice;
+        const auto set = at_door(plan, Door::sbatch, {{"nice", "7"}});
+        EXPECT_EQ(set.front().starts_with("error: --nice=7 contradicts"), fault) << set.front();
+    }
+}
+
+TEST(SlurmOptions, OfTheSiteNeedNotAgreeWithTheUsers) {
+    Plan plan = large_plan();
+    plan.allocation.extra_options = {{"nice", "7"}, {"time", "9"}};
+    const auto set = at_door(plan, Door::sbatch, {{"nice", "3"}, {"time", "00:03:00"}});
+    for (const std::string& option : set)
+        EXPECT_FALSE(option.starts_with("--nice") || option.starts_with("--time")) << option;
 }
 
 TEST(SlurmOptions, KeepTheJobOfAnElasticPlanWhenANodeIsLost) {

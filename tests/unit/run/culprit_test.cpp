@@ -2,7 +2,9 @@
 #include "run/blame/culprit.hpp"
 
 #include <csignal>
+#include <filesystem>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scratch.hpp"
@@ -17,8 +19,7 @@ class CulpritTest : public ScratchTest {
         append("1", one);
         append("2", two);
     }
-    [[nodiscard]] std::optional<std::pair<TaskEnd, std::string>> of(
-        const std::vector<TaskEnd>& ends) const {
+    [[nodiscard]] std::optional<Culprit> of(const std::vector<TaskEnd>& ends) const {
         return culprit(ends, {.error_files = {path("0"), path("1"), path("2")},
                               .refusals = path("refused"),
                               .rank_failures = path("failure")});
@@ -42,35 +43,35 @@ TEST_F(CulpritTest, NobodyWhenNobodyFailed) {
 
 TEST_F(CulpritTest, IsTheOneWhoDiedOfASignal) {
     said("error: a\n", "", "error: c\n");
-    EXPECT_EQ(of({exited(0, 1), killed(1, SIGSEGV), exited(2, 1)})->first.task, 1);
+    EXPECT_EQ(of({exited(0, 1), killed(1, SIGSEGV), exited(2, 1)})->end.task, 1);
 }
 
 TEST_F(CulpritTest, IsTheEarlierOfTwo) {
     said("error: a\n", "error: b\n", "");
     const auto found = of({exited(1, 3), exited(0, 1)});
-    EXPECT_EQ(found->first.task, 1);
-    EXPECT_EQ(found->second, "error: b");
+    EXPECT_EQ(found->end.task, 1);
+    EXPECT_EQ(found->line, "error: b");
 }
 
 TEST_F(CulpritTest, IsNotWhoOnlyReportsAnothersDeath) {
     said("HorovodInternalError: whatever it says\n", "", "KeyError: x\n");
     append("failure.0.json", failure("peerLost"));
     append("failure.2.json", failure("other"));
-    EXPECT_EQ(of({exited(0, 1), exited(2, 1)})->first.task, 2);
+    EXPECT_EQ(of({exited(0, 1), exited(2, 1)})->end.task, 2);
 }
 
 TEST_F(CulpritTest, IsNotWhoseConnectionSomebodyElseBroke) {
     said("ConnectionResetError: [Errno 104] Connection reset by peer\n", "", "KeyError: x\n");
-    EXPECT_EQ(of({exited(0, 1), exited(2, 1)})->first.task, 2);
+    EXPECT_EQ(of({exited(0, 1), exited(2, 1)})->end.task, 2);
     // libmpi_bridge knows better than the words of others.
     append("failure.0.json", failure("other"));
-    EXPECT_EQ(of({exited(0, 1), exited(2, 1)})->first.task, 0);
+    EXPECT_EQ(of({exited(0, 1), exited(2, 1)})->end.task, 0);
 }
 
 TEST_F(CulpritTest, IsToldByThePluginIfItLetNoTaskRun) {
     said("", "batchai: node n: warning: an error that is none\n", "");
     append("refused.1.txt", "/tmp/batchai-7: belongs to another user\nhint: cannot go on?\n");
-    EXPECT_EQ(of({exited(1, 1)})->second, "/tmp/batchai-7: belongs to another user");
+    EXPECT_EQ(of({exited(1, 1)})->line, "/tmp/batchai-7: belongs to another user");
 }
 
 TEST_F(CulpritTest, IsAVictimOnlyWhereItEndedTheStepItself) {
@@ -79,15 +80,38 @@ TEST_F(CulpritTest, IsAVictimOnlyWhereItEndedTheStepItself) {
     EXPECT_FALSE(of({killed(0, SIGKILL, true), killed(1, SIGKILL, true)}));
     const auto found = of({killed(0, SIGKILL, true), killed(2, SIGKILL, true)});
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->first.task, 2);
-    EXPECT_FALSE(found->first.signal);
+    EXPECT_EQ(found->end.task, 2);
+    EXPECT_FALSE(found->end.signal);
+}
+
+TEST_F(CulpritTest, IsToldWithTheEvidence) {
+    said("Connection reset by peer\n", "KeyError: x\n", "");
+    const std::vector<TaskEnd> ends{exited(0, 1), exited(1, 1), killed(2, SIGKILL, true)};
+    EXPECT_EQ(of(ends)->evidence,
+              "which rank is to blame is guessed from standard error, because rank 0 has no report "
+              "that can be used: " +
+                  path("failure.0.json") + ": cannot read: No such file or directory");
+    append("failure.0.json", failure("peerLost"));
+    append("failure.1.json", failure("nonsense"));
+    EXPECT_THAT(of(ends)->evidence,
+                testing::StartsWith("which rank is to blame follows from the reports of "
+                                    "libmpi_bridge where there is one (1 of 2 failed ranks) and is "
+                                    "else guessed from standard error, because rank 1 has no "
+                                    "report that can be used: " +
+                                    path("failure.1.json") + ": "));
+    std::filesystem::remove(path("failure.1.json"));
+    append("failure.1.json", failure("other"));
+    EXPECT_EQ(of(ends)->evidence,
+              "which rank is to blame follows from the reports of libmpi_bridge");
+    const auto of_nodes = culprit(ends, {.error_files = {path("0"), path("1"), path("2")}});
+    EXPECT_EQ(of_nodes->evidence, "") << "preparation has no ranks";
 }
 
 TEST_F(CulpritTest, WhoseFileIsMissingIsStillNamed) {
     const auto found = of({exited(7, 4)});
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->first.task, 7);
-    EXPECT_EQ(found->second, "");
+    EXPECT_EQ(found->end.task, 7);
+    EXPECT_EQ(found->line, "");
 }
 
 TEST(ExitCodeOf, IsAsAShellSaysIt) {

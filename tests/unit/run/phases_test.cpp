@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The phases and their order, with steps that never start an srun.
-#include <algorithm>
+// The phases and their order. Those of the image and of stored logs have files of their own.
 #include <chrono>
 #include <csignal>
-#include <deque>
-#include <functional>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "attempt_of_fakes.hpp"
+#include "base/beneath.hpp"
+#include "node/keeper/registry.hpp"
 #include "record/node_notes.hpp"
-#include "run/attempt.hpp"
-#include "run/phases/phase.hpp"
-#include "scratch.hpp"
 
 namespace batchai::run {
 
@@ -25,110 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Answers each step with the next of the results that a test has laid down, else with success.
-class FakeSteps final : public StepRunner {
-  public:
-    using Answer = std::function<base::Result<StepResult>(const StepRequest&)>;
-
-    base::Result<StepResult> run(const StepRequest& request) override {
-        requests.push_back(request);
-        if (answers.empty()) return StepResult{};
-        const Answer answer = std::move(answers.front());
-        answers.pop_front();
-        return answer(request);
-    }
-    std::optional<int> stopped_by() override { return std::nullopt; }
-
-    void answer(int exit_code, std::string messages = {}, std::optional<int> stopped_by = {}) {
-        answers.emplace_back([=](const StepRequest&) {
-            return StepResult{
-                .exit_code = exit_code, .messages = messages, .stopped_by = stopped_by};
-        });
-    }
-
-    std::deque<Answer> answers;
-    std::vector<StepRequest> requests;
-};
-
-class FakeOutside final : public OutsideWord {
-  public:
-    std::optional<record::EndedBy> why_job_ends() override { return why; }
-    std::optional<record::EndedBy> why;
-};
-
-plan::Step step_of(plan::StepKind kind, int processes, bool pmix) {
-    plan::Step step;
-    step.kind = kind;
-    step.command = "true";
-    step.processes = processes;
-    step.pmix = pmix;
-    step.stdout_name = kind == plan::StepKind::preparation ? "prep-%N.out" : "stdout.txt";
-    step.stderr_name = kind == plan::StepKind::preparation ? "prep-%N.err" : "stderr.txt";
-    return step;
-}
-
 }  // namespace
-
-class PhasesTest : public ScratchTest {
-  protected:
-    void SetUp() override {
-        ScratchTest::SetUp();
-        plan_.identity.job = "job";
-        plan_.allocation.nodes = 2;
-        plan_.directories.job_directory = path("job");
-        plan_.directories.job_temp = "/nowhere";
-        plan_.directories.stdouterr = path("logs");
-        plan_.directories.stdouterr_host = path("logs");
-        plan_.directories.shared_job_temp = path("job/shared");
-        plan_.steps = {step_of(plan::StepKind::ranks, 2, true)};
-    }
-
-    int attempt() {
-        LogDirectory logs(output_directory(plan_));
-        ExecutionLog log(logs, path("job/node"), granted_.nodes);
-        Context context{.plan = plan_,
-                        .options = options_,
-                        .granted = granted_,
-                        .steps = steps_,
-                        .outside = outside_,
-                        .logs = logs,
-                        .log = log,
-                        .elastic = {},
-                        .ports = {},
-                        .place = place_on(granted_.nodes)};
-        record::Attempt record;
-        record.nodes = granted_.nodes;
-        Journal journal(context.files(), record);
-        const int exit_code = run_attempt(context, journal);
-        auto written = record::latest_attempt(context.files());
-        EXPECT_TRUE(written && *written);
-        record_ = written.value().value();
-        EXPECT_EQ(record_.exit_code, exit_code);
-        return exit_code;
-    }
-    [[nodiscard]] std::vector<std::string> phases() const {
-        std::vector<std::string> out;
-        for (const record::Phase& phase : record_.phases) {
-            EXPECT_TRUE(phase.end) << phase.name;
-            out.push_back(phase.name + " " + std::to_string(phase.exit_code));
-        }
-        return out;
-    }
-
-    void mount_remote_storage() {
-        plan_.directories.job_mount_root = "/mounts";
-        plan::Mount& mount = plan_.mounts.emplace_back();
-        mount.target = "share";
-        mount.remote.emplace();
-    }
-
-    plan::Plan plan_;
-    RunOptions options_{.plan_path = "/plan", .digest = "d", .images_in_use = {}};
-    Granted granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
-    FakeSteps steps_;
-    FakeOutside outside_;
-    record::Attempt record_;
-};
 
 TEST_F(PhasesTest, RunInOrderAndAreRecorded) {
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
@@ -244,6 +138,8 @@ TEST_F(PhasesTest, TheFailedRankIsNamed) {
     EXPECT_EQ(record_.failure->first_error_line, "KeyError: 'a'");
     EXPECT_THAT(text_of("logs/stderr.txt"), HasSubstr("KeyError: 'a'\n"));
     EXPECT_THAT(text_of("logs/stderr.txt"), HasSubstr("task 1: Exited"));
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                HasSubstr("guessed from standard error, because rank 1 has no report"));
 }
 
 TEST_F(PhasesTest, RanksThatEndWellInSpiteOfTermHaveSucceeded) {
@@ -286,6 +182,25 @@ TEST_F(PhasesTest, ARankOutOfMemoryIsNamed) {
     EXPECT_EQ(record_.failure->rank, 1);
 }
 
+// Slurm without cgroups: srun's messages are those of a step that somebody cancelled.
+TEST_F(PhasesTest, AStepThatSlurmEndedForItsMemoryNamesTheNode) {
+    const std::string killed =
+        "srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"
+        "srun: error: n1.invalid: task 0: Killed\n"
+        "srun: error: n2.invalid: task 1: Killed\n";
+    append("job/attempts/1.stderr-1.txt", std::string(1UL << 20U, '.') +
+                                              "\nslurmstepd-n2: error: StepId=7.1 exceeded memory "
+                                              "limit (2 > 1), being killed\n");
+    steps_.answer(0);
+    steps_.answer(137, killed);
+    EXPECT_EQ(attempt(), 137);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::memory);
+    EXPECT_EQ(record_.failure->code, "JobOutOfMemory");
+    EXPECT_EQ(record_.failure->node, "n2");
+    EXPECT_FALSE(record_.failure->rank);
+    EXPECT_THAT(record_.failure->first_error_line, HasSubstr("exceeded memory limit (2 > 1)"));
+}
+
 TEST_F(PhasesTest, TheWireUpCheckIsMadeAgainOnlyWhenPmixDidNotAnswer) {
     const std::string silent = "srun: error: n1.invalid: task 0: Exited with exit code 75\n";
     steps_.answer(75, silent);
@@ -301,7 +216,7 @@ TEST_F(PhasesTest, TheWireUpCheckIsMadeAgainOnlyWhenPmixDidNotAnswer) {
     EXPECT_THAT(phases(), Not(Contains("ranks 0")));
 }
 
-TEST_F(PhasesTest, LogsOnTheNodeItselfGoWithAJobThatNeverCameToASandbox) {
+TEST_F(PhasesTest, LogsOnTheHostItselfGoWithTheRunUnlessStepsUseTheirDirectory) {
     auto& directories = plan_.directories;
     directories.node_root = path("node-root");
     directories.job_temp = path("node-root/job");
@@ -313,9 +228,14 @@ TEST_F(PhasesTest, LogsOnTheNodeItselfGoWithAJobThatNeverCameToASandbox) {
     EXPECT_FALSE(std::filesystem::exists(directories.job_temp));
 
     plan_.outputs.clear();
-    EXPECT_EQ(attempt(), 0);
-    EXPECT_THAT(phases(), ElementsAre("outputs 0", "wire-up 0", "ranks 0"));
-    EXPECT_TRUE(std::filesystem::exists(directories.stdouterr_host));
+    EXPECT_EQ(attempt(), 0) << "without steps on this host, such as a login host";
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "wire-up 0", "ranks 0", "clean-up 0"));
+    EXPECT_FALSE(std::filesystem::exists(directories.job_temp));
+
+    const auto node_root = base::open_private_directory(directories.node_root);
+    ASSERT_TRUE(node_root && node::claim(*node_root, granted_.job_id, "job"));
+    EXPECT_EQ(attempt(), 0) << "with steps";
+    EXPECT_TRUE(std::filesystem::exists(directories.stdouterr_host)) << "for the epilog";
 }
 
 TEST_F(PhasesTest, OneProcessHasNoWireUpCheck) {

@@ -65,6 +65,35 @@ TEST(EndOfStep, KnowsMemoryAndLostNodes) {
     EXPECT_EQ(end_of_step("srun: error: n1: task 0: Killed\n"), std::nullopt);
 }
 
+TEST(MemoryNotice, HasTheNodeAndSlurmsWords) {
+    const std::string line =
+        "slurmstepd-h2: error: StepId=13.1 exceeded memory limit (532496384 > 314572800), being "
+        "killed";
+    EXPECT_EQ(memory_notice("step 7\n" + line +
+                                "\nslurmstepd-h1: error: *** STEP 13.1 ON h1 "
+                                "CANCELLED AT 2026-11-23T00:55:06 ***\n",
+                            "13"),
+              (MemoryNotice{"h2", line}));
+    const std::string without_node =
+        "slurmstepd: error: StepId=13.1 exceeded virtual memory limit (2 > 1), being killed";
+    EXPECT_EQ(memory_notice(without_node, "13"), (MemoryNotice{"", without_node}));
+}
+
+TEST(MemoryNotice, MayFollowAnUnfinishedLine) {
+    const std::string notice =
+        "slurmstepd-h2: error: StepId=13.1 exceeded memory limit (2 > 1), being killed";
+    EXPECT_EQ(memory_notice("slurmstepd: \r 45%|####     | " + notice, "13"),
+              (MemoryNotice{"h2", notice}));
+}
+
+TEST(MemoryNotice, IsNoProgramsOwnAndNotOfAnotherJob) {
+    EXPECT_FALSE(
+        memory_notice("it exceeded memory limit (2 > 1)\nslurmstepd: error: other\n", "13"));
+    EXPECT_FALSE(memory_notice("", "13"));
+    EXPECT_FALSE(memory_notice(
+        "slurmstepd-h2: error: StepId=3.1 exceeded memory limit (2 > 1), being killed", "13"));
+}
+
 // What slurmstepd of Slurm 22.05.8 wrote.
 TEST(EndOfJob, KnowsEachNotice) {
     using record::EndedBy;

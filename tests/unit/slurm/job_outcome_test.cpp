@@ -148,6 +148,16 @@ TEST(EndedByOf, SlurmsStateSpeaksForAJobThatLeftNoRecord) {
     EXPECT_EQ(ended_by({}), EndedBy::unknown);
 }
 
+TEST(EndedByOf, AJobThatSlurmCouldNotLaunchEndedAtItsStart) {
+    auto evidence = of(JobState::failed);
+    evidence.slurm->reason = "JobLaunchFailure";
+    EXPECT_EQ(ended_by(evidence), EndedBy::start);
+    EXPECT_EQ(failure_code(evidence)->code, "JobLaunchFailed");
+    evidence.slurm->exit_code = 3;
+    EXPECT_EQ(ended_by(evidence), EndedBy::program);
+    EXPECT_EQ(failure_code(evidence)->code, "JobFailed");
+}
+
 TEST(EndedByOf, TheRecordKnowsBetterButForACancellation) {
     EXPECT_EQ(ended_by(recorded(JobState::failed, EndedBy::storage)), EndedBy::storage);
     EXPECT_EQ(ended_by(recorded(JobState::completing, EndedBy::time_limit)), EndedBy::time_limit);

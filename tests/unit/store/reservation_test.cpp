@@ -37,9 +37,12 @@ TEST_F(ReservationTest, AReservedJobIsNotVisibleUntilItIsCommitted) {
     EXPECT_EQ(reserved->files().directory(), store_.job_files(key_).directory());
     EXPECT_TRUE(fs::is_directory(reserved->files().attempts()));
     EXPECT_TRUE(store_.jobs(experiment_).value().empty());
+    const auto names = store_.job_names(experiment_).value();
     EXPECT_FALSE(store_.job(key_));
     ASSERT_TRUE(reserved->commit(job("j")));
     EXPECT_EQ(store_.jobs(experiment_).value().at(0).slurm_job_id, "12");
+    EXPECT_EQ(names, store_.job_names(experiment_).value());
+    EXPECT_EQ(store_.jobs(experiment_, names).value().size(), 1U);
     EXPECT_EQ(store_.job(key_).value().properties, job("j").properties);
     struct stat status {};
     ASSERT_EQ(stat(store_.job_files(key_).directory().c_str(), &status), 0);

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "job/model.hpp"
+#include "job/schema/storage_account.hpp"
+#include "plan/paths.hpp"
+#include "plan/planning.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+// One of the two kinds of storage in a storage account, with everything in which they differ.
+struct StorageKind {
+    std::string_view key;        // in job.json
+    std::string_view place_key;  // key of the setting that names the place
+    std::string_view directory;  // below the account, in the default storage
+    std::string_view site_key;   // in site.lua
+    std::string site::StorageAccount::*pattern;
+    std::optional<site::RemoteStorage> site::StorageAccount::*remote;
+    std::string_view azure_backend;  // rclone's backend for Azure itself
+};
+
+const StorageKind file_shares = {"azureFileShares",
+                                 "azureFileUrl",
+                                 "file-shares",
+                                 "file_share_directory",
+                                 &site::StorageAccount::file_share_directory,
+                                 &site::StorageAccount::file_share_remote,
+                                 "smb"};
+const StorageKind containers = {"azureBlobFileSystems",
+                                "containerName",
+                                "containers",
+                                "blob_container_directory",
+                                &site::StorageAccount::blob_container_directory,
+                                &site::StorageAccount::blob_container_remote,
+                                "azureblob"};
+
+// One volume of a storage account, as the job file describes it.
+struct Wanted {
+    const StorageKind& kind;
+    std::size_t index;
+    std::string account;
+    std::string store;      // the share or container
+    std::string directory;  // in the share or container; may be empty
+    std::string host;       // host in the URL; empty for containers
+    const std::optional<job::StorageCredentials>& credentials;
+    int file_mode = 0777;
+    int directory_mode = 0777;
+};
+
+bool has_placeholder(std::string_view text) {
+    return text.find(job::account_placeholder) != std::string_view::npos;
+}
+
+std::string joined(const std::string& path, std::string_view below) {
+    return below.empty() ? normalized(path) : normalized(fmt::format("{}/{}", path, below));
+}
+
+std::string replaced(std::string text, std::string_view pattern, std::string_view by) {
+    for (std::size_t at = text.find(pattern); at != std::string::npos;
+         at = text.find(pattern, at + by.size()))
+        text.replace(at, pattern.size(), by);
+    return text;
+}
+
+std::string host_of(std::string_view url) {
+    const std::size_t begin = url.find("://");
+    if (begin == std::string_view::npos) return {};
+    url.remove_prefix(begin + 3);
+    url = url.substr(0, url.find('/'));
+    return std::string(url.substr(0, url.find(':')));
+}
+
+void use_default_storage(const VolumeList& list, const Wanted& wanted, Mount& mount) {
+    mount.source_root =
+        normalized(fmt::format("{}/{}/{}/{}", list.planning.submission.storage_root, wanted.account,
+                               wanted.kind.directory, wanted.store));
+    mount.source = joined(mount.source_root, wanted.directory);
+    mount.create_source = true;
+    if (list.planning.site.storage_accounts.empty()) return;
+    list.notice(fmt::format("storage account {} is not in {}; using {} for {}", wanted.account,
+                            list.planning.site.source, mount.source, mount.name));
+}
+
+void set_unless_given(std::vector<Variable>& options, std::string_view name, std::string value) {
+    const bool given = std::any_of(options.begin(), options.end(),
+                                   [&](const Variable& option) { return option.name == name; });
+    if (!given) options.push_back({std::string(name), std::move(value)});
+}
+
+// Notes in `remote` where the credential is. Returns false, and reports a fault, if there is none.
+bool find_credential(const VolumeList& list, const Wanted& wanted, const std::string& site_file,
+                     RemoteVolume& remote) {
+    if (remote.secret_option.empty()) return true;
+    if (wanted.credentials && wanted.credentials->account_key) {
+        remote.secret_name =
+            fmt::format("{}mountVolumes/{}/{}", list.scope == MountScope::job ? "" : "cluster/",
+                        wanted.kind.key, wanted.index);
+        list.planning.mount_secrets.push_back(
+            {remote.secret_name, *wanted.credentials->account_key});
+        return true;
+    }
+    if (wanted.credentials && wanted.credentials->account_key_secret_reference) {
+        list.fault(Finding::secret_reference, wanted.kind.key, wanted.index,
+                   "credentials/accountKeySecretReference",
+                   fmt::format("the key of storage account {} is in a key vault, which is not "
+                               "supported yet",
+                               wanted.account),
+                   "give \"accountKey\"");
+        return false;
+    }
+    if (!site_file.empty()) {
+        remote.credentials_file = replaced(site_file, "%u", list.planning.submission.user_name);
+        return true;
+    }
+    list.fault(Finding::no_credentials, wanted.kind.key, wanted.index, "credentials",
+               fmt::format("there is no key for storage account {}", wanted.account),
+               "set AZURE_BATCHAI_STORAGE_ACCOUNT and AZURE_BATCHAI_STORAGE_KEY, or give "
+               "credentials.accountKey; the admin can name a credentials_file in site.lua");
+    return false;
+}
+
+// Adds the options that each of Batch AI's two kinds of storage needs, unless the admin set them.
+void complete_options(const Wanted& wanted, RemoteVolume& remote) {
+    if (remote.backend == "smb") {
+        if (!wanted.host.empty()) set_unless_given(remote.options, "host", wanted.host);
+        set_unless_given(remote.options, "user", wanted.account);
+    }
+    if (remote.backend == "azureblob") set_unless_given(remote.options, "account", wanted.account);
+}
+
+bool use_remote(const VolumeList& list, const Wanted& wanted, const site::RemoteStorage& storage,
+                const std::string& site_file, Mount& mount) {
+    const auto filled = [&](std::string text) {
+        return replaced(replaced(std::move(text), "%s", wanted.store), "%u",
+                        list.planning.submission.user_name);
+    };
+    RemoteVolume remote;
+    remote.backend = storage.backend;
+    remote.path = filled(storage.path);
+    if (!wanted.directory.empty())
+        remote.path += (remote.path.empty() ? "" : "/") + wanted.directory;
+    for (const auto& [name, value] : storage.options)
+        remote.options.push_back({name, filled(value)});
+    remote.secret_option = storage.secret_option;
+    remote.file_mode = wanted.file_mode;
+    remote.directory_mode = wanted.directory_mode;
+    complete_options(wanted, remote);
+    if (!find_credential(list, wanted, site_file, remote)) return false;
+    mount.remote = std::move(remote);
+    return true;
+}
+
+site::RemoteStorage azure(const StorageKind& kind) {
+    site::RemoteStorage storage;
+    storage.backend = kind.azure_backend;
+    storage.secret_option = site::usual_secret_option(kind.azure_backend);
+    return storage;
+}
+
+// Fills in the storage of the volume. Returns false, and reports a fault, if there is none.
+bool find_storage(const VolumeList& list, const Wanted& wanted, Mount& mount) {
+    const site::Site& site = list.planning.site;
+    const auto found = site.storage_accounts.find(wanted.account);
+    if (found == site.storage_accounts.end()) {
+        if (site.other_accounts_in_azure)
+            return use_remote(list, wanted, azure(wanted.kind), {}, mount);
+        use_default_storage(list, wanted, mount);
+        return true;
+    }
+    const site::StorageAccount& account = found->second;
+    mount.read_only = mount.read_only || account.read_only;
+    if (std::string pattern = account.*wanted.kind.pattern; !pattern.empty()) {
+        mount.source_root = normalized(replaced(std::move(pattern), "%s", wanted.store));
+        mount.source = joined(mount.source_root, wanted.directory);
+        return true;
+    }
+    if (const auto& remote = account.*wanted.kind.remote)
+        return use_remote(list, wanted, *remote, account.credentials_file, mount);
+    list.fault(Finding::no_storage_directory, wanted.kind.key, wanted.index, wanted.kind.place_key,
+               fmt::format("storage account {} has no {} in {}", wanted.account,
+                           wanted.kind.site_key, site.source),
+               "ask the admin to add it, or use another account");
+    return false;
+}
+
+void add(const VolumeList& list, const Wanted& wanted, Mount mount) {
+    if (!is_component(wanted.account) || !is_component(wanted.store) ||
+        !stays_below(wanted.directory)) {
+        list.fault(Finding::bad_storage_name, wanted.kind.key, wanted.index, wanted.kind.place_key,
+                   fmt::format("\"{}\" does not name a place in a storage account", mount.name),
+                   "names are letters, digits and \"-\"");
+        return;
+    }
+    if (!find_storage(list, wanted, mount)) return;
+    const bool modes_given = wanted.file_mode != 0777 || wanted.directory_mode != 0777;
+    if (modes_given && !mount.remote)
+        list.notice(
+            fmt::format("fileMode and directoryMode of {} have no effect: it is a directory "
+                        "of this site, which has its own modes",
+                        mount.name));
+    list.planning.plan.mounts.push_back(std::move(mount));
+}
+
+Mount empty_mount(const VolumeList& list, std::string_view kind, std::string name,
+                  std::string target) {
+    Mount mount;
+    mount.kind = kind;
+    mount.name = std::move(name);
+    mount.target = std::move(target);
+    mount.scope = list.scope;
+    mount.mount_seconds = list.planning.site.mount_timeout;
+    mount.flush_seconds = list.planning.site.flush_timeout;
+    return mount;
+}
+
+// The parser has checked that it is an octal number.
+int mode_of(const std::string& text) {
+    return static_cast<int>(std::strtol(text.c_str(), nullptr, 8));
+}
+
+void add_file_share(const VolumeList& list, const job::AzureFileShare& share, std::size_t index) {
+    if (has_placeholder(share.azure_file_url + share.account_name.value_or(""))) return;
+    const auto location = job::azure_file_location(share.azure_file_url);
+    if (!location) {
+        list.fault(Finding::bad_storage_name, file_shares.key, index, file_shares.place_key,
+                   fmt::format("Ill-formed Azure File URL \"{}\"", share.azure_file_url),
+                   "write https://<account>.file.core.windows.net/<share>");
+        return;
+    }
+    add(list,
+        {.kind = file_shares,
+         .index = index,
+         .account = share.account_name.value_or(location->account),
+         .store = location->share,
+         .directory = location->directory,
+         .host = host_of(share.azure_file_url),
+         .credentials = share.credentials,
+         .file_mode = mode_of(share.file_mode),
+         .directory_mode = mode_of(share.directory_mode)},
+        empty_mount(list, file_shares.key, share.azure_file_url, share.relative_mount_path));
+}
+
+void add_container(const VolumeList& list, const job::AzureBlobFileSystem& blob,
+                   std::size_t index) {
+    if (has_placeholder(blob.account_name)) return;
+    Mount mount = empty_mount(list, containers.key,
+                              fmt::format("{}/{}", blob.account_name, blob.container_name),
+                              blob.relative_mount_path);
+    if (!apply_mount_options(list, index, blob.mount_options, mount)) return;
+    add(list,
+        {.kind = containers,
+         .index = index,
+         .account = blob.account_name,
+         .store = blob.container_name,
+         .credentials = blob.credentials},
+        std::move(mount));
+}
+
+}  // namespace
+
+void plan_storage_mounts(const VolumeList& list) {
+    for (std::size_t i = 0; i < list.volumes.azure_file_shares.size(); ++i)
+        add_file_share(list, list.volumes.azure_file_shares[i], i);
+    for (std::size_t i = 0; i < list.volumes.azure_blob_file_systems.size(); ++i)
+        add_container(list, list.volumes.azure_blob_file_systems[i], i);
+}
+
+}  // namespace batchai::plan

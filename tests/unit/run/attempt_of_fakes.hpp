@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "run/attempt.hpp"
+#include "run/phases/phase.hpp"
+#include "scratch.hpp"
+
+// An attempt with its real phases, and with steps that never start an srun.
+namespace batchai::run {
+
+// Answers each step with the next of the results that a test has laid down, else with success.
+class FakeSteps final : public StepRunner {
+  public:
+    using Answer = std::function<base::Result<StepResult>(const StepRequest&)>;
+
+    base::Result<StepResult> run(const StepRequest& request) override {
+        requests.push_back(request);
+        if (answers.empty()) return StepResult{};
+        const Answer answer = std::move(answers.front());
+        answers.pop_front();
+        return answer(request);
+    }
+    std::optional<int> stopped_by() override { return while_waiting(); }
+
+    void answer(int exit_code, std::string messages = {}, std::optional<int> stopped_by = {}) {
+        answers.emplace_back([=](const StepRequest&) {
+            return StepResult{
+                .exit_code = exit_code, .messages = messages, .stopped_by = stopped_by};
+        });
+    }
+
+    std::deque<Answer> answers;
+    std::vector<StepRequest> requests;
+    // What happens while the attempt waits for something other than a step, and the signal that
+    // then comes.
+    std::function<std::optional<int>()> while_waiting = [] { return std::nullopt; };
+};
+
+class FakeOutside final : public OutsideWord {
+  public:
+    std::optional<record::EndedBy> why_job_ends() override { return why; }
+    std::optional<record::EndedBy> why;
+};
+
+inline plan::Step step_of(plan::StepKind kind, int processes, bool pmix) {
+    plan::Step step;
+    step.kind = kind;
+    step.command = "true";
+    step.processes = processes;
+    step.pmix = pmix;
+    step.stdout_name = kind == plan::StepKind::preparation ? "prep-%N.out" : "stdout.txt";
+    step.stderr_name = kind == plan::StepKind::preparation ? "prep-%N.err" : "stderr.txt";
+    return step;
+}
+
+// An attempt of a job of two ranks on two nodes. A test changes the plan, and looks at the record
+// and the logs.
+class PhasesTest : public ScratchTest {
+  protected:
+    void SetUp() override {
+        ScratchTest::SetUp();
+        plan_.identity.job = "job";
+        plan_.allocation.nodes = 2;
+        plan_.directories.job_directory = path("job");
+        plan_.directories.job_temp = "/nowhere";
+        plan_.directories.stdouterr = path("logs");
+        plan_.directories.stdouterr_host = path("logs");
+        plan_.directories.shared_job_temp = path("job/shared");
+        plan_.steps = {step_of(plan::StepKind::ranks, 2, true)};
+    }
+
+    int attempt() {
+        LogDirectory logs(output_directory(plan_));
+        ExecutionLog log(logs, path("job/node"), granted_.nodes);
+        Context context{.plan = plan_,
+                        .options = options_,
+                        .granted = granted_,
+                        .steps = steps_,
+                        .outside = outside_,
+                        .logs = logs,
+                        .log = log,
+                        .elastic = {},
+                        .ports = {},
+                        .place = place_on(granted_.nodes)};
+        record::Attempt record;
+        record.nodes = granted_.nodes;
+        Journal journal(context.files(), record);
+        const int exit_code = run_attempt(context, journal);
+        auto written = record::latest_attempt(context.files());
+        EXPECT_TRUE(written && *written);
+        record_ = written.value().value();
+        EXPECT_EQ(record_.exit_code, exit_code);
+        return exit_code;
+    }
+    [[nodiscard]] std::vector<std::string> phases() const {
+        std::vector<std::string> out;
+        for (const record::Phase& phase : record_.phases) {
+            EXPECT_TRUE(phase.end) << phase.name;
+            out.push_back(phase.name + " " + std::to_string(phase.exit_code));
+        }
+        return out;
+    }
+
+    void mount_remote_storage() {
+        plan_.directories.job_mount_root = "/mounts";
+        plan::Mount& mount = plan_.mounts.emplace_back();
+        mount.target = "share";
+        mount.remote.emplace();
+    }
+
+    plan::Plan plan_;
+    RunOptions options_{.plan_path = "/plan", .digest = "d", .images_in_use = {}};
+    Granted granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
+    FakeSteps steps_;
+    FakeOutside outside_;
+    record::Attempt record_;
+};
+
+}  // namespace batchai::run
