@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
@@ -144,6 +145,23 @@ Result<Root> make_guarded_directory(const std::string& path) {
         here.directory = std::move(next);
     }
     return here;
+}
+
+std::vector<std::string> names_in(int directory) {
+    std::vector<std::string> names;
+    // A descriptor of its own: one that is open for its path alone cannot be read, and the position
+    // in the directory belongs to all copies of a descriptor.
+    const int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0) return names;
+    DIR* const stream = fdopendir(own);
+    if (stream == nullptr) {
+        close(own);
+        return names;
+    }
+    while (const dirent* const entry = readdir(stream))
+        names.emplace_back(entry->d_name);
+    closedir(stream);
+    return names;
 }
 
 }  // namespace batchai::base

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -51,5 +52,9 @@ enum class Links {
 // Calls openat2 below the open directory. If the result is not valid, errno says why.
 [[nodiscard]] FileDescriptor open_beneath(int root, const std::string& relative, int flags,
                                           mode_t mode = 0, Links links = Links::none);
+
+// Returns the names in an open directory, "." and ".." among them, in no order; none if it cannot
+// be read.
+[[nodiscard]] std::vector<std::string> names_in(int directory);
 
 }  // namespace batchai::base

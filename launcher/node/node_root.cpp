@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,13 +36,9 @@ bool is_name_of(std::string_view name, const std::string& base) {
 // Returns the directories that belong to the user and to nobody else, in a fixed order, so that all
 // processes choose the same one.
 std::vector<base::Root> own_directories(const fs::path& parent, const std::string& base) {
-    std::vector<std::string> names;
-    DIR* const stream = opendir(parent.c_str());
-    if (stream == nullptr) return {};
-    while (const dirent* const entry = readdir(stream)) {
-        if (is_name_of(entry->d_name, base)) names.emplace_back(entry->d_name);
-    }
-    closedir(stream);
+    const base::FileDescriptor directory(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    std::vector<std::string> names = base::names_in(directory.get());
+    std::erase_if(names, [&](const std::string& name) { return !is_name_of(name, base); });
     std::sort(names.begin(), names.end());
     std::vector<base::Root> roots;
     for (const std::string& name : names) {

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -47,20 +46,9 @@ struct PlaceName {
     std::string job_id;
 };
 
-std::vector<std::string> names_in(const base::Root& node_root) {
-    std::vector<std::string> names;
-    const int copy = openat(node_root.directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
-    if (stream == nullptr) return names;
-    while (const dirent* const entry = readdir(stream))
-        names.emplace_back(entry->d_name);
-    closedir(stream);
-    return names;
-}
-
 std::vector<PlaceName> places_of_containers(const base::Root& node_root) {
     std::vector<PlaceName> places;
-    for (const std::string& name : names_in(node_root)) {
+    for (const std::string& name : base::names_in(node_root.directory.get())) {
         if (!name.starts_with(name_start)) continue;
         const std::string rest = name.substr(std::strlen(name_start));
         if (std::string job = rest.substr(0, rest.find('-')); slurm::is_job_id(job))
@@ -78,7 +66,7 @@ base::Root open_place(const base::Root& node_root, const PlaceName& place) {
 // it such a name.
 bool has_half_removed_container(const base::Root& node_root, const std::string& job_id) {
     const std::string start = fmt::format(".{}.{}", job_id, name_start);
-    for (const std::string& name : names_in(node_root)) {
+    for (const std::string& name : base::names_in(node_root.directory.get())) {
         if (name.starts_with(start)) return true;
     }
     return false;

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -85,17 +84,6 @@ void note_boot(int directory, const std::string& job_id) {
         unlinkat(directory, (job_id + boot).c_str(), 0);
 }
 
-std::vector<std::string> entries_in(int directory) {
-    std::vector<std::string> found;
-    const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR* const stream = copy < 0 ? nullptr : fdopendir(copy);
-    if (stream == nullptr) return found;
-    while (const dirent* const entry = readdir(stream))
-        found.emplace_back(entry->d_name);
-    closedir(stream);
-    return found;
-}
-
 // Returns the job whose process has the entry; nothing for any other entry.
 std::string job_of_process(std::string_view entry) {
     const std::size_t dot = entry.find('.');
@@ -108,7 +96,7 @@ std::string job_of_process(std::string_view entry) {
 // well.
 Names names_in_use(int directory) {
     Names names;
-    for (const std::string& entry : entries_in(directory)) {
+    for (const std::string& entry : base::names_in(directory)) {
         if (slurm::is_job_id(entry) || !job_of_process(entry).empty())
             names.merge(read_names(directory, entry));
     }
@@ -157,7 +145,7 @@ base::Result<bool> end_entry(const base::Root& root, int directory, const std::s
 
 // The caller holds the lock.
 base::Result<void> end_entries_of_ended_processes(const base::Root& root, int directory) {
-    for (const std::string& entry : entries_in(directory)) {
+    for (const std::string& entry : base::names_in(directory)) {
         const std::string job_id = job_of_process(entry);
         if (job_id.empty()) continue;
         const base::FileDescriptor file =
@@ -199,7 +187,7 @@ base::Result<bool> end_claims(const base::Root& root, const std::string& job_id)
     const base::FileDescriptor entries = open_entries(root);
     if (!entries.valid()) return false;
     bool ended = false;
-    for (const std::string& entry : entries_in(entries.get())) {
+    for (const std::string& entry : base::names_in(entries.get())) {
         if (entry != job_id && job_of_process(entry) != job_id) continue;
         ended = TRY(end_entry(root, entries.get(), job_id, entry)) || ended;
     }
@@ -237,7 +225,7 @@ base::Result<JobsLeft> jobs_left(const base::Root& root) {
     if (!entries.valid()) return jobs;
     TRY(end_entries_of_ended_processes(root, entries.get()));
     const std::string now = base::boot_id();
-    for (const std::string& entry : entries_in(entries.get())) {
+    for (const std::string& entry : base::names_in(entries.get())) {
         const std::size_t dot = entry.find('.');
         const std::string job = entry.substr(0, dot);
         if (dot == std::string::npos || !slurm::is_job_id(job)) continue;
@@ -249,7 +237,7 @@ base::Result<JobsLeft> jobs_left(const base::Root& root) {
             jobs.interrupted.insert(job);
     }
     // A job that was requeued is running again if one of its processes is.
-    for (const std::string& entry : entries_in(entries.get()))
+    for (const std::string& entry : base::names_in(entries.get()))
         jobs.interrupted.erase(job_of_process(entry));
     return jobs;
 }
