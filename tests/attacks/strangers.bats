@@ -7,8 +7,9 @@ bats_require_minimum_version 1.5.0
 load ../integration/lib
 
 share=/shared/attacks-strangers
-rate=250 # connections a second, on each of four hosts
-duration=${ATTACK_SECONDS:-15}
+rate=250 # connections a second on each of four hosts: a thousand in all
+# scripts/test --full attacks for longer.
+duration=${ATTACK_SECONDS:-$((${BATCHAI_TEST_FULL:-0} ? 30 : 15))}
 
 setup_file() {
     wait_until 60 nodes_idle 4
