@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
+#include "collectives/algorithms/collectives.hpp"
 #include "collectives/select/selected.hpp"
 #include "collectives/select/selection.hpp"
 #include "scale_arguments.hpp"
@@ -63,38 +64,66 @@ double messages_of(AllreduceAlgorithm algorithm, const Case& call) {
     return 2 * ranks * (ranks - 1) * (1 + call.bytes / ranks / call.segment_bytes);
 }
 
-Done print_row(const Arguments& arguments, AllreduceAlgorithm algorithm, int ranks,
-               std::size_t bytes, bool chosen, std::byte* vector) {
+// What the rows of a table have in common.
+struct Row {
+    int ranks = 2;
+    std::size_t bytes = 0;
+    std::byte* vector = nullptr;
+};
+
+Done print_row(const Arguments& arguments, const Row& row, const std::string& name, double messages,
+               const Simulation::Body& body) {
     Simulation::Options options;
-    options.ranks = ranks;
+    options.ranks = row.ranks;
     options.hardware = {arguments.model, mpi_bridge::shared_memory_model(),
                         static_cast<int>(arguments.ranks_per_node)};
     options.carries_payload = false;
-    const Case call{ranks, static_cast<double>(bytes), static_cast<double>(options.segment_bytes)};
-    std::printf("| %d | %s | %s%s | ", ranks, bytes_text(bytes).c_str(),
-                std::string(name_of(algorithm)).c_str(), chosen ? " *" : "");
-    if (messages_of(algorithm, call) > static_cast<double>(arguments.most_messages)) {
-        std::printf("not run | | | | |\n");
+    std::printf("| %d | %s | %s | ", row.ranks, bytes_text(row.bytes).c_str(), name.c_str());
+    if (messages > static_cast<double>(arguments.most_messages)) {
+        std::printf("not run | | | | | |\n");
         return {};
     }
-    auto report = Simulation::run(options, [&](Conversation& talk) {
-        return run_allreduce(algorithm, talk, Simulation::float_sum(), vector, vector,
-                             bytes / sizeof(float));
-    });
+    auto report = Simulation::run(options, body);
     if (!report) return pass_on(std::move(report));
+    const Case call{row.ranks, static_cast<double>(row.bytes),
+                    static_cast<double>(options.segment_bytes)};
     const double bound = least_allreduce_seconds(call, arguments.model);
-    std::printf("%d | %s | %s | %s | %.2f |\n", report->steps,
-                bytes_text(report->bytes_per_rank).c_str(), time_text(report->seconds).c_str(),
-                time_text(bound).c_str(), report->seconds / bound);
+    std::printf("%d | %s | %d | %s | %s | %.2f |\n", report->steps,
+                bytes_text(report->bytes_per_rank).c_str(), report->connections_per_rank,
+                time_text(report->seconds).c_str(), time_text(bound).c_str(),
+                report->seconds / bound);
     std::fflush(stdout);
     return {};
+}
+
+Done print_algorithm(const Arguments& arguments, const Row& row, AllreduceAlgorithm algorithm,
+                     bool chosen) {
+    const Case call{row.ranks, static_cast<double>(row.bytes),
+                    static_cast<double>(Simulation::Options().segment_bytes)};
+    return print_row(arguments, row, std::string(name_of(algorithm)) + (chosen ? " *" : ""),
+                     messages_of(algorithm, call), [&](Conversation& talk) {
+                         return run_allreduce(algorithm, talk, Simulation::float_sum(), row.vector,
+                                              row.vector, row.bytes / sizeof(float));
+                     });
+}
+
+// For comparison, what mpi_bridge never chooses: a reduction to one rank and a broadcast from
+// there.
+Done print_tree(const Arguments& arguments, const Row& row) {
+    return print_row(arguments, row, "tree", 0, [&](Conversation& talk) {
+        auto reduced = mpi_bridge::reduce_binomial(talk, Simulation::float_sum(), row.vector,
+                                                   row.vector, row.bytes / sizeof(float), 0);
+        if (!reduced) return reduced;
+        return mpi_bridge::broadcast_binomial(talk, {row.vector, row.bytes}, 0);
+    });
 }
 
 Done print_table(const Arguments& arguments) {
     std::printf("Model: %s; %zu rank(s) per node. The algorithm that is chosen is marked *.\n\n",
                 arguments.model.text().c_str(), arguments.ranks_per_node);
-    std::printf("| ranks | vector | algorithm | steps | sent per rank | time | bound | ratio |\n");
-    std::printf("|---:|---:|---|---:|---:|---:|---:|---:|\n");
+    std::printf(
+        "| ranks | vector | algorithm | steps | sent per rank | connections | time | bound | ratio "
+        "|\n|---:|---:|---|---:|---:|---:|---:|---:|---:|\n");
     mpi_bridge::Selection selection(arguments.model, Simulation::Options().segment_bytes);
     for (const std::size_t bytes : arguments.bytes) {
         const Vectors vectors(bytes);
@@ -102,15 +131,15 @@ Done print_table(const Arguments& arguments) {
             return mpi_bridge::fail(MPIB_ERROR_INTERNAL, "no address space for a vector");
         }
         for (const std::size_t count : arguments.ranks) {
-            const auto ranks = static_cast<int>(count);
-            const auto best = selection.allreduce(bytes, ranks);
+            const Row row{static_cast<int>(count), bytes, vectors.data()};
+            const auto best = selection.allreduce(bytes, row.ranks);
             constexpr std::size_t algorithms = mpi_bridge::Names<AllreduceAlgorithm>::all.size();
             for (std::size_t number = 0; number < algorithms; ++number) {
                 const auto algorithm = static_cast<AllreduceAlgorithm>(number);
-                auto done = print_row(arguments, algorithm, ranks, bytes, algorithm == best,
-                                      vectors.data());
+                auto done = print_algorithm(arguments, row, algorithm, algorithm == best);
                 if (!done) return done;
             }
+            if (auto done = print_tree(arguments, row); !done) return done;
         }
     }
     return {};

@@ -55,7 +55,8 @@ class World;
 // The transport of one rank, and the rank's state.
 class Rank final : public mpi_bridge::Transport {
   public:
-    Rank(World& world, int rank) : world_(world), rank_(rank) {}
+    Rank(World& world, int rank)
+        : world_(world), rank_(rank), connected_(static_cast<std::size_t>(size())) {}
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override;
@@ -86,6 +87,9 @@ class Rank final : public mpi_bridge::Transport {
     [[nodiscard]] Time clock() const { return clock_; }
     [[nodiscard]] int depth() const { return depth_; }
     [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
+    [[nodiscard]] int connections() const {
+        return static_cast<int>(std::count(connected_.begin(), connected_.end(), true));
+    }
     void advance_to(Time time) { clock_ = std::max(clock_, time); }
 
   private:
@@ -97,6 +101,7 @@ class Rank final : public mpi_bridge::Transport {
     Time clock_ = 0;
     int depth_ = 0;
     std::uint64_t bytes_sent_ = 0;
+    std::vector<bool> connected_;  // by rank
     bool hopeless_ = false;
     std::optional<Request> awaited_;
     std::vector<Operation> operations_;
@@ -178,6 +183,7 @@ Request Rank::new_operation(Operation operation) {
 Outcome<Request> Rank::post_send(int to, Tag tag, std::span<const std::byte> data) {
     clock_ += world_.network().posting_time(rank_, to);
     bytes_sent_ += data.size();
+    connected_[static_cast<std::size_t>(to)] = true;
     const Request request = new_operation({});
     world_.network().inject_at(
         clock_, world_.add({{rank_, to, data.size()}, tag, data.data(), request, depth_ + 1}));
@@ -188,6 +194,7 @@ Outcome<Request> Rank::post_receive(int from, Tag tag, std::span<std::byte> data
     if (world_.options().carries_payload && !data.empty()) {
         std::memset(data.data(), 0xEE, data.size());
     }
+    connected_[static_cast<std::size_t>(from)] = true;
     Operation operation;
     operation.receives = true;
     operation.from = from;
@@ -305,6 +312,7 @@ Outcome<Report> World::report() const {
         report.seconds = std::max(report.seconds, rank.clock());
         report.steps = std::max(report.steps, rank.depth());
         report.bytes_per_rank = std::max(report.bytes_per_rank, rank.bytes_sent());
+        report.connections_per_rank = std::max(report.connections_per_rank, rank.connections());
     }
     report.messages = sent_;
     return report;

@@ -17,6 +17,7 @@ struct Report {
     int steps = 0;     // messages on the longest chain, each sent after the one before
     std::uint64_t bytes_per_rank = 0;  // sent by the rank that sent most
     std::uint64_t messages = 0;        // of all ranks
+    int connections_per_rank = 0;      // other ranks that the busiest one exchanged messages with
 };
 
 // Runs the real code of a collective as many ranks at once, in virtual time, over a modelled

@@ -55,14 +55,19 @@ TEST(Simulation, CountsTheStepsAndBytesOfARing) {
     EXPECT_EQ(report.steps, 2 * 3);
     EXPECT_EQ(report.bytes_per_rank, 2 * 3 * count * sizeof(float) / 4);
     EXPECT_EQ(report.messages, 4U * 2 * 3);
+    EXPECT_EQ(report.connections_per_rank, 2);
 }
 
 TEST(Simulation, CountsTheStepsAndBytesOfHalvingAndDoubling) {
     constexpr std::size_t count = 10000;
-    for (const auto& [ranks, steps] : {std::pair(4, 4), std::pair(5, 6), std::pair(16, 8)}) {
+    struct Expected {
+        int ranks, steps, connections;
+    };
+    for (const auto& [ranks, steps, connections] : {Expected{4, 4, 3}, {5, 6, 4}, {16, 8, 7}}) {
         const auto report = simulate_allreduce(options(ranks, 256UL * 1024),
                                                AllreduceAlgorithm::halving_doubling, count, false);
         EXPECT_EQ(report.steps, steps);
+        EXPECT_EQ(report.connections_per_rank, connections);
         const double share = (ranks - 1.0) / ranks;
         EXPECT_NEAR(static_cast<double>(report.bytes_per_rank), 2 * share * count * sizeof(float),
                     2.0 * ranks * sizeof(float));
