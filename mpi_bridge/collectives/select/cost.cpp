@@ -60,7 +60,7 @@ Estimate ring(const Case& call, double steps, bool reduces) {
     const double reduction = reduces ? (call.ranks - 1) * segment : 0;
     Estimate estimate;
     estimate.steps = {steps, steps * segment, reduction};
-    estimate.link = {1, steps * chunk, segment, steps * segments};
+    estimate.busiest = {1, steps * chunk, segment, steps * segments};
     return estimate;
 }
 
@@ -68,18 +68,19 @@ Estimate in_steps(double messages, double bytes, double reduced) {
     return {{messages, bytes, reduced}, {}};
 }
 
-// See allreduce_direct.cpp: two steps, with a message for each other rank.
+// See allreduce_direct.cpp: two steps, with a message for each other rank. A block is reduced while
+// those of later ranks arrive, so either all but the last one's reduction is hidden, or, where
+// memory is slower than the network, the whole first transfer.
 Estimate direct(const Case& call) {
     const double moved = others_share(call) * call.bytes;
-    Estimate estimate = in_steps(2, 2 * moved, moved);
-    estimate.steps.further = 2 * (call.ranks - 2.0);
-    return estimate;
+    const double further = call.ranks - 2.0;
+    return {{2, 2 * moved, call.bytes / call.ranks, 2 * further}, {2, moved, moved, 2 * further}};
 }
 
 }  // namespace
 
 double Estimate::seconds(const Model& model) const {
-    return std::max(steps.seconds(model), link.seconds(model));
+    return std::max(steps.seconds(model), busiest.seconds(model));
 }
 
 template <>

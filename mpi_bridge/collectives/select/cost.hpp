@@ -31,8 +31,8 @@ struct Cost {
 
 // What an algorithm costs: the longer of two chains determines its time.
 struct Estimate {
-    Cost steps;  // all steps, each with what nothing else hides
-    Cost link;   // the traffic of one rank's link, if steps overlap; otherwise less than `steps`
+    Cost steps;    // all steps, each with what nothing else hides
+    Cost busiest;  // of what overlaps: all work of the link or processor that is busiest
 
     [[nodiscard]] double seconds(const Model& model) const;
 };
