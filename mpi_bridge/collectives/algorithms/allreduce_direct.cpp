@@ -12,7 +12,6 @@
 //
 // In place: values of recv are sent in the first step only, and results are received after all of
 // them have been sent.
-#include <cstring>
 #include <vector>
 
 #include "collectives/algorithms/collectives.hpp"
@@ -60,11 +59,7 @@ Outcome<AllPending> receive_from_all(Conversation& talk, std::uint32_t step,
 
 Done allreduce_direct(Conversation& talk, const Reducer& reducer, const std::byte* send,
                       std::byte* recv, std::size_t count) {
-    if (count == 0) return {};
-    if (talk.size() == 1) {
-        std::memmove(recv, send, count * reducer.value_bytes());
-        return {};
-    }
+    if (reduced_alone(talk, reducer, send, recv, count)) return {};
     const auto blocks = Chunks::even(count, talk.size());
     const std::size_t value_bytes = reducer.value_bytes();
     const Slice own = blocks[talk.rank()];

@@ -14,7 +14,6 @@
 // number of ranks. So all ranks get the same bits, in every run.
 //
 // In place: values of recv are sent only in the first step, and results are written after it.
-#include <cstring>
 
 #include "collectives/algorithms/circulant.hpp"
 #include "collectives/algorithms/collectives.hpp"
@@ -23,11 +22,7 @@ namespace mpi_bridge {
 
 Done allreduce_halving_doubling(Conversation& talk, const Reducer& reducer, const std::byte* send,
                                 std::byte* recv, std::size_t count) {
-    if (count == 0) return {};
-    if (talk.size() == 1) {
-        std::memmove(recv, send, count * reducer.value_bytes());
-        return {};
-    }
+    if (reduced_alone(talk, reducer, send, recv, count)) return {};
     const auto blocks = Chunks::even(count, talk.size());
     circulant::Scattering whole;
     whole.send = send;

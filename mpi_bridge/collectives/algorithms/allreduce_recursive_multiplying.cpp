@@ -15,7 +15,6 @@
 // result.
 //
 // Vectors travel as accumulators (see reduce/reduction.hpp), so the result is rounded once.
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -124,11 +123,7 @@ Done play(Conversation& talk, const Reducer& reducer, const Players& players, in
 Done allreduce_recursive_multiplying(Conversation& talk, const Reducer& reducer,
                                      const std::byte* send, std::byte* recv, std::size_t count,
                                      int radix) {
-    if (count == 0) return {};
-    if (talk.size() == 1) {
-        std::memmove(recv, send, count * reducer.value_bytes());
-        return {};
-    }
+    if (reduced_alone(talk, reducer, send, recv, count)) return {};
     const Players players(talk.size(), radix);
     const int rank = talk.rank();
     const std::size_t bytes = count * reducer.accumulator_bytes();

@@ -17,7 +17,6 @@
 //
 // In place: only finished results overwrite elements of recv, and a result is finished only after
 // every rank, including this one, has added its own elements to it.
-#include <cstring>
 
 #include "collectives/algorithms/collectives.hpp"
 #include "collectives/algorithms/ring.hpp"
@@ -26,11 +25,8 @@ namespace mpi_bridge {
 
 Done allreduce_ring(Conversation& talk, const Reducer& reducer, const std::byte* send,
                     std::byte* recv, std::size_t count) {
+    if (reduced_alone(talk, reducer, send, recv, count)) return {};
     const int size = talk.size();
-    if (size == 1) {
-        if (count != 0) std::memmove(recv, send, count * reducer.value_bytes());
-        return {};
-    }
     const auto cut =
         ring::cut_for(Chunks::even(count, size), reducer.accumulator_bytes(), talk.segment_bytes());
     ring::Reducing cargo(talk, reducer, cut, send, recv, 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <span>
 
 #include "collectives/conversation.hpp"
@@ -15,6 +16,16 @@
 // A Reduction converts to a Reducer; accumulators_of(reduction) returns a Reducer that takes and
 // gives partial results.
 namespace mpi_bridge {
+
+// Reduces a whole vector for which no message is needed, because there are no values or no other
+// ranks. Returns whether that was so.
+[[nodiscard]] inline bool reduced_alone(const Conversation& talk, const Reducer& reducer,
+                                        const std::byte* send, std::byte* recv, std::size_t count) {
+    if (count == 0) return true;
+    if (talk.size() > 1) return false;
+    std::memmove(recv, send, count * reducer.value_bytes());
+    return true;
+}
 
 // Reduces `count` values; recv may be send. All ranks get the same bits, in every run.
 [[nodiscard]] Done allreduce_recursive_doubling(Conversation& talk, const Reducer& reducer,

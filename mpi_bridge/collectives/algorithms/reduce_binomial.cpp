@@ -8,7 +8,6 @@
 //
 // Vectors travel as accumulators (see reduce/reduction.hpp), so the result is rounded once.
 #include <algorithm>
-#include <cstring>
 
 #include "collectives/algorithms/collectives.hpp"
 #include "collectives/algorithms/transfer.hpp"
@@ -18,11 +17,7 @@ namespace mpi_bridge {
 
 Done reduce_binomial(Conversation& talk, const Reducer& reducer, const std::byte* send,
                      std::byte* recv, std::size_t count, int root) {
-    if (count == 0) return {};
-    if (talk.size() == 1) {
-        std::memmove(recv, send, count * reducer.value_bytes());
-        return {};
-    }
+    if (reduced_alone(talk, reducer, send, recv, count)) return {};
     Tree tree = binomial_tree(talk.rank(), talk.size(), root);
     std::reverse(tree.children.begin(), tree.children.end());
     const std::size_t bytes = count * reducer.accumulator_bytes();

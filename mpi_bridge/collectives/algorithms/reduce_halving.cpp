@@ -13,7 +13,6 @@
 // The gather moves finished values. The reduce-scatter, and the order of its additions, is
 // described in collectives/algorithms/circulant.hpp.
 #include <algorithm>
-#include <cstring>
 
 #include "collectives/algorithms/circulant.hpp"
 #include "collectives/algorithms/collectives.hpp"
@@ -62,11 +61,7 @@ Done gather(Conversation& talk, const Gather& what) {
 
 Done reduce_halving(Conversation& talk, const Reducer& reducer, const std::byte* send,
                     std::byte* recv, std::size_t count, int root) {
-    if (count == 0) return {};
-    if (talk.size() == 1) {
-        std::memmove(recv, send, count * reducer.value_bytes());
-        return {};
-    }
+    if (reduced_alone(talk, reducer, send, recv, count)) return {};
     const auto blocks = Chunks::even(count, talk.size());
     const int number = wrapped(talk.rank() - root, talk.size());
     const Slice subtree = subtree_blocks(number, blocks);
