@@ -10,8 +10,9 @@
 // The owner reduces in the order of the ranks, each block as soon as it and those of all lower
 // ranks have arrived. So all ranks get the same bits, in every run.
 //
-// In place: values of recv are sent in the first step only, and results are received after all of
-// them have been sent.
+// In place: values of recv are sent in the first step only. The result of another rank is received
+// where the values were that this rank has sent it, once they are sent. So it has a place before it
+// can arrive, and no rank keeps a message whose receive is not posted.
 #include <vector>
 
 #include "collectives/algorithms/collectives.hpp"
@@ -41,13 +42,18 @@ Outcome<AllPending> send_to_all(Conversation& talk, std::uint32_t step, const Pa
 }
 
 // Returns the receives by rank; that of this rank itself is complete. `part_of` returns where the
-// data of a rank goes.
+// data of a rank goes. A receive is posted once the send to that rank in `sends` is complete, if
+// there are any.
 template <typename PartOf>
-Outcome<AllPending> receive_from_all(Conversation& talk, std::uint32_t step,
-                                     const PartOf& part_of) {
+Outcome<AllPending> receive_from_all(Conversation& talk, std::uint32_t step, const PartOf& part_of,
+                                     AllPending sends = {}) {
     AllPending receives(static_cast<std::size_t>(talk.size()));
-    for (int from = 0; from < talk.size(); ++from) {
-        if (from == talk.rank()) continue;
+    for (int next = 1; next < talk.size(); ++next) {
+        const int from = wrapped(talk.rank() + next, talk.size());
+        if (!sends.empty()) {
+            auto sent = talk.wait(sends[static_cast<std::size_t>(next) - 1]);
+            if (!sent) return pass_on(std::move(sent));
+        }
         auto pending = talk.receive(from, step, part_of(from));
         if (!pending) return pass_on(std::move(pending));
         receives[static_cast<std::size_t>(from)] = *pending;
@@ -79,6 +85,15 @@ Done allreduce_direct(Conversation& talk, const Reducer& reducer, const std::byt
         return ConstBytes(send + blocks[to].offset * value_bytes, blocks[to].length * value_bytes);
     });
     if (!sends) return pass_on(std::move(sends));
+    auto results = receive_from_all(
+        talk, gather_step,
+        [&](int from) {
+            return Bytes(recv + blocks[from].offset * value_bytes,
+                         blocks[from].length * value_bytes);
+        },
+        std::move(*sends));
+    if (!results) return pass_on(std::move(results));
+
     for (int rank = 0; rank < talk.size(); ++rank) {
         if (auto done = talk.wait((*receives)[static_cast<std::size_t>(rank)]); !done) return done;
         const std::byte* const values =
@@ -88,17 +103,11 @@ Done allreduce_direct(Conversation& talk, const Reducer& reducer, const std::byt
         else
             reducer.add(sums, values, own.length);
     }
-    if (auto done = talk.wait_all(*sends); !done) return done;
-
-    receives = receive_from_all(talk, gather_step, [&](int from) {
-        return Bytes(recv + blocks[from].offset * value_bytes, blocks[from].length * value_bytes);
-    });
-    if (!receives) return pass_on(std::move(receives));
     const Bytes result(recv + own.offset * value_bytes, own_bytes);
     reducer.store(result.data(), sums, own.length, talk.size());
     sends = send_to_all(talk, gather_step, [&](int) { return ConstBytes(result); });
     if (!sends) return pass_on(std::move(sends));
-    if (auto done = talk.wait_all(*receives); !done) return done;
+    if (auto done = talk.wait_all(*results); !done) return done;
     return talk.wait_all(*sends);
 }
 
