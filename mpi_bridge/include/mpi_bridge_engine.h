@@ -40,8 +40,9 @@
  *    done.
  *  - Buffers in host memory need no alignment. A pointer to zero bytes may be NULL.
  *  - recv may equal send for allreduce, broadcast and reduce; any other overlap is refused. For an
- *    allgather, send may be this rank's place in recv; any other overlap is an error that is not
- *    detected.
+ *    allgather, send may be anywhere in recv, because it is moved to this rank's place before
+ *    anything arrives. In device memory it may only be that place; any other overlap there is an
+ *    error that is not detected.
  *  - How many bytes an allgather or an alltoall puts into recv depends on what other ranks pass, so
  *    the caller says in recv_bytes how much recv can hold. If it is too little on any rank, the
  *    operation fails with MPIB_ERROR_MISMATCH on every rank, with the rank and both numbers in the

@@ -34,7 +34,7 @@ class Maker {
             else if (kind < 85)
                 uneven_ends(chapter);
             else
-                with_process_set(chapter);
+                with_process_sets(chapter);
         }
         if (chance(15)) {
             program_.lost_rank = between(0, ranks_ - 1);
@@ -67,6 +67,8 @@ class Maker {
             one.count = between(0, 40);
             if (chance(15)) one.kind = MPIB_BROADCAST;
             if (chance(10)) one.kind = MPIB_ALLGATHER;
+            if (chance(10)) one.kind = MPIB_REDUCE_SCATTER;
+            if (chance(10)) one.kind = MPIB_ALLTOALL;
             if (chance(5)) one.kind = MPIB_BARRIER;
             one.device = devices && one.kind != MPIB_BARRIER && devices_() % 4 != 0;
             requests.push_back(one);
@@ -163,27 +165,40 @@ class Maker {
         }
     }
 
-    // A process set is added, used beside the world, and removed.
-    void with_process_set(int chapter) {
+    struct AddedSet {
+        int number;
+        std::vector<int> members;
+        std::vector<Operation> requests;
+    };
+
+    // Chooses some of the ranks. They may be those of an earlier set, which cannot be added again.
+    void add_set(std::vector<AddedSet>& added, const std::string& prefix) {
         std::vector<int> members;
         for (int rank = 0; rank < ranks_; ++rank) {
             if (chance(60)) members.push_back(rank);
         }
         if (members.empty() || static_cast<int>(members.size()) == ranks_) members = {0};
-        if (std::find(program_.set_members.begin(), program_.set_members.end(), members) !=
-            program_.set_members.end())
-            return;
-        const int set = static_cast<int>(program_.set_members.size());
-        program_.set_members.push_back(members);
+        auto& known = program_.set_members;
+        if (std::find(known.begin(), known.end(), members) != known.end()) return;
+        const int number = static_cast<int>(known.size());
+        known.push_back(members);
+        added.push_back({number, std::move(members), step_requests(prefix, number)});
+    }
+
+    // One or two process sets are added, used beside the world, and removed.
+    void with_process_sets(int chapter) {
+        std::vector<AddedSet> added;
+        const int count = chance(50) ? 2 : 1;
+        for (int at = 0; at < count; ++at)
+            add_set(added, fmt::format("s{}.{}.", chapter, at));
+        if (added.empty()) return;
         const auto world = step_requests(fmt::format("w{}.", chapter), 0);
-        const auto inside = step_requests(fmt::format("s{}.", chapter), set);
         const int steps = between(1, 6);
         const bool grouped = std::any_of(world.begin(), world.end(),
                                          [](const Operation& one) { return !one.group.empty(); });
         const bool left_over = chance(30);
         if (left_over) program_.all_succeed = false;
-        const bool one_more = left_over && members.size() > 1;
-        // The world goes on training while the set is added, and is removed.
+        // The world goes on training while sets are added, and are removed.
         const bool goes_on = devices_() % 2 == 0;
         const auto beside = step_requests(fmt::format("b{}.", chapter), 0);
         const auto train = [&](Phase& phase) {
@@ -198,37 +213,48 @@ class Maker {
         pause.kind = MPIB_ALLGATHER;
         Operation end_of_pause = pause;
         end_of_pause.what = Operation::What::wait;
-        for (int rank = 0; rank < ranks_; ++rank) {
+        const auto change_of = [](Operation::What what, const AddedSet& set) {
             Operation change;
-            change.what = Operation::What::add_set;
-            change.set = set;
-            change.ranks = members;
+            change.what = what;
+            change.set = set.number;
+            change.ranks = set.members;
+            return change;
+        };
+        const bool last_first = chance(50);
+        for (int rank = 0; rank < ranks_; ++rank) {
             Phase& adding = new_phase(rank);
             adding.emplace_back();
             for (int at = 0; goes_on && at < 6; ++at)
                 adding.front().insert(adding.front().end(), {pause, end_of_pause});
-            adding.front().push_back(change);
+            for (const AddedSet& set : added)
+                adding.front().push_back(change_of(Operation::What::add_set, set));
             train(adding);
+
             Phase& phase = new_phase(rank);
             for (int step = 0; step < steps; ++step)
                 add_step(phase, world, grouped ? 1 : 2, chance(20));
-            const bool member = std::find(members.begin(), members.end(), rank) != members.end();
-            if (member) {
+            for (const AddedSet& set : added) {
+                if (std::find(set.members.begin(), set.members.end(), rank) == set.members.end())
+                    continue;
                 Phase own;
                 for (int step = 0; step < steps; ++step)
-                    add_step(own, inside, 1, chance(20));
+                    add_step(own, set.requests, 1, chance(20));
                 phase.push_back(own.front());
             }
+
             Phase& end = new_phase(rank);
-            change.what = Operation::What::remove_set;
-            end.push_back({change});
-            // Something that only one member has asked for is in flight when the set is removed.
-            if (one_more && rank == members.front()) {
-                Operation more = inside.front();
+            Thread& removing = end.emplace_back();
+            for (const AddedSet& set : added)
+                removing.push_back(change_of(Operation::What::remove_set, set));
+            if (last_first) std::reverse(removing.begin(), removing.end());
+            // Something that only one member has asked for is in flight when its set is removed.
+            const AddedSet& first = added.front();
+            if (left_over && first.members.size() > 1 && rank == first.members.front()) {
+                Operation more = first.requests.front();
                 more.group.clear();
-                end.front().insert(end.front().begin(), more);
+                removing.insert(removing.begin(), more);
                 more.what = Operation::What::wait;
-                end.front().push_back(more);
+                removing.push_back(more);
             }
             train(end);
         }
