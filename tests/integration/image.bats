@@ -203,12 +203,15 @@ job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
 
 # Breaks when the image is not available at the job's start and the job does not say so.
 @test "an image that is gone at the job's start fails the job with its reason" {
+    local blocker
     empty_cache
     as_user cp -r "$home/layout" "$home/passing"
     job "oci:$home/passing:v1"
-    as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 3'
+    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 100')
+    wait_until 60 job_is_running "$blocker"
     batchai job create -f "$home/job.json" -n passing -o none
     as_user rm -rf "$home/passing"
+    as_user scancel "$blocker"
     run -1 batchai job wait -n passing
     echo "$output"
     run batchai job show -n passing --query 'executionInfo.errors[0]'

@@ -65,11 +65,12 @@ job_state() { as_user sacct -n -P -X -j "$1" -o State; }
 # job_is ID STATE: for wait_until.
 job_is() { [[ $(job_state "$1") == "$2" ]]; }
 
-# nodes_idle COUNT: for wait_until.
+# nodes_idle COUNT: for wait_until; nodes whose epilogs are over as well. (sinfo --states=idle also
+# lists those that are completing a job.)
 nodes_idle() {
-    local names
-    names=$(as_user sinfo -h -N -p main -t idle -o %N) || return
-    [[ $(grep -c . <<< "$names") -eq $1 ]]
+    local states
+    states=$(as_user sinfo -h -N -p main -o %t) || return
+    [[ $(grep -cx idle <<< "$states") -eq $1 ]]
 }
 
 # nothing_is_queued: for wait_until; no job waits, runs or is being cleaned up.

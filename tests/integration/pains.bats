@@ -31,6 +31,7 @@ teardown() {
     end_server
     as_root_on h1 chmod 666 /dev/fuse
     cancel_jobs
+    wait_until 60 nothing_is_queued
     wait_until 30 nodes_idle 4
     no_node_is_drained
     wait_until 15 nothing_is_left_on h1
@@ -175,9 +176,9 @@ SCRIPT
     [[ $(output_of found) == found ]]
     job "oci:$share/layout:one" true
     # By its path, or by a shell of the image.
-    run step /bin/busybox echo found
+    run --separate-stderr step /bin/busybox echo found
     [[ $status -eq 0 && $output == found ]]
-    run step sh -c 'busybox ln -s busybox /bin/tac; echo found | tac'
+    run --separate-stderr step sh -c 'busybox ln -s busybox /bin/tac; echo found | tac'
     [[ $status -eq 0 && $output == found ]]
 }
 
@@ -286,7 +287,7 @@ slow_job_says() {
     as_user bash -c "RCLONE_USER=alice RCLONE_PASS=sesame setsid rclone serve webdav --config= \
         --bwlimit 20k --addr $address:8097 $home/dav < /dev/null > $home/dav.log 2>&1 & echo \$! > $home/dav.pid"
     wait_until 10 as_user grep -q "WebDav Server started" "$home/dav.log"
-    write_site "flush_timeout = 20, storage_accounts = { slow = { credentials_file = '$home/key',
+    write_site "flush_timeout = 30, storage_accounts = { slow = { credentials_file = '$home/key',
         blob_container_remote = { type = 'webdav', url = 'http://$address:8097', vendor = 'other', user = 'alice' }}}"
     job "" "" 'del(.properties.containerSettings) | .properties.mountVolumes.azureBlobFileSystems =
         [{accountName: "slow", containerName: "box", relativeMountPath: "slow"}]
@@ -297,10 +298,10 @@ slow_job_says() {
     id=$(as_user squeue -h -o %i)
     as_user scancel --signal=TERM "$id.0"
     # Well before the storage has had its time.
-    wait_until 15 has_ended "$id"
+    wait_until 25 has_ended "$id"
     wait || true
     cat "$BATS_TEST_TMPDIR/step"
-    wait_until 60 slow_job_says "are saved in "
+    wait_until 90 slow_job_says "are saved in "
     slow_job_says "what the job wrote is still being stored"
     no_node_is_drained
     run as_user find "$share/store/hand-over" -path '*/unsaved/h1/slow/result' -size 4000000c

@@ -29,6 +29,7 @@ teardown_file() {
 
 setup() {
     job true
+    wait_until 60 nothing_is_queued
     as_root_on h1 rm -rf /tmp/batchai-20001
 }
 
@@ -36,10 +37,10 @@ setup() {
 teardown() {
     cancel_jobs
     as_root_on login rm -f /etc/batchai/site.lua
-    wait_until 30 nodes_idle 4
+    wait_until 60 nothing_is_queued
     no_node_is_drained
     job 'echo fine'
-    run step -n1 echo fine
+    run --separate-stderr step -n1 echo fine
     [[ $status -eq 0 && $output == fine ]]
 }
 
@@ -233,12 +234,14 @@ forged() {
         run -0 step echo ran
         [[ $output == *ran* ]]
         prints_nothing as_root_on h1 find /tmp/batchai-20001 /home/bob/private /etc -user alice
+        wait_until 60 nothing_is_queued
         as_root_on h1 bash -c 'rm -rf /tmp/batchai-20001*'
     done
     as_user_on h1 mkdir -m 700 /tmp/batchai-20001
     as_user_on h1 chmod 777 /tmp/batchai-20001
     run -0 step echo ran
     [[ $output == *ran* ]]
+    wait_until 60 nothing_is_queued
     as_root_on h1 bash -c 'rm -rf /tmp/batchai-20001*'
 }
 
@@ -255,7 +258,7 @@ sleeping_job() {
     id=$(sleeping_job)
     as_root_on h1 bash -c 'chown bob /tmp/batchai-20001'
     as_user scancel "$id"
-    wait_until 30 nodes_idle 4
+    wait_until 60 has_ended "$id"
     no_node_is_drained
     as_root_on h1 chown alice /tmp/batchai-20001
     as_user_on h1 "$PREFIX/libexec/batchai/batchai-node" clean --job-id "$id"
@@ -268,7 +271,7 @@ sleeping_job() {
     id=$(sleeping_job)
     as_root_on login bash -c 'mkdir -p /etc/batchai && echo "return {" > /etc/batchai/site.lua'
     as_user scancel "$id"
-    wait_until 30 nodes_idle 4
+    wait_until 60 has_ended "$id"
     wait_until 10 prints_nothing job_directories_on h1
     # The end of the step may have removed them before the epilog started.
     wait_until 30 grep -q \
