@@ -102,8 +102,12 @@ JSON
     as_user rm -rf $home/records
     pull
     file=$(the_image $home/records/images)
+    # The job must not look at the image before it is bob's.
+    as_bob sbatch --quiet --nodes=4 --exclusive --output=/dev/null --wrap 'sleep 300'
+    wait_until 60 nodes_idle 0
     as_with_site alice job create --name victim --config-file $home/job.json
     as_root_on login chown bob "$file"
+    as_bob scancel --user=bob
     run as_with_site alice job wait --name victim
     [[ $status -ne 0 ]]
     run -0 as_with_site alice job show --name victim --query 'executionInfo.errors[0]'

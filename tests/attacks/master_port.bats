@@ -30,11 +30,11 @@ share = Path(sys.argv[2])
 if os.environ["RANK"] == "0":
     (share / "port.new").write_text(os.environ["MASTER_PORT"])
     (share / "port.new").rename(share / "port")
-for _ in range(300):
+for _ in range(1200):
     if (share / "taken").exists():
         break
     time.sleep(0.1)
-dist.init_process_group("gloo", timeout=timedelta(seconds=10))
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 total = torch.tensor([float(dist.get_rank() + 1)])
 dist.all_reduce(total)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}", flush=True)
@@ -42,7 +42,7 @@ PYTHON
     as_bob bash -c "cat > $share/listen.pl" << 'PERL'
 use IO::Socket::INET;
 my ($share) = @ARGV;
-for (1 .. 300) { last if -e "$share/port"; select(undef, undef, undef, 0.1) }
+for (1 .. 1200) { last if -e "$share/port"; select(undef, undef, undef, 0.1) }
 open(my $file, "<", "$share/port") or die;
 my $socket = IO::Socket::INET->new(LocalPort => <$file>, Listen => 16, ReuseAddr => 1) or die $@;
 open(my $taken, ">", "$share/taken") or die;
@@ -62,7 +62,7 @@ teardown() {
 alices_ranks() {
     "$MINICLUSTER" exec --user bob --host h1 -- perl "$share/listen.pl" "$share" &
     run as_user env OMP_NUM_THREADS=1 PYTHONPATH="$PREFIX/lib/batchai/python" \
-        srun -N2 --kill-on-bad-exit=1 --mpi=pmix --job-json="$share/job.json" "$PYTHON" "$share/ranks.py" "$1" "$share"
+        srun -N2 -w h1,h2 --kill-on-bad-exit=1 --mpi=pmix --job-json="$share/job.json" "$PYTHON" "$share/ranks.py" "$1" "$share"
     echo "$output"
     as_root_on login test -e "$share/taken"
 }

@@ -65,7 +65,7 @@ no_process_of() { prints_nothing as_root_on "$1" bash -c 'pgrep -u "$0" || [[ $?
     wait_until 30 as_root_on login test -e "$share/began"
     as_bob scancel "$id"
     # KillWait is 5 s; root's part of the step 10.
-    wait_until 25 nodes_idle 4
+    wait_until 60 nothing_is_queued
     no_node_is_drained
 }
 
@@ -121,7 +121,7 @@ JSON
     as_bob_on h1 setsid -f flock "$bob_root" bash -c "touch $share/lock-is-held; exec sleep 120" \
         < /dev/null > /dev/null 2>&1 3>&-
     wait "$!"
-    wait_until 15 nodes_idle 4
+    wait_until 60 nothing_is_queued
     as_root_on h1 pgrep -u bob -x sleep
     no_node_is_drained
     # The clean-up waits for the lock in a process of bob's, and then does its work.
@@ -134,7 +134,7 @@ JSON
     # With this entry batchai-node would remove the directory.
     as_bob srun -w h1 bash -c 'root=/tmp/batchai-$(id -u); mkdir -p $root/by-job $root/kept; chmod 700 $root
         echo kept > $root/by-job/$SLURM_JOB_ID'
-    wait_until 20 nodes_idle 4
+    wait_until 60 nothing_is_queued
     as_root_on h1 test -d "$bob_root/kept"
     run as_bob_on h1 touch /run/batchai/1
     [[ $status -ne 0 ]]

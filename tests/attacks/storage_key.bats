@@ -19,10 +19,10 @@ setup_file() {
     "credentials": {"accountKey": "<AZURE_BATCHAI_STORAGE_KEY>"}, "relativeMountPath": "data"}]},
   "customMpiSettings": {"processCount": 1, "commandLine": "env; sleep 3"}}}
 JSON
-    # sbatch takes its time, so that whoever looks for its parent finds it.
+    # sbatch waits until the test has looked at its parent.
     as_user bash -c "mkdir -p $share/bin && cat > $share/bin/sbatch && chmod 755 $share/bin/sbatch" << 'SH'
 #!/bin/sh
-sleep 3
+for i in $(seq 300); do [ ! -e /shared/storage-key/looked ] || break; sleep 0.1; done
 exec /usr/bin/sbatch "$@"
 SH
 }
@@ -94,7 +94,7 @@ slurm_has_nothing() {
     as_user env "BATCHAI_HOME=$share/records" "PATH=$share/bin:$PREFIX/bin:/usr/bin:/bin" \
         "AZURE_BATCHAI_STORAGE_KEY=$key" batchai job create --name slow -f "$share/job.json" \
         --storage-account-name site --storage-account-key "$key" --output none &
-    wait_until 10 as_bob pgrep -u alice -x sbatch
+    wait_until 30 as_bob pgrep -u alice -x sbatch
     processes=$(as_bob ps axww -o user,args)
     echo "$processes"
     [[ $processes == *"batchai job create --name slow"*"--storage-account-key xxxx"* ]]
@@ -107,5 +107,6 @@ slurm_has_nothing() {
         run as_user sh -c "tr '\0' '\n' < /proc/$pid/environ"
         [[ $status -eq 0 && $output == *BATCHAI_HOME=* && $output != *"$key"* ]]
     done
+    as_user touch "$share/looked"
     wait
 }

@@ -149,18 +149,20 @@ shared_memory_is_clean() {
 
 # Breaks when the handler of a signal keeps a rank alive until Slurm kills it.
 @test "scancel and an interrupt of srun end all ranks within seconds" {
-    local id start
+    local id
     id=$(as_user sbatch --parsable --nodes=4 --ntasks=8 --time=2 --output="$share/wait.out" --wrap \
         "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self srun --mpi=pmix $share/endings wait")
     wait_until 30 ready_lines_are 8
-    start=$SECONDS
     as_user scancel "$id"
-    wait_until 10 nodes_idle 4
-    ((SECONDS - start < 10))
+    wait_until 30 nodes_idle 4
+    run as_user cat "$share/wait.out"
+    echo "$output"
+    # Slurm kills what has not ended by itself.
+    [[ $output != *Killed* ]]
 
     as_user sh -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self timeout --signal=INT --foreground 5 \
         srun --nodes=4 --ntasks=8 --mpi=pmix $share/endings wait > $share/wait.out 2>&1" || true
-    wait_until 10 nodes_idle 4
+    wait_until 30 nodes_idle 4
     shared_memory_is_clean
 }
 ready_lines_are() { [[ $(as_user grep -c '^ready' "$share/wait.out") -eq $1 ]]; }

@@ -174,6 +174,9 @@ lines_are() {
     fi
 }
 
-# of_ranks TEXT: TEXT without slurmstepd's own lines. On a busy machine a PMIx message of Slurm 22.05
-# can come while slurmstepd is the user for a moment: it complains of the credential and sends again.
-of_ranks() { grep -v '^slurmstepd-' <<< "$1"; }
+# of_ranks TEXT: TEXT without lines of Slurm's own. srun waits while a node is still completing another
+# job. On a busy machine a PMIx message of Slurm 22.05 can come while slurmstepd is the user for a
+# moment: it complains of the credential and sends again.
+of_ranks() {
+    grep -vE '^slurmstepd-|^srun: job [0-9]+ (queued and waiting for|has been allocated) resources$' <<< "$1"
+}

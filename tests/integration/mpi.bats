@@ -48,7 +48,7 @@ all_ranks_agree() {
 # others that are past it. With or without us; the sums are there by then.
 @test "an MPICH program runs by its own launcher" {
     run job mpich customToolkitSettings "export UCX_TLS=tcp,self SLURM_OVERLAP=1
-        timeout --kill-after=5 15 mpiexec.mpich -bootstrap slurm -n 4 -ppn 1 $share/mpich"
+        timeout --kill-after=5 45 mpiexec.mpich -bootstrap slurm -n 4 -ppn 1 $share/mpich"
     echo "$output"
     [[ $status -eq 0 ]]
     all_ranks_agree "$output"

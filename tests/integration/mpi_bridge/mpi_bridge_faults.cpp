@@ -55,8 +55,8 @@ int main(int argc, char** argv) {
         return 2;
     }
     if (mpib_init() != MPIB_OK || mpib_size() < 2) return complain("needs two ranks or more");
-    if (mpib_set_timeout(timeout_seconds) != MPIB_OK) return complain(mpib_last_error());
     if (mpib_barrier() != MPIB_OK) return complain(mpib_last_error());
+    if (mpib_set_timeout(timeout_seconds) != MPIB_OK) return complain(mpib_last_error());
 
     const bool culprit = mpib_rank() == mpib_size() - 1;
     if (culprit && mode == "leaves") return 0;
