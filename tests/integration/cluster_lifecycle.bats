@@ -67,6 +67,8 @@ nothing_is_left() {
     nothing_is_left "$taken"
 }
 
+left_of_up() { pgrep -f "minicluster up --name $other|^cp .*$directory/" || [[ $? -eq 1 ]]; }
+
 # Breaks when hosts can live on that no file or finished up knows of.
 @test "down leaves nothing behind after up was killed half-way" {
     for delay in 0.1 0.3 1; do
@@ -75,8 +77,9 @@ nothing_is_left() {
         sleep "$delay"
         kill -9 "$up"
         wait "$up" || true
-        # An anchor that was still building its host gives up by itself, as nobody reads its report.
-        sleep 0.5
+        # An anchor that was still building its host gives up by itself, as nobody reads its report,
+        # and the copy of a database ends by itself.
+        wait_until 30 prints_nothing left_of_up
         taken=$(namespaces)
         "$MINICLUSTER" down --name "$other"
         if [[ -n $taken ]]; then nothing_is_left "$taken"; else [[ ! -e $directory ]]; fi
