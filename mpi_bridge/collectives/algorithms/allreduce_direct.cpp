@@ -7,12 +7,14 @@
 // The vector is cut into one block per rank. Each rank sends every other rank the block that this
 // one owns, and reduces its own block from what all have sent. Then it sends the result to all.
 //
-// The owner reduces in the order of the ranks, each block as soon as it and those of all lower
-// ranks have arrived. So all ranks get the same bits, in every run.
+// The owner of a block reduces its own values first and then those of the other ranks, from the one
+// before it downwards. Values arrive in about this order, so most of them are reduced while others
+// arrive, and in every run in the same order. All ranks get the result of the one owner, with the
+// same bits.
 //
-// In place: values of recv are sent in the first step only. The result of another rank is received
-// where the values were that this rank has sent it, once they are sent. So it has a place before it
-// can arrive, and no rank keeps a message whose receive is not posted.
+// In place: values of recv are sent in the first step only, and the result of another rank is
+// received where the values were that this rank has sent it. So that a result rarely arrives before
+// its receive is posted, which would cost a copy, all receives are posted as early as this allows.
 #include <vector>
 
 #include "collectives/algorithms/collectives.hpp"
@@ -41,26 +43,6 @@ Outcome<AllPending> send_to_all(Conversation& talk, std::uint32_t step, const Pa
     return sends;
 }
 
-// Returns the receives by rank; that of this rank itself is complete. `part_of` returns where the
-// data of a rank goes. A receive is posted once the send to that rank in `sends` is complete, if
-// there are any.
-template <typename PartOf>
-Outcome<AllPending> receive_from_all(Conversation& talk, std::uint32_t step, const PartOf& part_of,
-                                     AllPending sends = {}) {
-    AllPending receives(static_cast<std::size_t>(talk.size()));
-    for (int next = 1; next < talk.size(); ++next) {
-        const int from = wrapped(talk.rank() + next, talk.size());
-        if (!sends.empty()) {
-            auto sent = talk.wait(sends[static_cast<std::size_t>(next) - 1]);
-            if (!sent) return pass_on(std::move(sent));
-        }
-        auto pending = talk.receive(from, step, part_of(from));
-        if (!pending) return pass_on(std::move(pending));
-        receives[static_cast<std::size_t>(from)] = *pending;
-    }
-    return receives;
-}
-
 }  // namespace
 
 Done allreduce_direct(Conversation& talk, const Reducer& reducer, const std::byte* send,
@@ -79,36 +61,39 @@ Done allreduce_direct(Conversation& talk, const Reducer& reducer, const std::byt
         return memory.subspan(sums_bytes + static_cast<std::size_t>(rank) * own_bytes, own_bytes);
     };
 
-    auto receives = receive_from_all(talk, scatter_step, arrived_from);
-    if (!receives) return pass_on(std::move(receives));
-    auto sends = send_to_all(talk, scatter_step, [&](int to) {
+    // Each rank sends to the one after it first, so the values of the one before come first.
+    const auto before = [&](int k) { return wrapped(talk.rank() - k, talk.size()); };
+    const auto after = [&](int k) { return wrapped(talk.rank() + k, talk.size()); };
+    AllPending receives;
+    AllPending results;
+    const auto receive_result_of = [&](int rank) -> Done {
+        const Bytes place(recv + blocks[rank].offset * value_bytes,
+                          blocks[rank].length * value_bytes);
+        results.push_back(TRY(talk.receive(rank, gather_step, place)));
+        return {};
+    };
+    for (int k = 1; k < talk.size(); ++k)
+        receives.push_back(TRY(talk.receive(before(k), scatter_step, arrived_from(before(k)))));
+    const bool in_place = send == recv;
+    for (int k = 1; !in_place && k < talk.size(); ++k)
+        TRY(receive_result_of(after(k)));
+    AllPending sends = TRY(send_to_all(talk, scatter_step, [&](int to) {
         return ConstBytes(send + blocks[to].offset * value_bytes, blocks[to].length * value_bytes);
-    });
-    if (!sends) return pass_on(std::move(sends));
-    auto results = receive_from_all(
-        talk, gather_step,
-        [&](int from) {
-            return Bytes(recv + blocks[from].offset * value_bytes,
-                         blocks[from].length * value_bytes);
-        },
-        std::move(*sends));
-    if (!results) return pass_on(std::move(results));
+    }));
 
-    for (int rank = 0; rank < talk.size(); ++rank) {
-        if (auto done = talk.wait((*receives)[static_cast<std::size_t>(rank)]); !done) return done;
-        const std::byte* const values =
-            rank == talk.rank() ? send + own.offset * value_bytes : arrived_from(rank).data();
-        if (rank == 0)
-            reducer.load(sums, values, own.length);
-        else
-            reducer.add(sums, values, own.length);
+    reducer.load(sums, send + own.offset * value_bytes, own.length);
+    for (int k = 1; k < talk.size(); ++k) {
+        const auto at = static_cast<std::size_t>(k - 1);
+        TRY(talk.wait(receives[at]));
+        reducer.add(sums, arrived_from(before(k)).data(), own.length);
+        TRY(talk.wait(sends[at]));
+        if (in_place) TRY(receive_result_of(after(k)));
     }
     const Bytes result(recv + own.offset * value_bytes, own_bytes);
     reducer.store(result.data(), sums, own.length, talk.size());
-    sends = send_to_all(talk, gather_step, [&](int) { return ConstBytes(result); });
-    if (!sends) return pass_on(std::move(sends));
-    if (auto done = talk.wait_all(*results); !done) return done;
-    return talk.wait_all(*sends);
+    sends = TRY(send_to_all(talk, gather_step, [&](int) { return ConstBytes(result); }));
+    TRY(talk.wait_all(results));
+    return talk.wait_all(sends);
 }
 
 }  // namespace mpi_bridge
