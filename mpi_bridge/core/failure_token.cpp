@@ -4,18 +4,34 @@
 namespace mpi_bridge {
 
 const Failure& FailureToken::fail(Failure failure) {
-    if (failed()) return cause();
+    if (failed()) return cause_once_all_are_told();
     if (failure.of_rank >= 0 && enquiry_) failure = enquiry_(std::move(failure));
     std::vector<std::shared_ptr<Told>> watchers;
     {
-        const std::lock_guard lock(mutex_);
-        if (cause_) return *cause_;
+        std::unique_lock lock(mutex_);
+        if (cause_) {
+            lock.unlock();
+            return cause_once_all_are_told();
+        }
+        teller_ = std::this_thread::get_id();
         cause_ = std::move(failure);
         failed_.store(true, std::memory_order_release);
         watchers = watchers_;
     }
     for (const auto& each : watchers)
         tell(*each);
+    {
+        const std::lock_guard lock(mutex_);
+        all_told_ = true;
+    }
+    telling_ended_.notify_all();
+    return cause();
+}
+
+const Failure& FailureToken::cause_once_all_are_told() {
+    std::unique_lock lock(mutex_);
+    telling_ended_.wait(lock,
+                        [this] { return all_told_ || teller_ == std::this_thread::get_id(); });
     return cause();
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,9 +39,10 @@ class FailureToken {
     // token.
     void enquire_with(Enquiry enquiry) { enquiry_ = std::move(enquiry); }
 
-    // Only the first call sets the cause; it returns when all watchers have been told. Every call
-    // returns the cause, which is this failure or an earlier one. The caller must not hold a lock
-    // that a watcher takes.
+    // Only the first call sets the cause. Every call returns the cause, which is this failure or an
+    // earlier one, when all watchers have been told (a watcher's own call: at once). So nothing
+    // that is under way uses the caller's memory any more. The caller must not hold a lock that a
+    // watcher takes.
     const Failure& fail(Failure failure);
 
     [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -69,12 +72,16 @@ class FailureToken {
     };
 
     void tell(Told& told) const;
+    [[nodiscard]] const Failure& cause_once_all_are_told();
 
     Enquiry enquiry_;
     std::mutex mutex_;
     std::optional<Failure> cause_;  // written once, before failed_
     std::atomic<bool> failed_{false};
     std::vector<std::shared_ptr<Told>> watchers_;
+    std::thread::id teller_;  // set with cause_
+    bool all_told_ = false;
+    std::condition_variable telling_ended_;
 };
 
 }  // namespace mpi_bridge

@@ -86,6 +86,25 @@ TEST(FailureToken, CountsOneOfManyFailuresAtATime) {
     }
 }
 
+// Breaks when a failed call returns while another thread has still to end what uses its memory.
+TEST(FailureToken, ReturnsToEveryCallerOnceAllAreTold) {
+    FailureToken token;
+    std::atomic<bool> entered{false};
+    std::atomic<bool> left{false};
+    const FailureToken::Watch watch(token, [&](const Failure&) {
+        EXPECT_EQ(token.fail({MPIB_ERROR_INTERNAL, "of a watcher"}).text, "late");
+        entered = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        left = true;
+    });
+    std::thread failing([&] { token.fail({MPIB_ERROR_TIMEOUT, "late"}); });
+    while (!entered)
+        std::this_thread::yield();
+    EXPECT_EQ(token.fail({MPIB_ERROR_MISMATCH, "other"}).text, "late");
+    EXPECT_TRUE(left);
+    failing.join();
+}
+
 TEST(FailureToken, EnquiresAboutALostRankOnly) {
     FailureToken token;
     int asked = 0;
