@@ -20,7 +20,7 @@
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/launch.hpp"
 #include "bootstrap/pmix_offer.hpp"
-#include "trace/failure_record.hpp"
+#include "trace/record_file.hpp"
 
 namespace {
 

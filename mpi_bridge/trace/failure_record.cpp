@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/failure_record.hpp"
 
-#include <cstdio>
+#include <atomic>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <system_error>
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include "core/file_descriptor.hpp"
-#include "trace/utf8.hpp"
+#include "core/bounded_call.hpp"
+#include "trace/record_file.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -21,41 +23,57 @@ std::optional<std::string> path_of(const Environment& environment, int rank) {
     return *path + "." + std::to_string(rank) + ".json";
 }
 
-void record(const Environment& environment, int rank, std::string_view cause,
-            std::string_view text) {
-    if (const auto path = path_of(environment, rank))
-        write_record(*path, {{"schema", schema}, {"cause", cause}, {"text", text}});
+// The record that is to be there in the end. Those before it may still be on their way to a file
+// system that hangs.
+struct Latest {
+    std::mutex mutex;  // of the thread that writes
+    std::atomic<unsigned> number{0};
+};
+
+Latest& latest() {
+    static Latest& the_latest = *new Latest;  // for threads that outlive static objects
+    return the_latest;
+}
+
+void write_if_latest(unsigned number, const std::string& path, std::string_view cause,
+                     std::string_view text) {
+    const std::lock_guard one_at_a_time(latest().mutex);
+    if (latest().number != number) return;
+    write_record(path, {{"schema", schema}, {"cause", cause}, {"text", text}});
+    if (latest().number != number) unlink(path.c_str());
+}
+
+// A thread of its own writes the record, and goes on alone if that takes longer than `patience`.
+void record(const Environment& environment, int rank, std::string_view cause, std::string_view text,
+            Seconds patience) {
+    const auto path = path_of(environment, rank);
+    if (!path) return;
+    const auto write = [number = ++latest().number, path = *path, cause = std::string(cause),
+                        text = std::string(text)] { write_if_latest(number, path, cause, text); };
+    try {
+        (void)run_within(Deadline::in(patience), write);
+    } catch (const std::system_error&) {
+        write();
+    }
 }
 
 }  // namespace
 
-void write_record(const std::string& path,
-                  const std::vector<std::pair<std::string_view, std::string_view>>& members) {
-    std::string text;
-    for (const auto& [key, value] : members) {
-        text += text.empty() ? "{" : ", ";
-        append_json_string(text, key);
-        text += ": ";
-        append_json_string(text, value);
-    }
-    text += "}\n";
-    const FileDescriptor file(
-        open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (file && write(file.number(), text.data(), text.size()) < 0) {
-        // There is no other way to report this.
-    }
-}
-
 void record_failure(const Environment& environment, int rank, const Failure& failure) {
+    // Those who wait for a lost rank learn of it after this.
+    constexpr Seconds patience{0.5};
     record(environment, rank, failure.status == MPIB_ERROR_PEER_LOST ? "peerLost" : "other",
-           failure.text);
+           failure.text, patience);
 }
 
 void record_abort(const Environment& environment, int rank, std::string_view message) {
-    record(environment, rank, "aborted", message);
+    // The process ends after this, and with it the thread that writes.
+    constexpr Seconds patience{5};
+    record(environment, rank, "aborted", message, patience);
 }
 
 void forget_failure(const Environment& environment, int rank) {
+    ++latest().number;
     if (const auto path = path_of(environment, rank)) unlink(path->c_str());
 }
 

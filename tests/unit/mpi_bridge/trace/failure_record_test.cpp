@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/failure_record.hpp"
 
-#include <gtest/gtest.h>
+#include <algorithm>
+#include <array>
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "core/file_descriptor.hpp"
 #include "trace_files.hpp"
 
 namespace mpi_bridge {
@@ -40,6 +47,21 @@ TEST(FailureRecord, OfAnAbortStandsOverAnEarlierOneUntilTheRankJoinsAgain) {
     EXPECT_EQ(load(directory.file("failure.0.json"))["text"], "no data");
     forget_failure(environment, 0);
     EXPECT_EQ(contents(directory.file("failure.0.json")), "");
+}
+
+// Breaks when ranks wait for a lost one until its file system answers. Nobody reads the FIFO, so
+// opening it takes as long as on a file system that hangs.
+TEST(FailureRecord, IsLeftBehindWhereItsFileSystemHangs) {
+    const Directory directory;
+    const std::string fifo = directory.file("failure.2.json");
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    record_failure(leading_to(directory.file("failure")), 2, {MPIB_ERROR_MISMATCH, "sizes differ"});
+
+    const FileDescriptor reader(open(fifo.c_str(), O_RDONLY | O_CLOEXEC));
+    std::array<char, 256> text{};
+    const ssize_t length = read(reader.number(), text.data(), text.size());
+    EXPECT_THAT(std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))),
+                testing::HasSubstr("sizes differ"));
 }
 
 TEST(FailureRecord, IsNotWrittenUnlessSomebodyWantsIt) {
