@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cost formulas, for n ranks and a vector of S bytes. A transfer and the reduction of its data
-// overlap only if the algorithm works in segments that stay in the cache, as the ring does.
-// Reductions of whole vectors or blocks count in full, because the data has been through memory in
-// between. tests/bench/scale runs the algorithms over a modelled network for comparison.
+// overlap only if the algorithm works in segments that stay in the cache, as the ring does, or
+// reduces what one rank has sent while others send. Reductions of whole vectors count in full,
+// because the data has been through memory in between. tests/bench/scale runs the algorithms over a
+// modelled network for comparison.
 #include "collectives/select/cost.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace mpi_bridge {
 namespace {
@@ -70,8 +72,11 @@ Estimate in_steps(double messages, double bytes, double reduced) {
 
 // See allreduce_direct.cpp: two steps, with a message for each other rank. A block is reduced while
 // those of later ranks arrive, so either all but the last one's reduction is hidden, or, where
-// memory is slower than the network, the whole first transfer.
+// memory is slower than the network, the whole first transfer. The model knows nothing of switches
+// whose buffers overflow when many ranks send to one, so it is for few ranks only.
 Estimate direct(const Case& call) {
+    constexpr int most_ranks = 8;
+    if (call.ranks > most_ranks) return in_steps(std::numeric_limits<double>::infinity(), 0, 0);
     const double moved = others_share(call) * call.bytes;
     const double further = call.ranks - 2.0;
     return {{2, 2 * moved, call.bytes / call.ranks, 2 * further}, {2, moved, moved, 2 * further}};

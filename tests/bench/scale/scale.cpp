@@ -2,6 +2,8 @@
 //
 // Prints what each allreduce algorithm takes at scale. What is real and what is modelled is said in
 // README.md.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -110,7 +112,10 @@ Done print_algorithm(const Arguments& arguments, const Row& row, AllreduceAlgori
 // For comparison, what mpi_bridge never chooses: a reduction to one rank and a broadcast from
 // there.
 Done print_tree(const Arguments& arguments, const Row& row) {
-    return print_row(arguments, row, "tree", 0, [&](Conversation& talk) {
+    const double segments =
+        std::ceil(static_cast<double>(row.bytes) / Simulation::Options().segment_bytes);
+    const double messages = 2.0 * (row.ranks - 1) * std::max(segments, 1.0);
+    return print_row(arguments, row, "tree", messages, [&](Conversation& talk) {
         auto reduced = mpi_bridge::reduce_binomial(talk, Simulation::float_sum(), row.vector,
                                                    row.vector, row.bytes / sizeof(float), 0);
         if (!reduced) return reduced;

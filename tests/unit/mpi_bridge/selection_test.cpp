@@ -46,7 +46,9 @@ TEST(Selection, TakesFewStepsForShortVectorsAndFewBytesForLongOnes) {
     Selection selection(tcp_model(), segment_bytes);
     constexpr std::size_t long_vector = 64UL << 20;
     EXPECT_EQ(selection.allreduce(8, 4), AllreduceAlgorithm::recursive_quadrupling);
+    EXPECT_EQ(selection.allreduce(64UL << 10, 4), AllreduceAlgorithm::direct);
     EXPECT_EQ(selection.allreduce(long_vector, 4), AllreduceAlgorithm::ring);
+    EXPECT_EQ(selection.allreduce(long_vector, 64), AllreduceAlgorithm::ring);
     EXPECT_EQ(selection.allreduce(long_vector, 10000), AllreduceAlgorithm::halving_doubling);
     EXPECT_EQ(selection.reduce(8, 16), ReduceAlgorithm::binomial);
     EXPECT_EQ(selection.reduce(long_vector, 16), ReduceAlgorithm::halving);
