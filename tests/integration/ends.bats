@@ -156,8 +156,8 @@ ended_by() {
     node=$(as_user scontrol show hostnames "$(nodes_of bereft)" | tail -n 1)
     as_root_on "$node" bash -c 'kill -9 $(cat /run/slurm/slurmd.pid)'
     wait_until 60 waits bereft
-    as_root_on "$node" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice
-        setsid slurmd > /dev/null 2>&1 < /dev/null 3>&- 4>&-'
+    as_root_on "$node" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; true'
+    start_slurmd "$node"
     show bereft | jq -e '.attempts[0].endedBy == "lostNode"'
     batchai job terminate --name bereft --yes
 }

@@ -39,7 +39,7 @@ teardown() {
     cancel_jobs
     # A test that failed between the death of a host and its return must not take the node from all
     # the suites that follow.
-    as_root_on h1 pgrep -x slurmd > /dev/null || host_starts h1
+    as_root_on h1 pgrep -x slurmd > /dev/null || start_slurmd h1
 }
 
 # batchai WORDS…: in the suite's own home and site; standard input passes through.
@@ -146,7 +146,6 @@ host_dies() {
         kill -KILL $all
         rm -rf /var/lib/slurm/slurmd/*'
 }
-host_starts() { as_root_on "$1" bash -c 'setsid slurmd > /dev/null 2>&1 < /dev/null 3>&- 4>&-'; }
 
 waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime' ]]; }
 
@@ -167,7 +166,7 @@ waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime
             \( -name '*.log' -o -path '*/attempts/*' \) -exec tail -n 20 {} +
         return 1
     }
-    host_starts h1
+    start_slurmd h1
     wait_until 30 node_is_back h1
     # Slurm would wait for two minutes.
     as_root_on login scontrol update jobid="$(as_user squeue -h -n elastic-first -o %i)" starttime=now+2

@@ -13,6 +13,12 @@ as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user b
 as_root_on() { "$MINICLUSTER" exec --user root --host "$1" -- "${@:2}"; }
 as_user_on() { "$MINICLUSTER" exec --host "$1" -- "${@:2}"; }
 
+# slurmd_log HOST: where its slurmd writes.
+slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
+
+# start_slurmd HOST: starts the slurmd of a host again, with the same log.
+start_slurmd() { as_root_on "$1" setsid -f slurmd -D < /dev/null >> "$(slurmd_log "$1")" 2>&1 3>&- 4>&-; }
+
 # wait_until SECONDS CMD…: repeats CMD until it succeeds; when time is up it fails, names CMD and
 # shows what the last try said.
 wait_until() {

@@ -106,8 +106,8 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
 @test "a restart of slurmd leaves a running job and its container alone" {
     step bash -c ': > /tmp/pains-began; sleep 6; cat /version' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     wait_until 20 as_root_on h1 test -e /tmp/pains-began
-    as_root_on h1 bash -c 'kill -9 $(cat /run/slurm/slurmd.pid); rm /tmp/pains-began
-        setsid slurmd > /dev/null 2>&1 < /dev/null 3>&- 4>&-'
+    as_root_on h1 bash -c 'kill -9 $(cat /run/slurm/slurmd.pid); rm /tmp/pains-began'
+    start_slurmd h1
     wait $!
     cat "$BATS_TEST_TMPDIR/out"
     grep -q -x one "$BATS_TEST_TMPDIR/out"

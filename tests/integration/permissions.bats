@@ -267,7 +267,7 @@ sleeping_job() {
 
 # Breaks when a mistake of the admin's leaves everything behind, or nobody learns of it.
 @test "an epilog cleans up although site.lua is broken, and says so in slurmd's log" {
-    local id log="${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/h1-slurmd.log"
+    local id
     id=$(sleeping_job)
     as_root_on login bash -c 'mkdir -p /etc/batchai && echo "return {" > /etc/batchai/site.lua'
     as_user scancel "$id"
@@ -275,7 +275,7 @@ sleeping_job() {
     wait_until 10 prints_nothing job_directories_on h1
     # The end of the step may have removed them before the epilog started.
     wait_until 30 grep -q \
-        "batchai: epilog of job $id: the clean-up failed; run \".*/batchai-node clean --job-id $id\"" "$log"
+        "batchai: epilog of job $id: the clean-up failed; run \".*/batchai-node clean --job-id $id\"" "$(slurmd_log h1)"
     no_node_is_drained
 }
 
