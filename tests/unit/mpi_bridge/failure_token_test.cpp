@@ -47,23 +47,45 @@ TEST(FailureToken, DoesNotTellWhoNoLongerWatches) {
     EXPECT_EQ(told, 0);
 }
 
+// A token that fails on another thread, with a watcher that takes its time over it.
+class SlowTelling {
+  public:
+    ~SlowTelling() { failing_.join(); }
+    SlowTelling() {
+        watch.emplace(token, [this](const Failure&) {
+            EXPECT_EQ(token.fail({MPIB_ERROR_INTERNAL, "of a watcher"}).text, "late");
+            entered_ = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            left = true;
+        });
+        failing_ = std::thread([this] { token.fail({MPIB_ERROR_TIMEOUT, "late"}); });
+        while (!entered_)
+            std::this_thread::yield();
+    }
+    SlowTelling(const SlowTelling&) = delete;
+    SlowTelling& operator=(const SlowTelling&) = delete;
+
+    FailureToken token;
+    std::atomic<bool> left{false};  // by the watcher
+    std::optional<FailureToken::Watch> watch;
+
+  private:
+    std::atomic<bool> entered_{false};
+    std::thread failing_;
+};
+
 // A watcher uses what is destroyed after the watch.
 TEST(FailureToken, EndsAWatchOnlyWhenItsWatcherHasReturned) {
-    FailureToken token;
-    std::atomic<bool> entered{false};
-    std::atomic<bool> left{false};
-    std::optional<FailureToken::Watch> watch;
-    watch.emplace(token, [&](const Failure&) {
-        entered = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        left = true;
-    });
-    std::thread failing([&] { token.fail({MPIB_ERROR_TIMEOUT, "late"}); });
-    while (!entered)
-        std::this_thread::yield();
-    watch.reset();
-    EXPECT_TRUE(left);
-    failing.join();
+    SlowTelling telling;
+    telling.watch.reset();
+    EXPECT_TRUE(telling.left);
+}
+
+// Breaks when a failed call returns while another thread has still to end what uses its memory.
+TEST(FailureToken, ReturnsToEveryCallerOnceAllAreTold) {
+    SlowTelling telling;
+    EXPECT_EQ(telling.token.fail({MPIB_ERROR_MISMATCH, "other"}).text, "late");
+    EXPECT_TRUE(telling.left);
 }
 
 TEST(FailureToken, CountsOneOfManyFailuresAtATime) {
@@ -84,25 +106,6 @@ TEST(FailureToken, CountsOneOfManyFailuresAtATime) {
         for (const auto& cause : causes)
             EXPECT_EQ(cause, token.cause().text);
     }
-}
-
-// Breaks when a failed call returns while another thread has still to end what uses its memory.
-TEST(FailureToken, ReturnsToEveryCallerOnceAllAreTold) {
-    FailureToken token;
-    std::atomic<bool> entered{false};
-    std::atomic<bool> left{false};
-    const FailureToken::Watch watch(token, [&](const Failure&) {
-        EXPECT_EQ(token.fail({MPIB_ERROR_INTERNAL, "of a watcher"}).text, "late");
-        entered = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        left = true;
-    });
-    std::thread failing([&] { token.fail({MPIB_ERROR_TIMEOUT, "late"}); });
-    while (!entered)
-        std::this_thread::yield();
-    EXPECT_EQ(token.fail({MPIB_ERROR_MISMATCH, "other"}).text, "late");
-    EXPECT_TRUE(left);
-    failing.join();
 }
 
 TEST(FailureToken, EnquiresAboutALostRankOnly) {
