@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "spank/rank_environment.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "spank/protocol.h"
 #include "spank/stepd.hpp"
@@ -12,12 +14,32 @@ namespace batchai::spank {
 
 namespace {
 
-constexpr std::size_t value_limit = 512;
+// The longest value is an address in brackets and its port.
+constexpr std::size_t value_limit = BATCHAI_MASTER_LIMIT + 2;
 
 struct RankVariable {
     const char* name;
     std::string value;  // empty: not known
 };
+
+// Where the ranks meet; both are empty if that is not known.
+struct Master {
+    std::string address;
+    std::string port;
+};
+
+Master read_master(spank_t handle) {
+    const std::string text = job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT);
+    const std::size_t space = text.find(' ');
+    if (space == std::string::npos) return {};
+    return {text.substr(0, space), text.substr(space + 1)};
+}
+
+std::string host_and_port(const Master& master) {
+    if (master.address.empty()) return {};
+    const bool is_ipv6 = master.address.find(':') != std::string::npos;
+    return (is_ipv6 ? '[' + master.address + ']' : master.address) + ':' + master.port;
+}
 
 std::string number_of(spank_t handle, spank_item_t item) {
     // S_TASK_ID is an int and the others are uint32_t; none of them is ever negative.
@@ -26,21 +48,93 @@ std::string number_of(spank_t handle, spank_item_t item) {
     return std::to_string(number);
 }
 
-std::array<RankVariable, 6> rank_variables(spank_t handle, const std::string& master) {
-    const std::size_t space = master.find(' ');
-    const bool known = space != std::string::npos;
+std::string step_name(spank_t handle) {
+    const std::string job = number_of(handle, S_JOB_ID);
+    const std::string step = number_of(handle, S_JOB_STEPID);
+    return job.empty() || step.empty() ? std::string() : job + '.' + step;
+}
+
+// These variables are the whole of what init_process_group needs.
+std::array<RankVariable, 6> world_variables(spank_t handle, const Master& master) {
     return {{{"RANK", number_of(handle, S_TASK_GLOBAL_ID)},
              {"LOCAL_RANK", number_of(handle, S_TASK_ID)},
              {"WORLD_SIZE", number_of(handle, S_JOB_TOTAL_TASK_COUNT)},
              {"LOCAL_WORLD_SIZE", number_of(handle, S_JOB_LOCAL_TASK_COUNT)},
-             {"MASTER_ADDR", known ? master.substr(0, space) : std::string()},
-             {"MASTER_PORT", known ? master.substr(space + 1) : std::string()}}};
+             {"MASTER_ADDR", master.address},
+             {"MASTER_PORT", master.port}}};
+}
+
+std::array<RankVariable, 6> further_variables(spank_t handle, const Master& master) {
+    return {{{"GROUP_RANK", number_of(handle, S_JOB_NODEID)},
+             {"GROUP_WORLD_SIZE", number_of(handle, S_JOB_NNODES)},
+             {"TORCHELASTIC_RESTART_COUNT", restart_count(handle)},
+             {"TORCHELASTIC_MAX_RESTARTS", "0"},
+             {"JAX_COORDINATOR_ADDRESS", host_and_port(master)},
+             {"AZ_BATCHAI_TASK_INDEX", number_of(handle, S_TASK_GLOBAL_ID)}}};
 }
 
 bool is_the_users(spank_t handle, const char* name, const std::string& ours) {
     std::array<char, 2> probe{};
     if (spank_getenv(handle, name, probe.data(), probe.size()) == ESPANK_ENV_NOEXIST) return false;
     return !is_listed(ours, std::string(name) + '=' + job_variable(handle, name, value_limit));
+}
+
+// Sets the variables that the user has not set.
+class RankEnvironment {
+  public:
+    // `inherited` lists what the plugin has set for an enclosing step.
+    RankEnvironment(spank_t handle, std::string inherited)
+        : handle_(handle), inherited_(std::move(inherited)) {}
+
+    void set(const RankVariable& variable) {
+        if (refused_ != nullptr || is_the_users(handle_, variable.name, inherited_)) return;
+        if (variable.value.empty()) {
+            spank_unsetenv(handle_, variable.name);
+            return;
+        }
+        if (spank_setenv(handle_, variable.name, variable.value.c_str(), 1) != ESPANK_SUCCESS) {
+            refused_ = variable.name;
+            return;
+        }
+        list_ += (list_.empty() ? "" : ",") + entry_of(variable);
+    }
+
+    [[nodiscard]] bool has_set(const RankVariable& variable) const {
+        return is_listed(list_, entry_of(variable));
+    }
+
+    // What was set, as BATCHAI_RANK_VARIABLES has it.
+    [[nodiscard]] const std::string& list() const { return list_; }
+
+    // The name of a variable that Slurm refused to set, or null.
+    [[nodiscard]] const char* refused() const { return refused_; }
+
+  private:
+    static std::string entry_of(const RankVariable& variable) {
+        return variable.name + ('=' + variable.value);
+    }
+
+    spank_t handle_;
+    std::string inherited_;
+    std::string list_;
+    const char* refused_ = nullptr;
+};
+
+void set_all(spank_t handle, const Master& master, RankEnvironment& environment) {
+    const auto world = world_variables(handle, master);
+    for (const RankVariable& variable : world)
+        environment.set(variable);
+    for (const RankVariable& variable : further_variables(handle, master))
+        environment.set(variable);
+    // A run id tells PyTorch and Lightning that torchrun has set the whole world, so a world that
+    // is partly the user's gets none. A task that is alone has nobody to find, and Lightning would
+    // no longer requeue its job as it does under Slurm.
+    const bool is_whole =
+        std::all_of(world.begin(), world.end(),
+                    [&](const RankVariable& variable) { return environment.has_set(variable); });
+    const bool is_alone = number_of(handle, S_JOB_TOTAL_TASK_COUNT) == "1";
+    environment.set(
+        {"TORCHELASTIC_RUN_ID", is_whole && !is_alone ? step_name(handle) : std::string()});
 }
 
 }  // namespace
@@ -58,24 +152,14 @@ bool is_listed(std::string_view list, std::string_view entry) {
 const char* set_rank_environment(spank_t handle) {
     const std::string inherited =
         job_variable(handle, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_RANK_VARIABLES_LIMIT);
-    const std::string master = job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT);
+    const Master master = read_master(handle);
     // The port is for this step only: an srun that one of its tasks starts needs its own.
     spank_unsetenv(handle, BATCHAI_MASTER_VARIABLE);
-    std::string set;
-    if (inherited != BATCHAI_NO_RANKS) {
-        for (const RankVariable& variable : rank_variables(handle, master)) {
-            if (is_the_users(handle, variable.name, inherited)) continue;
-            if (variable.value.empty()) {
-                spank_unsetenv(handle, variable.name);
-                continue;
-            }
-            if (spank_setenv(handle, variable.name, variable.value.c_str(), 1) != ESPANK_SUCCESS)
-                return variable.name;
-            set += (set.empty() ? "" : ",") + (variable.name + ('=' + variable.value));
-        }
-    }
-    const bool noted =
-        spank_setenv(handle, BATCHAI_RANK_VARIABLES_VARIABLE, set.c_str(), 1) == ESPANK_SUCCESS;
+    RankEnvironment environment(handle, inherited);
+    if (inherited != BATCHAI_NO_RANKS) set_all(handle, master, environment);
+    if (environment.refused() != nullptr) return environment.refused();
+    const bool noted = spank_setenv(handle, BATCHAI_RANK_VARIABLES_VARIABLE,
+                                    environment.list().c_str(), 1) == ESPANK_SUCCESS;
     return noted ? nullptr : BATCHAI_RANK_VARIABLES_VARIABLE;
 }
 

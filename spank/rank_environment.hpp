@@ -7,9 +7,10 @@
 
 namespace batchai::spank {
 
-// task_init: gives a task the variables that scripts of torch.distributed expect: RANK, LOCAL_RANK,
-// WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Leaves alone what the job file or the
-// user's own environment sets. Replaces what this plugin has set for an enclosing step. Otherwise,
+// task_init: gives a task the variables by which frameworks find the other ranks: those that
+// torch.distributed reads and torchrun sets (RANK, MASTER_ADDR, GROUP_RANK, …),
+// JAX_COORDINATOR_ADDRESS, and AZ_BATCHAI_TASK_INDEX. Leaves alone what the job file or the user's
+// own environment sets. Replaces what this plugin has set for an enclosing step. Otherwise,
 // if a rank starts an srun, all tasks of that srun would inherit the variables of that rank.
 // Returns null, or the name of a variable that Slurm refused to set.
 [[nodiscard]] const char* set_rank_environment(spank_t handle);

@@ -63,13 +63,11 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
         return;
     // A requeued job keeps its number and counts its steps from 0 again, so the step's name
     // includes the restart count.
-    std::string restart = job_variable(handle, "SLURM_RESTART_COUNT", 8);
-    if (restart.find_first_not_of("0123456789") != std::string::npos) restart.clear();
-    arguments.insert(arguments.end(),
-                     {"--rendezvous",
-                      std::to_string(job_id) + '.' + (restart.empty() ? "0" : restart) + '.' +
-                          std::to_string(step),
-                      "--node", std::to_string(node), "--nodes", std::to_string(nodes)});
+    arguments.insert(
+        arguments.end(),
+        {"--rendezvous",
+         std::to_string(job_id) + '.' + restart_count(handle) + '.' + std::to_string(step),
+         "--node", std::to_string(node), "--nodes", std::to_string(nodes)});
 }
 
 // Adds what batchai-node needs to make the job's container, besides the plan. The values are the
@@ -165,6 +163,12 @@ std::string job_variable(spank_t handle, const char* name, std::size_t limit) {
         return {};
     value.resize(strlen(value.c_str()));
     return value;
+}
+
+std::string restart_count(spank_t handle) {
+    std::string count = job_variable(handle, "SLURM_RESTART_COUNT", 8);
+    const bool is_number = count.find_first_not_of("0123456789") == std::string::npos;
+    return is_number && !count.empty() ? count : "0";
 }
 
 void remember_job(spank_t handle, const Settings& settings) {

@@ -30,6 +30,10 @@ struct Sandbox {
 // Returns a variable of the job's environment. It is empty if not set or longer than `limit`.
 [[nodiscard]] std::string job_variable(spank_t handle, const char* name, std::size_t limit);
 
+// Returns how often Slurm has requeued the job, as digits. Slurm sets the variable only after the
+// first time, and the user can change it.
+[[nodiscard]] std::string restart_count(spank_t handle);
+
 // init_post_opt, as root: notes in root's own directory that this job may leave something on the
 // node. The epilog of a job without such a note has nothing to do. The batch script counts as well:
 // `batchai run` may make the directory of the logs before the first step starts.

@@ -40,18 +40,20 @@ job() {
           + if $prepare == "" then {} else {jobPreparation: {commandLine: $prepare}} end)}'
 }
 
-# The variables of torch.distributed, in order.
-torch_variables="env | grep -E '^((LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT))=' | sort"
+# The variables by which a rank finds the others, in order, and the others that batchai sets.
+rank_variables="env | grep -E '^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|TORCHELASTIC_.*"
+rank_variables+="|JAX_.*|AZ_BATCHAI_TASK_INDEX)=' | LC_ALL=C sort"
+job_variables="env | grep -E '^(AZ_BATCH|COLOUR=)' | grep -v '^AZ_BATCHAI_TASK_INDEX=' | sort"
 
 good_job() {
     local note='date +%s%N > $AZ_BATCHAI_OUTPUT_SEEN'
     job customMpiSettings "$note/started-\$SLURM_PROCID
-        env | grep -E '^(AZ_BATCH|COLOUR=)' | sort > \$AZ_BATCHAI_OUTPUT_SEEN/rank-\$SLURM_PROCID
-        $torch_variables > \$AZ_BATCHAI_OUTPUT_SEEN/torch-\$SLURM_PROCID
+        $job_variables > \$AZ_BATCHAI_OUTPUT_SEEN/rank-\$SLURM_PROCID
+        $rank_variables > \$AZ_BATCHAI_OUTPUT_SEEN/ranks-\$SLURM_PROCID
         echo rank \$SLURM_PROCID of \$SLURM_NTASKS on \$(hostname)
         echo complaint of rank \$SLURM_PROCID >&2" \
-        4 "env | grep -E '^(AZ_BATCH|COLOUR=)' | sort > \$AZ_BATCHAI_OUTPUT_SEEN/node-\$(hostname)
-        $torch_variables > \$AZ_BATCHAI_OUTPUT_SEEN/torch-prepared-\$(hostname)
+        4 "$job_variables > \$AZ_BATCHAI_OUTPUT_SEEN/node-\$(hostname)
+        $rank_variables > \$AZ_BATCHAI_OUTPUT_SEEN/ranks-prepared-\$(hostname)
         echo prepared \$(hostname); sleep 1; $note/prepared-\$(hostname)-\$\$" |
         jq '.properties.customMpiSettings.processCount = 8'
 }
@@ -107,18 +109,25 @@ seen_by() { directory_of "$1" outputs/seen; }
     done
 }
 
-# Breaks when a script of torch.distributed finds another number or place to meet than it has.
-@test "every rank has the variables of torch.distributed, and the preparation has none" {
-    local seen rank port expected
+# Breaks when a script of a framework finds another number or place to meet than it has.
+@test "every rank has the variables of the frameworks, and the preparation has none" {
+    local seen rank port run_id expected
     seen=$(seen_by good)
-    port=$(as_user sed -n 's/^MASTER_PORT=//p' "$seen/torch-0")
+    port=$(as_user sed -n 's/^MASTER_PORT=//p' "$seen/ranks-0")
     [[ $port =~ ^[0-9]+$ ]]
+    run_id=$(as_user sed -n 's/^TORCHELASTIC_RUN_ID=//p' "$seen/ranks-0")
+    [[ $run_id =~ ^[0-9]+\.[0-9]+$ ]]
     for rank in {0..7}; do
-        expected="LOCAL_RANK=$((rank % 2))|LOCAL_WORLD_SIZE=2|MASTER_ADDR=10.77.0.1|"
-        expected+="MASTER_PORT=$port|RANK=$rank|WORLD_SIZE=8|"
-        [[ $(as_user cat "$seen/torch-$rank" | tr '\n' '|') == "$expected" ]]
+        expected="AZ_BATCHAI_TASK_INDEX=$rank|GROUP_RANK=$((rank / 2))|GROUP_WORLD_SIZE=4|"
+        expected+="JAX_COORDINATOR_ADDRESS=10.77.0.1:$port|"
+        expected+="LOCAL_RANK=$((rank % 2))|LOCAL_WORLD_SIZE=2|MASTER_ADDR=10.77.0.1|"
+        expected+="MASTER_PORT=$port|RANK=$rank|TORCHELASTIC_MAX_RESTARTS=0|"
+        expected+="TORCHELASTIC_RESTART_COUNT=0|TORCHELASTIC_RUN_ID=$run_id|WORLD_SIZE=8|"
+        run as_user cat "$seen/ranks-$rank"
+        echo "$output"
+        [[ $(tr '\n' '|' <<< "$output") == "$expected" ]]
     done
-    [[ $(as_user cat "$seen/torch-prepared-h1") == "" ]]
+    [[ $(as_user cat "$seen/ranks-prepared-h1") == "" ]]
 }
 
 # Breaks when the preparation gets another environment than the ranks.

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -272,6 +273,10 @@ TEST_F(Step, LeavesATraceForTheExecutionLog) {
 
 constexpr const char* show_rank_variables =
     "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT";
+constexpr const char* show_further_variables =
+    "echo $GROUP_RANK/$GROUP_WORLD_SIZE ${TORCHELASTIC_RUN_ID-none} "
+    "$TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS ${JAX_COORDINATOR_ADDRESS-none} "
+    "${AZ_BATCHAI_TASK_INDEX-none} ${TORCHELASTIC_USE_AGENT_STORE-none}";
 
 class RankOfAStep : public Step {
   protected:
@@ -311,6 +316,79 @@ TEST_F(RankOfAStep, IsNoneWhereBatchaiRunSaysSo) {
     slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "none";
     EXPECT_EQ(run(std::string(show_rank_variables) + "; echo \"<$BATCHAI_RANK_VARIABLES>\"").output,
               "/ /\n<>\n");
+    EXPECT_EQ(run(show_further_variables).output, "/ none / none none none\n");
+}
+
+// torch calls a node a group.
+TEST_F(RankOfAStep, HasWhatTorchrunWouldSetAndWhatJaxAndBatchAiCallIt) {
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
+    slurm().step_id = 3;
+    slurm().nodes = 4;
+    slurm().node = 2;
+    EXPECT_EQ(run(show_further_variables).output, "2/4 4711.3 0/0 10.0.0.4:4321 5 none\n");
+    slurm().environment["SLURM_RESTART_COUNT"] = "2";
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "fd00::4 4321";
+    EXPECT_EQ(run(show_further_variables).output, "2/4 4711.3 2/0 [fd00::4]:4321 5 none\n");
+    slurm().environment["SLURM_RESTART_COUNT"] = "2;id";
+    EXPECT_EQ(run("echo $TORCHELASTIC_RESTART_COUNT").output, "0\n");
+}
+
+TEST_F(RankOfAStep, KeepsTheUsersFurtherVariables) {
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
+    slurm().environment["TORCHELASTIC_RUN_ID"] = "mine";
+    slurm().environment["JAX_COORDINATOR_ADDRESS"] = "h9:1";
+    plan.environment.push_back({"AZ_BATCHAI_TASK_INDEX", "7"});
+    submit();
+    EXPECT_EQ(run(show_further_variables).output, "0/1 mine 0/0 h9:1 7 none\n");
+}
+
+// With a part of the world from the user, the run id would still make Lightning read the whole of
+// it.
+TEST_F(RankOfAStep, HasNoRunIdWithAWorldThatIsPartlyTheUsers) {
+    for (const char* name :
+         {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+        slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
+        slurm().environment[name] = "1";
+        // It is what the plugin has given to the task of an outer step.
+        slurm().environment["TORCHELASTIC_RUN_ID"] = "4711.0";
+        slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "TORCHELASTIC_RUN_ID=4711.0";
+        EXPECT_EQ(run(show_further_variables).output, "0/1 none 0/0 10.0.0.4:4321 5 none\n")
+            << name;
+        slurm().environment.erase(name);
+    }
+}
+
+TEST_F(RankOfAStep, HasNoRunIdWhereItIsAlone) {
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
+    slurm().tasks = 1;
+    slurm().task = 0;
+    EXPECT_EQ(run(show_further_variables).output, "0/1 none 0/0 10.0.0.4:4321 0 none\n");
+}
+
+TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
+    const std::string address = std::string(BATCHAI_MASTER_LIMIT - 8, ':');
+    for (unsigned int* number : {&slurm().job_id, &slurm().step_id, &slurm().tasks, &slurm().nodes,
+                                 &slurm().node, &slurm().task, &slurm().local_tasks})
+        *number = 4000000000;
+    slurm().environment["SLURM_RESTART_COUNT"] = "12345678";
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = address + " 65535";
+    const std::string names =
+        "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "
+        "GROUP_RANK GROUP_WORLD_SIZE TORCHELASTIC_RUN_ID "
+        "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS "
+        "JAX_COORDINATOR_ADDRESS AZ_BATCHAI_TASK_INDEX " BATCHAI_RANK_VARIABLES_VARIABLE;
+    std::istringstream outer(run("printenv " + names).output);
+    std::istringstream words(names);
+    std::string name;
+    std::string value;
+    while (words >> name && std::getline(outer, value))
+        slurm().environment[name] = value;
+    EXPECT_EQ(name, BATCHAI_RANK_VARIABLES_VARIABLE) << "a variable is missing";
+    slurm().task = 5;
+    slurm().step_id = 6;
+    slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
+    EXPECT_EQ(run("echo $RANK $TORCHELASTIC_RUN_ID $JAX_COORDINATOR_ADDRESS").output,
+              "5 4000000000.6 10.0.0.4:4321\n");
 }
 
 TEST_F(RankOfAStep, GetsAPortThatIsHeldForItWithoutBatchaiRun) {

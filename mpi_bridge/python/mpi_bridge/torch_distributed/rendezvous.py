@@ -25,8 +25,9 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # The variables that batchai has set, as "NAME=value" entries separated by commas
 # (spank/protocol.h).
 _OF_THE_LAUNCHER = "BATCHAI_RANK_VARIABLES"
-# torchrun sets this variable. Its workers are not the ranks that PMIx knows.
-_OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
+# torchrun sets this variable for its workers, which are not the ranks that PMIx knows. Unlike
+# TORCHELASTIC_RUN_ID, it is never set by batchai.
+_OF_TORCHRUN = "TORCHELASTIC_USE_AGENT_STORE"
 _DEFAULT_TIMEOUT = timedelta(minutes=5)
 
 
