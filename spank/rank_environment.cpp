@@ -14,8 +14,8 @@ namespace batchai::spank {
 
 namespace {
 
-// The longest value is an address in brackets and its port.
-constexpr std::size_t value_limit = BATCHAI_MASTER_LIMIT + 2;
+// The longest value is a URL of an address in brackets and its port.
+constexpr std::size_t value_limit = BATCHAI_MASTER_LIMIT + sizeof("tcp://[]");
 
 struct RankVariable {
     const char* name;
@@ -64,13 +64,15 @@ std::array<RankVariable, 6> world_variables(spank_t handle, const Master& master
              {"MASTER_PORT", master.port}}};
 }
 
-std::array<RankVariable, 6> further_variables(spank_t handle, const Master& master) {
+std::array<RankVariable, 7> further_variables(spank_t handle, const Master& master) {
+    const std::string meeting = host_and_port(master);
     return {{{"GROUP_RANK", number_of(handle, S_JOB_NODEID)},
              {"GROUP_WORLD_SIZE", number_of(handle, S_JOB_NNODES)},
              {"TORCHELASTIC_RESTART_COUNT", restart_count(handle)},
              {"TORCHELASTIC_MAX_RESTARTS", "0"},
-             {"JAX_COORDINATOR_ADDRESS", host_and_port(master)},
-             {"AZ_BATCHAI_TASK_INDEX", number_of(handle, S_TASK_GLOBAL_ID)}}};
+             {"JAX_COORDINATOR_ADDRESS", meeting},
+             {"AZ_BATCHAI_TASK_INDEX", number_of(handle, S_TASK_GLOBAL_ID)},
+             {"AZ_BATCHAI_PYTORCH_INIT_METHOD", meeting.empty() ? meeting : "tcp://" + meeting}}};
 }
 
 bool is_the_users(spank_t handle, const char* name, const std::string& ours) {

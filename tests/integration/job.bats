@@ -42,8 +42,8 @@ job() {
 
 # The variables by which a rank finds the others, in order, and the others that batchai sets.
 rank_variables="env | grep -E '^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|TORCHELASTIC_.*"
-rank_variables+="|JAX_.*|AZ_BATCHAI_TASK_INDEX)=' | LC_ALL=C sort"
-job_variables="env | grep -E '^(AZ_BATCH|COLOUR=)' | grep -v '^AZ_BATCHAI_TASK_INDEX=' | sort"
+rank_variables+="|JAX_.*|AZ_BATCHAI_(TASK_INDEX|PYTORCH_INIT_METHOD))=' | LC_ALL=C sort"
+job_variables="env | grep -E '^(AZ_BATCH|COLOUR=)' | grep -vE '^AZ_BATCHAI_(TASK_INDEX|PYTORCH_.*)=' | sort"
 
 good_job() {
     local note='date +%s%N > $AZ_BATCHAI_OUTPUT_SEEN'
@@ -118,7 +118,8 @@ seen_by() { directory_of "$1" outputs/seen; }
     run_id=$(as_user sed -n 's/^TORCHELASTIC_RUN_ID=//p' "$seen/ranks-0")
     [[ $run_id =~ ^[0-9]+\.[0-9]+$ ]]
     for rank in {0..7}; do
-        expected="AZ_BATCHAI_TASK_INDEX=$rank|GROUP_RANK=$((rank / 2))|GROUP_WORLD_SIZE=4|"
+        expected="AZ_BATCHAI_PYTORCH_INIT_METHOD=tcp://10.77.0.1:$port|"
+        expected+="AZ_BATCHAI_TASK_INDEX=$rank|GROUP_RANK=$((rank / 2))|GROUP_WORLD_SIZE=4|"
         expected+="JAX_COORDINATOR_ADDRESS=10.77.0.1:$port|"
         expected+="LOCAL_RANK=$((rank % 2))|LOCAL_WORLD_SIZE=2|MASTER_ADDR=10.77.0.1|"
         expected+="MASTER_PORT=$port|RANK=$rank|TORCHELASTIC_MAX_RESTARTS=0|"

@@ -276,7 +276,8 @@ constexpr const char* show_rank_variables =
 constexpr const char* show_further_variables =
     "echo $GROUP_RANK/$GROUP_WORLD_SIZE ${TORCHELASTIC_RUN_ID-none} "
     "$TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS ${JAX_COORDINATOR_ADDRESS-none} "
-    "${AZ_BATCHAI_TASK_INDEX-none} ${TORCHELASTIC_USE_AGENT_STORE-none}";
+    "${AZ_BATCHAI_TASK_INDEX-none} ${AZ_BATCHAI_PYTORCH_INIT_METHOD-none} "
+    "${TORCHELASTIC_USE_AGENT_STORE-none}";
 
 class RankOfAStep : public Step {
   protected:
@@ -316,7 +317,7 @@ TEST_F(RankOfAStep, IsNoneWhereBatchaiRunSaysSo) {
     slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "none";
     EXPECT_EQ(run(std::string(show_rank_variables) + "; echo \"<$BATCHAI_RANK_VARIABLES>\"").output,
               "/ /\n<>\n");
-    EXPECT_EQ(run(show_further_variables).output, "/ none / none none none\n");
+    EXPECT_EQ(run(show_further_variables).output, "/ none / none none none none\n");
 }
 
 // torch calls a node a group.
@@ -325,10 +326,12 @@ TEST_F(RankOfAStep, HasWhatTorchrunWouldSetAndWhatJaxAndBatchAiCallIt) {
     slurm().step_id = 3;
     slurm().nodes = 4;
     slurm().node = 2;
-    EXPECT_EQ(run(show_further_variables).output, "2/4 4711.3 0/0 10.0.0.4:4321 5 none\n");
+    EXPECT_EQ(run(show_further_variables).output,
+              "2/4 4711.3 0/0 10.0.0.4:4321 5 tcp://10.0.0.4:4321 none\n");
     slurm().environment["SLURM_RESTART_COUNT"] = "2";
     slurm().environment[BATCHAI_MASTER_VARIABLE] = "fd00::4 4321";
-    EXPECT_EQ(run(show_further_variables).output, "2/4 4711.3 2/0 [fd00::4]:4321 5 none\n");
+    EXPECT_EQ(run(show_further_variables).output,
+              "2/4 4711.3 2/0 [fd00::4]:4321 5 tcp://[fd00::4]:4321 none\n");
     slurm().environment["SLURM_RESTART_COUNT"] = "2;id";
     EXPECT_EQ(run("echo $TORCHELASTIC_RESTART_COUNT").output, "0\n");
 }
@@ -338,8 +341,9 @@ TEST_F(RankOfAStep, KeepsTheUsersFurtherVariables) {
     slurm().environment["TORCHELASTIC_RUN_ID"] = "mine";
     slurm().environment["JAX_COORDINATOR_ADDRESS"] = "h9:1";
     plan.environment.push_back({"AZ_BATCHAI_TASK_INDEX", "7"});
+    plan.environment.push_back({"AZ_BATCHAI_PYTORCH_INIT_METHOD", "file:///nfs/meet"});
     submit();
-    EXPECT_EQ(run(show_further_variables).output, "0/1 mine 0/0 h9:1 7 none\n");
+    EXPECT_EQ(run(show_further_variables).output, "0/1 mine 0/0 h9:1 7 file:///nfs/meet none\n");
 }
 
 // With a part of the world from the user, the run id would still make Lightning read the whole of
@@ -352,7 +356,8 @@ TEST_F(RankOfAStep, HasNoRunIdWithAWorldThatIsPartlyTheUsers) {
         // It is what the plugin has given to the task of an outer step.
         slurm().environment["TORCHELASTIC_RUN_ID"] = "4711.0";
         slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "TORCHELASTIC_RUN_ID=4711.0";
-        EXPECT_EQ(run(show_further_variables).output, "0/1 none 0/0 10.0.0.4:4321 5 none\n")
+        EXPECT_EQ(run(show_further_variables).output,
+                  "0/1 none 0/0 10.0.0.4:4321 5 tcp://10.0.0.4:4321 none\n")
             << name;
         slurm().environment.erase(name);
     }
@@ -362,7 +367,8 @@ TEST_F(RankOfAStep, HasNoRunIdWhereItIsAlone) {
     slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
     slurm().tasks = 1;
     slurm().task = 0;
-    EXPECT_EQ(run(show_further_variables).output, "0/1 none 0/0 10.0.0.4:4321 0 none\n");
+    EXPECT_EQ(run(show_further_variables).output,
+              "0/1 none 0/0 10.0.0.4:4321 0 tcp://10.0.0.4:4321 none\n");
 }
 
 TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
@@ -376,7 +382,8 @@ TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
         "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "
         "GROUP_RANK GROUP_WORLD_SIZE TORCHELASTIC_RUN_ID "
         "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS "
-        "JAX_COORDINATOR_ADDRESS AZ_BATCHAI_TASK_INDEX " BATCHAI_RANK_VARIABLES_VARIABLE;
+        "JAX_COORDINATOR_ADDRESS AZ_BATCHAI_TASK_INDEX "
+        "AZ_BATCHAI_PYTORCH_INIT_METHOD " BATCHAI_RANK_VARIABLES_VARIABLE;
     std::istringstream outer(run("printenv " + names).output);
     std::istringstream words(names);
     std::string name;
