@@ -41,6 +41,10 @@ class JobFiles {
     [[nodiscard]] Path rank_error(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stderr-" + std::string(rank) + ".txt");
     }
+    // Each rank's standard output, where the logs have a file for each rank.
+    [[nodiscard]] Path rank_output(std::string_view start, std::string_view rank) const {
+        return attempts() / (std::string(start) + ".stdout-" + std::string(rank) + ".txt");
+    }
     // The next three functions return a PATH. Each task of a step reports to a file of its own,
     // named PATH.TASK with an ending (record/task_reports.hpp). `step` is a `start`, as above,
     // followed by a word if the step is not that of the ranks.

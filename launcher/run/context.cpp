@@ -108,6 +108,10 @@ std::string Context::start() const {
                                : fmt::format("{}-{}", attempt(), place.restarts);
 }
 
+std::string Context::rank_output_file(const std::string& rank) const {
+    return files().rank_output(start(), rank).string();
+}
+
 std::string Context::rank_error_file(const std::string& rank) const {
     return files().rank_error(start(), rank).string();
 }

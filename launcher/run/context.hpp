@@ -128,8 +128,9 @@ struct Context {
     // Returns the part of a file name that identifies this start of the ranks: the attempt's number
     // and, after a restart within the attempt, the number of that restart.
     [[nodiscard]] std::string start() const;
-    // Returns the file of a rank's standard error at this start. `rank` is a number, or "%t" for
-    // srun.
+    // Return the files of a rank's standard output and error at this start. `rank` is a number, or
+    // "%t" for srun.
+    [[nodiscard]] std::string rank_output_file(const std::string& rank) const;
     [[nodiscard]] std::string rank_error_file(const std::string& rank) const;
 };
 

@@ -113,9 +113,9 @@ void ExecutionLog::collect_traces() {
     }
 }
 
-LineMerger::LineMerger(std::vector<std::string> sources, base::FileDescriptor target,
-                       std::string target_name)
-    : target_(std::move(target)), target_name_(std::move(target_name)) {
+LineMerger::LineMerger(std::vector<std::string> sources, const LogDirectory& logs,
+                       std::string target)
+    : logs_(logs), target_(std::move(target)) {
     for (std::string& path : sources)
         sources_.push_back({std::move(path), 0});
 }
@@ -138,6 +138,7 @@ base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
     if (!exists || static_cast<std::size_t>(status.st_size) <= source.copied) return {};
     const base::FileDescriptor file(::open(source.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file.valid()) return {};
+    const base::FileDescriptor target = TRY(logs_.append(target_));
     // A block without any newline is copied as it is, so that memory use stays bounded.
     std::string block(1UL << 20U, '\0');
     while (true) {
@@ -154,8 +155,7 @@ base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
             return {};
         }
         if (bytes.empty()) return {};
-        if (!base::write_all(target_.get(), bytes))
-            return base::fail(std::strerror(errno), target_name_);
+        if (!base::write_all(target.get(), bytes)) return base::fail(std::strerror(errno), target_);
         source.copied += bytes.size();
     }
 }

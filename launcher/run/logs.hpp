@@ -61,14 +61,15 @@ class ExecutionLog {
     std::vector<std::size_t> collected_;  // bytes per node
 };
 
-// Merges growing files line by line into one. srun writes each rank's standard error to a separate
-// file, so that a failure can be assigned to a rank, but users want one stderr.txt. A line of up to
-// 1 MiB is never torn; finish() copies an unfinished last line.
+// Merges growing files line by line into one file of the logs. srun writes what each task prints to
+// a separate file, so that a failure can be assigned to a rank, but users want one stderr.txt. A
+// line of up to 1 MiB is never torn; finish() copies an unfinished last line.
 class LineMerger {
   public:
-    // The sources need not exist yet. `target` is open for appending; its name is used in messages.
-    LineMerger(std::vector<std::string> sources, base::FileDescriptor target,
-               std::string target_name);
+    // The sources need not exist yet. `target` is a name in `logs`, which must outlive this object.
+    // The file is open only while lines are copied, so that a job with many ranks needs no more
+    // open files than one with few.
+    LineMerger(std::vector<std::string> sources, const LogDirectory& logs, std::string target);
 
     // Copies the complete lines that have been added since the last call.
     [[nodiscard]] base::Result<void> poll();
@@ -83,8 +84,8 @@ class LineMerger {
     [[nodiscard]] base::Result<void> copy(Source& source, bool with_unfinished_line);
 
     std::vector<Source> sources_;
-    base::FileDescriptor target_;
-    std::string target_name_;
+    const LogDirectory& logs_;
+    std::string target_;
 };
 
 }  // namespace batchai::run

@@ -8,38 +8,11 @@
 
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
-#include "run/logs.hpp"
 #include "run/phases/phase.hpp"
+#include "run/phases/task_outputs.hpp"
 #include "run/srun/srun_arguments.hpp"
 
 namespace batchai::run {
-
-namespace {
-
-// Returns "prep-n1.txt" for srun's pattern "prep-%N.txt" and the node "n1".
-std::string file_of_node(std::string pattern, const std::string& node) {
-    if (const auto at = pattern.find("%N"); at != std::string::npos) pattern.replace(at, 2, node);
-    return pattern;
-}
-
-// Returns a merger for each file that the step writes on a node; each has one target in the logs.
-// The nodes do not write to the place of the logs themselves but into the job's directory, to which
-// nobody else has access.
-base::Result<std::vector<LineMerger>> outputs_of(const Context& context, const plan::Step& step) {
-    std::vector<LineMerger> outputs;
-    for (const std::string& pattern : {step.stdout_name, step.stderr_name}) {
-        const bool each_node = pattern.find("%N") != std::string::npos;
-        for (const std::string& node : context.granted.nodes) {
-            const std::string name = file_of_node(pattern, node);
-            outputs.emplace_back(std::vector{context.preparation_file(name)},
-                                 TRY(context.logs.append(name)), name);
-            if (!each_node) break;
-        }
-    }
-    return outputs;
-}
-
-}  // namespace
 
 PhaseEnd Preparation::run(Context& context) {
     const plan::Step& step = *context.step(plan::StepKind::preparation);
@@ -49,17 +22,19 @@ PhaseEnd Preparation::run(Context& context) {
     context.log.all_nodes("job preparation starts");
     const StepFiles files{.standard_output = context.preparation_file(step.stdout_name),
                           .standard_error = context.preparation_file(step.stderr_name)};
-    auto outputs = outputs_of(context, step);
-    if (!outputs)
-        return ends_with({.failure = {.code = "JobPreparationFailed",
-                                      .message = outputs.error().text(),
-                                      .phase = std::string(name),
-                                      .node = nodes.front()},
-                          .by = record::EndedBy::preparation});
-    std::string copy_problem;
-    const auto note = [&](base::Result<void> copied) {
-        if (!copied) copy_problem = copied.error().text();
-    };
+    TaskOutputs outputs(context.logs);
+    for (const std::string& pattern : {step.stdout_name, step.stderr_name}) {
+        std::vector<TaskFile> printed;
+        printed.reserve(nodes.size());
+        for (const std::string& node : nodes)
+            printed.push_back({node, context.preparation_file(file_of_task(pattern, node))});
+        if (auto added = outputs.add(pattern, printed); !added)
+            return ends_with({.failure = {.code = "JobPreparationFailed",
+                                          .message = added.error().text(),
+                                          .phase = std::string(name),
+                                          .node = nodes.front()},
+                              .by = record::EndedBy::preparation});
+    }
     expect_node_failures(context);
     const std::string step_name = fmt::format("{}.{}", context.attempt(), name);
     base::Environment environment = step_environment(context, step.kind);
@@ -68,14 +43,8 @@ PhaseEnd Preparation::run(Context& context) {
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
                            .environment = srun_environment(environment),
-                           .tick = [&] {
-                               for (LineMerger& output : *outputs)
-                                   note(output.poll());
-                           }});
-    for (LineMerger& output : *outputs)
-        note(output.finish());
-    if (!copy_problem.empty())
-        std::fprintf(stderr, "batchai: warning: preparation's output: %s\n", copy_problem.c_str());
+                           .tick = [&] { outputs.poll(); }});
+    outputs.finish("preparation's output");
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;
     const auto stopped_by = result ? result->stopped_by : std::nullopt;
@@ -101,7 +70,7 @@ PhaseEnd Preparation::run(Context& context) {
                     .error_files = {},
                     .refusals = context.files().refusals(step_name)};
     for (const std::string& node : nodes)
-        words.error_files.push_back(file_of_node(files.standard_error, node));
+        words.error_files.push_back(file_of_task(files.standard_error, node));
     const int exit_code = blame(failure, step_code, result->messages, words).exit_code;
     failure.rank.reset();  // each task number stands for a node, not for a rank
     return {.exit_code = step_code,

@@ -8,8 +8,8 @@
 
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
-#include "run/logs.hpp"
 #include "run/phases/phase.hpp"
+#include "run/phases/task_outputs.hpp"
 #include "run/srun/srun_arguments.hpp"
 
 namespace batchai::run {
@@ -24,6 +24,26 @@ std::string where_and_why(const record::Failure& failure) {
     return failure.first_error_line.empty() ? "" : ": " + failure.first_error_line;
 }
 
+// Whether each rank's standard output has a file of its own in the logs. srun then writes one file
+// for each rank on the rank's own node, as it always does for standard error. Otherwise srun itself
+// writes one file, on this node.
+bool writes_each_rank(const plan::Step& step) {
+    return file_of_task(step.stdout_name, "") != step.stdout_name;
+}
+
+base::Result<void> add_outputs(TaskOutputs& outputs, const Context& context,
+                               const plan::Step& step) {
+    std::vector<TaskFile> printed;
+    std::vector<TaskFile> complained;
+    for (int i = 0; i < step.processes; ++i) {
+        const std::string rank = std::to_string(i);
+        printed.push_back({rank, context.rank_output_file(rank)});
+        complained.push_back({rank, context.rank_error_file(rank)});
+    }
+    if (writes_each_rank(step)) TRY(outputs.add(step.stdout_name, printed));
+    return outputs.add(step.stderr_name, complained);
+}
+
 }  // namespace
 
 PhaseEnd Ranks::run(Context& context) {
@@ -36,20 +56,17 @@ PhaseEnd Ranks::run(Context& context) {
                     .error_files = {},
                     .refusals = context.files().refusals(context.start()),
                     .rank_failures = context.files().rank_failures(context.start())};
-    for (int rank = 0; rank < step.processes; ++rank)
-        words.error_files.push_back(context.rank_error_file(std::to_string(rank)));
-    auto all_errors = context.logs.append(step.stderr_name);
-    if (!all_errors)
+    TaskOutputs outputs(context.logs);
+    if (auto added = add_outputs(outputs, context, step); !added)
         return ends_with({.failure = {.code = "JobFailed",
-                                      .message = all_errors.error().text(),
+                                      .message = added.error().text(),
                                       .phase = std::string(name),
                                       .node = context.place.nodes.front()}});
-    LineMerger merger(words.error_files, std::move(*all_errors), step.stderr_name);
-    std::string merge_problem;
-    const auto merge = [&](base::Result<void> merged) {
-        if (!merged) merge_problem = merged.error().text();
-    };
-    const StepFiles files{.standard_output = context.logs.for_child(step.stdout_name),
+    for (int rank = 0; rank < step.processes; ++rank)
+        words.error_files.push_back(context.rank_error_file(std::to_string(rank)));
+    const StepFiles files{.standard_output = writes_each_rank(step)
+                                                 ? context.rank_output_file("%t")
+                                                 : context.logs.for_child(step.stdout_name),
                           .standard_error = context.rank_error_file("%t")};
     expect_node_failures(context);
     base::Environment environment = step_environment(context, step.kind);
@@ -59,14 +76,13 @@ PhaseEnd Ranks::run(Context& context) {
         context.steps.run({.arguments = srun_arguments(context.plan, step, context.plan.mpi, files,
                                                        context.step_nodes()),
                            .environment = srun_environment(environment),
-                           .tick = [&] { merge(merger.poll()); }});
-    merge(merger.finish());
-    if (!merge_problem.empty())
-        std::fprintf(stderr, "batchai: warning: standard error: %s\n", merge_problem.c_str());
+                           .tick = [&] { outputs.poll(); }});
+    outputs.finish("the ranks' output");
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;
     const std::string said = result ? result->messages : result.error().text() + "\n";
-    context.logs.append_text(step.stderr_name, said);
+    // What srun says about the step has its place beside what the first rank says.
+    context.logs.append_text(file_of_task(step.stderr_name, "0"), said);
     context.log.all_nodes(fmt::format("the job's command has ended with exit code {}", step_code));
     std::optional<Ending> ending;
     if (result && step_code != 0) ending = ended_from_outside(context, *result, name);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "run/logs.hpp"
@@ -9,15 +8,18 @@ namespace batchai::run {
 
 class LineMergerTest : public ScratchTest {
   protected:
-    std::string merged() const { return text_of("merged"); }
-    base::FileDescriptor target() const {
-        return base::FileDescriptor(
-            open(path("merged").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    void SetUp() override {
+        ScratchTest::SetUp();
+        logs = LogDirectory(path("logs"));
+        ASSERT_TRUE(logs.make());
     }
+    std::string merged() const { return text_of("logs/merged"); }
+
+    LogDirectory logs{""};
 };
 
 TEST_F(LineMergerTest, NeverTearsALine) {
-    LineMerger merger({path("0"), path("1")}, target(), "merged");
+    LineMerger merger({path("0"), path("1")}, logs, "merged");
     append("0", "first\nsec");
     append("1", "other\n");
     ASSERT_TRUE(merger.poll());
@@ -28,14 +30,14 @@ TEST_F(LineMergerTest, NeverTearsALine) {
 }
 
 TEST_F(LineMergerTest, FinishBringsTheUnfinishedLine) {
-    LineMerger merger({path("0"), path("never-written")}, target(), "merged");
+    LineMerger merger({path("0"), path("never-written")}, logs, "merged");
     append("0", "a\nno newline");
     ASSERT_TRUE(merger.finish());
     EXPECT_EQ(merged(), "a\nno newline");
 }
 
 TEST_F(LineMergerTest, LosesNoByteOfALongStream) {
-    LineMerger merger({path("0")}, target(), "merged");
+    LineMerger merger({path("0")}, logs, "merged");
     std::string all;
     for (int i = 0; i < 300; ++i) {
         const std::string piece = std::string(static_cast<std::size_t>(i) * 41U, 'x') + "\n";

@@ -2,6 +2,7 @@
 // The phases and their order. Those of the image and of stored logs have files of their own.
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -39,6 +40,33 @@ TEST_F(PhasesTest, RunInOrderAndAreRecorded) {
     EXPECT_EQ(text_of("job/hostfile"),
               "n1.invalid slots=1 max_slots=1\nn2.invalid slots=1 max_slots=1\n");
     EXPECT_THAT(text_of("logs/execution-n2.invalid.log"), HasSubstr("ended with exit code 0"));
+}
+
+// Breaks when the output of one rank gets into the file of another one, or nowhere.
+TEST_F(PhasesTest, EachRankMayHaveItsOwnFilesInTheLogs) {
+    plan_.steps[0].stdout_name = "stdout-%t.txt";
+    plan_.steps[0].stderr_name = "stderr-%t.txt";
+    steps_.answer(0);  // the wire-up check
+    steps_.answers.emplace_back([this](const StepRequest& request) {
+        EXPECT_THAT(request.arguments,
+                    Contains("--output=" + path("job/attempts/1.stdout-%t.txt")));
+        EXPECT_THAT(request.arguments, Contains("--error=" + path("job/attempts/1.stderr-%t.txt")));
+        append("job/attempts/1.stdout-0.txt", "zero\n");
+        append("job/attempts/1.stdout-1.txt", "one\n");
+        append("job/attempts/1.stderr-1.txt", "ValueError: one is unhappy\n");
+        return StepResult{.exit_code = 3,
+                          .messages = "srun: error: n2.invalid: task 1: Exited with exit code 3\n",
+                          .stopped_by = {}};
+    });
+    EXPECT_EQ(attempt(), 3);
+    EXPECT_EQ(record_.failure->rank, 1);
+    EXPECT_EQ(text_of("logs/stdout-0.txt"), "zero\n");
+    EXPECT_EQ(text_of("logs/stdout-1.txt"), "one\n");
+    EXPECT_EQ(text_of("logs/stderr-1.txt"), "ValueError: one is unhappy\n");
+    EXPECT_EQ(text_of("logs/stderr-0.txt"),
+              "srun: error: n2.invalid: task 1: Exited with exit code 3\n");
+    EXPECT_FALSE(std::filesystem::exists(path("logs/stdout.txt")));
+    EXPECT_FALSE(std::filesystem::exists(path("logs/stderr.txt")));
 }
 
 TEST_F(PhasesTest, OutputsThatCannotBeMadeEndTheJob) {
