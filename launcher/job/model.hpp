@@ -93,10 +93,11 @@ struct ContainerSettings {
     bool operator==(const ContainerSettings&) const = default;
 };
 
-// In all toolkits, process_count is the number of processes over all nodes and defaults to the node
-// count. python_interpreter_path defaults to the site's interpreter. command_line_args is one
-// string that a shell will split.
+// In all toolkits, settings_key is the key in "properties", process_count is the number of
+// processes over all nodes and defaults to the node count. python_interpreter_path defaults to the
+// site's interpreter. command_line_args is one string that a shell will split.
 struct HorovodSettings {
+    static constexpr std::string_view settings_key = "horovodSettings";
     static constexpr std::string_view tool_type = "horovod";
     std::string python_script_file_path;
     std::optional<std::string> python_interpreter_path;
@@ -106,6 +107,7 @@ struct HorovodSettings {
 };
 
 struct CustomMpiSettings {
+    static constexpr std::string_view settings_key = "customMpiSettings";
     static constexpr std::string_view tool_type = "mpi";
     std::string command_line;  // what each rank runs
     std::optional<int> process_count;
@@ -113,14 +115,16 @@ struct CustomMpiSettings {
 };
 
 struct CustomToolkitSettings {
+    static constexpr std::string_view settings_key = "customToolkitSettings";
     static constexpr std::string_view tool_type = "custom";
     std::optional<std::string> command_line;  // run once, on the first node
     bool operator==(const CustomToolkitSettings&) const = default;
 };
 
-enum class CommunicationBackend : std::uint8_t { tcp, gloo, mpi };
+enum class CommunicationBackend : std::uint8_t { tcp, gloo, mpi, nccl };
 
 struct PyTorchSettings {
+    static constexpr std::string_view settings_key = "pyTorchSettings";
     static constexpr std::string_view tool_type = "pytorch";
     std::string python_script_file_path;
     std::optional<std::string> python_interpreter_path;
@@ -131,6 +135,7 @@ struct PyTorchSettings {
 };
 
 struct TensorFlowSettings {
+    static constexpr std::string_view settings_key = "tensorFlowSettings";
     static constexpr std::string_view tool_type = "tensorflow";
     std::string python_script_file_path;
     std::optional<std::string> python_interpreter_path;
@@ -146,6 +151,7 @@ enum class CntkLanguage : std::uint8_t { brain_script, python };
 
 // config_file_path is for BrainScript, python_script_file_path for Python.
 struct CntkSettings {
+    static constexpr std::string_view settings_key = "cntkSettings";
     static constexpr std::string_view tool_type = "cntk";
     std::optional<CntkLanguage> language_type;
     std::optional<std::string> config_file_path;
@@ -158,6 +164,7 @@ struct CntkSettings {
 
 // Exactly one of config_file_path and python_script_file_path is present.
 struct CaffeSettings {
+    static constexpr std::string_view settings_key = "caffeSettings";
     static constexpr std::string_view tool_type = "caffe";
     std::optional<std::string> config_file_path;
     std::optional<std::string> python_script_file_path;
@@ -168,6 +175,7 @@ struct CaffeSettings {
 };
 
 struct Caffe2Settings {
+    static constexpr std::string_view settings_key = "caffe2Settings";
     static constexpr std::string_view tool_type = "caffe2";
     std::string python_script_file_path;
     std::optional<std::string> python_interpreter_path;
@@ -176,6 +184,7 @@ struct Caffe2Settings {
 };
 
 struct ChainerSettings {
+    static constexpr std::string_view settings_key = "chainerSettings";
     static constexpr std::string_view tool_type = "chainer";
     std::string python_script_file_path;
     std::optional<std::string> python_interpreter_path;

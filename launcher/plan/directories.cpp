@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
+#include <array>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -227,6 +230,19 @@ void plan_secrets(Planning& planning) {
     }
 }
 
+// Defines the backend under torch's own name for it.
+void plan_torch_backend(Planning& planning, const job::PyTorchSettings& settings) {
+    if (!settings.communication_backend) return;
+    constexpr std::array<std::string_view, 4> names{"tcp", "gloo", "mpi", "nccl"};
+    const auto backend = *settings.communication_backend;
+    define(planning, "AZ_BATCHAI_PYTORCH_BACKEND",
+           std::string(names.at(static_cast<std::size_t>(backend))));
+    if (backend == job::CommunicationBackend::tcp)
+        planning.plan.notices.emplace_back(
+            "\"communicationBackend\" is \"TCP\", which PyTorch has not had since its version 1.0; "
+            "\"Gloo\" replaces it");
+}
+
 }  // namespace
 
 std::string Planning::expand(std::string_view text, std::string_view pointer) {
@@ -285,6 +301,8 @@ void plan_directories(Planning& planning) {
     define(planning, "AZ_BATCHAI_JOB_NAME", submission.identity.job);
     if (!submission.identity.cluster.empty())
         define(planning, "AZ_BATCHAI_CLUSTER_NAME", submission.identity.cluster);
+    if (const auto* torch = std::get_if<job::PyTorchSettings>(&planning.spec.toolkit))
+        plan_torch_backend(planning, *torch);
 }
 
 void plan_environment(Planning& planning) {

@@ -45,7 +45,7 @@ struct FindingKind {
 
 // In the order of the enumerators of Finding.
 inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count_)> finding_kinds{{
-    {"E100", "A toolkit is not supported"},
+    {"E100", "A toolkit is not supported in this form"},
     {"E102", "There are fewer processes than nodes"},
     {"E103", "A path is not absolute, too long or has \"..\""},
     {"E104", "Nothing is mounted at the log directory"},

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,15 +62,18 @@ int nice_of(job::SchedulingPriority priority) {
 
 struct ProcessCount {
     std::optional<int> wanted;
-    std::string_view pointer;
+    std::string pointer;  // empty: the toolkit has no such key
 };
 
 ProcessCount process_count(const job::Toolkit& toolkit) {
-    if (const auto* horovod = std::get_if<job::HorovodSettings>(&toolkit))
-        return {horovod->process_count, "/properties/horovodSettings/processCount"};
-    if (const auto* mpi = std::get_if<job::CustomMpiSettings>(&toolkit))
-        return {mpi->process_count, "/properties/customMpiSettings/processCount"};
-    return {std::nullopt, {}};
+    return std::visit(
+        []<typename Settings>(const Settings& settings) -> ProcessCount {
+            if constexpr (requires { settings.process_count; })
+                return {settings.process_count,
+                        fmt::format("/properties/{}/processCount", Settings::settings_key)};
+            return {};
+        },
+        toolkit);
 }
 
 const site::VmSize* vm_size_of(Planning& planning) {

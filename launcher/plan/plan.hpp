@@ -185,7 +185,8 @@ struct Step {
     int processes = 1;
     int processes_per_node = 1;
     bool pmix = false;
-    // File names below stdouterr; "%N" stands for the node's name (one file per node).
+    // File names below stdouterr. "%N" stands for the node's name (one file per node), and "%t" for
+    // the number of the process (one file per rank).
     std::string stdout_name;
     std::string stderr_name;
 
@@ -194,7 +195,7 @@ struct Step {
 
 struct Plan {
     Identity identity;
-    std::string tool_type;     // "horovod", "mpi", "custom"
+    std::string tool_type;     // "horovod", "mpi", "custom", …
     std::string mpi = "pmix";  // value of srun's --mpi= for the ranks
     Allocation allocation;
     Directories directories;

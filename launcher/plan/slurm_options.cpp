@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "job/model.hpp"
 #include "plan/elastic.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
@@ -64,7 +65,10 @@ std::string time_text(std::chrono::minutes limit) {
 }
 
 std::string_view process_count_key(const Plan& plan) {
-    return plan.tool_type == "custom" ? "nodeCount" : "processCount";
+    const bool follows_nodes = plan.tool_type == job::CustomToolkitSettings::tool_type ||
+                               plan.tool_type == job::Caffe2Settings::tool_type ||
+                               plan.tool_type == job::TensorFlowSettings::tool_type;
+    return follows_nodes ? "nodeCount" : "processCount";
 }
 
 // Returns the user's option that replaces this one, or null if there is none.

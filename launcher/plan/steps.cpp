@@ -26,14 +26,20 @@ Step preparation(const std::string& command, int nodes) {
             .stderr_name = fmt::format("stderr-job_prep{}.txt", suffix)};
 }
 
-Step ranks(std::string command, const Allocation& allocation) {
+// The standard output and error of all ranks together, and those of each rank: srun replaces "%t"
+// by the rank's number.
+constexpr std::string_view together;
+constexpr std::string_view each_rank = "-%t";
+constexpr std::string_view each_worker = "-wk-%t";
+
+Step ranks(std::string command, const Allocation& allocation, std::string_view files = together) {
     return {.kind = StepKind::ranks,
             .command = std::move(command),
             .processes = allocation.processes,
             .processes_per_node = allocation.processes_per_node,
             .pmix = true,
-            .stdout_name = "stdout.txt",
-            .stderr_name = "stderr.txt"};
+            .stdout_name = fmt::format("stdout{}.txt", files),
+            .stderr_name = fmt::format("stderr{}.txt", files)};
 }
 
 // Quotes a path as one word for the shell. A path below a node-local directory starts with that
@@ -52,68 +58,128 @@ std::string quoted_path(const Planning& planning, const std::string& path) {
     return base::single_quoted(path);
 }
 
-std::string python_command(Planning& planning, const job::HorovodSettings& settings) {
-    const std::string interpreter =
-        settings.python_interpreter_path
-            ? planning.expand(*settings.python_interpreter_path,
-                              "/properties/horovodSettings/pythonInterpreterPath")
-            : planning.site.python_interpreter;
-    const std::string script = planning.expand(settings.python_script_file_path,
-                                               "/properties/horovodSettings/pythonScriptFilePath");
-    std::string command = fmt::format("exec {} {}", quoted_path(planning, interpreter),
-                                      quoted_path(planning, script));
-    const std::string all_arguments = settings.command_line_args.value_or("");
-    const std::string_view arguments = base::trim(all_arguments);
-    return arguments.empty() ? command : fmt::format("{} {}", command, arguments);
-}
-
-// The keys of the settings objects, for messages.
-std::string_view settings_key(std::string_view tool_type) {
-    if (tool_type == "pytorch") return "pyTorchSettings";
-    if (tool_type == "tensorflow") return "tensorFlowSettings";
-    if (tool_type == "cntk") return "cntkSettings";
-    if (tool_type == "caffe") return "caffeSettings";
-    if (tool_type == "caffe2") return "caffe2Settings";
-    return "chainerSettings";
-}
+// A program and its arguments, which the job's shell expands.
+struct Program {
+    std::string words;  // quoted
+    const std::optional<std::string>& arguments;
+    std::string_view arguments_key = "commandLineArgs";
+};
 
 struct StepMaker {
     Planning& planning;
 
     std::optional<Step> operator()(const job::HorovodSettings& settings) const {
-        std::string command = python_command(planning, settings);
-        planning.refuse_too_long(command.size(), "/properties/horovodSettings/commandLineArgs");
-        return ranks(std::move(command), planning.plan.allocation);
+        return python_ranks(settings);
+    }
+    std::optional<Step> operator()(const job::ChainerSettings& settings) const {
+        return python_ranks(settings);
+    }
+    std::optional<Step> operator()(const job::Caffe2Settings& settings) const {
+        return python_ranks(settings, each_rank);
+    }
+    std::optional<Step> operator()(const job::PyTorchSettings& settings) const {
+        const bool mpi = settings.communication_backend == job::CommunicationBackend::mpi;
+        return python_ranks(settings, mpi ? together : each_rank);
+    }
+
+    std::optional<Step> operator()(const job::CntkSettings& settings) const {
+        if (settings.python_script_file_path) return python_ranks(settings);
+        return ranks_of(settings, {.words = "cntk configFile=" + config_file(settings),
+                                   .arguments = settings.command_line_args});
+    }
+
+    std::optional<Step> operator()(const job::CaffeSettings& settings) const {
+        if (settings.python_script_file_path) return python_ranks(settings);
+        return ranks_of(settings, {.words = "caffe train -solver " + config_file(settings),
+                                   .arguments = settings.command_line_args});
+    }
+
+    std::optional<Step> operator()(const job::TensorFlowSettings& settings) const {
+        const int workers = settings.worker_count.value_or(planning.spec.node_count);
+        if (workers > 1 || planning.spec.node_count > 1 || settings.parameter_server_count) {
+            planning.findings.add(
+                Finding::toolkit_not_supported,
+                fmt::format("/properties/{}", settings.settings_key),
+                fmt::format("{} with several processes is not supported yet",
+                            settings.settings_key),
+                "with \"nodeCount\" 1 and without \"workerCount\" and \"parameterServerCount\" it "
+                "runs as one process; horovodSettings runs TensorFlow on several nodes");
+            return std::nullopt;
+        }
+        return ranks_of(settings,
+                        {.words = python_words(settings),
+                         .arguments = settings.master_command_line_args,
+                         .arguments_key = "masterCommandLineArgs"},
+                        each_worker);
     }
 
     std::optional<Step> operator()(const job::CustomMpiSettings& settings) const {
-        planning.refuse_too_long(settings.command_line.size(),
-                                 "/properties/customMpiSettings/commandLine");
+        planning.refuse_too_long(settings.command_line.size(), pointer_to(settings, "commandLine"));
         return ranks(settings.command_line, planning.plan.allocation);
     }
 
     std::optional<Step> operator()(const job::CustomToolkitSettings& settings) const {
         if (!settings.command_line) {
-            planning.findings.add(Finding::no_command, "/properties/customToolkitSettings",
-                                  "\"customToolkitSettings\" has no \"commandLine\"",
-                                  "say what to run on the first node");
+            planning.findings.add(
+                Finding::no_command, fmt::format("/properties/{}", settings.settings_key),
+                fmt::format("\"{}\" has no \"commandLine\"", settings.settings_key),
+                "say what to run on the first node");
             return std::nullopt;
         }
         planning.refuse_too_long(settings.command_line->size(),
-                                 "/properties/customToolkitSettings/commandLine");
+                                 pointer_to(settings, "commandLine"));
         return Step{.kind = StepKind::master,
                     .command = *settings.command_line,
                     .stdout_name = "stdout.txt",
                     .stderr_name = "stderr.txt"};
     }
 
+  private:
     template <typename Settings>
-    std::optional<Step> operator()(const Settings& settings) const {
-        const std::string_view key = settings_key(settings.tool_type);
-        planning.findings.add(Finding::toolkit_not_supported, fmt::format("/properties/{}", key),
-                              fmt::format("{} is not supported yet", key),
-                              "use horovodSettings, customMpiSettings or customToolkitSettings");
-        return std::nullopt;
+    static std::string pointer_to(const Settings& settings, std::string_view key) {
+        return fmt::format("/properties/{}/{}", settings.settings_key, key);
+    }
+
+    // Expands the path and quotes it.
+    template <typename Settings>
+    std::string word(const Settings& settings, std::string_view key,
+                     const std::string& path) const {
+        return quoted_path(planning, planning.expand(path, pointer_to(settings, key)));
+    }
+
+    template <typename Settings>
+    std::string config_file(const Settings& settings) const {
+        return word(settings, "configFilePath", settings.config_file_path.value());
+    }
+
+    // The interpreter and the script.
+    template <typename Settings>
+    std::string python_words(const Settings& settings) const {
+        // The script is optional where a toolkit also runs something else.
+        const std::optional<std::string> script = settings.python_script_file_path;
+        const auto& interpreter = settings.python_interpreter_path;
+        return fmt::format("{} {}",
+                           interpreter ? word(settings, "pythonInterpreterPath", *interpreter)
+                                       : quoted_path(planning, planning.site.python_interpreter),
+                           word(settings, "pythonScriptFilePath", script.value()));
+    }
+
+    template <typename Settings>
+    Step python_ranks(const Settings& settings, std::string_view files = together) const {
+        return ranks_of(settings,
+                        {.words = python_words(settings), .arguments = settings.command_line_args},
+                        files);
+    }
+
+    template <typename Settings>
+    Step ranks_of(const Settings& settings, const Program& program,
+                  std::string_view files = together) const {
+        std::string command = "exec " + program.words;
+        const std::string all_arguments = program.arguments.value_or("");
+        const std::string_view arguments = base::trim(all_arguments);
+        if (!arguments.empty()) command.append(" ").append(arguments);
+        planning.refuse_too_long(command.size(), pointer_to(settings, program.arguments_key));
+        return ranks(std::move(command), planning.plan.allocation, files);
     }
 };
 

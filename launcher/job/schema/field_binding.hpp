@@ -204,7 +204,7 @@ constexpr Field list(std::string_view name, const Object& element, std::string_v
 
 // Binds a key to one of JobSpec's toolkits.
 template <class Settings>
-constexpr Field toolkit(std::string_view name, const Object& fields, std::string_view doc) {
+constexpr Field toolkit(const Object& fields, std::string_view doc) {
     const Access access = {
         nullptr, nullptr,
         [](void* owner) -> void* {
@@ -217,7 +217,7 @@ constexpr Field toolkit(std::string_view name, const Object& fields, std::string
         [](const void* owner, std::size_t) -> const void* {
             return std::get_if<Settings>(&static_cast<const JobSpec*>(owner)->toolkit);
         }};
-    return composite(Kind::object, name, fields, doc, access)
+    return composite(Kind::object, Settings::settings_key, fields, doc, access)
         .in_group(Group::exactly_one, "toolkit");
 }
 

@@ -160,22 +160,18 @@ constexpr std::array properties_fields = {
     integer<&JobSpec::node_count>("nodeCount", 1, maximum_nodes,
                                   "Number of nodes; all start together", "4")
         .required(),
-    toolkit<HorovodSettings>("horovodSettings", horovod_object,
-                             "Horovod: ranks of one Python script")
+    toolkit<HorovodSettings>(horovod_object, "Horovod: ranks of one Python script")
         .in_schemas(may, may),
-    toolkit<CustomMpiSettings>("customMpiSettings", custom_mpi_object, "Any MPI program")
-        .in_schemas(may, may),
-    toolkit<CustomToolkitSettings>("customToolkitSettings", custom_toolkit_object,
+    toolkit<CustomMpiSettings>(custom_mpi_object, "Any MPI program").in_schemas(may, may),
+    toolkit<CustomToolkitSettings>(custom_toolkit_object,
                                    "Any program that starts its own processes"),
-    toolkit<PyTorchSettings>("pyTorchSettings", pytorch_object, "PyTorch's own distribution")
-        .in_schemas(march, may),
-    toolkit<TensorFlowSettings>("tensorFlowSettings", tensorflow_object,
+    toolkit<PyTorchSettings>(pytorch_object, "PyTorch's own distribution").in_schemas(march, may),
+    toolkit<TensorFlowSettings>(tensorflow_object,
                                 "TensorFlow, one process or workers with parameter servers"),
-    toolkit<CntkSettings>("cntkSettings", cntk_object, "Microsoft Cognitive Toolkit"),
-    toolkit<CaffeSettings>("caffeSettings", caffe_object, "Caffe"),
-    toolkit<Caffe2Settings>("caffe2Settings", caffe2_object, "Caffe2: one process on each node"),
-    toolkit<ChainerSettings>("chainerSettings", chainer_object,
-                             "ChainerMN: ranks of one Python script"),
+    toolkit<CntkSettings>(cntk_object, "Microsoft Cognitive Toolkit"),
+    toolkit<CaffeSettings>(caffe_object, "Caffe"),
+    toolkit<Caffe2Settings>(caffe2_object, "Caffe2: one process on each node"),
+    toolkit<ChainerSettings>(chainer_object, "ChainerMN: ranks of one Python script"),
     text<&JobSpec::std_out_err_path_prefix>("stdOutErrPathPrefix",
                                             "Directory below which the logs are written",
                                             R"("$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare")")

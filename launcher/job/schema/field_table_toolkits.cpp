@@ -67,7 +67,8 @@ constexpr std::array custom_toolkit_fields = {
         .with_presence(Presence::required_until_2018_03_01),
 };
 
-constexpr std::array<std::string_view, 3> backends = {"TCP", "Gloo", "MPI"};
+// In the order of CommunicationBackend. "NCCL" is not in Batch AI's schema.
+constexpr std::array<std::string_view, 4> backends = {"TCP", "Gloo", "MPI", "NCCL"};
 constexpr std::array pytorch_fields = {
     script<&PyTorchSettings::python_script_file_path>().required(),
     interpreter<&PyTorchSettings::python_interpreter_path>(),

@@ -97,23 +97,4 @@ TEST(Allocation, AsksForATimeLimitOnlyWhenTheFileHasOne) {
     EXPECT_EQ(made.plan.value().allocation.time_limit.count(), 2);
 }
 
-TEST(Allocation, NamesAToolkitThatIsNotSupportedYet) {
-    const auto made = planned(R"("nodeCount": 1, "stdOutErrPathPrefix": "/l",
-        "pyTorchSettings": {"pythonScriptFilePath": "a.py"})");
-    EXPECT_EQ(faults(made), "E100 pyTorchSettings is not supported yet");
-    EXPECT_GT(made.diagnostics.front().position.line, 0U);
-}
-
-TEST(Allocation, RunsACustomToolkitOnceOnTheFirstNode) {
-    const auto made = planned(R"("nodeCount": 2, "stdOutErrPathPrefix": "/l",
-        "customToolkitSettings": {"commandLine": "mpirun x"},
-        "jobPreparation": {"commandLine": "prepare"})");
-    ASSERT_TRUE(made.plan) << faults(made);
-    ASSERT_EQ(made.plan->steps.size(), 2U);
-    EXPECT_EQ(made.plan->steps[0], (Step{StepKind::preparation, "prepare", 2, 1, false,
-                                         "stdout-job_prep-%N.txt", "stderr-job_prep-%N.txt"}));
-    EXPECT_EQ(made.plan->steps[1],
-              (Step{StepKind::master, "mpirun x", 1, 1, false, "stdout.txt", "stderr.txt"}));
-}
-
 }  // namespace batchai::plan

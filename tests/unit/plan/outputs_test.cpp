@@ -91,7 +91,7 @@ TEST(Containers, CanBeIgnored) {
 
 TEST(Faults, AreAllFoundAtOnceInTheOrderOfTheFile) {
     const auto made = planned(R"("nodeCount": 2, "stdOutErrPathPrefix": "x",
-        "caffe2Settings": {"pythonScriptFilePath": "a"},
+        "tensorFlowSettings": {"pythonScriptFilePath": "a"},
         "mountVolumes": {"fileServers": [{"fileServer": {"id": "q"}, "relativeMountPath": "n"}]},
         "containerSettings": {"imageSourceRegistry": {"image": "i#"}})");
     std::vector<std::string> codes;
