@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/logs.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -121,26 +122,36 @@ LineMerger::LineMerger(std::vector<std::string> sources, const LogDirectory& log
 }
 
 base::Result<void> LineMerger::poll() {
-    for (Source& source : sources_)
-        TRY(copy(source, false));
-    return {};
+    return copy_all(false);
 }
 
 base::Result<void> LineMerger::finish() {
-    for (Source& source : sources_)
-        TRY(copy(source, true));
-    return {};
+    return copy_all(true);
 }
 
-base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
-    struct stat status {};
-    const bool exists = stat(source.path.c_str(), &status) == 0;
-    if (!exists || static_cast<std::size_t>(status.st_size) <= source.copied) return {};
-    const base::FileDescriptor file(::open(source.path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file.valid()) return {};
-    const base::FileDescriptor target = TRY(logs_.append(target_));
+base::Result<void> LineMerger::copy_all(bool last_time) {
+    base::Result<void> outcome;
+    for (Source& source : sources_) {
+        if (auto copied = copy(source, last_time); !copied) outcome = std::move(copied);
+    }
+    return outcome;
+}
+
+base::Result<void> LineMerger::copy(Source& source, bool last_time) {
+    // A look at the path could be answered from what an NFS client remembers. Opening the file asks
+    // the server for its size, and O_CREAT asks it whether there is a file.
+    const int flags = last_time ? O_RDWR | O_CREAT : O_RDONLY;
+    const base::FileDescriptor file(
+        ::open(source.path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+    if (!file.valid()) {
+        if (errno == ENOENT) return {};
+        return base::fail(std::strerror(errno), source.path);
+    }
+    const auto size = static_cast<std::size_t>(TRY(status_of(file.get(), source.path)).st_size);
+    if (size <= source.copied || (size == source.without_line && !last_time)) return {};
     // A block without any newline is copied as it is, so that memory use stays bounded.
-    std::string block(1UL << 20U, '\0');
+    constexpr std::size_t longest = 1UL << 20U;
+    std::string block(std::min(longest, size - source.copied), '\0');
     while (true) {
         const ssize_t count =
             pread(file.get(), block.data(), block.size(), static_cast<off_t>(source.copied));
@@ -148,16 +159,28 @@ base::Result<void> LineMerger::copy(Source& source, bool with_unfinished_line) {
         if (count < 0) return base::fail(std::strerror(errno), source.path);
         std::string_view bytes(block.data(), static_cast<std::size_t>(count));
         const std::size_t last_newline = bytes.rfind('\n');
-        const bool full_block = bytes.size() == block.size();
         if (last_newline != std::string_view::npos) {
             bytes = bytes.substr(0, last_newline + 1);
-        } else if (!with_unfinished_line && !full_block) {
+        } else if (!last_time && bytes.size() < longest) {
+            source.without_line = size;
             return {};
         }
         if (bytes.empty()) return {};
-        if (!base::write_all(target.get(), bytes)) return base::fail(std::strerror(errno), target_);
-        source.copied += bytes.size();
+        TRY(append(source, bytes));
     }
+}
+
+base::Result<void> LineMerger::append(Source& source, std::string_view bytes) const {
+    const base::FileDescriptor target = TRY(logs_.append(target_));
+    while (!bytes.empty()) {
+        const ssize_t written = write(target.get(), bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return base::fail(std::strerror(errno), target_);
+        // What a full disk has taken of a block is not written again later.
+        source.copied += static_cast<std::size_t>(written);
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return {};
 }
 
 }  // namespace batchai::run

@@ -71,17 +71,23 @@ class LineMerger {
     // open files than one with few.
     LineMerger(std::vector<std::string> sources, const LogDirectory& logs, std::string target);
 
-    // Copies the complete lines that have been added since the last call.
+    // Copies the complete lines that have been added since the last call. What could not be copied
+    // is tried again by the next call. An error at one source does not stop the others; the last
+    // error is returned.
     [[nodiscard]] base::Result<void> poll();
-    // Copies everything that is left. Call once, after the writers have ended.
+    // Copies everything that is left. Call once, after the writers have ended. Makes the sources
+    // that do not exist.
     [[nodiscard]] base::Result<void> finish();
 
   private:
     struct Source {
         std::string path;
-        std::size_t copied = 0;  // bytes
+        std::size_t copied = 0;        // bytes
+        std::size_t without_line = 0;  // size at which the rest had no complete line
     };
-    [[nodiscard]] base::Result<void> copy(Source& source, bool with_unfinished_line);
+    [[nodiscard]] base::Result<void> copy_all(bool last_time);
+    [[nodiscard]] base::Result<void> copy(Source& source, bool last_time);
+    [[nodiscard]] base::Result<void> append(Source& source, std::string_view bytes) const;
 
     std::vector<Source> sources_;
     const LogDirectory& logs_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,6 +46,14 @@ base::Result<void> add_outputs(TaskOutputs& outputs, const Context& context,
     return outputs.add(step.stderr_name, complained);
 }
 
+// Keeps standard output once: it is in the logs. The files of standard error stay, because they say
+// which rank failed.
+void remove_copied_output(const Context& context, const plan::Step& step) {
+    std::error_code ignored;
+    for (int i = 0; writes_each_rank(step) && i < step.processes; ++i)
+        std::filesystem::remove(context.rank_output_file(std::to_string(i)), ignored);
+}
+
 }  // namespace
 
 PhaseEnd Ranks::run(Context& context) {
@@ -77,7 +87,7 @@ PhaseEnd Ranks::run(Context& context) {
                                                        context.step_nodes()),
                            .environment = srun_environment(environment),
                            .tick = [&] { outputs.poll(); }});
-    outputs.finish("the ranks' output");
+    if (outputs.finish("the ranks' output")) remove_copied_output(context, step);
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;
     const std::string said = result ? result->messages : result.error().text() + "\n";

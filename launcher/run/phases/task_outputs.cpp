@@ -33,21 +33,20 @@ base::Result<void> TaskOutputs::add(const std::string& pattern,
     return {};
 }
 
-void TaskOutputs::note(const base::Result<void>& copied) {
-    if (!copied) problem_ = copied.error().text();
-}
-
 void TaskOutputs::poll() {
-    for (LineMerger& merger : mergers_)
-        note(merger.poll());
+    for (LineMerger& merger : mergers_) {
+        if (!merger.poll()) continue;  // finish() tries again and reports
+    }
 }
 
-void TaskOutputs::finish(std::string_view whose) {
-    for (LineMerger& merger : mergers_)
-        note(merger.finish());
-    if (!problem_.empty())
-        std::fprintf(stderr, "%s\n",
-                     fmt::format("batchai: warning: {}: {}", whose, problem_).c_str());
+bool TaskOutputs::finish(std::string_view whose) {
+    std::string problem;
+    for (LineMerger& merger : mergers_) {
+        if (const auto copied = merger.finish(); !copied) problem = copied.error().text();
+    }
+    if (problem.empty()) return true;
+    std::fprintf(stderr, "%s\n", fmt::format("batchai: warning: {}: {}", whose, problem).c_str());
+    return false;
 }
 
 }  // namespace batchai::run

@@ -33,19 +33,17 @@ class TaskOutputs {
     [[nodiscard]] base::Result<void> add(const std::string& pattern,
                                          const std::vector<TaskFile>& files);
 
-    // Copies the complete lines that have been added since the last call. An error does not stop
-    // the copying of other files.
+    // Copies the complete lines that have been added since the last call. What cannot be copied
+    // stays for the next call.
     void poll();
-    // Copies everything that is left, and warns of the last error of all calls. Call once, after
-    // the tasks have ended. `whose` begins the warning.
-    void finish(std::string_view whose);
+    // Copies everything that is left. An error does not stop the copying of other files. Warns of
+    // the last one, with `whose` in front, and returns false if there was one. Call once, after the
+    // tasks have ended.
+    bool finish(std::string_view whose);
 
   private:
-    void note(const base::Result<void>& copied);
-
     const LogDirectory& logs_;
     std::vector<LineMerger> mergers_;
-    std::string problem_;
 };
 
 }  // namespace batchai::run

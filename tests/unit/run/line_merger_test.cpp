@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "run/logs.hpp"
@@ -53,6 +55,41 @@ TEST_F(LineMergerTest, LosesNoByteOfALongStream) {
     ASSERT_TRUE(merger.poll());
     ASSERT_TRUE(merger.finish());
     EXPECT_TRUE(merged() == all);
+}
+
+TEST_F(LineMergerTest, CopiesTheOthersWhenASourceCannotBeRead) {
+    std::filesystem::create_directory(path("0"));
+    append("1", "other\n");
+    LineMerger merger({path("0"), path("1")}, logs, "merged");
+    EXPECT_FALSE(merger.poll());
+    EXPECT_EQ(merged(), "other\n");
+    append("1", "rest");
+    EXPECT_FALSE(merger.finish());
+    EXPECT_EQ(merged(), "other\nrest");
+}
+
+TEST_F(LineMergerTest, NeverFollowsALinkThatTookTheTargetsPlace) {
+    append("0", "first\n");
+    append("mine", "mine\n");
+    LineMerger merger({path("0")}, logs, "merged");
+    ASSERT_TRUE(merger.poll());
+    std::filesystem::remove(path("logs/merged"));
+    std::filesystem::create_symlink(path("mine"), path("logs/merged"));
+    append("0", "second\n");
+    EXPECT_FALSE(merger.finish());
+    EXPECT_EQ(text_of("mine"), "mine\n");
+}
+
+// Breaks when a line that comes in pieces is copied before it is complete, or never.
+TEST_F(LineMergerTest, WaitsForTheEndOfALine) {
+    LineMerger merger({path("0")}, logs, "merged");
+    append("0", "10 %\r");
+    ASSERT_TRUE(merger.poll());
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(merged(), "(no file)");
+    append("0", "20 %\n");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(merged(), "10 %\r20 %\n");
 }
 
 }  // namespace batchai::run
