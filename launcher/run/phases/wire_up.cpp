@@ -16,6 +16,7 @@
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
+#include "run/phases/task_outputs.hpp"
 #include "run/srun/srun_arguments.hpp"
 
 namespace batchai::run {
@@ -202,7 +203,7 @@ PhaseEnd WireUp::run(Context& context) {
     }
     const int step_code = result ? result->exit_code : 1;
     const std::string& said = words.said;
-    context.logs.append_text(ranks.stderr_name, said);
+    context.logs.append_text(file_of_task(ranks.stderr_name, "0"), said);
     std::fputs(said.c_str(), stderr);
     auto ending = result ? ended_from_outside(context, *result, name) : std::nullopt;
     if (!ending) ending = node_failure(context, name);

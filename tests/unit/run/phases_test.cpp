@@ -69,6 +69,35 @@ TEST_F(PhasesTest, EachRankMayHaveItsOwnFilesInTheLogs) {
     EXPECT_FALSE(std::filesystem::exists(path("logs/stderr.txt")));
 }
 
+// Breaks when output is lost or copied twice because the job was queued again.
+TEST_F(PhasesTest, EachRanksFilesHaveTheOutputOfAllAttempts) {
+    plan_.steps[0].stdout_name = "stdout-%t.txt";
+    plan_.steps[0].stderr_name = "stderr-%t.txt";
+    for (const char* number : {"1", "2"}) {
+        steps_.answer(0);  // the wire-up check
+        steps_.answers.emplace_back([this, number](const StepRequest&) {
+            append(std::string("job/attempts/") + number + ".stdout-1.txt",
+                   std::string("attempt ") + number + "\n");
+            return StepResult{};
+        });
+        EXPECT_EQ(attempt(), 0);
+        EXPECT_FALSE(
+            std::filesystem::exists(path(std::string("job/attempts/") + number + ".stdout-1.txt")));
+        ++granted_.restart;
+    }
+    EXPECT_EQ(text_of("logs/stdout-1.txt"), "attempt 1\nattempt 2\n");
+}
+
+TEST_F(PhasesTest, AFailedWireUpCheckIsToldInTheFirstRanksFile) {
+    plan_.steps[0].stdout_name = "stdout-%t.txt";
+    plan_.steps[0].stderr_name = "stderr-%t.txt";
+    steps_.answer(1, "srun: error: n1.invalid: task 0: Exited with exit code 1\n");
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(text_of("logs/stderr-0.txt"),
+              "srun: error: n1.invalid: task 0: Exited with exit code 1\n");
+    EXPECT_FALSE(std::filesystem::exists(path("logs/stderr-%t.txt")));
+}
+
 TEST_F(PhasesTest, OutputsThatCannotBeMadeEndTheJob) {
     append("logs", "a file where the directory should be");
     EXPECT_EQ(attempt(), 1);
