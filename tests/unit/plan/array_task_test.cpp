@@ -46,6 +46,16 @@ TEST(ArrayTask, NamesItsDirectoriesInTheEnvironment) {
     EXPECT_EQ(value_of(third, "AZ_BATCHAI_JOB_NAME"), "job");
 }
 
+TEST(ArrayTask, RunsWhatIsInItsOwnDirectories) {
+    const auto made = planned(R"("nodeCount": 1, "stdOutErrPathPrefix": "/nfs/logs",
+        "caffeSettings": {"configFilePath": "$AZ_BATCHAI_SHARED_JOB_TEMP/solver.prototxt"})");
+    ASSERT_TRUE(made.plan) << faults(made);
+    const Plan third = of_array_task(*made.plan, 3);
+    EXPECT_EQ(third.steps.at(0).command,
+              fmt::format("exec caffe train -solver '{}/solver.prototxt'",
+                          third.directories.shared_job_temp));
+}
+
 TEST(ArrayTask, SharesNoDirectoryWithAnotherTask) {
     const Plan plan = array_plan();
     const Plan first = of_array_task(plan, 1);
