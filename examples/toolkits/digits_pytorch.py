@@ -56,6 +56,7 @@ def main() -> int:
     test, train = order[:TEST_IMAGES], order[TEST_IMAGES:]
     mine = train[rank::size][: len(train) // size]
 
+    torch.manual_seed(rank)  # DistributedDataParallel gives all ranks the first one's parameters
     model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05 * size, momentum=0.9)
     for _ in range(options.epochs):

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -123,6 +125,11 @@ struct CustomToolkitSettings {
 
 enum class CommunicationBackend : std::uint8_t { tcp, gloo, mpi, nccl };
 
+// As job.json has them, in the order of CommunicationBackend. "NCCL" is not in Batch AI's schema.
+// torch has the same names in lower case.
+inline constexpr std::array<std::string_view, 4> communication_backends = {"TCP", "Gloo", "MPI",
+                                                                           "NCCL"};
+
 struct PyTorchSettings {
     static constexpr std::string_view settings_key = "pyTorchSettings";
     static constexpr std::string_view tool_type = "pytorch";
@@ -200,6 +207,16 @@ using Toolkit =
 // Batch AI's toolType: "horovod", "mpi", "custom", "pytorch", …
 [[nodiscard]] constexpr std::string_view tool_type(const Toolkit& toolkit) {
     return std::visit([](const auto& settings) { return settings.tool_type; }, toolkit);
+}
+
+// Returns whether the settings of the toolkit with this toolType have the key "processCount".
+[[nodiscard]] constexpr bool has_process_count(std::string_view type) {
+    return []<typename... Settings>(std::type_identity<std::variant<Settings...>>,
+                                    std::string_view wanted) {
+        return ((Settings::tool_type == wanted &&
+                 requires(Settings settings) { settings.process_count; }) ||
+                ...);
+    }(std::type_identity<Toolkit>(), type);
 }
 
 struct InputDirectory {

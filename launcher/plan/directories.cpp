@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "plan/container.hpp"
 #include "plan/elastic.hpp"
 #include "plan/paths.hpp"
@@ -233,10 +233,9 @@ void plan_secrets(Planning& planning) {
 // Defines the backend under torch's own name for it.
 void plan_torch_backend(Planning& planning, const job::PyTorchSettings& settings) {
     if (!settings.communication_backend) return;
-    constexpr std::array<std::string_view, 4> names{"tcp", "gloo", "mpi", "nccl"};
     const auto backend = *settings.communication_backend;
     define(planning, "AZ_BATCHAI_PYTORCH_BACKEND",
-           std::string(names.at(static_cast<std::size_t>(backend))));
+           base::lower(job::communication_backends.at(static_cast<std::size_t>(backend))));
     if (backend == job::CommunicationBackend::tcp)
         planning.plan.notices.emplace_back(
             "\"communicationBackend\" is \"TCP\", which PyTorch has not had since its version 1.0; "

@@ -65,10 +65,7 @@ std::string time_text(std::chrono::minutes limit) {
 }
 
 std::string_view process_count_key(const Plan& plan) {
-    const bool follows_nodes = plan.tool_type == job::CustomToolkitSettings::tool_type ||
-                               plan.tool_type == job::Caffe2Settings::tool_type ||
-                               plan.tool_type == job::TensorFlowSettings::tool_type;
-    return follows_nodes ? "nodeCount" : "processCount";
+    return job::has_process_count(plan.tool_type) ? "processCount" : "nodeCount";
 }
 
 // Returns the user's option that replaces this one, or null if there is none.

@@ -106,6 +106,10 @@ struct StepMaker {
                 "runs as one process; horovodSettings runs TensorFlow on several nodes");
             return std::nullopt;
         }
+        if (settings.worker_command_line_args || settings.parameter_server_command_line_args)
+            planning.plan.notices.emplace_back(
+                "\"workerCommandLineArgs\" and \"parameterServerCommandLineArgs\" have no effect: "
+                "the job runs one process, which has \"masterCommandLineArgs\"");
         return ranks_of(settings,
                         {.words = python_words(settings),
                          .arguments = settings.master_command_line_args,

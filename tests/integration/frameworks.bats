@@ -13,7 +13,10 @@ setup_file() {
     done
 }
 
-teardown_file() { remove_home; }
+teardown_file() {
+    wait_until 30 nothing_is_queued
+    remove_home
+}
 teardown() { cancel_jobs; }
 
 # job PROCESSES COMMAND: a job file for two nodes.

@@ -150,8 +150,8 @@ state_is() { [[ $(batchai job show --name "$1" --query executionState --output t
 # write_home FILE: standard input to a file of HOME_DIR.
 write_home() { as_user bash -c "cat > '$HOME_DIR/$1'"; }
 
-# output_of NAME: what the ranks of a job have written to standard output.
-output_of() { batchai job file stream --job "$1" --file-name stdout.txt; }
+# output_of NAME [FILE]: what the ranks of a job have written to standard output.
+output_of() { batchai job file stream --job "$1" --file-name "${2:-stdout.txt}"; }
 
 # failure_of NAME: the first error of a job as {exitCode, code, message, Node, Rank, …}.
 failure_of() {

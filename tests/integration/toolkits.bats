@@ -21,7 +21,7 @@ return {
   },
 }
 LUA
-    local file program
+    local program
     for program in digits_pytorch.py digits_tensorflow.py; do
         write_home "$share/$program" < "$SOURCE/examples/toolkits/$program"
     done
@@ -30,10 +30,9 @@ LUA
         write_home "$program" < "$SOURCE/tests/integration/toolkits/stand_in.py"
         as_user chmod +x "$HOME_DIR/$program"
     done
-    # All wait in Slurm's queue together; each test waits for its own.
-    for file in "$SOURCE"/examples/toolkits/*.json; do
-        program=$(basename "$file" .json)
-        write_home "$program.json" < "$file"
+    # All wait in Slurm's queue together, in the order in which the tests wait for them.
+    for program in pytorch tensorflow chainer cntk cntk-brainscript caffe caffe2; do
+        write_home "$program.json" < "$SOURCE/examples/toolkits/$program.json"
         batchai job create --name "$program" --config-file "$program.json" \
             --storage-account-name mystorageaccount --output none
     done
@@ -54,8 +53,6 @@ ends_well() {
     [[ $status -eq 0 ]]
 }
 
-printed_by() { batchai job file stream --job "$1" --file-name "${2:-stdout.txt}"; }
-
 # files_are NAME FILE…: the job's logs, besides those of the launcher.
 files_are() {
     local files
@@ -72,7 +69,7 @@ each_rank() { jq -se "all(.[]; $1)" <<< "$2"; }
     files_are pytorch std{out,err}-{0,1,2,3}.txt
     local rank
     for rank in 0 1 2 3; do
-        run --separate-stderr printed_by pytorch "stdout-$rank.txt"
+        run --separate-stderr output_of pytorch "stdout-$rank.txt"
         echo "$output"
         [[ ${lines[0]} == "rank $rank of 4 on h$((rank + 1))" ]]
         [[ ${lines[1]} =~ ^"Test accuracy: "(0\.9[5-9]|1\.0) ]]
@@ -83,7 +80,7 @@ each_rank() { jq -se "all(.[]; $1)" <<< "$2"; }
 @test "TensorFlow trains in one process" {
     ends_well tensorflow
     files_are tensorflow std{out,err}-wk-0.txt
-    run --separate-stderr printed_by tensorflow stdout-wk-0.txt
+    run --separate-stderr output_of tensorflow stdout-wk-0.txt
     echo "$output"
     [[ $output =~ ^"Test accuracy: "(0\.9|1\.0) ]]
 }
@@ -92,7 +89,7 @@ each_rank() { jq -se "all(.[]; $1)" <<< "$2"; }
 @test "Chainer's script runs on two ranks of each host" {
     ends_well chainer
     files_are chainer stdout.txt stderr.txt
-    run --separate-stderr printed_by chainer
+    run --separate-stderr output_of chainer
     echo "$output"
     lines_are 8 "$output"
     each_rank '.program == "train_mnist.py" and .PMIX_RANK == .RANK and .WORLD_SIZE == "8"
@@ -105,24 +102,31 @@ each_rank() { jq -se "all(.[]; $1)" <<< "$2"; }
 @test "CNTK runs a script, or its own program for BrainScript, on each host" {
     ends_well cntk
     files_are cntk stdout.txt stderr.txt
-    run --separate-stderr printed_by cntk
+    run --separate-stderr output_of cntk
     echo "$output"
     lines_are 4 "$output"
     each_rank '.program == "ConvNet_CIFAR10_DataAug_Distributed.py" and .PMIX_RANK == .RANK
-        and (.arguments[0] | test("^--datadir=/.*/toolkits/data$"))' "$output"
+        and (.arguments[0] | test("^--datadir=/.*/toolkits/data$"))
+        and (.arguments[1] | test("^--outputdir=/.*/outputs/Models$"))
+        and .arguments[2:] == ["--quantized_bits=32"]' "$output"
     ends_well cntk-brainscript
-    run --separate-stderr printed_by cntk-brainscript
+    files_are cntk-brainscript stdout.txt stderr.txt
+    run --separate-stderr output_of cntk-brainscript
     echo "$output"
     lines_are 4 "$output"
-    each_rank '.program == "cntk" and .PMIX_RANK == .RANK and .arguments[3] == "parallelTrain=true"
-        and (.arguments[0] | test("^configFile=/.*/toolkits/config/ConvMNIST.cntk$"))' "$output"
+    each_rank '.program == "cntk" and .PMIX_RANK == .RANK
+        and (.arguments[0] | test("^configFile=/.*/toolkits/config/ConvMNIST.cntk$"))
+        and (.arguments[1] | test("^RootDir=/.*/toolkits/config$"))
+        and (.arguments[2] | test("^OutputDir=/.*/outputs/Models$"))
+        and .arguments[3:] == ["parallelTrain=true"]' "$output"
     run jq -rs 'map(.host) | sort | join(" ")' <<< "$output"
     [[ $output == "h1 h2 h3 h4" ]]
 }
 
 @test "Caffe trains with its solver's configuration" {
     ends_well caffe
-    run --separate-stderr printed_by caffe
+    files_are caffe stdout.txt stderr.txt
+    run --separate-stderr output_of caffe
     echo "$output"
     lines_are 1 "$output"
     each_rank '.program == "caffe" and .arguments[0:2] == ["train", "-solver"]
@@ -136,10 +140,11 @@ each_rank() { jq -se "all(.[]; $1)" <<< "$2"; }
     files_are caffe2 std{out,err}-{0,1,2,3}.txt
     local index
     for index in 0 1 2 3; do
-        run --separate-stderr printed_by caffe2 "stdout-$index.txt"
+        run --separate-stderr output_of caffe2 "stdout-$index.txt"
         echo "$output"
         lines_are 1 "$output"
         each_rank ".AZ_BATCHAI_TASK_INDEX == \"$index\" and .host == \"h$((index + 1))\" and .met == 4
-            and .arguments[0:2] == [\"--num_shards=4\", \"--shard_id=$index\"]" "$output"
+            and .arguments[0:2] == [\"--num_shards=4\", \"--shard_id=$index\"]
+            and (.arguments[2] | test(\"^--file_store_path=/.*/shared$\"))" "$output"
     done
 }

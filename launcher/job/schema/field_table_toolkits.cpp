@@ -67,16 +67,14 @@ constexpr std::array custom_toolkit_fields = {
         .with_presence(Presence::required_until_2018_03_01),
 };
 
-// In the order of CommunicationBackend. "NCCL" is not in Batch AI's schema.
-constexpr std::array<std::string_view, 4> backends = {"TCP", "Gloo", "MPI", "NCCL"};
 constexpr std::array pytorch_fields = {
     script<&PyTorchSettings::python_script_file_path>().required(),
     interpreter<&PyTorchSettings::python_interpreter_path>(),
     arguments<&PyTorchSettings::command_line_args>(),
     process_count<&PyTorchSettings::process_count>(),
     choice<&PyTorchSettings::communication_backend>(
-        "communicationBackend", backends, "How the processes talk; not needed for one process",
-        R"("Gloo")"),
+        "communicationBackend", communication_backends,
+        "How the processes talk; not needed for one process", R"("Gloo")"),
 };
 
 using TensorFlow = TensorFlowSettings;

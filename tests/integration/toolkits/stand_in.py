@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Stands in for programs of toolkits that no longer install: ChainerMN, CNTK, Caffe and Caffe2.
+"""Stands in for programs of toolkits that are no longer developed: ChainerMN, CNTK, Caffe, Caffe2.
 
 It does not train. It prints, as one line of JSON, what such a program is given: its arguments, the
 variables by which it finds the other ranks, and its host. ChainerMN and CNTK learn their rank from

@@ -110,6 +110,8 @@ TEST(Toolkits, TensorFlowRunsOneProcessWithTheMastersArguments) {
                                    1);
     EXPECT_EQ(step_of(made), ranks("exec 'python3' 'a.py' --steps 3", 1, 1, "-wk-%t"))
         << faults(made);
+    ASSERT_TRUE(made.plan);
+    EXPECT_EQ(made.plan->notices.size(), 1U) << "the workers' arguments have no effect";
 }
 
 TEST(Toolkits, TensorFlowOfSeveralProcessesIsRefused) {
