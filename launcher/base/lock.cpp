@@ -39,8 +39,9 @@ std::string process_namespace() {
     return code ? std::string() : link.string();
 }
 
-// Returns field 22 of /proc/<pid>/stat. Fields are counted after the program's name, which may
-// contain any character.
+}  // namespace
+
+// Fields are counted after the program's name, which may contain any character.
 std::string start_time(pid_t process) {
     const auto text = read_file(fmt::format("/proc/{}/stat", process), 65536);
     if (!text) return {};
@@ -49,8 +50,6 @@ std::string start_time(pid_t process) {
     const auto fields = split(std::string_view(*text).substr(name_end + 1), ' ');
     return fields.size() > 20 ? std::string(fields[20]) : std::string();
 }
-
-}  // namespace
 
 std::string boot_id() {
     const auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);

@@ -15,6 +15,10 @@
 // is created exclusively and names its holder.
 namespace batchai::base {
 
+// Returns when a process started, in clock ticks since the machine was started (field 22 of
+// /proc/<pid>/stat). It is empty if there is no such process.
+[[nodiscard]] std::string start_time(pid_t process);
+
 // Returns the id that the kernel made when the machine was started. It is empty if it cannot be
 // read.
 [[nodiscard]] std::string boot_id();

@@ -88,7 +88,7 @@ std::optional<Rendezvous> arrange_rendezvous(const SandboxRequest& request,
 }
 
 std::string spool_of_slurmd(const std::string& slurm_conf) {
-    return spool_directory(read_slurm_conf(slurm_conf), node_name());
+    return spool_directory(read_slurm_conf(slurm_conf).text, node_name());
 }
 
 // Without a container, the step sees the node's own file system, except for the plan's mounts.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/slurm_conf.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "base/file.hpp"
@@ -23,26 +24,33 @@ std::string with_node(std::string text, std::string_view node) {
 
 }  // namespace
 
-std::string read_slurm_conf(const std::string& file) {
+SlurmConf read_slurm_conf(const std::string& file) {
     std::vector<std::string> candidates{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf",
                                         "/etc/slurm-llnl/slurm.conf"};
     if (!file.empty()) candidates.insert(candidates.begin(), file);
     for (const std::string& path : candidates) {
-        if (auto text = base::read_file(path, conf_limit)) return std::move(*text);
+        if (auto text = base::read_file(path, conf_limit))
+            return {.path = path, .text = std::move(*text)};
     }
     return {};
 }
 
-std::string spool_directory(std::string_view slurm_conf, std::string_view node) {
-    std::string found = "/var/spool/slurmd";
+std::optional<std::string> slurm_conf_value(std::string_view slurm_conf, std::string_view key) {
+    const std::string wanted = base::lower(key);
+    std::optional<std::string> found;
     for (std::string_view line : base::split(slurm_conf, '\n')) {
         line = base::trim(line.substr(0, line.find('#')));
         const std::size_t sign = line.find('=');
         if (sign == std::string_view::npos) continue;
-        if (base::lower(base::trim(line.substr(0, sign))) == "slurmdspooldir")
-            found = with_node(std::string(base::trim(line.substr(sign + 1))), node);
+        if (base::lower(base::trim(line.substr(0, sign))) == wanted)
+            found = std::string(base::trim(line.substr(sign + 1)));
     }
     return found;
+}
+
+std::string spool_directory(std::string_view slurm_conf, std::string_view node) {
+    const auto found = slurm_conf_value(slurm_conf, "SlurmdSpoolDir");
+    return found ? with_node(*found, node) : "/var/spool/slurmd";
 }
 
 }  // namespace batchai::node

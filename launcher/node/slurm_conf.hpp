@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 // The part of Slurm's configuration that batchai-node needs. It is read as the user.
 namespace batchai::node {
 
-// Returns the text of slurm.conf: that of `file` if it is not empty and can be read, otherwise that
-// of the first file found in the usual places. Empty if there is none.
-[[nodiscard]] std::string read_slurm_conf(const std::string& file);
+struct SlurmConf {
+    std::string path;  // empty: there is none
+    std::string text;
+};
+
+// Reads slurm.conf: `file` if it is not empty and can be read, otherwise the first file found in
+// the usual places.
+[[nodiscard]] SlurmConf read_slurm_conf(const std::string& file);
+
+// Returns the value of a key, which is compared without regard to case, in the text of slurm.conf;
+// nothing if it is not set. If it is set twice, the last value applies, as in Slurm.
+[[nodiscard]] std::optional<std::string> slurm_conf_value(std::string_view slurm_conf,
+                                                          std::string_view key);
 
 // Returns SlurmdSpoolDir for this node from the text of slurm.conf, or Slurm's default if it is not
 // set.

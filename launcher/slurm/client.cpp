@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <future>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/text.hpp"
@@ -308,6 +311,7 @@ Result<JobDevices> Client::devices(const std::string& job_id) const {
 Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
     base::Arguments arguments{"sinfo", "--noheader", "--Node",
                               fmt::format("--Format={}", kNodeFormat)};
+    if (filter.hidden) arguments.emplace_back("--all");
     if (!filter.partition.empty())
         arguments.push_back(fmt::format("--partition={}", filter.partition));
     const auto completed = TRY(ask(arguments));
@@ -337,6 +341,79 @@ Result<std::string> Client::version() const {
     if (completed.exit_code != 0 || blank == std::string_view::npos)
         return refused("sinfo", completed);
     return std::string(text.substr(blank + 1));
+}
+
+Result<Configuration> Client::configuration() const {
+    const auto completed = TRY(ask({"scontrol", "show", "config"}));
+    if (completed.exit_code != 0) return refused("scontrol", completed);
+    return parse_configuration(completed.standard_output);
+}
+
+Result<std::vector<std::string>> Client::mpi_types() const {
+    const auto completed = TRY(ask({"srun", "--mpi=list"}));
+    // Slurm 22.05 prints the list on standard error, newer ones on standard output.
+    return parse_mpi_types(completed.standard_output + completed.standard_error);
+}
+
+Result<std::string> Client::help_of_srun() const {
+    const auto completed = TRY(ask({"srun", "--help"}));
+    if (completed.exit_code != 0) return refused("srun", completed);
+    return completed.standard_output;
+}
+
+namespace {
+
+base::Arguments srun_on_nodes(const NodeCommand& command) {
+    base::Arguments arguments{
+        "srun", "--quiet",
+        // One Ctrl-C ends the tasks, and with them the allocation.
+        "--disable-status", "--job-name=batchai-check",
+        fmt::format("--nodes={}", command.nodes.size()),
+        fmt::format("--ntasks={}", command.nodes.size()), "--ntasks-per-node=1",
+        // Without it, Slurm may ask for the whole memory of a node.
+        "--mem=64M", fmt::format("--nodelist={}", fmt::join(command.nodes, ",")),
+        fmt::format("--immediate={}", command.longest_wait.count()),
+        fmt::format("--time={}", command.time_limit.count()), "--mpi=none", "--kill-on-bad-exit=0",
+        fmt::format("--output={}", command.output), fmt::format("--error={}", command.errors)};
+    const auto add = [&](std::string_view name, const std::string& value) {
+        if (!value.empty()) arguments.push_back(fmt::format("--{}={}", name, value));
+    };
+    add("partition", command.partition);
+    add("account", command.account);
+    add("qos", command.qos);
+    arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
+    return arguments;
+}
+
+}  // namespace
+
+Result<base::Completed> Client::run_on_nodes(const NodeCommand& command,
+                                             const base::HeldSignals& held) const {
+    constexpr std::chrono::milliseconds look{200};
+    constexpr std::size_t most_said = 64UL << 10U;
+    // A file has room for whatever srun says, so that nobody needs to read while it runs.
+    const base::FileDescriptor said(memfd_create("srun", MFD_CLOEXEC));
+    if (!said.valid()) return base::system_error("make", "memfd");
+    auto srun = TRY(base::Child::start({.arguments = srun_on_nodes(command),
+                                        .environment = scrubbed_environment(),
+                                        .descriptors = {{-1, 0}, {-1, 1}, {said.get(), 2}},
+                                        .own_group = true}));
+    // Slurm ends the allocation at its limit, and may take KillWait and more to do so.
+    const auto deadline = std::chrono::steady_clock::now() + command.longest_wait +
+                          command.time_limit + std::chrono::minutes(1);
+    std::optional<int> status;
+    bool stopped = false;
+    while (!status && std::chrono::steady_clock::now() < deadline) {
+        status = srun.ended_by(std::chrono::steady_clock::now() + look);
+        if (status || stopped || !held.next()) continue;
+        stopped = true;
+        srun.signal(SIGTERM);
+    }
+    if (stopped) return base::fail("interrupted", "srun");
+    if (!status) return base::fail("does not end", "srun", {}, base::ExitCode::timed_out);
+    return base::Completed{.exit_code = base::shell_exit_code(*status),
+                           .standard_output = {},
+                           .standard_error = base::end_of_file(said, 0, most_said)};
 }
 
 }  // namespace batchai::slurm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,10 +25,28 @@ namespace batchai::slurm {
 struct NodeFilter {
     std::string partition;   // empty: every partition
     std::string constraint;  // features joined by "&", as plan::Allocation has it; empty: any
+    bool hidden = false;     // also partitions that are hidden or that the caller may not use
 };
 
 // The state of jobs, by Slurm's id.
 using Jobs = std::map<std::string, JobStatus>;
+
+// Slurm's configuration: keys and values as `scontrol show config` prints them.
+using Configuration = std::map<std::string, std::string, std::less<>>;
+
+// A program that is run once on each of some nodes, in an allocation of its own.
+struct NodeCommand {
+    std::vector<std::string> nodes;
+    std::string partition;  // empty: Slurm's default. All nodes must be in it
+    std::string account;    // empty: the user's default
+    std::string qos;
+    base::Arguments arguments;
+    // The files into which a node's program prints. "%N" stands for the node.
+    std::string output;
+    std::string errors;
+    std::chrono::seconds longest_wait{30};  // for the allocation
+    std::chrono::minutes time_limit{2};     // of the allocation
+};
 
 // Runs Slurm's commands, which are found on PATH, each with the deadline. The errors are refused
 // (Slurm said no; the error has its words and a hint), timed_out, and failed (there is no such
@@ -87,6 +106,19 @@ class Client {
 
     // Returns Slurm's version, such as "22.05.8".
     [[nodiscard]] base::Result<std::string> version() const;
+
+    [[nodiscard]] base::Result<Configuration> configuration() const;
+
+    // Returns the values that srun's --mpi has here, such as "pmix".
+    [[nodiscard]] base::Result<std::vector<std::string>> mpi_types() const;
+
+    // Returns what srun --help prints. It has the options of the plugins that Slurm has loaded.
+    [[nodiscard]] base::Result<std::string> help_of_srun() const;
+
+    // Runs the command with srun and returns its exit code, and what srun says on standard error.
+    // A held signal ends srun, which cancels the allocation, and is an error.
+    [[nodiscard]] base::Result<base::Completed> run_on_nodes(const NodeCommand& command,
+                                                             const base::HeldSignals& held) const;
 
   private:
     [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;

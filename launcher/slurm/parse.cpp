@@ -21,7 +21,7 @@ const std::string_view kQueueFormat =
 const std::string_view kAccountingFormat =
     "JobIDRaw,State,Reason,Partition,User,ExitCode,Submit,Eligible,Start,End,NodeList";
 const std::string_view kNodeFormat =
-    "NodeHost:|,StateComplete:|,CPUs:|,Gres:|,Partition:|,Features:|,Reason:|";
+    "NodeList:|,StateComplete:|,CPUs:|,Gres:|,Partition:|,Features:|,Reason:|";
 
 namespace {
 
@@ -232,8 +232,10 @@ Result<std::vector<NodeStatus>> parse_nodes(std::string_view text) {
         NodeStatus& node = nodes[std::string(f[0])];
         std::string_view partition = f[4];
         // "*" marks the default partition.
-        if (partition.ends_with('*')) partition.remove_suffix(1);
-        node.partitions.emplace_back(partition);
+        const bool is_default = partition.ends_with('*');
+        if (is_default) partition.remove_suffix(1);
+        node.partitions.emplace(is_default ? node.partitions.begin() : node.partitions.end(),
+                                partition);
         if (!node.name.empty()) return {};
         node.name = std::string(f[0]);
         read_state(f[1], node);
@@ -257,6 +259,38 @@ Result<std::string> parse_submitted(std::string_view text) {
     const std::string_view id = last.substr(0, last.find(';'));
     if (!is_job_id(id)) return unreadable("sbatch", last);
     return std::string(id);
+}
+
+Result<std::map<std::string, std::string, std::less<>>> parse_configuration(std::string_view text) {
+    std::map<std::string, std::string, std::less<>> configuration;
+    for (const std::string_view line : base::split(text, '\n')) {
+        const std::size_t sign = line.find('=');
+        if (sign == std::string_view::npos) continue;
+        configuration.emplace(base::trim(line.substr(0, sign)), base::trim(line.substr(sign + 1)));
+    }
+    if (configuration.empty())
+        return base::fail("prints no line with a key and a value", "scontrol show config");
+    return configuration;
+}
+
+Result<std::vector<std::string>> parse_mpi_types(std::string_view text) {
+    std::vector<std::string> names;
+    bool in_list = false;
+    for (const std::string_view whole : base::split(text, '\n')) {
+        std::string_view line = base::trim(whole);
+        // Before 23.02 each line begins with the program's name, as in "srun: pmix".
+        if (line.starts_with("srun: ")) line = base::trim(line.substr(6));
+        if (line.ends_with("are...") || line.ends_with("are:")) {
+            in_list = true;
+        } else if (in_list && line.starts_with("specific pmix plugin versions available:")) {
+            for (const auto name : base::split(line.substr(line.find(':') + 1), ','))
+                names.emplace_back(base::trim(name));
+        } else if (in_list && !line.empty() && line.find(' ') == std::string_view::npos) {
+            names.emplace_back(line);
+        }
+    }
+    if (!in_list) return base::fail("prints no list", "srun --mpi=list");
+    return names;
 }
 
 }  // namespace batchai::slurm

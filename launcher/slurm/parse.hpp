@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -32,6 +33,14 @@ extern const std::string_view kNodeFormat;
 // Output of: sbatch --parsable. It is "12" or "12;cluster", perhaps after other lines that a plugin
 // of the site printed.
 [[nodiscard]] base::Result<std::string> parse_submitted(std::string_view text);
+
+// Output of: scontrol show config. Its lines are "Key = value", in several parts with titles; a key
+// that occurs twice keeps its first value. An output without any such line is an error.
+[[nodiscard]] base::Result<std::map<std::string, std::string, std::less<>>> parse_configuration(
+    std::string_view text);
+
+// Output of: srun --mpi=list. After a line that ends with "are..." comes one name on each line.
+[[nodiscard]] base::Result<std::vector<std::string>> parse_mpi_types(std::string_view text);
 
 // Makes an error from the standard error of a command that refused, without the program's name and
 // without repeated lines. Adds a hint for the refusals that users meet.

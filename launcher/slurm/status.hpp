@@ -106,8 +106,8 @@ struct NodeStatus {
     std::string state_text;  // Slurm's own words: "idle+cloud+powered_down"
     std::string reason;      // of a drained or down node; empty: none
     int cpus = 0;
-    std::string gres;  // "gpu:a100:4(S:0-1)", empty: none
-    std::vector<std::string> partitions;
+    std::string gres;                     // "gpu:a100:4(S:0-1)", empty: none
+    std::vector<std::string> partitions;  // Slurm's default first, if the node is in it
     std::vector<std::string> features;
 
     [[nodiscard]] bool has(NodeFlag flag) const { return flags.contains(flag); }

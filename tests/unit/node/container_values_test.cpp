@@ -142,6 +142,9 @@ TEST(SpoolDirectory, IsReadFromSlurmsFile) {
     EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n # c\n", "n1"),
               "/b/n1");
     EXPECT_EQ(spool_directory("", "n1"), "/var/spool/slurmd");
+    EXPECT_EQ(slurm_conf_value("a=1\nPlugStackConfig = /p # c\nA=2\n", "plugstackconfig"), "/p");
+    EXPECT_EQ(slurm_conf_value("a=1\nPlugStackConfig = /p\nA=2\n", "a"), "2");
+    EXPECT_EQ(slurm_conf_value("a=1\n", "b"), std::nullopt);
 }
 
 TEST(ContainerEnvironment, PutsTheJobOverTheDevicesOverTheImage) {

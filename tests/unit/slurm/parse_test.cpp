@@ -104,8 +104,8 @@ TEST(ParseAccounting, TheLastIncarnationOfARequeuedJobCounts) {
 
 TEST(ParseNodes, ANodeOfTwoPartitionsIsOneEntry) {
     const auto nodes = parse_nodes(
-        "h1|idle|4|widget:2|main*|(null)|none|\n"
         "h1|idle|4|widget:2|debug|(null)|none|\n"
+        "h1|idle|4|widget:2|main*|(null)|none|\n"
         "h2|idle+drain|4|widget:2|main*|a,b|a very long reason that has more than twenty | "
         "characters and a bar|\n"
         "h3|down|4|(null)|debug|(null)|batchai resize|\n");
@@ -162,6 +162,35 @@ TEST(JobStates, EveryNameIsReadBackAndUnknownOnesAreUnknown) {
         EXPECT_EQ(job_state(to_string(static_cast<JobState>(i))), static_cast<JobState>(i));
     EXPECT_EQ(job_state("CANCELLED+"), JobState::cancelled);
     EXPECT_EQ(job_state("NEW_STATE"), JobState::unknown);
+}
+
+TEST(ParseConfiguration, TheFirstValueOfAKeyCounts) {
+    const auto configuration = parse_configuration(
+        "Configuration data as of 2026-11-21T05:11:58\n"
+        "AccountingStorageType   = accounting_storage/slurmdbd\n"
+        "SLURM_CONF              = /etc/slurm/slurm.conf\n"
+        "SlurmdParameters        = a=b,c\n"
+        "\n"
+        "Cgroup Support Configuration:\n"
+        "SlurmdParameters        = other\n"
+        "Slurmctld(primary) at login is UP\n");
+    ASSERT_TRUE(configuration) << configuration.error().text();
+    EXPECT_EQ(configuration->size(), 3U);
+    EXPECT_EQ(configuration->at("SLURM_CONF"), "/etc/slurm/slurm.conf");
+    EXPECT_EQ(configuration->at("SlurmdParameters"), "a=b,c");
+    EXPECT_FALSE(parse_configuration("Slurmctld(primary) at login is UP\n"));
+}
+
+TEST(ParseMpiTypes, TheNamesFollowTheTitle) {
+    const auto old = parse_mpi_types("srun: MPI plugin types are...\nsrun: pmi2\nsrun: none\n");
+    ASSERT_TRUE(old) << old.error().text();
+    EXPECT_THAT(*old, ElementsAre("pmi2", "none"));
+    const auto recent = parse_mpi_types(
+        "MPI plugin types are...\n\tnone\n\tpmix\n"
+        "specific pmix plugin versions available: pmix_v4,pmix_v5\n");
+    ASSERT_TRUE(recent) << recent.error().text();
+    EXPECT_THAT(*recent, ElementsAre("none", "pmix", "pmix_v4", "pmix_v5"));
+    EXPECT_FALSE(parse_mpi_types("srun: error: no configuration\n"));
 }
 
 }  // namespace
