@@ -130,9 +130,8 @@ Settings read_settings(int argument_count, char* arguments[]) {
         if (!apply(arguments[i], settings))
             slurm_error(
                 "batchai: plugstack.conf: argument \"%s\" is ignored; the known arguments are "
-                "launcher=PATH node_program=PATH node_directory=PATH runtime_directory=PATH "
-                "timeout=SECONDS",
-                arguments[i]);
+                "%s",
+                arguments[i], BATCHAI_PLUGSTACK_ARGUMENTS);
     }
     return settings;
 }

@@ -26,6 +26,11 @@
  * plugin waits longer (farewell_seconds in spank/child.hpp). */
 #define BATCHAI_FAREWELL_SECONDS 4
 
+/* The arguments that batchai.so takes in plugstack.conf. */
+#define BATCHAI_PLUGSTACK_ARGUMENTS                                               \
+    "launcher=PATH node_program=PATH node_directory=PATH runtime_directory=PATH " \
+    "timeout=SECONDS"
+
 /* The descriptors that batchai-node finds open. 0, 1 and 2 are open on /dev/null as well. */
 #define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: ends when the step is over */
 #define BATCHAI_READY_DESCRIPTOR 4   /* write end: one byte when the reply is complete */
