@@ -132,6 +132,7 @@ std::unique_ptr<CommandTree> make_tree() {
     add_cluster_verbs(*tree);
     add_job_verbs(*tree);
     add_image_verbs(*tree);
+    add_admin_verbs(*tree);
     add_plan_verbs(*tree);
     add_run_verbs(*tree);
     add_completion_verb(*tree);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/record.hpp"
+
+// What a check of the installation has found.
+namespace batchai::admin {
+
+// In the order in which they are worse. `unknown` means that the check could not be made, which is
+// never taken for a success.
+enum class Severity { ok, info, unknown, warning, error };
+
+// The outcome of one check on the facts that it looks at.
+struct Judgement {
+    Severity severity = Severity::ok;
+    std::string found;   // what is there, in one line
+    std::string remedy;  // what to do; empty if nothing needs to be done
+};
+
+// The outcome of one check on one host.
+struct Finding {
+    std::string id;    // of the check, such as "plugin.line"
+    std::string host;  // where it was made
+    Severity severity = Severity::ok;
+    std::string found;
+    std::string remedy;
+
+    bool operator==(const Finding&) const = default;
+};
+
+}  // namespace batchai::admin
+
+template <>
+struct batchai::base::WordsOf<batchai::admin::Severity> {
+    static constexpr std::array<std::pair<std::string_view, admin::Severity>, 5> words{{
+        {"ok", admin::Severity::ok},
+        {"info", admin::Severity::info},
+        {"unknown", admin::Severity::unknown},
+        {"warning", admin::Severity::warning},
+        {"error", admin::Severity::error},
+    }};
+};
+
+template <>
+struct batchai::base::RecordOf<batchai::admin::Finding> {
+    static constexpr auto fields = std::tuple{base::field("id", &admin::Finding::id),
+                                              base::field("host", &admin::Finding::host),
+                                              base::field("severity", &admin::Finding::severity),
+                                              base::field("found", &admin::Finding::found),
+                                              base::field("remedy", &admin::Finding::remedy)};
+};

@@ -1,0 +1,244 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# `batchai admin check` on the test cluster: it finds nothing wrong with a sound installation but
+# what the cluster is known to lack, and it finds each fault that is planted here and says what to
+# do. The faults that cannot be planted without harm to the other suites are in
+# tests/unit/admin/checks_test.cpp.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup_file() {
+    make_home admin
+    as_root_on login bash -c 'set -e
+        mkdir -p /tmp/before-admin
+        cp -p /etc/slurm/cli_filter.lua /etc/slurm/plugstack.conf.d/batchai.conf /tmp/before-admin/'
+}
+
+setup() { line=$(as_user grep '^optional' /etc/slurm/plugstack.conf.d/batchai.conf); }
+
+teardown() {
+    # What the test about differing nodes has put over their files.
+    as_root_on h2 sh -c '! mountpoint -q /etc/batchai/site.lua || umount /etc/batchai/site.lua'
+    # shellcheck disable=SC2016 # for the inner shell
+    as_root_on h3 sh -c '! mountpoint -q "$1" || umount "$1"' sh "$PREFIX/bin"
+    as_root_on h4 sh -c '! grep -q "^none /home " /proc/mounts || umount /home'
+    as_root_on login bash -c 'set -e
+        rm -f /etc/batchai/site.lua
+        cd /tmp/before-admin
+        cp -p cli_filter.lua /etc/slurm/
+        cp -p batchai.conf /etc/slurm/plugstack.conf.d/
+        rm -rf /shared/admin
+        ! sinfo -h -N -n h4 -t drain -o %N | grep -q . || scontrol update NodeName=h4 State=RESUME'
+    cancel_jobs
+    wait_until 30 nothing_is_queued
+    wait_until 30 nodes_idle 4
+}
+
+teardown_file() {
+    as_root_on login rm -rf /tmp/before-admin
+    remove_home
+}
+
+# check WORDS…: prints the report, and passes on no exit code.
+check() { batchai admin check "$@" || true; }
+
+# finds SEVERITY ID TEXT [WORDS…]: the check with these words finds it, with a remedy below.
+finds() {
+    local report
+    report=$(check --only "$2" "${@:4}")
+    if ! grep -A1 -E "^$1 +${2//./\\.} " <<< "$report" | grep -F -A1 -e "$3" | grep -q ' remedy: '; then
+        printf 'not found: %s %s %s in:\n%s\n' "$1" "$2" "$3" "$report" >&2
+        return 1
+    fi
+}
+
+# site TEXT: becomes site.lua.
+site() {
+    # shellcheck disable=SC2016 # for the inner shell
+    as_root_on login sh -c 'mkdir -p /etc/batchai && printf "%s\n" "$1" > /etc/batchai/site.lua' site "$1"
+}
+
+# plugstack TEXT: becomes the file with our line.
+plugstack() {
+    # shellcheck disable=SC2016 # for the inner shell
+    as_root_on login sh -c 'printf "%s\n" "$1" > /etc/slurm/plugstack.conf.d/batchai.conf' plugstack "$1"
+}
+
+# The warnings are about the test cluster itself: it follows processes by their parents, and waits
+# 30 s for those that do not end.
+@test "a sound cluster has no errors, and each node has answered" {
+    run -1 --separate-stderr batchai admin check --cluster
+    [[ $output == *$'\n0 errors, '* ]]
+    local warnings
+    # What depends on the machine on which the cluster is simulated is left out.
+    warnings=$(awk '$1 == "warning" && $2 !~ /^(dir\.node-space|gpu\.cdi|net\.memlock)$/ { print $2 }' \
+        <<< "$output" | sort)
+    [[ $warnings == $'proc.tracking\nslurm.unkillable' ]]
+    [[ $output == *'nodes.answer         h1, h2, h3, h4: the check runs'* ]]
+    [[ $output == *'h1, h2, h3, h4: the clocks agree'* ]]
+    # shellcheck disable=SC2154 # run sets it
+    [[ $stderr == *'checking 4 nodes of the partition main'* ]]
+    wait_until 30 nothing_is_queued
+    # Nothing is left of the reports.
+    prints_nothing as_user find "$HOME_DIR/records" -mindepth 1
+}
+
+@test "the report as JSON has the same findings and a version of its form" {
+    check --json | as_user "$PYTHON" -c '
+import json, sys
+report = json.load(sys.stdin)
+assert report["schemaVersion"] == 1, report
+assert report["slurm"] and report["host"] == "login", report
+found = {check["id"]: check for check in report["checks"]}
+assert found["plugin.loads"]["severity"] == "ok", found
+assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"]["remedy"], found
+'
+}
+
+@test "a check explains itself, and a wrong name is refused with the one that was meant" {
+    run -0 batchai admin check --explain plugin.abi
+    [[ $output == 'plugin.abi: the version of Slurm that the plugin was built for'* ]]
+    run -2 batchai admin check --only plugin.lime
+    [[ $output == *'there is no check "plugin.lime"'*'did you mean "plugin.line"?'* ]]
+    run -2 batchai admin check --this-host --cluster
+    run -2 batchai admin check --only nodes.site
+    [[ $output == *'nothing is checked: nodes.site'*'add --cluster'* ]]
+    run -2 as_root_on login "$PREFIX/bin/batchai" admin check --cluster
+    run -5 batchai admin check --nodes h9
+    [[ $output == *'Slurm has no node "h9"'* ]]
+}
+
+@test "exit codes: 0 nothing to do, 1 warnings, 2 errors, 3 not known" {
+    run -0 batchai admin check --only plugin
+    run -1 batchai admin check --only proc
+    site 'return {'
+    run -2 batchai admin check --only site.file
+    run -3 batchai admin check --only site.partitions
+}
+
+@test "faults of plugstack.conf: no line, two lines, required, an argument, a wrong word" {
+    plugstack '# nothing'
+    finds error plugin.line 'no line of'
+    finds error plugin.loads 'has not loaded the plugin'
+    plugstack "$line"$'\n'"$line"
+    finds error plugin.line 'loaded 2 times'
+    plugstack "${line/optional/required}"
+    finds warning plugin.line 'the plugin is required'
+    plugstack "$line time_out=40"
+    finds warning plugin.arguments 'time_out=40'
+    plugstack "${line/optional/optionel}"
+    finds warning plugin.arguments '"optionel" is neither'
+}
+
+@test "faults of the plugin: not there, open to others, for another Slurm" {
+    local plugin=${line#optional }
+    plugstack "optional $PREFIX/lib/none/batchai.so"
+    finds error plugin.file 'No such file'
+    finds error plugin.abi 'No such file'
+    as_root_on login mkdir -p /shared/admin
+    as_root_on login cp "$plugin" /shared/admin/batchai.so
+    as_root_on login chmod 0666 /shared/admin/batchai.so
+    plugstack 'optional /shared/admin/batchai.so'
+    finds error plugin.file 'can be written to by others'
+    # 22.05.x becomes 24.11.x.
+    as_root_on login sh -c 'cd /shared/admin && chmod 0644 batchai.so &&
+        LC_ALL=C sed -i "s/\(.\)\x05\x16\x00/\1\x0b\x18\x00/g" batchai.so'
+    finds error plugin.abi 'built for Slurm 24.11.'
+}
+
+@test "slurmd is older than the plugin's line" {
+    # The time that a package gives to a file is that of its build.
+    as_root_on login touch -d '2020-01-01' /etc/slurm/plugstack.conf.d/batchai.conf
+    finds warning plugin.epilog 'newer than the running slurmd' --nodes h2
+}
+
+@test "faults of the command-line filter: not there, not ours" {
+    as_root_on login rm /etc/slurm/cli_filter.lua
+    finds error filter.active 'Slurm refuses every job'
+    as_root_on login sh -c 'echo "function slurm_cli_pre_submit() return 0 end" > /etc/slurm/cli_filter.lua'
+    finds warning filter.active 'does not call batchai_pre_submit'
+}
+
+@test "faults of site.lua: syntax, an unknown key, open to others, a partition, a PMI, a directory" {
+    site 'return {'
+    finds error site.file 'site.lua:'
+    site 'return { defualt_partition = "main" }'
+    finds error site.file 'default_partition'
+    site 'return { default_partition = "gpu" }'
+    finds error site.partitions '"gpu"'
+    site 'return { mpi = "pmix_v9" }'
+    finds error mpi.types 'no --mpi=pmix_v9'
+    site 'return { named_mounts = { data = { directory = "/nowhere/data" } } }'
+    finds error site.directories 'named_mounts.data.directory: /nowhere/data'
+    site 'return {}'
+    as_root_on login chmod 0666 /etc/batchai/site.lua
+    finds error site.file 'can be written to by others'
+}
+
+@test "faults of node_directory: not there, a link, not sticky, in memory" {
+    as_root_on login sh -c 'mkdir -p /shared/admin/open && chmod 0777 /shared/admin/open &&
+        ln -s open /shared/admin/link'
+    site 'return { node_directory = "/shared/admin/none" }'
+    finds error dir.node 'No such file'
+    site 'return { node_directory = "/shared/admin/link" }'
+    finds error dir.node 'symbolic link'
+    site 'return { node_directory = "/shared/admin/open" }'
+    finds error dir.node 'remove what belongs to others'
+    site 'return { node_directory = "/dev/shm" }'
+    finds warning dir.node-space 'in memory'
+}
+
+@test "what a user lacks: programs, a directory for records" {
+    # shellcheck disable=SC2016 # for the inner shell
+    as_user bash -c 'mkdir -p "$1/bin" && cd "$1/bin" &&
+        for name in scontrol sinfo srun munge unmunge; do ln -sf "$(command -v $name)" .; done' \
+        link "$HOME_DIR"
+    local report
+    report=$(batchai_with "PATH=$HOME_DIR/bin" admin check --only tools) || true
+    [[ $report == *'warning  tools.image          not on PATH: skopeo, umoci, mksquashfs'* ]]
+    [[ $report == *'warning  tools.container      not on PATH: squashfuse_ll'* ]]
+    report=$(batchai_with "BATCHAI_HOME=/root/records" admin check --only dir.home) || true
+    [[ $report == *'error    dir.home '* ]]
+}
+
+@test "a drained node is named, and is not asked" {
+    as_root_on login scontrol update NodeName=h4 State=DRAIN Reason='bad disk'
+    finds warning slurm.nodes 'h4 (idle+drain: bad disk)'
+    finds unknown nodes.answer 'h4: cannot be asked now' --nodes h4
+}
+
+@test "nodes that differ: another site.lua, no installation, no home directories" {
+    site 'return {}'
+    as_root_on login sh -c 'mkdir -p /shared/admin && echo "return { exclusive = false }" > /shared/admin/site.lua'
+    as_root_on h2 mount --bind /shared/admin/site.lua /etc/batchai/site.lua
+    as_root_on h3 mount -t tmpfs none "$PREFIX/bin"
+    as_root_on h4 mount -t tmpfs none /home
+    local report
+    report=$(check --cluster --only nodes)
+    echo "$report"
+    grep -E '^error +nodes\.site +h2: another site.lua' <<< "$report"
+    grep -E '^error +nodes\.answer +h3: .*No such file' <<< "$report"
+    grep -E '^error +nodes\.answer +h4: ' <<< "$report"
+    grep -E '^ok +nodes\.answer +h1, h2: ' <<< "$report"
+}
+
+@test "an interrupt leaves neither a job nor a directory" {
+    # A step cannot start while another has the memory of the node.
+    as_user sbatch -w h1 --mem=8160 --wrap 'sleep 60' -o /dev/null
+    wait_until 30 lines_like mixed as_user sinfo -h -N -n h1 -p main -o %T
+    batchai admin check --nodes h1 &
+    wait_until 20 lines_like batchai-check as_user squeue -h -o %j
+    as_user pkill -INT -f 'admin check --nodes h1'
+    run wait $!
+    [[ $status -ne 0 ]]
+    wait_until 20 prints_nothing lines_like batchai-check as_user squeue -h -o %j
+    prints_nothing as_user find "$HOME_DIR/records" -mindepth 1
+}
+
+@test "nodes that are busy are not waited for" {
+    local job
+    job=$(as_user sbatch --parsable -N4 --exclusive --wrap 'sleep 60' -o /dev/null)
+    wait_until 30 job_is "$job" RUNNING
+    finds unknown nodes.answer 'cannot be asked now: it is allocated' --cluster
+}
