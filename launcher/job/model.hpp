@@ -251,6 +251,30 @@ struct SecretVariable {
     bool operator==(const SecretVariable&) const = default;
 };
 
+// Options of sbatch. Each member is named after the long option that it sets, and so is its key in
+// the file. Batch AI's schema has none of them.
+struct SlurmSettings {
+    std::optional<std::string> account;
+    std::optional<std::string> partition;
+    std::optional<std::string> qos;
+    std::optional<std::string> reservation;
+    std::optional<std::string> constraint;
+    std::optional<std::string> mem;  // per node
+    std::optional<std::string> gres;
+    std::optional<std::string> gpus_per_node;
+    std::optional<bool> exclusive;  // false: also not if the site or the user's defaults say so
+    std::optional<std::string> exclude;
+    std::optional<std::string> nodelist;
+    std::optional<std::string> dependency;
+    std::optional<std::string> begin;
+    std::optional<std::string> mail_type;
+    std::optional<std::string> mail_user;
+    std::optional<std::string> licenses;
+    std::optional<std::string> comment;
+    std::optional<std::string> array;
+    bool operator==(const SlurmSettings&) const = default;
+};
+
 struct JobSpec {
     SchemaVersion schema = SchemaVersion::v2018_05_01;  // as "$schema" declares it
     SchedulingPriority scheduling_priority = SchedulingPriority::normal;
@@ -266,6 +290,7 @@ struct JobSpec {
     std::vector<EnvironmentVariable> environment_variables;
     std::vector<SecretVariable> secrets;
     std::chrono::seconds max_wall_clock_time = std::chrono::days(7);
+    std::optional<SlurmSettings> slurm;
 
     // Older schemas only.
     std::optional<int> priority;  // -1000..1000; also sets scheduling_priority by its sign

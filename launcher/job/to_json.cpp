@@ -45,7 +45,9 @@ base::Value echo_object(const Object& object, const void* owner) {
     base::Value::Object out;
     for (const Field& field : object.fields) {
         if (!field.in(SchemaVersion::v2018_05_01) || field.read_only) continue;
-        out.emplace_back(field.name, echo(field, owner));
+        base::Value value = echo(field, owner);
+        if (field.extension && value.is_null()) continue;
+        out.emplace_back(field.name, std::move(value));
     }
     return out;
 }

@@ -106,6 +106,13 @@ void Binder::bind_member(const Object& object, const Member& member, void* owner
 
 // Reports the key. Returns the key that was probably meant, if any.
 std::string_view Binder::unknown_key(const Object& object, const Member& member) {
+    for (const RefusedKey& refused : object.refused) {
+        if (refused.name != member.key) continue;
+        faults_.add(Fault::misplaced, member.position,
+                    fmt::format("{} cannot be set here", quote(member.key)),
+                    std::string(refused.instead));
+        return {};
+    }
     const std::string_view home = where_known(object, member.key);
     if (!home.empty() && schema_ == SchemaVersion::v2018_05_01) {
         faults_.add(Fault::misplaced, member.position,
@@ -114,7 +121,8 @@ std::string_view Binder::unknown_key(const Object& object, const Member& member)
         return {};
     }
     const auto guess = nearest_key(object, member.key);
-    std::string hint = guess ? fmt::format("did you mean {}?", quote(*guess)) : std::string();
+    std::string hint =
+        guess ? fmt::format("did you mean {}?", quote(*guess)) : std::string(object.other_keys);
     if (schema_ == SchemaVersion::v2018_05_01) {
         faults_.add(Fault::unknown_key, member.position,
                     fmt::format("unknown key {}", quote(member.key)), std::move(hint));

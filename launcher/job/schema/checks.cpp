@@ -230,6 +230,90 @@ Failure check_file_share_url(std::string_view text) {
                "write https://<account>.file.core.windows.net/<share>", Fault::storage_account);
 }
 
+Failure check_option_text(std::string_view text) {
+    if (has_control(text)) {
+        return bad("must not contain control characters such as line breaks");
+    }
+    if (text.starts_with('-')) return bad("must not start with \"-\"");
+    return std::nullopt;
+}
+
+Failure check_option_list(std::string_view text) {
+    if (auto failure = check_word(text)) return failure;
+    int depth = 0;
+    char before = ',';
+    for (const char c : text) {
+        if (before == ',' && (c == ',' || c == ']')) return bad("has an empty element");
+        if (c == '[') ++depth;
+        if (c == ']') --depth;
+        if (depth < 0 || depth > 1) return bad("has brackets that do not match");
+        before = c == '[' ? ',' : c;
+    }
+    if (depth != 0) return bad("has brackets that do not match");
+    if (before == ',') return bad("has an empty element", "remove the comma at the end");
+    return std::nullopt;
+}
+
+// Takes a number of up to 9 digits from the front of `text`.
+std::optional<std::int64_t> take_index(std::string_view& text) {
+    std::size_t digits = 0;
+    while (digits < text.size() && is_digit(text[digits]))
+        ++digits;
+    if (digits == 0 || digits > 9) return std::nullopt;
+    const auto number = base::number_in<std::int64_t>(text.substr(0, digits));
+    text.remove_prefix(digits);
+    return number;
+}
+
+Failure check_array_indexes(std::string_view text) {
+    const auto wrong = [&] {
+        return bad(fmt::format("is not a list of array indexes: {}", quote(text)),
+                   R"(write it as "0-15", "1,3,5-7", "0-99:2" or "0-99%4")");
+    };
+    std::string_view rest = text;
+    do {
+        const auto first = take_index(rest);
+        if (!first) return wrong();
+        if (!take(rest, "-")) continue;
+        const auto last = take_index(rest);
+        if (!last || *last < *first) return wrong();
+        if (!take(rest, ":")) continue;
+        const auto step = take_index(rest);
+        if (!step || *step == 0) return wrong();
+    } while (take(rest, ","));
+    if (take(rest, "%")) {
+        const auto at_once = take_index(rest);
+        if (!at_once || *at_once == 0) return wrong();
+    }
+    if (!rest.empty()) return wrong();
+    return std::nullopt;
+}
+
+Failure check_option_memory(std::string_view text) {
+    std::string_view unit = text;
+    const bool number = take_index(unit).has_value();
+    const bool good =
+        unit.empty() || (unit.size() == 1 &&
+                         std::string_view("kmgtKMGT").find(unit.front()) != std::string_view::npos);
+    if (number && good) return std::nullopt;
+    return bad(fmt::format("is not a memory size: {}", quote(text)),
+               "give a whole number and K, M, G or T, such as \"64G\"");
+}
+
+Failure check_gpu_counts(std::string_view text) {
+    for (std::string_view count : base::split(text, ',')) {
+        const std::size_t colon = count.find(':');
+        const std::string_view type =
+            colon == std::string_view::npos ? std::string_view("gpu") : count.substr(0, colon);
+        if (colon != std::string_view::npos) count.remove_prefix(colon + 1);
+        const bool number = take_index(count).has_value() && count.empty();
+        if (!number || type.empty() || check_word(type))
+            return bad(fmt::format("is not a number of GPUs: {}", quote(text)),
+                       R"(write it as "2" or "a100:2")");
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<CheckFailure> check_text(Check check, std::string_view text) {
@@ -254,6 +338,16 @@ std::optional<CheckFailure> check_text(Check check, std::string_view text) {
             return check_octal_mode(text);
         case Check::memory_size:
             return check_memory_size(text);
+        case Check::option_text:
+            return check_option_text(text);
+        case Check::option_list:
+            return check_option_list(text);
+        case Check::array_indexes:
+            return check_array_indexes(text);
+        case Check::option_memory:
+            return check_option_memory(text);
+        case Check::gpu_counts:
+            return check_gpu_counts(text);
         case Check::none:
         case Check::anything:
         case Check::relative_mount_path:
@@ -286,6 +380,16 @@ std::string_view pattern_of(Check check) {
             return "^0?[0-7]{3}$";
         case Check::memory_size:
             return "^[0-9]+([bB]|[kKmMgG][bB]?)?$";
+        case Check::option_text:
+            return R"(^[^-\u0000-\u001f\u007f][^\u0000-\u001f\u007f]*$)";
+        case Check::option_list:
+            return R"(^[^-, \u0000-\u001f\u007f][^ \u0000-\u001f\u007f]*$)";
+        case Check::array_indexes:
+            return "^[0-9]+(-[0-9]+(:[0-9]+)?)?(,[0-9]+(-[0-9]+(:[0-9]+)?)?)*(%[0-9]+)?$";
+        case Check::option_memory:
+            return "^[0-9]+[kKmMgGtT]?$";
+        case Check::gpu_counts:
+            return "^([^-:, ][^:, ]*:)?[0-9]+(,([^-:, ][^:, ]*:)?[0-9]+)*$";
     }
     return {};
 }

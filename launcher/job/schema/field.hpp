@@ -33,6 +33,13 @@ enum class Check : std::uint8_t {
     file_share_url,
     octal_mode,
     memory_size,
+    // The following are values of options of sbatch. None starts with "-" or has a control
+    // character.
+    option_text,    // may have blanks
+    option_list,    // separated by commas, which may also be within [ ]
+    array_indexes,  // "0-15", "1,3,5-7", "0-99:2%4"
+    option_memory,  // a number, and K, M, G or T
+    gpu_counts,     // "2", "a100:2", "a100:1,k80:2"
 };
 
 // How the fields of one group in an object exclude each other.
@@ -85,6 +92,7 @@ struct Field {
     std::string_view instead;     // what to use instead of a retired field
     bool secret = false;
     bool read_only = false;  // accepted and ignored
+    bool extension = false;  // not in Batch AI's schema; `job show` leaves it out if it is absent
 
     // The functions below refine a field. Each returns a copy with one more property.
     [[nodiscard]] constexpr Field required() const { return with_presence(Presence::required); }
@@ -141,6 +149,12 @@ struct Field {
         return copy;
     }
 
+    [[nodiscard]] constexpr Field own_extension() const {
+        Field copy = *this;
+        copy.extension = true;
+        return copy;
+    }
+
     [[nodiscard]] constexpr bool required_in(SchemaVersion schema) const {
         switch (presence) {
             case Presence::optional:
@@ -161,10 +175,20 @@ struct Field {
     }
 };
 
+// A key that an object does not have although users look for it there.
+struct RefusedKey {
+    std::string_view name;
+    std::string_view instead;  // a hint: what sets this, or why nothing does
+    // Another key of the file sets it, and an option of the command line may replace that value.
+    bool only_in_file = false;
+};
+
 struct Object {
     std::string_view name;  // in the schema's "$defs" and the reference page
     std::string_view doc;
     std::span<const Field> fields;
+    std::span<const RefusedKey> refused = {};
+    std::string_view other_keys = {};  // a hint for keys that are neither fields nor refused
 
     [[nodiscard]] constexpr const Field* find(std::string_view key) const {
         for (const Field& field : fields) {

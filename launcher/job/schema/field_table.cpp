@@ -201,6 +201,10 @@ constexpr std::array properties_fields = {
                                           R"("normal")")
         .defaults_to(R"("normal")")
         .in_schemas(may, may),
+    object<&JobSpec::slurm>("slurm", slurm_object,
+                            "Options of `sbatch`. This key is an extension: Batch AI's schema does "
+                            "not have it")
+        .own_extension(),
     object_within<&JobSpec::cluster_id>("cluster", cluster_object, "The cluster")
         .defaults_to("the one named on the command line"),
     tool_type_field(),

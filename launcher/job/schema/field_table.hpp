@@ -5,7 +5,8 @@
 
 // The field table, which is the only list of a job file's keys. field_table.cpp has the file and
 // its properties, field_table_mounts.cpp has mounts and the secrets they need, and
-// field_table_toolkits.cpp has what each toolkit runs.
+// field_table_toolkits.cpp has what each toolkit runs, and field_table_slurm.cpp has options of
+// sbatch.
 namespace batchai::job {
 
 extern const Object job_file_object;    // the whole file; its fields belong to JobSpec
@@ -13,6 +14,11 @@ extern const Object properties_object;  // "properties"; its fields belong to Jo
 
 extern const Object mount_volumes_object;               // MountVolumes
 extern const Object key_vault_secret_reference_object;  // KeyVaultSecretReference
+
+// SlurmSettings. Each field is named after the long option of sbatch that it sets. The flags of
+// `job create` and the user's defaults are made from these fields, too. Its refused keys are the
+// options that belong to the plan.
+extern const Object slurm_object;
 
 extern const Object horovod_object;         // HorovodSettings
 extern const Object custom_mpi_object;      // CustomMpiSettings

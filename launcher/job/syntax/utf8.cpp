@@ -39,6 +39,16 @@ std::size_t utf8_sequence(std::string_view text, std::size_t offset) {
     return overlong || surrogate || too_high ? 0 : length;
 }
 
+bool is_utf8(std::string_view text) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+        const std::size_t length = utf8_sequence(text, at);
+        if (length == 0) return false;
+        at += length;
+    }
+    return true;
+}
+
 char32_t utf8_decode(std::string_view sequence) {
     const std::uint32_t lead = byte_at(sequence, 0);
     if (sequence.size() == 1) return lead;

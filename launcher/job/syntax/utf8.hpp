@@ -13,6 +13,9 @@ namespace batchai::job {
 // above U+10FFFF.
 [[nodiscard]] std::size_t utf8_sequence(std::string_view text, std::size_t offset);
 
+// Returns whether the whole text is UTF-8.
+[[nodiscard]] bool is_utf8(std::string_view text);
+
 // Returns the code point of a sequence that utf8_sequence() found valid.
 [[nodiscard]] char32_t utf8_decode(std::string_view sequence);
 
