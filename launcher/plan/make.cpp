@@ -14,6 +14,7 @@
 
 #include "base/text.hpp"
 #include "plan/planning.hpp"
+#include "plan/slurm_options.hpp"
 
 namespace batchai::plan {
 
@@ -98,16 +99,50 @@ const site::VmSize* vm_size_of(Planning& planning) {
     return nullptr;
 }
 
-void apply(const site::VmSize& size, Allocation& allocation) {
-    if (!size.partition.empty()) allocation.partition = size.partition;
-    allocation.constraint = size.constraint;
-    allocation.gres = size.gres;
-    if (allocation.gres.empty() && size.gpus > 0)
-        allocation.gres = fmt::format("gpu:{}", size.gpus);
+void put_text(std::vector<SlurmOption>& options, std::string name, const std::string& value,
+              Origin origin) {
+    if (value.empty()) return;
+    options.push_back({.name = std::move(name), .value = value, .origin = origin});
+}
+
+}  // namespace
+
+std::vector<SlurmOption> site_options(const site::Site& site) {
+    std::vector<SlurmOption> options;
+    // A node of Batch AI runs one job at a time.
+    if (site.exclusive)
+        options.push_back({.name = "exclusive", .value = {}, .origin = Origin::site});
+    put_text(options, "partition", site.default_partition, Origin::site);
+    put_text(options, "account", site.account, Origin::site);
+    put_text(options, "qos", site.qos, Origin::site);
+    return options;
+}
+
+namespace {
+
+std::vector<SlurmOption> options_of(const site::VmSize& size) {
+    std::vector<SlurmOption> options;
+    put_text(options, "partition", size.partition, Origin::vm_size);
+    put_text(options, "constraint", size.constraint, Origin::vm_size);
+    const bool only_gpus = size.gres.empty() && size.gpus > 0;
+    put_text(options, "gres", only_gpus ? fmt::format("gpu:{}", size.gpus) : size.gres,
+             Origin::vm_size);
     for (const site::ExtraOption& option : size.extra_options)
-        allocation.extra_options.push_back({.name = option.name, .value = option.value});
-    if (size.cpus > 0)
-        allocation.cpus_per_process = std::max(1, size.cpus / allocation.processes_per_node);
+        options.push_back({.name = option.name, .value = option.value, .origin = Origin::vm_size});
+    return options;
+}
+
+// Chooses among the options of all origins, which are added in the order of precedence.
+std::vector<SlurmOption> chosen_options(const Planning& planning, const site::VmSize* size) {
+    const SlurmChoices& choices = planning.submission.slurm;
+    std::vector<SlurmOption> options;
+    put_options(options, site_options(planning.site));
+    if (size != nullptr) put_options(options, options_of(*size));
+    put_settings(options, choices.defaults, Origin::user_config);
+    if (planning.spec.slurm) put_settings(options, *planning.spec.slurm, Origin::job_file);
+    put_settings(options, choices.flags, Origin::flag);
+    put_options(options, choices.words);
+    return options;
 }
 
 void check_node_limit(Planning& planning) {
@@ -155,12 +190,17 @@ void plan_allocation(Planning& planning) {
     const site::VmSize* size = vm_size_of(planning);
     plan_processes(planning, size);
     check_node_limit(planning);
-    allocation.exclusive = planning.site.exclusive;
-    allocation.partition = planning.site.default_partition;
-    allocation.account = planning.site.account;
-    allocation.qos = planning.site.qos;
     allocation.nice = nice_of(planning.spec.scheduling_priority);
-    if (size != nullptr) apply(*size, allocation);
+    if (size != nullptr && size->cpus > 0)
+        allocation.cpus_per_process = std::max(1, size->cpus / allocation.processes_per_node);
+    allocation.options = chosen_options(planning, size);
+    const bool array =
+        std::any_of(allocation.options.begin(), allocation.options.end(),
+                    [](const SlurmOption& option) { return option.name == "array"; });
+    if (array)
+        planning.plan.notices.emplace_back(
+            "this is an array job: `batchai job show`, `list` and `wait` report only its last task "
+            "yet; squeue and sacct list all of them");
     // A limit is asked for only if the job file sets one. Batch AI's default of seven days would
     // keep the job out of partitions with a shorter limit.
     if (planning.positions.contains("/properties/constraints/maxWallClockTime"))

@@ -24,6 +24,13 @@ struct ClusterView {
     job::MountVolumes mount_volumes = {};
 };
 
+// Options of Slurm that are not in the job file.
+struct SlurmChoices {
+    job::SlurmSettings defaults;     // the user's, from config.toml
+    job::SlurmSettings flags;        // of `job create`
+    std::vector<SlurmOption> words;  // after "--" (plan/sbatch_words.hpp)
+};
+
 // Everything about the submission that is not in the job file.
 struct Submission {
     Identity identity;  // the uuid of a dry run is all zeros, to make its output reproducible
@@ -34,6 +41,7 @@ struct Submission {
     std::string home;          // absolute
     std::string storage_root;  // host path of the default storage, $BATCHAI_HOME/storage
     bool ignore_container = false;
+    SlurmChoices slurm;
     // What the registry says about the image of containerSettings, and where the image's root will
     // be. Absent if the registry was not asked. The plan can then be shown, but not run.
     std::optional<Container> image;
@@ -58,6 +66,9 @@ struct Made {
 // (job::apply_storage_account).
 [[nodiscard]] Made make(const job::JobSpec& spec, const job::PositionTable& positions,
                         const site::Site& site, const Submission& submission);
+
+// Returns the options that the site gives to each job, before those of a VM size.
+[[nodiscard]] std::vector<SlurmOption> site_options(const site::Site& site);
 
 // Returns the path of the file that `batchai run` reads: "<plan directory>/plan.json".
 [[nodiscard]] std::string plan_path(const Plan& plan);

@@ -41,22 +41,43 @@ struct Variable {
 // The nice value for the schedulingPriority normal, which is also that of a file without this key.
 constexpr int normal_nice = 100;
 
-// What the job asks of Slurm. An empty string or zero means that it does not ask for this.
+// Who has chosen an option of Slurm. These are in the order of precedence: an option of a later
+// origin replaces one of an earlier origin.
+enum class Origin : std::uint8_t {
+    launcher,
+    site,          // site.lua, or a default of it
+    vm_size,       // the VM size of the job's cluster, in site.lua
+    user_config,   // the user's config.toml
+    job_file,      // job.json
+    flag,          // an option of `job create`
+    sbatch_words,  // the words after "--" of `job create`
+};
+
+// An option of sbatch, by its long name without the dashes.
+struct SlurmOption {
+    std::string name;
+    std::string value;  // empty: the option has none
+    Origin origin = Origin::launcher;
+    // An option that the user gives to sbatch, srun or salloc wins over this one. If this is set,
+    // the value is the job file's, and the user's must be the same.
+    bool must_agree = false;
+    // The key of job.json that the value comes from, if it is not in "slurm".
+    std::string_view key = {};
+
+    bool operator==(const SlurmOption&) const = default;
+};
+
+// What the job asks of Slurm. Zero means that it does not ask for this.
 struct Allocation {
     int nodes = 1;
     int processes = 1;           // ranks on all nodes together
     int processes_per_node = 1;  // at most, on any node
     int cpus_per_process = 0;
-    bool exclusive = true;  // a node of Batch AI runs one job at a time
-    std::string partition;
-    std::string constraint;  // node features
-    std::string gres;        // per node, as --gres takes it
-    std::string account;
-    std::string qos;
     int nice = normal_nice;  // schedulingPriority: low 1000, high 0 (users cannot ask for less)
     std::chrono::minutes time_limit{0};
-    // Further options of sbatch that the site sets, by their long names. A value may be empty.
-    std::vector<Variable> extra_options;
+    // What the site, the user's defaults, the job file and the command line choose of Slurm's other
+    // options. Each name is there once, with the choice that takes precedence.
+    std::vector<SlurmOption> options;
 
     bool operator==(const Allocation&) const = default;
 };

@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "job/model.hpp"
+#include "job/schema/field_table.hpp"
 #include "plan/elastic.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
@@ -30,8 +31,8 @@ constexpr std::array<std::array<std::string_view, 6>, 5> alternatives{{
 }};
 
 // Options that say how a batch script is run. srun and salloc run none, and have no such options.
-constexpr std::array<std::string_view, 3> only_of_batch_scripts{"requeue", "no-requeue",
-                                                                "open-mode"};
+constexpr std::array<std::string_view, 4> only_of_batch_scripts{"requeue", "no-requeue",
+                                                                "open-mode", "array"};
 
 // What an option means if its optional value is left out. All other options without a value are
 // flags, which can be set with any text.
@@ -42,16 +43,25 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> values_le
     {"propagate", "ALL"},
 }};
 
-void put(std::vector<SlurmOption>& options, SlurmOption option) {
-    const auto same = std::find_if(options.begin(), options.end(), [&](const SlurmOption& other) {
-        return other.name == option.name;
+// Returns whether the two options say the same thing.
+bool same_meaning(std::string_view one, std::string_view other) {
+    if (one == other) return true;
+    return std::any_of(alternatives.begin(), alternatives.end(), [&](const auto& group) {
+        const auto has = [&](std::string_view name) {
+            return std::find(group.begin(), group.end(), name) != group.end();
+        };
+        return has(one) && has(other);
     });
-    if (same != options.end()) options.erase(same);
-    options.push_back(std::move(option));
 }
 
-void put_text(std::vector<SlurmOption>& options, std::string name, const std::string& value) {
-    if (!value.empty()) put(options, {.name = std::move(name), .value = value});
+void remove_same_meaning(std::vector<SlurmOption>& options, std::string_view name) {
+    std::erase_if(options,
+                  [&](const SlurmOption& other) { return same_meaning(name, other.name); });
+}
+
+void put(std::vector<SlurmOption>& options, SlurmOption option) {
+    std::erase_if(options, [&](const SlurmOption& other) { return other.name == option.name; });
+    options.push_back(std::move(option));
 }
 
 // Returns the limit in the form in which Slurm gives a command-line filter the user's: "HH:MM:SS",
@@ -72,14 +82,10 @@ std::string_view process_count_key(const Plan& plan) {
 const GivenOptions::value_type* given_instead(const SlurmOption& option,
                                               const GivenOptions& given) {
     if (const auto same = given.find(option.name); same != given.end()) return &*same;
-    for (const auto& group : alternatives) {
-        if (std::find(group.begin(), group.end(), option.name) == group.end()) continue;
-        for (const std::string_view other : group) {
-            if (other.empty()) continue;
-            if (const auto found = given.find(other); found != given.end()) return &*found;
-        }
-    }
-    return nullptr;
+    const auto other = std::find_if(given.begin(), given.end(), [&](const auto& entry) {
+        return same_meaning(option.name, entry.first);
+    });
+    return other == given.end() ? nullptr : &*other;
 }
 
 void fill_in_value(SlurmOption& option) {
@@ -92,44 +98,72 @@ void fill_in_value(SlurmOption& option) {
 
 }  // namespace
 
+void put_options(std::vector<SlurmOption>& options, std::vector<SlurmOption> added) {
+    for (const SlurmOption& option : added)
+        remove_same_meaning(options, option.name);
+    for (SlurmOption& option : added)
+        put(options, std::move(option));
+}
+
+void put_settings(std::vector<SlurmOption>& options, const job::SlurmSettings& settings,
+                  Origin origin) {
+    std::vector<SlurmOption> present;
+    for (const job::Field& field : job::slurm_object.fields) {
+        const std::optional<job::Value> value = field.access.load(&settings);
+        if (!value) continue;
+        const auto* const text = std::get_if<std::string>(&*value);
+        if (text == nullptr && !std::get<bool>(*value)) {
+            remove_same_meaning(options, field.name);
+            continue;
+        }
+        present.push_back({.name = std::string(field.name),
+                           .value = text == nullptr ? std::string() : *text,
+                           .origin = origin});
+    }
+    put_options(options, std::move(present));
+}
+
 std::vector<SlurmOption> allocation_options(const Plan& plan) {
     const Allocation& allocation = plan.allocation;
     std::vector<SlurmOption> options{
         {.name = "nodes",
          .value = std::to_string(allocation.nodes),
+         .origin = Origin::job_file,
          .must_agree = true,
          .key = "nodeCount"},
         {.name = "ntasks",
          .value = std::to_string(allocation.processes),
+         .origin = Origin::job_file,
          .must_agree = true,
          .key = process_count_key(plan)},
         {.name = "ntasks-per-node", .value = std::to_string(allocation.processes_per_node)},
     };
     if (allocation.cpus_per_process > 0)
-        put_text(options, "cpus-per-task", std::to_string(allocation.cpus_per_process));
-    if (allocation.exclusive) put(options, {.name = "exclusive", .value = {}});
-    put_text(options, "partition", allocation.partition);
-    put_text(options, "constraint", allocation.constraint);
-    put_text(options, "gres", allocation.gres);
-    put_text(options, "account", allocation.account);
-    put_text(options, "qos", allocation.qos);
+        put(options, {.name = "cpus-per-task",
+                      .value = std::to_string(allocation.cpus_per_process),
+                      .origin = Origin::vm_size});
     if (allocation.time_limit.count() > 0)
         put(options, {.name = "time",
                       .value = time_text(allocation.time_limit),
+                      .origin = Origin::job_file,
                       .must_agree = true,
                       .key = "constraints.maxWallClockTime"});
+    const bool own_priority = allocation.nice != normal_nice;
     put(options, {.name = "nice",
                   .value = std::to_string(allocation.nice),
-                  .must_agree = allocation.nice != normal_nice,
+                  .origin = own_priority ? Origin::job_file : Origin::launcher,
+                  .must_agree = own_priority,
                   .key = "schedulingPriority"});
     // A pre-empted job goes back into the queue and continues when it is started again.
     put(options, {.name = "requeue", .value = {}});
     // The loss of a node then ends the step on that node, but not the job.
     const auto elastic = elastic_of(plan.environment, allocation.nodes);
     if (elastic && *elastic)
-        put(options, {.name = "no-kill", .value = {}, .key = elastic_nodes_variable});
-    for (const Variable& option : allocation.extra_options)
-        put(options, {.name = option.name, .value = option.value});
+        put(options, {.name = "no-kill",
+                      .value = {},
+                      .origin = Origin::job_file,
+                      .key = elastic_nodes_variable});
+    put_options(options, allocation.options);
     return options;
 }
 
@@ -142,7 +176,8 @@ base::Result<std::vector<SlurmOption>> options_at_door(const Plan& plan, Door do
                                                        const GivenOptions& given,
                                                        const std::string& file) {
     std::vector<SlurmOption> options = allocation_options(plan);
-    if (door == Door::srun) put_text(options, "mpi", plan.mpi);
+    if (door == Door::srun && !plan.mpi.empty())
+        put(options, {.name = "mpi", .value = plan.mpi, .origin = Origin::site});
     std::vector<SlurmOption> out;
     for (SlurmOption& option : options) {
         const bool of_batch_script =
@@ -206,19 +241,22 @@ std::string batch_script(const Plan& plan, const std::string& launcher,
 
 std::vector<std::string> sbatch_options(const Plan& plan) {
     const record::JobFiles files(plan.directories.job_directory);
-    std::vector<std::string> options = {
-        "--job-name=" + plan.identity.job,
-        "--comment=batchai:" + plan.identity.path_segment(),
+    std::vector<SlurmOption> options = {
+        {.name = "job-name", .value = plan.identity.job},
+        {.name = "comment", .value = "batchai:" + plan.identity.path_segment()},
         // A requeued job appends to the log that it already has.
-        "--open-mode=append",
-        "--output=" + literal_pattern(files.slurm_log().string()),
-        "--chdir=" + files.directory().string(),
+        {.name = "open-mode", .value = "append"},
+        {.name = "output", .value = literal_pattern(files.slurm_log().string())},
+        {.name = "chdir", .value = files.directory().string()},
         // The job gets the modules and virtual environments of the submitting shell.
-        "--export=ALL",
+        {.name = "export", .value = "ALL"},
     };
-    for (const SlurmOption& option : allocation_options(plan))
-        options.push_back(argument_of(option));
-    return options;
+    put_options(options, allocation_options(plan));
+    std::vector<std::string> arguments;
+    arguments.reserve(options.size());
+    for (const SlurmOption& option : options)
+        arguments.push_back(argument_of(option));
+    return arguments;
 }
 
 }  // namespace batchai::plan

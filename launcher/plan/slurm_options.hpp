@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "job/model.hpp"
 #include "plan/plan.hpp"
 
 // The options that give a job its allocation. This is the only list of them: the argument vector of
@@ -14,21 +15,17 @@
 
 namespace batchai::plan {
 
-struct SlurmOption {
-    std::string name;   // sbatch's long option, without the dashes
-    std::string value;  // empty: the option has none
-    // An option of the user's own wins over this one. If this is set, the value is the job file's,
-    // and the user's must be the same.
-    bool must_agree = false;
-    // The key of job.json that the value comes from. Empty: it comes from the site's VM size or
-    // default.
-    std::string_view key = {};
+// Adds the options of one origin. They replace those of the same names, and those that say the same
+// thing in another way: "gpus-per-node" replaces "gres". Two options of one origin do so only if
+// their names are the same.
+void put_options(std::vector<SlurmOption>& options, std::vector<SlurmOption> added);
 
-    bool operator==(const SlurmOption&) const = default;
-};
+// Adds the settings that are present. `exclusive` that is false removes the option.
+void put_settings(std::vector<SlurmOption>& options, const job::SlurmSettings& settings,
+                  Origin origin);
 
-// Returns the options in the order in which sbatch gets them, each name once. An option that the
-// site adds to a VM size replaces the launcher's.
+// Returns the options in the order in which sbatch gets them, each name once. The options of
+// Allocation::options replace the launcher's.
 [[nodiscard]] std::vector<SlurmOption> allocation_options(const Plan& plan);
 
 // Returns "--name" or "--name=value".

@@ -21,9 +21,11 @@ using plan::HostBind;
 using plan::Identity;
 using plan::Mount;
 using plan::MountScope;
+using plan::Origin;
 using plan::OutputDirectory;
 using plan::Plan;
 using plan::RemoteVolume;
+using plan::SlurmOption;
 using plan::Step;
 using plan::StepKind;
 using plan::Variable;
@@ -34,6 +36,17 @@ template <>
 struct WordsOf<MountScope> {
     static constexpr std::array words{std::pair{"job"sv, MountScope::job},
                                       std::pair{"cluster"sv, MountScope::cluster}};
+};
+
+template <>
+struct WordsOf<Origin> {
+    static constexpr std::array words{std::pair{"launcher"sv, Origin::launcher},
+                                      std::pair{"site"sv, Origin::site},
+                                      std::pair{"vmSize"sv, Origin::vm_size},
+                                      std::pair{"userConfig"sv, Origin::user_config},
+                                      std::pair{"jobFile"sv, Origin::job_file},
+                                      std::pair{"flag"sv, Origin::flag},
+                                      std::pair{"sbatchWords"sv, Origin::sbatch_words}};
 };
 
 template <>
@@ -60,6 +73,14 @@ struct RecordOf<Variable> {
         std::tuple{field("name", &Variable::name), field("value", &Variable::value)};
 };
 
+// The rest of an option is set only where the planner's list of options is made.
+template <>
+struct RecordOf<SlurmOption> {
+    static constexpr auto fields =
+        std::tuple{field("name", &SlurmOption::name), field("value", &SlurmOption::value),
+                   field("origin", &SlurmOption::origin)};
+};
+
 template <>
 struct RecordOf<Allocation> {
     static constexpr auto fields =
@@ -67,15 +88,9 @@ struct RecordOf<Allocation> {
                    field("processes", &Allocation::processes).within(1),
                    field("processesPerNode", &Allocation::processes_per_node).within(1),
                    field("cpusPerProcess", &Allocation::cpus_per_process).within(0),
-                   field("exclusive", &Allocation::exclusive),
-                   field("partition", &Allocation::partition),
-                   field("constraint", &Allocation::constraint),
-                   field("gres", &Allocation::gres),
-                   field("account", &Allocation::account),
-                   field("qos", &Allocation::qos),
                    field("nice", &Allocation::nice),
                    field("timeLimitMinutes", &Allocation::time_limit).within(0, longest),
-                   field("extraOptions", &Allocation::extra_options)};
+                   field("options", &Allocation::options)};
 };
 
 template <>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "planned.hpp"
@@ -50,11 +51,12 @@ TEST(Allocation, TakesTheVmSizeWithoutRegardToCase) {
     const auto made = planned(mpi_job(2, 8), site, on_cluster("Standard_NC24", 2));
     ASSERT_TRUE(made.plan) << faults(made);
     const Allocation& allocation = made.plan->allocation;
-    EXPECT_EQ(allocation.partition, "gpu");
-    EXPECT_EQ(allocation.constraint, "k80");
-    EXPECT_EQ(allocation.gres, "gpu:4");
     EXPECT_EQ(allocation.cpus_per_process, 6);
-    EXPECT_EQ(allocation.extra_options, (std::vector<Variable>{{"mem", "0"}}));
+    EXPECT_EQ(allocation.options, (std::vector<SlurmOption>{{"exclusive", "", Origin::site},
+                                                            {"partition", "gpu", Origin::vm_size},
+                                                            {"constraint", "k80", Origin::vm_size},
+                                                            {"gres", "gpu:4", Origin::vm_size},
+                                                            {"mem", "0", Origin::vm_size}}));
 }
 
 TEST(Allocation, MapsAnUnknownVmSizeToTheDefaultPartitionOrRefusesIt) {
@@ -63,7 +65,8 @@ TEST(Allocation, MapsAnUnknownVmSizeToTheDefaultPartitionOrRefusesIt) {
     site.vm_sizes["STANDARD_NC6"] = {};
     auto made = planned(small_job(), site, on_cluster("STANDARD_NC7", 9));
     ASSERT_TRUE(made.plan) << faults(made);
-    EXPECT_EQ(made.plan->allocation.partition, "all");
+    EXPECT_THAT(made.plan->allocation.options,
+                testing::Contains(SlurmOption{"partition", "all", Origin::site}));
     site.any_vm_size = false;
     made = planned(small_job(), site, on_cluster("STANDARD_NC7", 9));
     EXPECT_EQ(faults(made),

@@ -25,21 +25,16 @@ class PlanMaker {
         Plan plan;
         plan.identity = {text(), text(), text(), text(), text(), text(), text()};
         plan.tool_type = text();
-        plan.allocation = {count(),
-                           count(),
-                           count(),
-                           number(0),
-                           flag(),
-                           text(),
-                           text(),
-                           text(),
-                           text(),
-                           text(),
-                           number(-9),
-                           std::chrono::minutes(number(0)),
-                           list([&] {
-                               return Variable{text(), text()};
-                           })};
+        plan.allocation = {
+            count(),
+            count(),
+            count(),
+            number(0),
+            number(-9),
+            std::chrono::minutes(number(0)),
+            list([&] {
+                return SlurmOption{text(), text(), static_cast<Origin>(number(0) % 7)};
+            })};
         plan.mpi = text();
         plan.directories = {text(), text(), text(), text(), text(), text(), text(), text(), text()};
         plan.mounts = list([&] {

@@ -22,7 +22,6 @@ TEST(Sbatch, AsksForNothingThatThePlanDoesNotSay) {
     Plan plan;
     plan.identity = test_submission().identity;
     plan.directories.job_directory = "/j/100%";
-    plan.allocation.exclusive = false;
     EXPECT_THAT(sbatch_options(plan),
                 ElementsAre("--job-name=job",
                             "--comment=batchai:sub/group/workspaces/space/experiments/exp/jobs/job/"
@@ -45,15 +44,16 @@ TEST(Sbatch, PutsTheSitesOwnOptionsLast) {
                        8,
                        4,
                        3,
-                       true,
-                       "gpu",
-                       "k80",
-                       "gpu:1",
-                       "acc",
-                       "q",
                        1000,
                        std::chrono::minutes(90),
-                       {{"mem", "0"}, {"licenses", "a b"}}};
+                       {{"exclusive", ""},
+                        {"partition", "gpu"},
+                        {"constraint", "k80"},
+                        {"gres", "gpu:1"},
+                        {"account", "acc"},
+                        {"qos", "q"},
+                        {"mem", "0"},
+                        {"licenses", "a b"}}};
     const auto options = sbatch_options(plan);
     for (const char* option :
          {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3", "--exclusive",

@@ -22,12 +22,12 @@ Plan large_plan() {
     allocation.processes = 8;
     allocation.processes_per_node = 4;
     allocation.cpus_per_process = 3;
-    allocation.partition = "gpu";
-    allocation.constraint = "k80";
-    allocation.gres = "gpu:4";
     allocation.nice = 1000;
     allocation.time_limit = std::chrono::minutes(90);
-    allocation.extra_options = {{"reservation", "ours"}, {"contiguous", ""}};
+    allocation.options = {
+        {"exclusive", "", Origin::site},          {"partition", "gpu", Origin::vm_size},
+        {"constraint", "k80", Origin::vm_size},   {"gres", "gpu:4", Origin::vm_size},
+        {"reservation", "ours", Origin::vm_size}, {"contiguous", "", Origin::vm_size}};
     return plan;
 }
 
@@ -66,11 +66,13 @@ TEST(SlurmOptions, LeaveBatchScriptsToSbatchAndTheWiringToSrun) {
 
 TEST(SlurmOptions, OfTheSiteReplaceOurs) {
     Plan plan = large_plan();
-    plan.allocation.extra_options = {{"nice", ""}, {"partition", "big"}};
+    plan.allocation.options = {{"nice", "", Origin::vm_size}, {"no-requeue", "", Origin::vm_size}};
     const auto set = at_door(plan, Door::salloc);
     EXPECT_THAT(set, Contains("--nice=100"));
-    EXPECT_THAT(set, Contains("--partition=big"));
-    EXPECT_THAT(set, Not(Contains("--partition=gpu")));
+    EXPECT_THAT(set, Not(Contains("--nice=1000")));
+    const auto arguments = sbatch_options(plan);
+    EXPECT_THAT(arguments, Contains("--no-requeue"));
+    EXPECT_THAT(arguments, Not(Contains("--requeue")));
 }
 
 TEST(SlurmOptions, OfTheUserWinOverTheSite) {
@@ -131,7 +133,7 @@ TEST(SlurmOptions, OfTheUserMayGiveAnotherPriorityThanNormal) {
 
 TEST(SlurmOptions, OfTheSiteNeedNotAgreeWithTheUsers) {
     Plan plan = large_plan();
-    plan.allocation.extra_options = {{"nice", "7"}, {"time", "9"}};
+    plan.allocation.options = {{"nice", "7", Origin::vm_size}, {"time", "9", Origin::vm_size}};
     const auto set = at_door(plan, Door::sbatch, {{"nice", "3"}, {"time", "00:03:00"}});
     for (const std::string& option : set)
         EXPECT_FALSE(option.starts_with("--nice") || option.starts_with("--time")) << option;
