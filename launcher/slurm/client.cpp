@@ -62,8 +62,9 @@ constexpr std::array<Known, 14> known{{
 
 // Shortens "sbatch: error: Batch job submission failed: X" to "X".
 std::string_view cleaned(std::string_view line, std::string_view command) {
-    const std::array<std::string, 4> prefixes{fmt::format("{}:", command),
-                                              "error:", "fatal:", "Batch job submission failed:"};
+    const std::array<std::string, 5> prefixes{
+        fmt::format("{}:", command),
+        "error:", "fatal:", "allocation failure:", "Batch job submission failed:"};
     bool again = true;
     while (again) {
         again = false;
@@ -79,15 +80,21 @@ std::string_view cleaned(std::string_view line, std::string_view command) {
     return line;
 }
 
-}  // namespace
-
-base::Error refusal(std::string_view command, std::string_view standard_error) {
+// Returns the lines that a command has printed, without repetitions.
+std::vector<std::string> messages(std::string_view command, std::string_view standard_error) {
     std::vector<std::string> said;
     for (const std::string_view line : base::split(standard_error, '\n')) {
         const std::string text(cleaned(line, command));
         if (text.empty() || (!said.empty() && said.back() == text)) continue;
         said.push_back(text);
     }
+    return said;
+}
+
+}  // namespace
+
+base::Error refusal(std::string_view command, std::string_view standard_error) {
+    const std::vector<std::string> said = messages(command, standard_error);
     base::Error error{said.empty() ? "Slurm refused without giving a reason"
                                    : fmt::format("{}", fmt::join(said, "; ")),
                       std::string(command),
@@ -214,6 +221,20 @@ Result<std::string> Client::submit(const base::Arguments& options, const std::st
     const auto completed = TRY(base::run(arguments, run_options));
     if (completed.exit_code != 0) return refused("sbatch", completed);
     return parse_submitted(completed.standard_output);
+}
+
+Result<std::string> Client::test_submission(const base::Arguments& options,
+                                            const std::string& script_text,
+                                            const base::Environment& environment) const {
+    base::Arguments arguments{"sbatch", "--test-only"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    base::RunOptions run_options;
+    run_options.environment = environment;
+    run_options.standard_input = script_text;
+    run_options.deadline = deadline_;
+    const auto completed = TRY(base::run(arguments, run_options));
+    if (completed.exit_code != 0) return refused("sbatch", completed);
+    return fmt::format("{}", fmt::join(messages("sbatch", completed.standard_error), "; "));
 }
 
 Result<void> Client::cancel(const std::string& job_id) const {

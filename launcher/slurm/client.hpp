@@ -76,6 +76,12 @@ class Client {
         const base::Arguments& options, const std::string& script,
         const base::Environment& environment = scrubbed_environment()) const;
 
+    // Calls sbatch --test-only OPTIONS with the script's text, which creates nothing. Returns
+    // Slurm's own words about when and where the job would start; empty if it says nothing.
+    [[nodiscard]] base::Result<std::string> test_submission(
+        const base::Arguments& options, const std::string& script_text,
+        const base::Environment& environment = scrubbed_environment()) const;
+
     // Calls scancel. It is not an error if the job has ended or Slurm no longer knows it.
     [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
 

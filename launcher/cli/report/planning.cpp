@@ -26,6 +26,7 @@
 #include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
 #include "plan/make.hpp"
+#include "plan/sbatch_words.hpp"
 #include "record/job_files.hpp"
 #include "record/plan_file.hpp"
 
@@ -92,6 +93,7 @@ plan::Submission submission_of(const store::Store& store, const JobFileOptions& 
     submission.storage_root = store.storage_root().string();
     submission.ignore_container = options.ignore_container;
     submission.login_environment = login_environment();
+    submission.slurm.flags = options.slurm;
     return submission;
 }
 
@@ -233,6 +235,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     if (options.job_image && !options.ignore_container)
         TRY(apply_job_image(spec, *options.job_image));
     auto submission = submission_of(store, options, identity, std::move(cluster), job_directory);
+    submission.slurm.words = TRY(plan::read_sbatch_words(options.sbatch_words));
     auto made = plan::make(spec, parsed.positions, site, submission);
     // The registry is asked only if the plan has no other errors.
     if (made.plan && made.plan->container)
@@ -282,16 +285,6 @@ constexpr std::array<std::string_view, 11> of_another_job{
     "SLURM_", "SLURMD_", "SBATCH_",  "SALLOC_",  "SRUN_",         "SPANK_",
     "PMIX_",  "PMI_",    "BATCHAI_", "AZ_BATCH", "AZURE_BATCHAI_"};
 
-bool is_utf8(std::string_view text) {
-    std::size_t at = 0;
-    while (at < text.size()) {
-        const std::size_t length = job::utf8_sequence(text, at);
-        if (length == 0) return false;
-        at += length;
-    }
-    return true;
-}
-
 bool is_handed_on(std::string_view name) {
     return std::none_of(of_another_job.begin(), of_another_job.end(),
                         [&](std::string_view prefix) { return name.starts_with(prefix); });
@@ -307,7 +300,8 @@ std::map<std::string, std::string> login_environment() {
         if (sign == 0 || sign == std::string_view::npos) continue;
         const std::string_view name = text.substr(0, sign);
         const std::string_view value = text.substr(sign + 1);
-        if (is_handed_on(name) && is_utf8(name) && is_utf8(value)) out.emplace(name, value);
+        if (is_handed_on(name) && job::is_utf8(name) && job::is_utf8(value))
+            out.emplace(name, value);
     }
     return out;
 }

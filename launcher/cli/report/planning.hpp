@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "cli/report/names.hpp"
@@ -25,7 +26,9 @@ struct JobFileOptions {
     std::optional<std::string> storage_account_key;  // secret, or "@FILE"
     VolumeFlags volumes;                             // in addition to the file's
     bool ignore_container = false;
-    std::optional<std::string> job_image;  // instead of the file's
+    std::optional<std::string> job_image;   // instead of the file's
+    job::SlurmSettings slurm;               // take precedence over the file's
+    std::vector<std::string> sbatch_words;  // further options of sbatch
 };
 
 struct JobText {

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/tree/builder.hpp"
 
+#include <cstdint>
+#include <string>
+
 #include <fmt/format.h>
+
+#include "job/schema/checks.hpp"
+#include "job/schema/field_table.hpp"
+#include "job/syntax/utf8.hpp"
 
 namespace batchai::cli {
 
@@ -99,6 +106,38 @@ void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string&
            "Blob container");
     volume("--nfs", "--nfs-mount-path", volumes.file_server, volumes.file_server_path,
            "File server");
+}
+
+void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm) {
+    for (const job::Field& field : job::slurm_object.fields) {
+        const std::string name = fmt::format("--{}", field.name);
+        const std::string doc =
+            fmt::format("{} [the file's, config.toml's, else the site's]", field.doc);
+        if (field.kind == job::Kind::boolean) {
+            leaf.add_flag_function(
+                    fmt::format("{},!--no-{}", name, field.name),
+                    [&slurm, store = field.access.store](std::int64_t count) {
+                        store(&slurm, count > 0);
+                    },
+                    doc)
+                ->group(slurm_arguments);
+            continue;
+        }
+        const auto check = [check = field.check, name](const std::string& value) {
+            const auto failure = job::check_text(check, value);
+            if (failure) throw CLI::ValidationError(name, failure->message);
+            if (!job::is_utf8(value)) throw CLI::ValidationError(name, "must be UTF-8");
+        };
+        leaf.add_option_function<std::string>(
+                name,
+                [&slurm, check, store = field.access.store](const std::string& value) {
+                    check(value);
+                    store(&slurm, value);
+                },
+                doc)
+            ->type_name("VALUE")
+            ->group(slurm_arguments);
+    }
 }
 
 void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,

@@ -35,6 +35,7 @@ struct CommandTree {
 
 inline constexpr const char* resource_arguments = "Resource Id Arguments";
 inline constexpr const char* volume_arguments = "Volumes Arguments";
+inline constexpr const char* slurm_arguments = "Slurm Arguments";
 inline constexpr const char* global_arguments = "Global Arguments";
 
 // Verbs that print by themselves have no --output and no --query.
@@ -77,6 +78,9 @@ void add_job_options(CLI::App& leaf, JobName& name, const std::string& names = "
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 
 void add_image_options(CLI::App& leaf, JobFileOptions& file);  // --job-image, --ignore-container
+
+// Adds an option for each of Slurm's options that a job file may have.
+void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm);
 
 // Adds --afs-name, --bfs-name and --nfs, and for each an option for its mount path below `root`.
 // `whose` completes the description "File share that …".

@@ -17,8 +17,10 @@
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "job/syntax/utf8.hpp"
 #include "job/to_json.hpp"
 #include "plan/make.hpp"
+#include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 #include "spank/protocol.h"
 #include "store/records.hpp"
@@ -32,6 +34,7 @@ struct JobCreateOptions {
     std::optional<std::string> cluster;
     JobFileOptions file;
     bool dry_run = false;
+    bool check = false;
 };
 
 base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const store::Store& store) {
@@ -62,13 +65,39 @@ base::Arguments quoted(const std::vector<std::string>& words) {
     return out;
 }
 
+// Says for people where an option comes from.
+std::string origin_of(const plan::SlurmOption& option) {
+    switch (option.origin) {
+        case plan::Origin::launcher:
+            break;
+        case plan::Origin::site:
+            return "the site";
+        case plan::Origin::vm_size:
+            return "the cluster's VM size";
+        case plan::Origin::user_config:
+            return "config.toml";
+        case plan::Origin::job_file:
+            return fmt::format("the job file: {}", option.key.empty()
+                                                       ? fmt::format("slurm.{}", option.name)
+                                                       : std::string(option.key));
+        case plan::Origin::flag:
+            return "the command line";
+        case plan::Origin::sbatch_words:
+            return "the command line, after --";
+    }
+    return "batchai";
+}
+
 void print_dry_run(const Planned& planned, const record::JobFiles& files) {
     fmt::print("{}\n# The batch script, and how it would be submitted:\n# sbatch --parsable",
                planned.json);
     for (const auto& word : quoted(plan::sbatch_options(planned.plan)))
         fmt::print(" {}", word);
-    fmt::print(" {}\n{}", base::shell_quote(files.batch_script().string()),
-               plan::batch_script(planned.plan, launcher_path(), planned.digest));
+    fmt::print(" {}\n# Where the options of the allocation come from:\n",
+               base::shell_quote(files.batch_script().string()));
+    for (const auto& option : plan::allocation_options(planned.plan))
+        fmt::print("#   {:<30} {}\n", job::printable(plan::argument_of(option)), origin_of(option));
+    fmt::print("{}", plan::batch_script(planned.plan, launcher_path(), planned.digest));
 }
 
 store::Job record_of(const store::JobKey& key, const Planned& planned, std::string slurm_job_id) {
@@ -87,6 +116,31 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
     return job;
 }
 
+// The environment of sbatch.
+base::Environment submission_environment() {
+    base::Environment environment = slurm::scrubbed_environment();
+    environment.emplace_back(BATCHAI_CLEAN_UP_VARIABLE "=1");
+    return environment;
+}
+
+// Prints what Slurm says about the submission. Its refusal is the answer to a question, and not a
+// refused request.
+base::Result<void> check_with_slurm(const Surroundings& here, const Planned& planned) {
+    auto verdict = here.slurm.test_submission(
+        plan::sbatch_options(planned.plan),
+        plan::batch_script(planned.plan, launcher_path(), planned.digest),
+        submission_environment());
+    if (!verdict) {
+        if (verdict.error().exit_code == base::ExitCode::refused) {
+            verdict.error().exit_code = base::ExitCode::failed;
+            verdict.error().where = "sbatch --test-only";
+        }
+        return tl::unexpected(std::move(verdict).error());
+    }
+    fmt::print("# Slurm would take it: {}\n", *verdict);
+    return {};
+}
+
 base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& key,
                                 const Planned& planned) {
     auto reservation = TRY(here.store.reserve(key));
@@ -99,10 +153,9 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
     // An interrupt between a submission and its record would leave a job in Slurm that has no
     // record.
     const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
-    base::Environment environment = slurm::scrubbed_environment();
-    environment.emplace_back(BATCHAI_CLEAN_UP_VARIABLE "=1");
-    const std::string id = TRY(here.slurm.submit(plan::sbatch_options(planned.plan),
-                                                 files.batch_script().string(), environment));
+    const std::string id =
+        TRY(here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string(),
+                              submission_environment()));
     auto job = record_of(key, planned, id);
     const auto committed = reservation.commit(job);
     if (!committed) {
@@ -134,7 +187,7 @@ Answer job_create(const JobCreateOptions& options) {
             "A job with given name, experiment, workspace and resource group already exists.");
     }
     // Nothing is created and no image is resolved while Slurm cannot take the job.
-    if (!options.dry_run) TRY(here.slurm.ping());
+    if (!options.dry_run || options.check) TRY(here.slurm.ping());
     const JobText text = TRY(read_job_file(options.file.path));
     const plan::Identity identity{.subscription = here.site.subscription,
                                   .resource_group = key.group,
@@ -146,7 +199,7 @@ Answer job_create(const JobCreateOptions& options) {
     const auto files = here.store.job_files(key);
     const PlanningChoices choices{
         .cluster = options.cluster,
-        .cluster_must_exist = !options.dry_run,
+        .cluster_must_exist = !options.dry_run || options.check,
         .image = options.dry_run ? ImageQuestion::without_network : ImageQuestion::registry};
     const auto planning = TRY(plan_job(here.store, here.site, text, options.file, choices, identity,
                                        files.directory().string()));
@@ -155,6 +208,7 @@ Answer job_create(const JobCreateOptions& options) {
         return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     if (options.dry_run) {
         print_dry_run(*planning.planned, files);
+        if (options.check) TRY(check_with_slurm(here, *planning.planned));
         return Outcome{};
     }
     TRY(ensure_experiment(here.store, here.site, options.parents));
@@ -167,7 +221,8 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
     auto [leaf, options] =
         add_verb(tree, group, "create", "Submit a job",
                  "batchai job create --name train --cluster nc6 --config-file job.json\n"
-                 "  batchai job create --config-file job.json --dry-run",
+                 "  batchai job create --config-file job.json --dry-run --check\n"
+                 "  batchai job create -f job.json --partition gpu --mem 64G -- --switches=1",
                  job_create);
     add_optional(*leaf, "--name,-n", options->name, "Name of the job [the file's name]")
         ->type_name("NAME")
@@ -186,8 +241,17 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
     add_optional(*leaf, "--storage-account-key", options->file.storage_account_key,
                  "Its key, or @FILE; better given as $AZURE_BATCHAI_STORAGE_KEY")
         ->type_name("KEY");
-    leaf->add_flag("--dry-run", options->dry_run,
-                   "Print the plan and the batch script; submit and change nothing");
+    auto* const dry_run =
+        leaf->add_flag("--dry-run", options->dry_run,
+                       "Print the plan, the batch script, and where each option of Slurm comes "
+                       "from; submit and change nothing");
+    leaf->add_flag("--check", options->check,
+                   "With --dry-run: ask Slurm when and where the job would start, or why not")
+        ->needs(dry_run);
+    add_slurm_options(*leaf, options->file.slurm);
+    leaf->add_option("sbatch-options", options->file.sbatch_words,
+                     "After --: further options of sbatch, except those that the plan sets")
+        ->type_name("OPTION");
     add_image_options(*leaf, options->file);
     add_volume_options(*leaf, options->file.volumes, "the job has besides the file's",
                        "$AZ_BATCHAI_JOB_MOUNT_ROOT");
