@@ -15,7 +15,7 @@ enum class ExitCode : int {
     ok = 0,
     failed = 1,        // the operation itself failed
     usage = 2,         // the command line is wrong
-    bad_job_file = 3,  // job.json, cluster.json or site.lua is wrong
+    bad_job_file = 3,  // job.json, cluster.json, site.lua or config.toml is wrong
     refused = 4,       // Slurm refused the request
     not_found = 5,     // the named resource does not exist
     timed_out = 6,     // a deadline passed

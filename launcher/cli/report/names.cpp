@@ -3,18 +3,27 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
+#include "cli/report/user_config.hpp"
 
 namespace batchai::cli {
 namespace {
 
-ParentName resolve(const std::optional<std::string>& option, const char* own, const char* azure) {
-    if (option) return {*option, false};
+ParentName resolve(const ParentOptions& options, std::optional<std::string> ParentOptions::*member,
+                   const char* own, const char* azure) {
+    if (options.*member) return {*(options.*member), false, "the command line"};
     for (const auto* name : {own, azure}) {
-        if (auto value = base::variable(name)) return {std::move(*value), false};
+        if (auto value = base::variable(name))
+            return {std::move(*value), false, fmt::format("${}", name)};
     }
-    return {"default", true};
+    // open_surroundings() reports the error of a file that cannot be used.
+    const auto& config = user_config();
+    if (config && config->defaults.*member)
+        return {*(config->defaults.*member), false, "config.toml"};
+    return {"default", true, "batchai"};
 }
 
 // Two commands may create the same default parent at once. The one that finds it there has not
@@ -27,15 +36,18 @@ base::Result<void> unless_there(const base::Result<void>& made) {
 }  // namespace
 
 ParentName group_name(const ParentOptions& options) {
-    return resolve(options.group, "BATCHAI_DEFAULTS_GROUP", "AZURE_DEFAULTS_GROUP");
+    return resolve(options, &ParentOptions::group, "BATCHAI_DEFAULTS_GROUP",
+                   "AZURE_DEFAULTS_GROUP");
 }
 
 ParentName workspace_name(const ParentOptions& options) {
-    return resolve(options.workspace, "BATCHAI_DEFAULTS_WORKSPACE", "AZURE_DEFAULTS_WORKSPACE");
+    return resolve(options, &ParentOptions::workspace, "BATCHAI_DEFAULTS_WORKSPACE",
+                   "AZURE_DEFAULTS_WORKSPACE");
 }
 
 ParentName experiment_name(const ParentOptions& options) {
-    return resolve(options.experiment, "BATCHAI_DEFAULTS_EXPERIMENT", "AZURE_DEFAULTS_EXPERIMENT");
+    return resolve(options, &ParentOptions::experiment, "BATCHAI_DEFAULTS_EXPERIMENT",
+                   "AZURE_DEFAULTS_EXPERIMENT");
 }
 
 store::WorkspaceKey workspace_key(const ParentOptions& options) {

@@ -28,10 +28,12 @@ struct JobName {
 struct ParentName {
     std::string value;
     bool fallback = false;
+    std::string origin = {};  // for messages: "$BATCHAI_DEFAULTS_GROUP", "config.toml", …
 };
 
-// Returns the option's value, else $BATCHAI_DEFAULTS_GROUP, else $AZURE_DEFAULTS_GROUP, else
-// "default". The other two functions use WORKSPACE and EXPERIMENT in place of GROUP.
+// Returns the option's value, else $BATCHAI_DEFAULTS_GROUP, else $AZURE_DEFAULTS_GROUP, else that
+// of the user's config.toml, else "default". The other two functions use WORKSPACE and EXPERIMENT
+// in place of GROUP.
 [[nodiscard]] ParentName group_name(const ParentOptions& options);
 [[nodiscard]] ParentName workspace_name(const ParentOptions& options);
 [[nodiscard]] ParentName experiment_name(const ParentOptions& options);

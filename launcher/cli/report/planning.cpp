@@ -20,6 +20,7 @@
 #include "cli/output/output.hpp"
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/job_image.hpp"
+#include "cli/report/user_config.hpp"
 #include "cli/report/volume_flags.hpp"
 #include "job/parse.hpp"
 #include "job/schema/storage_account.hpp"
@@ -235,6 +236,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     if (options.job_image && !options.ignore_container)
         TRY(apply_job_image(spec, *options.job_image));
     auto submission = submission_of(store, options, identity, std::move(cluster), job_directory);
+    submission.slurm.defaults = TRY(user_config()).slurm;
     submission.slurm.words = TRY(plan::read_sbatch_words(options.sbatch_words));
     auto made = plan::make(spec, parsed.positions, site, submission);
     // The registry is asked only if the plan has no other errors.

@@ -172,6 +172,7 @@ std::unique_ptr<CommandTree> make_tree() {
     add_job_verbs(*tree);
     add_image_verbs(*tree);
     add_admin_verbs(*tree);
+    add_config_verbs(*tree);
     add_plan_verbs(*tree);
     add_run_verbs(*tree);
     add_completion_verb(*tree);

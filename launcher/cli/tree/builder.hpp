@@ -101,6 +101,7 @@ void add_job_file_verbs(CommandTree& tree, CLI::App& job);
 void add_job_node_verbs(CommandTree& tree, CLI::App& job);
 void add_image_verbs(CommandTree& tree);
 void add_admin_verbs(CommandTree& tree);
+void add_config_verbs(CommandTree& tree);
 void add_plan_verbs(CommandTree& tree);  // validate, hand-over
 void add_run_verbs(CommandTree& tree);   // run, watch-first-node, version
 void add_completion_verb(CommandTree& tree);

@@ -78,7 +78,7 @@ The operation failed.
 The command line or the query is wrong.
 .TP
 3
-The job file, the cluster file or site.lua is wrong; nothing was changed.
+The job file, the cluster file, site.lua or config.toml is wrong; nothing was changed.
 .TP
 4
 Slurm or the store refused the request.
@@ -103,7 +103,11 @@ The site's description, in place of the system's site.lua.
 .TP
 BATCHAI_DEFAULTS_GROUP, BATCHAI_DEFAULTS_WORKSPACE, BATCHAI_DEFAULTS_EXPERIMENT
 Names for \-\-resource\-group, \-\-workspace and \-\-experiment that are not given; then
-AZURE_DEFAULTS_GROUP, AZURE_DEFAULTS_WORKSPACE, AZURE_DEFAULTS_EXPERIMENT; then "default".
+AZURE_DEFAULTS_GROUP, AZURE_DEFAULTS_WORKSPACE, AZURE_DEFAULTS_EXPERIMENT; then those of
+config.toml; then "default".
+.TP
+XDG_CONFIG_HOME
+The directory of batchai/config.toml [~/.config].
 .TP
 AZURE_BATCHAI_STORAGE_ACCOUNT, AZURE_BATCHAI_STORAGE_KEY
 The storage account for the placeholders of a job file.
@@ -116,6 +120,9 @@ If set and not empty, output has no colours.
 )";
 
 constexpr std::string_view files = R"(.SH FILES
+.TP
+~/.config/batchai/config.toml
+Your own defaults; see \fBbatchai config\fR.
 .TP
 ~/.batchai/groups
 The records of groups, workspaces, experiments, clusters and jobs.

@@ -4,13 +4,15 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "cli/report/user_config.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
 #include "store/store.hpp"
 
 namespace batchai::cli {
 
-// The store, the site and the Slurm client, which nearly every verb uses.
+// The store, the site and the Slurm client, which nearly every verb uses. The user's defaults have
+// been read.
 struct Surroundings {
     store::Store store;
     site::Site site;
@@ -18,6 +20,7 @@ struct Surroundings {
 };
 
 [[nodiscard]] inline base::Result<Surroundings> open_surroundings() {
+    TRY(user_config());
     auto store = TRY(store::Store::open_default());
     auto site = TRY(site::load_default());
     return Surroundings{std::move(store), std::move(site), slurm::Client::interactive()};

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include "base/file.hpp"
+#include "cli/output/output.hpp"
+#include "cli/report/names.hpp"
+#include "cli/report/user_config.hpp"
+#include "cli/tree/builder.hpp"
+#include "plan/make.hpp"
+#include "site/site.hpp"
+
+namespace batchai::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConfigOptions {
+    bool origin = false;
+    std::string key;
+    std::vector<std::string> settings;  // "slurm.partition=gpu"
+};
+
+struct Entry {
+    std::string key;
+    Value value;
+    std::string origin;
+};
+
+Value shown(const job::Value& value) {
+    return std::visit([](const auto& held) { return Value(held); }, value);
+}
+
+// Returns where the file has a key, such as "/home/ada/.config/batchai/config.toml:3".
+std::string place_of(const UserConfig& config, const std::string& key) {
+    const auto path = user_config_path();
+    const auto line = config.lines.find(key);
+    return fmt::format("{}:{}", path ? path->string() : "config.toml",
+                       line == config.lines.end() ? 0 : line->second);
+}
+
+void add_parents(const UserConfig& config, std::vector<Entry>& entries) {
+    const std::array<std::pair<const char*, ParentName>, 3> parents{
+        {{"defaults.group", group_name({})},
+         {"defaults.workspace", workspace_name({})},
+         {"defaults.experiment", experiment_name({})}}};
+    for (const auto& [key, name] : parents) {
+        const bool of_file = name.origin == "config.toml";
+        entries.push_back({key, name.value, of_file ? place_of(config, key) : name.origin});
+    }
+}
+
+// The site's setting of an option counts only where the file has none.
+void add_slurm(const UserConfig& config, const site::Site& site, std::vector<Entry>& entries) {
+    const auto of_site = plan::site_options(site);
+    for (const std::string& key : user_config_keys()) {
+        constexpr std::string_view table = "slurm.";
+        if (!key.starts_with(table)) continue;
+        if (const auto value = setting(config, key)) {
+            entries.push_back({key, shown(*value), place_of(config, key)});
+            continue;
+        }
+        const auto option = std::find_if(of_site.begin(), of_site.end(), [&](const auto& other) {
+            return other.name == std::string_view(key).substr(table.size());
+        });
+        if (option == of_site.end()) continue;
+        entries.push_back({key, option->value.empty() ? Value(true) : Value(option->value),
+                           site.source.empty() ? "batchai" : site.source});
+    }
+}
+
+base::Result<std::vector<Entry>> all_entries() {
+    const UserConfig config = TRY(user_config());
+    const site::Site site = TRY(site::load_default());
+    std::vector<Entry> entries;
+    add_parents(config, entries);
+    add_slurm(config, site, entries);
+    return entries;
+}
+
+Answer config_list(const ConfigOptions& options) {
+    Value::Array out;
+    for (const Entry& entry : TRY(all_entries())) {
+        Value::Object object{{"key", entry.key}, {"value", entry.value}};
+        if (options.origin) object.emplace_back("origin", entry.origin);
+        out.emplace_back(std::move(object));
+    }
+    return Outcome{Value(std::move(out)), {}};
+}
+
+Answer config_get(const ConfigOptions& options) {
+    const auto known = user_config_keys();
+    const bool is_key = std::find(known.begin(), known.end(), options.key) != known.end();
+    for (const Entry& entry : TRY(all_entries())) {
+        if (entry.key == options.key) return Outcome{entry.value, {}};
+    }
+    return base::fail(is_key ? "has no value" : "is not a key", options.key,
+                      is_key ? "" : "`batchai config get --help` lists the keys",
+                      is_key ? base::ExitCode::not_found : base::ExitCode::usage);
+}
+
+// Returns the path of the file itself, if the path of the user's configuration is a link.
+fs::path real_path(const fs::path& path) {
+    std::error_code code;
+    const fs::path real = fs::weakly_canonical(path, code);
+    return code ? path : real;
+}
+
+Answer config_set(const ConfigOptions& options) {
+    TRY(user_config());
+    const fs::path path = real_path(TRY(user_config_path()));
+    const std::string before = TRY(read_user_config(path));
+    std::string text = before;
+    for (const std::string& word : options.settings) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos)
+            return base::fail("is not KEY=VALUE", word, {}, base::ExitCode::usage);
+        auto changed = TRY(with_setting(text, word.substr(0, equals), word.substr(equals + 1)));
+        text = std::move(changed);
+    }
+    if (text == before) return Outcome{};
+    TRY(base::make_directories(path.parent_path(), 0700));
+    struct stat status {};
+    const bool present = stat(path.c_str(), &status) == 0;
+    TRY(base::write_atomically(path, text, present ? status.st_mode & 0777U : 0600));
+    return Outcome{};
+}
+
+Answer config_path(const ConfigOptions& /*options*/) {
+    fmt::print("{}\n", TRY(user_config_path()).string());
+    return Outcome{};
+}
+
+std::string key_description(const std::string& begin) {
+    return fmt::format("{}: {}", begin, fmt::join(user_config_keys(), ", "));
+}
+
+}  // namespace
+
+void add_config_verbs(CommandTree& tree) {
+    auto& group = *add_group(tree.app, "config", "Show and change your own defaults");
+    {
+        auto [leaf, options] = add_verb(tree, group, "list", "List the defaults that are in effect",
+                                        "batchai config list --origin --output table", config_list);
+        leaf->add_flag("--origin", options->origin,
+                       "Say where each value comes from: a file with its line, or a variable");
+    }
+    {
+        auto [leaf, options] = add_verb(tree, group, "get", "Show one default",
+                                        "batchai config get slurm.partition", config_get);
+        leaf->add_option("key", options->key, key_description("One of"))->required();
+    }
+    {
+        auto [leaf, options] = add_verb(
+            tree, group, "set", "Change defaults in your config.toml; its comments and order stay",
+            "batchai config set slurm.partition=gpu slurm.account=physics", config_set,
+            Printing::by_itself);
+        leaf->add_option("setting", options->settings, key_description("KEY=VALUE with one of"))
+            ->required();
+    }
+    add_verb(tree, group, "path", "Show where your config.toml is, or would be",
+             "$EDITOR \"$(batchai config path)\"", config_path, Printing::by_itself);
+}
+
+}  // namespace batchai::cli
