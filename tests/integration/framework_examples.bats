@@ -34,7 +34,7 @@ teardown_file() {
 }
 
 @test "a model of Keras on PyTorch trains with DistributedDataParallel" {
-    trains keras-torch 4
+    trains keras-torch 2
 }
 
 # Breaks when the coordinator cannot listen on the port that is held, or JAX counts other processes.
