@@ -6,12 +6,16 @@ EXAMPLES=$SOURCE/examples/frameworks
 SHARE=myshare/frameworks
 
 # prepare_examples NAME PYTHON: a home with the scripts in its share, and a site whose python3 is this.
+# What a job compiles is in that home, so that one which is ended meanwhile leaves no lock to the next.
 prepare_examples() {
     make_home "$1"
     as_user mkdir -p "$HOME_DIR/$SHARE"
     write_home site.lua << LUA
 return {
-  environment = { PATH = "${2%/*}:/usr/local/bin:/usr/bin:/bin" },
+  environment = {
+    PATH = "${2%/*}:/usr/local/bin:/usr/bin:/bin",
+    TORCH_EXTENSIONS_DIR = "$HOME_DIR/torch-extensions",
+  },
   storage_accounts = {
     mystorageaccount = { file_share_directory = "$HOME_DIR/%s" },
   },
@@ -36,6 +40,8 @@ submit() {
 trains() {
     local code=0 printed losses
     batchai job wait --name "$1" || code=$?
+    # The files of a job that still runs would be followed until time is up again.
+    ((code != 124)) || return "$code"
     batchai job file stream --job "$1" --file-name stderr.txt || true
     # torchrun's workers write the end of a line by itself, so that lines can become one.
     printed=$(output_of "$1" | sed -E 's/(rank [0-9]+ of )/\n\1/g') || return

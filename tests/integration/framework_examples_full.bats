@@ -13,8 +13,9 @@ setup_file() {
         return 1
     }
     prepare_examples framework-examples-full "$FRAMEWORKS_PYTHON"
+    # DeepSpeed compiles first, while the others take turns on the other two hosts.
     local example
-    for example in lightning accelerate transformers deepspeed mpi4py; do submit "$example"; done
+    for example in deepspeed lightning accelerate transformers mpi4py; do submit "$example"; done
 }
 
 teardown_file() {
