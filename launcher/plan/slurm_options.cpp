@@ -113,7 +113,8 @@ void put_settings(std::vector<SlurmOption>& options, const job::SlurmSettings& s
         if (!value) continue;
         const auto* const text = std::get_if<std::string>(&*value);
         if (text == nullptr && !std::get<bool>(*value)) {
-            remove_same_meaning(options, field.name);
+            std::erase_if(options,
+                          [&](const SlurmOption& other) { return other.name == field.name; });
             continue;
         }
         present.push_back({.name = std::string(field.name),

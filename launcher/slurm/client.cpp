@@ -246,6 +246,15 @@ Result<void> Client::cancel(const std::string& job_id) const {
     return refused("scancel", completed);
 }
 
+Result<bool> Client::is_queued(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto queue =
+        TRY(ask({"squeue", "--noheader", fmt::format("--jobs={}", job_id), "--format=%T"}));
+    if (queue.exit_code != 0 && says(queue, "Invalid job id")) return false;
+    if (queue.exit_code != 0) return refused("squeue", queue);
+    return !base::trim(queue.standard_output).empty();
+}
+
 Result<void> Client::requeue(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "requeue", job_id}));

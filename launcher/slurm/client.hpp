@@ -85,6 +85,9 @@ class Client {
     // Calls scancel. It is not an error if the job has ended or Slurm no longer knows it.
     [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
 
+    // Returns whether the job, or a task of it if it is an array job, has not ended.
+    [[nodiscard]] base::Result<bool> is_queued(const std::string& job_id) const;
+
     // Calls scontrol requeue, which also works for a job that has just ended.
     [[nodiscard]] base::Result<void> requeue(const std::string& job_id) const;
 

@@ -109,6 +109,7 @@ struct RecordOf<Job> {
                    field("properties", &Job::properties),
                    field("planDigest", &Job::plan_digest),
                    field("slurmJobId", &Job::slurm_job_id),
+                   field("array", &Job::is_array).or_missing(),
                    field("creationTime", &Job::creation_time),
                    field("terminationRequested", &Job::termination_requested)};
 };

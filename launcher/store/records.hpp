@@ -147,6 +147,8 @@ struct Job {
     base::Value properties;
     std::string plan_digest;   // SHA-256 of plan.json, hexadecimal
     std::string slurm_job_id;  // as sbatch printed it
+    // Whether it is an array job. Slurm's id is then that of all its tasks, and also of the last.
+    bool is_array = false;
     base::Time creation_time;
     std::optional<base::Time> termination_requested;  // when the user asked to stop the job
 

@@ -224,6 +224,22 @@ at_door() {
     done
 }
 
+# Breaks when the end of the last task, whose id is that of the array, is taken for that of all.
+@test "an array job whose last task has ended is terminated with its other tasks" {
+    write_home array.json <<< "{\"properties\": {\"nodeCount\": 1,
+        \"stdOutErrPathPrefix\": \"$HOME_DIR/logs\", \"slurm\": {\"array\": \"1-2\"},
+        \"customMpiSettings\": {\"commandLine\": \"[ \$SLURM_ARRAY_TASK_ID = 2 ] || sleep 300\"}}}"
+    submit array --name array
+    wait_until 60 task_is "${id}_2" COMPLETED
+    wait_until 30 task_is "${id}_1" RUNNING
+    mine job terminate --name array --yes
+    wait_until 60 has_ended_array "$id"
+    [[ $(as_user sacct -n -P -X -j "${id}_1" -o State) == CANCELLED* ]]
+}
+
+# task_is ID STATE: for wait_until.
+task_is() { [[ $(as_user sacct -n -P -X -j "$1" -o State) == "$2" ]]; }
+
 # has_ended_array ID: for wait_until.
 has_ended_array() { prints_nothing lines_like "^$1\$" as_user squeue -h -o %F; }
 

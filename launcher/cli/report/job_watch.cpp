@@ -107,19 +107,31 @@ bool gone(const slurm::JobStatus& status) {
     return slurm::is_final(status.state);
 }
 
-base::Result<void> wait_until_gone(const slurm::Client& client,
-                                   const std::vector<std::string>& ids) {
+// Returns the id of a job that Slurm has not ended yet; empty if it has ended all.
+base::Result<std::string> still_there(const slurm::Client& client,
+                                      const std::vector<std::string>& ids,
+                                      const std::vector<std::string>& arrays) {
+    const auto statuses = TRY(client.jobs(ids));
+    const auto waiting = std::find_if(statuses.begin(), statuses.end(),
+                                      [](const auto& entry) { return !gone(entry.second); });
+    if (waiting != statuses.end()) return waiting->first;
+    for (const std::string& id : arrays) {
+        if (TRY(client.is_queued(id))) return id;
+    }
+    return std::string();
+}
+
+base::Result<void> wait_until_gone(const slurm::Client& client, const std::vector<std::string>& ids,
+                                   const std::vector<std::string>& arrays) {
     const auto deadline = steady_clock::now() + longest_wait;
     milliseconds pause(250);
     while (true) {
-        const auto statuses = TRY(client.jobs(ids));
-        const auto waiting = std::find_if(statuses.begin(), statuses.end(),
-                                          [](const auto& entry) { return !gone(entry.second); });
-        if (waiting == statuses.end()) return {};
+        const auto waiting = TRY(still_there(client, ids, arrays));
+        if (waiting.empty()) return {};
         if (steady_clock::now() > deadline) {
-            return base::fail(
-                fmt::format("Slurm has not ended job {} after two minutes", waiting->first), "",
-                "try again later; `squeue` shows what it waits for", base::ExitCode::timed_out);
+            return base::fail(fmt::format("Slurm has not ended job {} after two minutes", waiting),
+                              "", "try again later; `squeue` shows what it waits for",
+                              base::ExitCode::timed_out);
         }
         std::this_thread::sleep_for(pause);
         pause = std::min(pause * 2, milliseconds(4000));
@@ -136,11 +148,15 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
     TRY(client.ping());
     const auto reports = TRY(report_jobs(store, client, jobs));
     std::vector<std::string> ids;
+    std::vector<std::string> arrays;
     for (const auto& report : reports) {
         const auto& status = report.evidence.slurm;
-        const bool live = status ? !gone(*status) : !report.ended();
+        // The report of an array job is that of its last task, and says nothing about the others.
+        const bool others = report.job.is_array && TRY(client.is_queued(report.job.slurm_job_id));
+        const bool live = others || (status ? !gone(*status) : !report.ended());
         if (!live) continue;
-        if (!report.ended()) {
+        if (others) arrays.push_back(report.job.slurm_job_id);
+        if (others || !report.ended()) {
             // The request is recorded before the job is cancelled, so that nobody sees the end
             // without its reason.
             TRY(store.update(report.job.key, [](store::Job& job) {
@@ -151,7 +167,7 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
         ids.push_back(report.job.slurm_job_id);
     }
     if (!wait || ids.empty()) return {};
-    return wait_until_gone(client, ids);
+    return wait_until_gone(client, ids, arrays);
 }
 
 }  // namespace batchai::cli

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <optional>
@@ -112,6 +113,9 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
     job.properties = job::to_json(planned.spec);
     job.plan_digest = planned.digest;
     job.slurm_job_id = std::move(slurm_job_id);
+    const auto& options = planned.plan.allocation.options;
+    job.is_array = std::any_of(options.begin(), options.end(),
+                               [](const auto& option) { return option.name == "array"; });
     job.creation_time = base::now();
     return job;
 }

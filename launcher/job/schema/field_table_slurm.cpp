@@ -62,6 +62,8 @@ constexpr std::array slurm_fields = {
 };
 
 constexpr std::string_view by_processes = "it follows from \"nodeCount\" and \"processCount\"";
+constexpr std::string_view by_cpus =
+    "the processes of a node divide its CPUs, which the cluster's VM size sets";
 constexpr std::string_view by_log = "the job's logs are below \"stdOutErrPathPrefix\"";
 constexpr std::string_view by_records = "the job starts in the directory of its records";
 constexpr std::string_view by_environment =
@@ -78,6 +80,9 @@ constexpr std::array refused = {
     RefusedKey{"ntasks-per-core", by_processes},
     RefusedKey{"ntasks-per-gpu", by_processes},
     RefusedKey{"ntasks-per-socket", by_processes},
+    RefusedKey{"cpus-per-task", by_cpus},
+    RefusedKey{"cpus-per-gpu", by_cpus},
+    RefusedKey{"distribution", by_processes},
     RefusedKey{"time", "\"constraints.maxWallClockTime\" sets it", true},
     RefusedKey{"nice", "\"schedulingPriority\" sets it", true},
     RefusedKey{"job-name", "`batchai job create --name` sets it"},
@@ -97,6 +102,7 @@ constexpr std::array refused = {
     RefusedKey{"wait", "`batchai job wait` waits for a job"},
     RefusedKey{"test-only", "`batchai job create --dry-run --check` does this"},
     RefusedKey{"parsable", by_command},
+    RefusedKey{"quiet", "`job create` needs what sbatch prints"},
     RefusedKey{"help", by_command},
     RefusedKey{"usage", by_command},
     RefusedKey{"version", by_command},

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/user_config.hpp"
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -137,7 +142,7 @@ TEST_F(UserConfigFile, NeedNotExist) {
 }
 
 TEST_F(UserConfigFile, ThatOthersCanWriteToIsRefused) {
-    for (const mode_t mode : {0664, 0646}) {
+    for (const mode_t mode : {mode_t{0664}, mode_t{0646}}) {
         ASSERT_TRUE(base::write_atomically(path_, some_config, mode));
         const auto text = read_user_config(path_);
         ASSERT_FALSE(text);

@@ -92,6 +92,14 @@ TEST(SbatchWords, ThatBelongToThePlanAreRefusedInEachForm) {
                                Words{"--uid=0"},
                                Words{"--container=x"},
                                Words{"--get-user-env"},
+                               Words{"--quiet"},
+                               Words{"-Q"},
+                               Words{"-HQ"},
+                               Words{"--qui"},
+                               Words{"-c8"},
+                               Words{"--cpus-per-task=8"},
+                               Words{"--cpus-per-gpu=8"},
+                               Words{"-mblock"},
                                Words{"--mem=1", "--nodes=2"}}) {
         const auto read = read_sbatch_words(words);
         ASSERT_FALSE(read) << words.front();
