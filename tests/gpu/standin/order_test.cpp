@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine on stand-in devices whose streams run late: what a caller's stream holds before an
+// operation and after it, several ranks over NCCL, and process sets that overlap.
+#include <cstring>
+#include <random>
+
+#include "engines.hpp"
+
+namespace {
+
+using namespace mpi_bridge;
+using namespace mpi_bridge_test;
+
+struct Setting {
+    std::string name;
+    std::string plan;
+    std::vector<int> devices;
+    DevicePath path;
+};
+
+class Order : public testing::TestWithParam<Setting> {
+  protected:
+    // As three ranks, for some seeds.
+    static void with_ranks(int seeds, const std::function<void(DeviceRank)>& body) {
+        with_seeds(seeds, GetParam().plan, [&] {
+            must_end(std::chrono::seconds(60), [&] {
+                on_devices(GetParam().devices, wishes_for(GetParam().path), body,
+                           [](const std::string& text) { ADD_FAILURE() << text; });
+            });
+            EXPECT_EQ(Standin::get().live_events(), 0);
+            EXPECT_EQ(Standin::get().live_streams(), 0);
+            EXPECT_EQ(Standin::get().live_memory(), 0);
+        });
+    }
+};
+
+// Puts work into the rank's stream that takes a while.
+void take_time(const DeviceRank& at) {
+    Standin::get().host_function(
+        at.stream(), [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); },
+        nullptr);
+}
+
+// Filled late by the caller's stream, reduced, read and overwritten late: nobody waits on the host.
+TEST_P(Order, IsThatOfTheCallersStream) {
+    with_ranks(4, [](DeviceRank at) {
+        constexpr std::size_t count = 70001;
+        const DeviceBytes tensor(at.queue, bytes_of(filled(count, -1)));
+        const DeviceBytes result(at.queue, bytes_of(filled(count, -1)));
+        const DeviceBytes copy(at.queue, bytes_of(filled(count, -1)));
+        const DeviceBytes nothing(at.queue, bytes_of(filled(count, 0)));
+        const auto shape = static_cast<std::int64_t>(count);
+        for (int step = 0; step < 6; ++step) {
+            const DeviceBytes fresh(at.queue, bytes_of(filled(count, static_cast<float>(step))));
+            take_time(at);
+            must(at.queue.copy(tensor.at(), fresh.at(), count * 4));
+            mpib_operation operation{};
+            operation.struct_bytes = sizeof operation;
+            operation.kind = MPIB_ALLREDUCE;
+            operation.name = "x";
+            operation.send = tensor.at();
+            operation.recv = result.at();
+            operation.shape = &shape;
+            operation.dimensions = 1;
+            operation.datatype = MPIB_FLOAT32;
+            operation.op = MPIB_SUM;
+            operation.flags = MPIB_DEVICE;
+            operation.stream = at.stream();
+            const auto done = at.engine().call(operation);
+            ASSERT_TRUE(done) << done.error().text;
+            must(at.queue.copy(copy.at(), result.at(), count * 4));
+            must(at.queue.copy(tensor.at(), nothing.at(), count * 4));
+            must(at.queue.copy(result.at(), nothing.at(), count * 4));
+            const auto sum = static_cast<float>(step * at.rank.size());
+            ASSERT_EQ(values_of<float>(copy.content()), filled(count, sum)) << "step " << step;
+        }
+    });
+}
+
+// Every kind of operation, with results in memory of the engine.
+TEST_P(Order, HoldsForEveryKindOfOperation) {
+    with_ranks(2, [](DeviceRank at) {
+        const int size = at.rank.size();
+        const int own = at.rank.rank();
+        for (int step = 0; step < 3; ++step) {
+            const auto run = [&](Tensor& tensor, mpib_kind kind, int root = 0) {
+                mpib_operation operation = tensor.operation(kind, kind == MPIB_BROADCAST);
+                operation.root = root;
+                const auto handle = submit(at.engine(), operation);
+                const auto done = at.engine().wait(handle, 0);
+                EXPECT_TRUE(done) << done.error().text;
+                const auto result = must(at.engine().result(handle));
+                const DeviceBytes copy(at.queue, result.bytes);
+                must(at.queue.copy(copy.at(), result.data, result.bytes));
+                EXPECT_TRUE(at.engine().release(handle));
+                return values_of<float>(copy.content());
+            };
+            const auto rows = static_cast<std::size_t>(1000 * (own + 1));
+            Tensor gathered("gathered", &at.queue, filled(rows, static_cast<float>(own)));
+            std::vector<float> expected;
+            for (int from = 0; from < size; ++from)
+                expected.insert(expected.end(), static_cast<std::size_t>(1000 * (from + 1)),
+                                static_cast<float>(from));
+            ASSERT_EQ(run(gathered, MPIB_ALLGATHER), expected);
+
+            Tensor spread("spread", &at.queue, filled(5001, static_cast<float>(own + step)));
+            const int root = step % size;
+            ASSERT_EQ(run(spread, MPIB_BROADCAST, root),
+                      filled(5001, static_cast<float>(root + step)));
+
+            Tensor scattered("scattered", &at.queue, filled(6000, 2));
+            ASSERT_EQ(run(scattered, MPIB_REDUCE_SCATTER),
+                      filled(6000 / static_cast<std::size_t>(size), static_cast<float>(2 * size)));
+
+            Tensor exchanged("exchanged", &at.queue,
+                             filled(static_cast<std::size_t>(300 * size), static_cast<float>(own)));
+            expected.clear();
+            for (int from = 0; from < size; ++from)
+                expected.insert(expected.end(), 300, static_cast<float>(from));
+            ASSERT_EQ(run(exchanged, MPIB_ALLTOALL), expected);
+        }
+    });
+}
+
+// Each rank submits to the world and to its pairs from a thread each, in whatever order comes.
+TEST_P(Order, OfProcessSetsIsTheSameOnAllRanks) {
+    with_ranks(3, [](DeviceRank at) {
+        const auto steps = [&](int set, int members) {
+            const auto queue = must(CudaQueue::open(*must(
+                CudaDevice::get(GetParam().devices[static_cast<std::size_t>(at.rank.rank())]))));
+            std::mt19937 random(static_cast<unsigned>(set * 10 + at.rank.rank()));
+            for (int step = 0; step < 12; ++step) {
+                std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+                const std::size_t count = step % 3 == 0 ? 100000 : 50;
+                Tensor tensor("x", queue.get(), filled(count, 1));
+                mpib_operation operation = tensor.operation(MPIB_ALLREDUCE);
+                operation.process_set = set;
+                const auto done = at.engine().call(operation);
+                ASSERT_TRUE(done) << done.error().text;
+                ASSERT_EQ(tensor.result(), filled(count, static_cast<float>(members)));
+            }
+        };
+        steps(MPIB_WORLD, at.rank.size());
+        std::vector<int> own_sets;
+        for (const std::vector<int>& pair :
+             {std::vector{0, 1}, std::vector{1, 2}, std::vector{0, 2}}) {
+            const auto set = must(at.engine().add_process_set(pair));
+            if (at.engine().process_set_rank(set) >= 0) own_sets.push_back(set);
+        }
+        std::vector<std::thread> threads;
+        threads.emplace_back(steps, MPIB_WORLD, at.rank.size());
+        for (const int set : own_sets)
+            threads.emplace_back(steps, set, 2);
+        for (auto& thread : threads)
+            thread.join();
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Paths, Order,
+    testing::Values(Setting{"OverNccl", "delay=2000 devices=3", {0, 1, 2}, DevicePath::nccl},
+                    Setting{"ThroughHostMemory", "delay=2000", {0, 0, 0}, DevicePath::automatic}),
+    [](const auto& setting) { return setting.param.name; });
+
+}  // namespace
