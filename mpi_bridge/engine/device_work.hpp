@@ -54,6 +54,7 @@ class DeviceWork {
     // Must be called without the lock, because the thread that holds it may be waiting for the
     // device.
     void abandon(const Failure& cause) { lane_.abandon(cause); }
+    void await_abandoned() { lane_.await_abandoned(); }
 
   private:
     [[nodiscard]] Outcome<DeviceExecutor::Turn> take_turn(Communicator& host,

@@ -56,9 +56,11 @@ class ProcessSetEngine {
 
     // Fails what waits with this cause and ends the threads, but lets running collectives finish.
     void shutdown(const Failure& cause);
-    // Does the same, and ends the work on the device. The communicators end the collectives that
-    // run, because they watch the same failure.
+    // Does the same, and begins to end the work on the device. The communicators end the
+    // collectives that run, because they watch the same failure.
     void abandon(const Failure& cause);
+    // Waits until the work on the device has ended. All process sets must be abandoned before.
+    void await_abandoned() { devices_.await_abandoned(); }
     // Waits until the process set has no threads left and nobody runs a collective. Returns false
     // if the deadline has passed.
     [[nodiscard]] bool ended(Deadline deadline);

@@ -18,8 +18,12 @@ ProcessSets::ProcessSets(EngineParts parts) : parts_(std::move(parts)), by_numbe
     engines_made_ = 1;
     watch_.emplace(*parts_.failure, [this](const Failure& cause) {
         devices_.abandon(cause);
-        for (ProcessSetEngine* each : all())
+        const auto sets = all();
+        for (ProcessSetEngine* each : sets)
             each->abandon(cause);
+        // Not before: CUDA may wait for what all sets have on the device.
+        for (ProcessSetEngine* each : sets)
+            each->await_abandoned();
     });
 }
 

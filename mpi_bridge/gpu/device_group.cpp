@@ -76,18 +76,19 @@ Outcome<std::unique_ptr<DeviceGroup>> connect(const DeviceGroupOptions& options,
                                          std::move(inbound));
 }
 
-// The result of connecting on one rank.
+// The result of a step on one rank.
 struct Report {
     int status = MPIB_OK;
     std::array<char, 508> text{};
 };
 
-// Fails on all ranks if connecting has failed on any, with the text of the first such rank.
-Done all_connected(const DeviceGroupOptions& options, const Failure* own) {
+}  // namespace
+
+Done agree_on(const DeviceGroupOptions& options, const Done& own) {
     Report report;
-    if (own != nullptr) {
-        report.status = own->status;
-        copy_text(report.text, own->text);
+    if (!own) {
+        report.status = own.error().status;
+        copy_text(report.text, own.error().text);
     }
     std::vector<Report> reports(static_cast<std::size_t>(options.size));
     TRY(options.allgather(std::as_bytes(std::span(&report, 1)),
@@ -95,10 +96,11 @@ Done all_connected(const DeviceGroupOptions& options, const Failure* own) {
     const auto bad =
         std::ranges::find_if(reports, [](const Report& each) { return each.status != MPIB_OK; });
     if (bad == reports.end()) return {};
-    return fail(static_cast<mpib_status>(bad->status), bad->text.data());
+    const std::string text = bad->text.data();
+    const auto status = static_cast<mpib_status>(bad->status);
+    if (text.starts_with(options.name)) return fail(status, text);
+    return fail(status, fmt::format("{}, rank {}: {}", options.name, bad - reports.begin(), text));
 }
-
-}  // namespace
 
 Outcome<int> device_of(const void* memory) {
     auto cuda = cuda::library();
@@ -140,7 +142,7 @@ Outcome<std::unique_ptr<DeviceGroup>> DeviceGroup::open(DeviceGroupOptions optio
         return pass_on(std::move(placement));
     }
     auto group = connect(options, std::move(*placement), *device);
-    TRY(all_connected(options, group ? nullptr : &group.error()));
+    TRY(agree_on(options, group ? Done() : tl::unexpected(group.error())));
     return group;
 }
 

@@ -135,11 +135,19 @@ struct DeviceGroupOptions {
     // own has the same length on all ranks; all has size times that length, in the order of ranks.
     std::function<Done(std::span<const std::byte> own, std::span<std::byte> all)> allgather;
 
+    // Fails when open() is to give up, because this process has failed; open() asks while it waits
+    // for other ranks on the device. Any thread may call it; may be empty.
+    std::function<Done()> watch;
+
     HostCollectives host;
     // The limit for open(), for enqueueing one call, and for one step of the host-staged path.
     Seconds patience = no_limit;
     std::size_t chunk_bytes = std::size_t{4} << 20;  // for the host-staged path; same on all ranks
 };
+
+// Collective: passes this rank's outcome of a step to all ranks, through the control plane of these
+// options. If the step has failed on any rank, all get the failure of the first such rank.
+[[nodiscard]] Done agree_on(const DeviceGroupOptions& options, const Done& own);
 
 // Returns the ordinal of the device that the memory is on, or -1 for host memory. Without a CUDA
 // driver, all memory is host memory.
@@ -242,9 +250,13 @@ class DeviceGroup {
     // disconnects. Every later call fails.
     [[nodiscard]] virtual Done close(Deadline deadline) = 0;
 
-    // Ends every wait and the work in flight on this rank; they and every later call fail with this
-    // cause, unless the group has failed already.
+    // Begins to end every wait and the work in flight on this rank; they and every later call fail
+    // with this cause, unless the group has failed already.
     virtual void abandon(const Failure& cause) = 0;
+    // Waits until the work in flight has ended and uses no memory any more, or for some seconds, as
+    // it may be behind work of the callers. All groups on the device must be abandoned before,
+    // because NCCL waits for the whole device.
+    virtual void await_abandoned() {}
 };
 
 }  // namespace mpi_bridge

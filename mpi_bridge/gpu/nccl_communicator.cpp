@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/nccl_communicator.hpp"
 
-#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace mpi_bridge {
 
-Outcome<std::unique_ptr<NcclCommunicator>> NcclCommunicator::open(const nccl::Library& nccl,
-                                                                  CudaDevice& device,
-                                                                  Options options) {
-    std::unique_ptr<NcclCommunicator> communicator(
-        new NcclCommunicator(nccl, device, std::move(options)));
-    TRY(communicator->start());
-    return communicator;
+Outcome<std::unique_ptr<NcclCommunicator>> NcclCommunicator::begin(const nccl::Library& nccl,
+                                                                   CudaDevice& device,
+                                                                   Options options) {
+    std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(nccl, device, std::move(options)));
+    const CudaDevice::Current current(device);
+    nccl::Config config;
+    made->begun_ = nccl.init_rank(&made->communicator_, made->options_.size, made->options_.id,
+                                  made->options_.rank, &config);
+    if (made->begun_ != nccl::success && made->begun_ != nccl::in_progress) {
+        return made->failed("ncclCommInitRankConfig", made->begun_);
+    }
+    return made;
 }
 
-Done NcclCommunicator::start() {
-    const CudaDevice::Current current(device_);
-    nccl::Config config;
-    const nccl::Result result =
-        nccl_.init_rank(&communicator_, options_.size, options_.id, options_.rank, &config);
-    return settle("ncclCommInitRankConfig", result, Deadline::in(options_.patience));
+Done NcclCommunicator::connect() {
+    return settle("ncclCommInitRankConfig", begun_, Deadline::in(options_.patience));
+}
+
+NcclCommunicator::~NcclCommunicator() {
+    abandon({MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"});
+    if (aborting_.joinable()) aborting_.join();
+}
+
+Done NcclCommunicator::usable(const Lock& /*calling*/) const {
+    if (!cause_) return {};
+    return tl::unexpected<Failure>(*cause_);
+}
+
+Done NcclCommunicator::usable() {
+    const Lock lock(calling_);
+    return usable(lock);
 }
 
 tl::unexpected<Failure> NcclCommunicator::failed(const char* name, nccl::Result result) const {
@@ -38,10 +54,7 @@ Done NcclCommunicator::settle(const char* name, nccl::Result result, Deadline de
     constexpr int spins = 1000;
     constexpr std::chrono::microseconds pause{100};
     for (int looks = 0; result == nccl::in_progress; ++looks) {
-        {
-            const std::lock_guard lock(abandoning_);
-            if (cause_) return tl::unexpected(*cause_);
-        }
+        if (options_.watch) TRY(options_.watch());
         if (deadline.passed()) {
             return fail(MPIB_ERROR_TIMEOUT,
                         fmt::format("{}, rank {} of {}: {} did not come to an end in time; does "
@@ -50,30 +63,47 @@ Done NcclCommunicator::settle(const char* name, nccl::Result result, Deadline de
                                     options_.name, options_.rank, options_.size, name));
         }
         if (looks >= spins) std::this_thread::sleep_for(pause);
+        const Lock lock(calling_);
+        TRY(usable(lock));
         const nccl::Result asked = nccl_.async_error(communicator_, &result);
         if (asked != nccl::success) return failed("ncclCommGetAsyncError", asked);
     }
-    if (result != nccl::success) return failed(name, result);
-    return {};
+    if (result == nccl::success) return {};
+    const Lock lock(calling_);
+    TRY(usable(lock));
+    return failed(name, result);
 }
 
 Done NcclCommunicator::call(const char* name, const Call& call) {
     const CudaDevice::Current current(device_);
-    return settle(name, call(communicator_), Deadline::in(options_.patience));
+    nccl::Result result = nccl::success;
+    {
+        const Lock lock(calling_);
+        TRY(usable(lock));
+        result = call(communicator_);
+    }
+    return settle(name, result, Deadline::in(options_.patience));
 }
 
 Done NcclCommunicator::group(const char* name, const Call& calls) {
     const CudaDevice::Current current(device_);
-    if (const auto result = nccl_.group_start(); result != nccl::success) {
-        return failed("ncclGroupStart", result);
+    nccl::Result ended = nccl::success;
+    {
+        const Lock lock(calling_);
+        TRY(usable(lock));
+        if (const auto result = nccl_.group_start(); result != nccl::success) {
+            return failed("ncclGroupStart", result);
+        }
+        const nccl::Result inside = calls(communicator_);
+        ended = nccl_.group_end();
+        if (inside != nccl::success && inside != nccl::in_progress) return failed(name, inside);
     }
-    const nccl::Result inside = calls(communicator_);
-    const nccl::Result ended = nccl_.group_end();
-    if (inside != nccl::success && inside != nccl::in_progress) return failed(name, inside);
     return settle(name, ended, Deadline::in(options_.patience));
 }
 
 Done NcclCommunicator::check() {
+    const Lock lock(calling_);
+    TRY(usable(lock));
     nccl::Result result = nccl::success;
     const nccl::Result asked = nccl_.async_error(communicator_, &result);
     if (asked != nccl::success) return failed("ncclCommGetAsyncError", asked);
@@ -82,29 +112,43 @@ Done NcclCommunicator::check() {
 }
 
 Done NcclCommunicator::close(Deadline deadline) {
-    if (communicator_ == nullptr) return {};
     const CudaDevice::Current current(device_);
-    auto finalized = settle("ncclCommFinalize", nccl_.finalize(communicator_), deadline);
+    nccl::Result result = nccl::success;
+    {
+        const Lock lock(calling_);
+        TRY(usable(lock));
+        result = nccl_.finalize(communicator_);
+    }
+    auto finalized = settle("ncclCommFinalize", result, deadline);
     if (!finalized) {
-        abort();
+        abandon(finalized.error());
         return finalized;
     }
-    const nccl::Result result = nccl_.destroy(communicator_);
-    communicator_ = nullptr;
-    if (result != nccl::success) return failed("ncclCommDestroy", result);
-    return {};
+    const Lock lock(calling_);
+    TRY(usable(lock));
+    cause_ = Failure{MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"};
+    result = nccl_.destroy(std::exchange(communicator_, nullptr));
+    if (result == nccl::success) return {};
+    return failed("ncclCommDestroy", result);
 }
 
 void NcclCommunicator::abandon(const Failure& cause) {
-    const std::lock_guard lock(abandoning_);
+    const Lock lock(calling_);
     if (!cause_) cause_ = cause;
+    if (communicator_ == nullptr) return;
+    under_way_ = true;
+    aborting_ = std::thread([this, aborted = std::exchange(communicator_, nullptr)] {
+        const CudaDevice::Current current(device_);
+        static_cast<void>(nccl_.abort(aborted));
+        const Lock end(calling_);
+        under_way_ = false;
+        ended_.notify_all();
+    });
 }
 
-void NcclCommunicator::abort() {
-    if (communicator_ == nullptr) return;
-    const CudaDevice::Current current(device_);
-    static_cast<void>(nccl_.abort(communicator_));
-    communicator_ = nullptr;
+void NcclCommunicator::await_abandoned(Deadline deadline) {
+    std::unique_lock lock(calling_);
+    ended_.wait_until(lock, deadline.when(), [this] { return !under_way_; });
 }
 
 }  // namespace mpi_bridge

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +13,9 @@
 
 namespace mpi_bridge {
 namespace {
+
+// How long work may take to end after the group was abandoned.
+constexpr Seconds longest_end{5};
 
 bool all_equal(std::span<const std::size_t> lengths) {
     return std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) ==
@@ -80,32 +84,27 @@ Done move(WorkQueue& queue, std::span<const DevicePart> parts, const BucketLayou
 
 Outcome<std::unique_ptr<DeviceGroup>> NcclGroup::open(const nccl::Library& nccl, CudaDevice& device,
                                                       const DeviceGroupOptions& options) {
-    NcclCommunicator::Options connection{
-        options.name, options.rank, options.size, {}, options.patience};
-    Done made;
-    if (options.rank == 0) {
-        const nccl::Result result = nccl.unique_id(&connection.id);
-        if (result != nccl::success) {
-            made = fail(MPIB_ERROR_INTERNAL,
-                        fmt::format("{}, rank 0: ncclGetUniqueId failed: {}", options.name,
-                                    nccl.describe(result, nullptr)));
-        }
-    }
-    // All zeros tell the others that rank 0 has failed, so that they do not wait for it.
-    auto told =
-        options.broadcast_from_first(std::as_writable_bytes(std::span(connection.id.bytes)));
-    if (!made) return pass_on(std::move(made));
-    if (!told) return pass_on(std::move(told));
-    if (std::ranges::all_of(connection.id.bytes, [](char byte) { return byte == 0; })) {
-        return fail(
-            MPIB_ERROR_INTERNAL,
-            fmt::format("{}: rank 0 could not start NCCL; its message says why", options.name));
-    }
-
     std::unique_ptr<NcclGroup> group(new NcclGroup(nccl, options.rank, options.size));
-    group->name_ = options.name;
-    group->queue_ = TRY(CudaQueue::open(device));
-    group->communicator_ = TRY(NcclCommunicator::open(nccl, device, std::move(connection)));
+    NcclCommunicator::Options connection{options.name, options.rank,     options.size,
+                                         {},           options.patience, options.watch};
+    // A rank that waits for the others in NCCL hears nothing else. So each step that may fail on
+    // one rank alone comes before, and the ranks tell each other how it went.
+    const auto prepare = [&]() -> Done {
+        group->queue_ = TRY(CudaQueue::open(device));
+        if (options.rank != 0) return {};
+        const nccl::Result result = nccl.unique_id(&connection.id);
+        if (result == nccl::success) return {};
+        return fail(MPIB_ERROR_INTERNAL, fmt::format("{}, rank 0: ncclGetUniqueId failed: {}",
+                                                     options.name, nccl.describe(result, nullptr)));
+    };
+    TRY(agree_on(options, prepare()));
+    TRY(options.broadcast_from_first(std::as_writable_bytes(std::span(connection.id.bytes))));
+    const auto begin = [&]() -> Done {
+        group->communicator_ = TRY(NcclCommunicator::begin(nccl, device, std::move(connection)));
+        return {};
+    };
+    TRY(agree_on(options, begin()));
+    TRY(group->communicator_->connect());
     return group;
 }
 
@@ -130,27 +129,31 @@ cuda::Stream NcclGroup::cuda_stream() const {
     return static_cast<cuda::Stream>(queue_->stream().handle);
 }
 
-Done NcclGroup::usable() const {
-    if (!broken_) return {};
-    return tl::unexpected<Failure>(*broken_);
-}
-
-void NcclGroup::abandon(const std::lock_guard<std::mutex>& /*lock*/, const Failure& cause) {
-    if (broken_) return;
-    broken_ = cause;
-    communicator_->abort();
-}
-
+// Takes no lock: the thread that holds it may be waiting for NCCL, or in CUDA for a kernel of NCCL
+// to end, of this group or of another one on the device.
 void NcclGroup::abandon(const Failure& cause) {
-    // The thread that holds the mutex may be waiting for NCCL, and leaves after this.
     communicator_->abandon(cause);
-    const std::lock_guard lock(mutex_);
-    abandon(lock, cause);
+}
+
+// Work of the callers that these streams wait for may take any time, so this wait is limited.
+void NcclGroup::await_abandoned() {
+    const Deadline deadline = Deadline::in(longest_end);
+    constexpr std::chrono::milliseconds pause{1};
+    communicator_->await_abandoned(deadline);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    while (!lock.try_lock()) {
+        if (deadline.passed()) return;
+        std::this_thread::sleep_for(pause);
+    }
+    // What was enqueued around NCCL's kernels uses the callers' memory, too.
+    const auto last = queue_->mark();
+    while (last && !queue_->reached(*last).value_or(true) && !deadline.passed())
+        std::this_thread::sleep_for(pause);
 }
 
 Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Body& body) {
     const std::lock_guard lock(mutex_);
-    TRY(usable());
+    TRY(communicator_->usable());
     const auto work = [&]() -> Outcome<DeviceTicket> {
         const auto ready = TRY(queue_->take(start));
         for (const auto& noted : ready) {
@@ -161,7 +164,7 @@ Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Body& b
         return DeviceTicket{mark.number};
     };
     auto ticket = work();
-    if (!ticket) abandon(lock, ticket.error());
+    if (!ticket) abandon(ticket.error());
     return ticket;
 }
 
@@ -346,30 +349,28 @@ Outcome<DeviceTicket> NcclGroup::alltoall(const void* send,
 
 Outcome<bool> NcclGroup::poll(const DeviceTicket& ticket) {
     const std::lock_guard lock(mutex_);
-    TRY(usable());
+    TRY(communicator_->usable());
     auto reached = queue_->reached({ticket.number});
     if (!reached) {
-        abandon(lock, reached.error());
+        abandon(reached.error());
     } else if (!*reached) {
-        if (auto fine = communicator_->check(); !fine) abandon(lock, fine.error());
+        if (auto fine = communicator_->check(); !fine) abandon(fine.error());
     }
-    TRY(usable());
+    TRY(communicator_->usable());
     return reached;
 }
 
 Done NcclGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
                                  Seconds /*longest*/) {
     const std::lock_guard lock(mutex_);
-    TRY(usable());
+    TRY(communicator_->usable());
     return queue_->hold(stream, {ticket.number});
 }
 
 Done NcclGroup::close(Deadline deadline) {
     const std::lock_guard lock(mutex_);
-    TRY(usable());
-    auto closed = communicator_->close(deadline);
-    broken_ = Failure{MPIB_ERROR_NOT_INITIALIZED, fmt::format("{} is closed", name_)};
-    return closed;
+    TRY(communicator_->usable());
+    return communicator_->close(deadline);
 }
 
 }  // namespace mpi_bridge

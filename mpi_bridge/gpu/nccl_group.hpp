@@ -48,13 +48,14 @@ class NcclGroup final : public DeviceGroup {
                                         Seconds longest) override;
     [[nodiscard]] Done close(Deadline deadline) override;
     void abandon(const Failure& cause) override;
+    void await_abandoned() override;
 
   private:
     NcclGroup(const nccl::Library& nccl, int rank, int size)
         : nccl_(nccl), rank_(rank), size_(size) {}
 
     using Body = std::function<Done()>;
-    // `body` enqueues the work, which runs after `start`. If it fails, the group is broken.
+    // `body` enqueues the work, which runs after `start`. If it fails, the group is abandoned.
     [[nodiscard]] Outcome<DeviceTicket> enqueue(const DeviceStart& start, const Body& body);
     [[nodiscard]] Done reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan);
     [[nodiscard]] Done reduce_one(const DevicePart& part, const WirePlan& plan);
@@ -65,16 +66,12 @@ class NcclGroup final : public DeviceGroup {
     // Creates the operation of the plan, lets `body` use it, and frees it.
     [[nodiscard]] Done with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body);
     [[nodiscard]] cuda::Stream cuda_stream() const;
-    void abandon(const std::lock_guard<std::mutex>& lock, const Failure& cause);
-    [[nodiscard]] Done usable() const;  // requires the mutex
 
     const nccl::Library& nccl_;
     const int rank_;
     const int size_;
-    std::string name_;
 
-    mutable std::mutex mutex_;
-    std::optional<Failure> broken_;
+    std::mutex mutex_;
     std::unique_ptr<CudaQueue> queue_;
     GrowingMemory bucket_{GrowingMemory::Where::tensors};
     std::unique_ptr<NcclCommunicator> communicator_;  // must end before the memory that it works on

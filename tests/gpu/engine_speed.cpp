@@ -44,7 +44,8 @@ void measure(CudaDevice& device, const nccl::Library& nccl) {
     wishes.settings.device_path = DevicePath::nccl;
     NcclCommunicator::Options direct{"direct", 0, 1, {}, Seconds(60)};
     if (nccl.unique_id(&direct.id) != nccl::success) throw std::runtime_error("ncclGetUniqueId");
-    auto communicator = must(NcclCommunicator::open(nccl, device, direct));
+    auto communicator = must(NcclCommunicator::begin(nccl, device, direct));
+    must(communicator->connect());
     for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, std::size_t{1} << 20,
                                     std::size_t{16} << 20, std::size_t{256} << 20}) {
         Ranks ranks(1, wishes);

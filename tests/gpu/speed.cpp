@@ -100,7 +100,8 @@ void measure_nccl(CudaDevice& device, CudaQueue& queue, const nccl::Library& ncc
     auto group = must(DeviceGroup::open(alone(DevicePath::nccl)));
     NcclCommunicator::Options direct{"direct", 0, 1, {}, Seconds(60)};
     if (nccl.unique_id(&direct.id) != nccl::success) throw std::runtime_error("ncclGetUniqueId");
-    auto communicator = must(NcclCommunicator::open(nccl, device, direct));
+    auto communicator = must(NcclCommunicator::begin(nccl, device, direct));
+    must(communicator->connect());
     auto* stream = static_cast<cuda::Stream>(queue.stream().handle);
     for (const std::size_t bytes :
          {std::size_t{8}, std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{16} << 20,

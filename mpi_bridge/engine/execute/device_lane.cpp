@@ -95,6 +95,10 @@ void DeviceLane::abandon(const Failure& cause) {
     if (group_ != nullptr) group_->abandon(cause);
 }
 
+void DeviceLane::await_abandoned() {
+    if (DeviceGroup* const group = in_use_) group->await_abandoned();
+}
+
 DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
     DeviceGroupOptions options;
     options.name = options_.name;
@@ -105,6 +109,11 @@ DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
     options.device = device == unknown ? current_device() : device;
     options.path = options_.path;
     options.patience = options_.timeout();
+    options.watch = [this]() -> Done {
+        const std::lock_guard lock(opening_);
+        if (!cause_) return {};
+        return tl::unexpected<Failure>(*cause_);
+    };
     options.host = host_collectives(*host_, options_.timeout);
     const auto watched = [this](Done done) {
         if (!done) control_failed_ = true;

@@ -52,8 +52,10 @@ class DeviceLane {
     // Returns the failure of the work in flight, if it has failed or makes no progress. Requires
     // that the group is open.
     [[nodiscard]] Done watch();
-    // Ends the work in flight on this rank.
+    // Begins to end the work in flight on this rank; await_abandoned() waits for that. All lanes of
+    // the process must be abandoned before.
     void abandon(const Failure& cause);
+    void await_abandoned();
 
     // ---- For one thread at a time, in the same order on all members ----
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "gpu/cuda_library.hpp"
+#include "gpu/device_group.hpp"
 
 namespace mpi_bridge_test {
 
@@ -59,6 +62,33 @@ class Standin {
     }
 
     void* library_ = nullptr;
+};
+
+// Holds a stream until it is let go.
+class Gate {
+  public:
+    explicit Gate(mpi_bridge::DeviceStream stream) {
+        Standin::get().host_function(
+            static_cast<mpi_bridge::cuda::Stream>(stream.handle),
+            [](void* gate) {
+                while (!static_cast<Gate*>(gate)->open_)
+                    std::this_thread::sleep_for(std::chrono::microseconds(100));
+                static_cast<Gate*>(gate)->passed_ = true;
+            },
+            this);
+    }
+    ~Gate() {
+        open();
+        while (!passed_)
+            std::this_thread::yield();
+    }
+    Gate(const Gate&) = delete;
+    Gate& operator=(const Gate&) = delete;
+    void open() { open_ = true; }
+
+  private:
+    std::atomic<bool> open_{false};
+    std::atomic<bool> passed_{false};
 };
 
 // Runs the body once for each seed, or for the one in BATCHAI_STANDIN_SEED alone. What fails says

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../device_tensor.hpp"
@@ -20,6 +23,7 @@ inline std::vector<float> filled(std::size_t count, float value) {
 struct DeviceRank {
     Ranks::Rank& rank;
     mpi_bridge::CudaQueue& queue;
+    std::atomic<int>& lost;  // set to this rank, it is lost to the others
 
     [[nodiscard]] mpi_bridge::Engine& engine() const { return rank.engine(); }
     [[nodiscard]] mpi_bridge::cuda::Stream stream() const {
@@ -32,11 +36,27 @@ inline void on_devices(const std::vector<int>& devices, const Wishes& wishes,
                        const std::function<void(DeviceRank)>& body,
                        const std::function<void(const std::string&)>& thrown) {
     Ranks ranks(static_cast<int>(devices.size()), wishes);
+    std::atomic<int> lost{-1};
+    // As the library's watch over the peers does: tells every rank of the one that has failed.
+    const std::jthread watch([&](const std::stop_token& over) {
+        for (bool told = false; !over.stop_requested() && !told;) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            for (int rank = 0; rank < static_cast<int>(devices.size()) && lost < 0; ++rank) {
+                if (ranks.at(rank).failure().failed()) lost = rank;
+            }
+            for (int rank = 0; rank < static_cast<int>(devices.size()) && lost >= 0; ++rank) {
+                told = true;
+                if (rank == lost) continue;
+                ranks.at(rank).failure().fail(
+                    {MPIB_ERROR_PEER_LOST, "rank " + std::to_string(lost) + " is lost"});
+            }
+        }
+    });
     ranks.run([&](Ranks::Rank& rank) {
         try {
             const auto queue = must(mpi_bridge::CudaQueue::open(*must(
                 mpi_bridge::CudaDevice::get(devices[static_cast<std::size_t>(rank.rank())]))));
-            body({rank, *queue});
+            body({rank, *queue, lost});
             static_cast<void>(rank.engine().shutdown());
         } catch (const std::exception& fault) {
             thrown(fault.what());
@@ -49,6 +69,7 @@ inline void on_devices(const std::vector<int>& devices, const Wishes& wishes,
 inline Wishes wishes_for(mpi_bridge::DevicePath path) {
     Wishes wishes;
     wishes.settings.device_path = path;
+    wishes.timeout = mpi_bridge::no_limit;  // as it is unless a user sets one
     return wishes;
 }
 

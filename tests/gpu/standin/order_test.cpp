@@ -157,6 +157,51 @@ TEST_P(Order, OfProcessSetsIsTheSameOnAllRanks) {
     });
 }
 
+void call(const DeviceRank& at, const mpib_operation& operation) {
+    const auto done = at.engine().call(operation);
+    ASSERT_TRUE(done) << done.error().text;
+}
+
+void meet(const DeviceRank& at) {
+    mpib_operation barrier{};
+    barrier.struct_bytes = sizeof barrier;
+    barrier.kind = MPIB_BARRIER;
+    barrier.name = "all are here";
+    call(at, barrier);
+}
+
+// These calls wait for the whole device, and with it for other ranks.
+long unsafe_calls() {
+    long count = 0;
+    for (const char* each : {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost",
+                             "cuModuleLoadData", "cuModuleGetFunction"})
+        count += Standin::get().count(each);
+    return count;
+}
+
+TEST_P(Order, NeedsNoCallThatWaitsForTheDeviceInLaterSteps) {
+    with_ranks(1, [](DeviceRank at) {
+        Tensor small("small", &at.queue, filled(100, 1));
+        Tensor large("large", &at.queue, filled(30000, 1));
+        const auto steps = [&](int count) {
+            for (int step = 0; step < count; ++step) {
+                const auto handle = submit(at.engine(), small.operation(MPIB_ALLREDUCE));
+                call(at, large.operation(MPIB_ALLREDUCE));
+                const auto done = mpi_bridge_test::finish(at.engine(), handle);
+                ASSERT_TRUE(done) << done.error().text;
+            }
+        };
+        steps(8);
+        meet(at);
+        const long before = unsafe_calls();
+        meet(at);
+        steps(8);
+        meet(at);
+        EXPECT_EQ(unsafe_calls(), before);
+        meet(at);
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Paths, Order,
     testing::Values(Setting{"OverNccl", "delay=2000 devices=3", {0, 1, 2}, DevicePath::nccl},

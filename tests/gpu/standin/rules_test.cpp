@@ -16,33 +16,6 @@ using namespace mpi_bridge;
 using namespace mpi_bridge_test;
 using namespace std::chrono_literals;
 
-// Holds a stream until it is let go.
-class Gate {
-  public:
-    explicit Gate(DeviceStream stream) {
-        Standin::get().host_function(
-            static_cast<cuda::Stream>(stream.handle),
-            [](void* gate) {
-                while (!static_cast<Gate*>(gate)->open_)
-                    std::this_thread::sleep_for(100us);
-                static_cast<Gate*>(gate)->passed_ = true;
-            },
-            this);
-    }
-    ~Gate() {
-        open();
-        while (!passed_)
-            std::this_thread::yield();
-    }
-    Gate(const Gate&) = delete;
-    Gate& operator=(const Gate&) = delete;
-    void open() { open_ = true; }
-
-  private:
-    std::atomic<bool> open_{false};
-    std::atomic<bool> passed_{false};
-};
-
 class Rules : public testing::Test {
   protected:
     void SetUp() override {
