@@ -17,6 +17,8 @@ namespace mpi_bridge::cuda {
 
 enum Result : int {
     success = 0,
+    invalid_value = 1,
+    invalid_context = 201,
     not_ready = 600,
     not_supported = 801,
 };

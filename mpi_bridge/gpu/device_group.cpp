@@ -108,11 +108,12 @@ Outcome<int> device_of(const void* memory) {
     unsigned type = 0;
     int ordinal = -1;
     const auto address = static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(memory));
-    // For memory that CUDA does not know, the driver returns an error, which is no failure here.
-    if ((*cuda)->pointer_attribute(&type, cuda::memory_type, address) != cuda::success ||
-        type != cuda::memory_type_device) {
-        return -1;
-    }
+    const auto known = (*cuda)->pointer_attribute(&type, cuda::memory_type, address);
+    // So the driver answers for memory that it does not know. After any other error, memory of a
+    // device must not be taken for the host's.
+    if (known == cuda::invalid_value || known == cuda::invalid_context) return -1;
+    TRY((*cuda)->check(known, "cuPointerGetAttribute"));
+    if (type != cuda::memory_type_device) return -1;
     TRY((*cuda)->check((*cuda)->pointer_attribute(&ordinal, cuda::device_ordinal, address),
                        "cuPointerGetAttribute"));
     return ordinal;

@@ -196,6 +196,7 @@ TEST(Faults, OfCudaAreClearFailuresOverNccl) {
            {"cuDeviceGetCount", unknown_error},
            {"cuDevicePrimaryCtxRetain", no_memory},
            {"cuStreamCreateWithPriority", no_memory},
+           {"cuPointerGetAttribute", unknown_error},
            {"cuMemAlloc_v2", no_memory},
            {"cuMemAllocAsync", no_memory},
            {"cuMemFree_v2", unknown_error, true},
