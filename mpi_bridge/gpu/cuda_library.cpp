@@ -44,7 +44,6 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
     bind(cuda.host_allocate, "cuMemHostAlloc");
     bind(cuda.host_free, "cuMemFreeHost");
     bind(cuda.copy_async, "cuMemcpyAsync");
-    bind(cuda.copy_from_host, "cuMemcpyHtoD_v2");
     bind(cuda.stream_create, "cuStreamCreateWithPriority");
     bind(cuda.stream_destroy, "cuStreamDestroy_v2");
     bind(cuda.stream_wait_event, "cuStreamWaitEvent");

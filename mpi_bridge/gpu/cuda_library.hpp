@@ -73,7 +73,6 @@ struct Library {
     Result (*host_allocate)(void**, std::size_t bytes, unsigned flags);
     Result (*host_free)(void*);
     Result (*copy_async)(Address to, Address from, std::size_t bytes, Stream);
-    Result (*copy_from_host)(Address to, const void* from, std::size_t bytes);
 
     Result (*stream_create)(Stream*, unsigned flags, int priority);
     Result (*stream_destroy)(Stream);

@@ -173,12 +173,11 @@ Outcome<Memory> CudaQueue::result_memory(std::size_t bytes, DeviceStream stream)
     });
 }
 
+// The driver keeps what it takes from pageable memory. The copy itself may come later, so it must
+// be in this queue's order.
 Outcome<Memory> CudaQueue::copy_of(std::span<const std::byte> content) {
     auto memory = tensor_memory(std::max<std::size_t>(content.size(), 1));
-    if (!memory || content.empty()) return memory;
-    const CudaDevice::Current current(device_);
-    TRY(cuda_.check(cuda_.copy_from_host(address_of(memory->get()), content.data(), content.size()),
-                    "cuMemcpyHtoD"));
+    if (memory) TRY(copy(memory->get(), content.data(), content.size()));
     return memory;
 }
 

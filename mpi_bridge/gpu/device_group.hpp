@@ -197,7 +197,8 @@ class DeviceGroup {
     // stream later may use it, and so may operations that start after that. It is freed in stream
     // order too, so the stream must still exist then.
     [[nodiscard]] virtual Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) = 0;
-    // Returns memory with this content, in the place of this rank's tensors. Waits for the copy.
+    // Returns memory with this content, in the place of this rank's tensors, for operations that
+    // begin after this call.
     [[nodiscard]] virtual Outcome<Memory> copy_of(std::span<const std::byte> content) = 0;
 
     // Reduces many tensors as one bucket, which is packed, converted and scaled in one launch each

@@ -157,6 +157,21 @@ TEST_P(Order, OfProcessSetsIsTheSameOnAllRanks) {
     });
 }
 
+// A joined rank's neutral elements must be there when its device uses them.
+TEST_P(Order, HoldsForTheMemoryOfJoinedRanks) {
+    with_ranks(4, [](DeviceRank at) {
+        for (int step = 0; step <= at.rank.rank(); ++step) {
+            const auto present = static_cast<float>(at.rank.size() - step);
+            const std::size_t count = std::size_t{20000} << step;
+            Tensor tensor("x", &at.queue, filled(count, 1));
+            const auto done = at.engine().call(tensor.operation(MPIB_ALLREDUCE));
+            ASSERT_TRUE(done) << done.error().text;
+            ASSERT_EQ(tensor.result(), filled(count, present)) << "step " << step;
+        }
+        EXPECT_EQ(must(at.engine().join()), at.rank.size() - 1);
+    });
+}
+
 void call(const DeviceRank& at, const mpib_operation& operation) {
     const auto done = at.engine().call(operation);
     ASSERT_TRUE(done) << done.error().text;

@@ -53,7 +53,6 @@ EXPECT_SAME_CALL(Cuda::memory_free_async, cuMemFreeAsync);
 EXPECT_SAME_CALL(Cuda::host_allocate, cuMemHostAlloc);
 EXPECT_SAME_CALL(Cuda::host_free, cuMemFreeHost);
 EXPECT_SAME_CALL(Cuda::copy_async, cuMemcpyAsync);
-EXPECT_SAME_CALL(Cuda::copy_from_host, cuMemcpyHtoD);
 EXPECT_SAME_CALL(Cuda::stream_create, cuStreamCreateWithPriority);
 EXPECT_SAME_CALL(Cuda::stream_destroy, cuStreamDestroy);
 EXPECT_SAME_CALL(Cuda::stream_wait_event, cuStreamWaitEvent);
