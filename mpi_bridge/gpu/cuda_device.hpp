@@ -21,12 +21,16 @@ class CudaDevice {
     CudaDevice(const CudaDevice&) = delete;
     CudaDevice& operator=(const CudaDevice&) = delete;
 
-    // While it lives, driver calls of this thread refer to the device.
+    // While it lives, driver calls of this thread refer to the device, and do not spoil a CUDA
+    // graph that this thread or another one captures.
     class Current {
       public:
         explicit Current(const CudaDevice& device)
-            : cuda_(device.cuda_), active_(cuda_.context_push(device.context_) == cuda::success) {}
+            : cuda_(device.cuda_), active_(cuda_.context_push(device.context_) == cuda::success) {
+            static_cast<void>(cuda_.exchange_capture_mode(&capture_mode_));
+        }
         ~Current() {
+            static_cast<void>(cuda_.exchange_capture_mode(&capture_mode_));
             cuda::Context popped = nullptr;
             if (active_) static_cast<void>(cuda_.context_pop(&popped));
         }
@@ -36,6 +40,7 @@ class CudaDevice {
       private:
         const cuda::Library& cuda_;
         bool active_;
+        int capture_mode_ = cuda::capture_mode_relaxed;  // later the thread's own
     };
 
     [[nodiscard]] const cuda::Library& cuda() const { return cuda_; }

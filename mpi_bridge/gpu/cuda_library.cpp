@@ -48,6 +48,8 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
     bind(cuda.stream_destroy, "cuStreamDestroy_v2");
     bind(cuda.stream_wait_event, "cuStreamWaitEvent");
     bind(cuda.stream_synchronize, "cuStreamSynchronize");
+    bind(cuda.stream_is_capturing, "cuStreamIsCapturing");
+    bind(cuda.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
     bind(cuda.event_create, "cuEventCreate");
     bind(cuda.event_destroy, "cuEventDestroy_v2");
     bind(cuda.event_record, "cuEventRecord");

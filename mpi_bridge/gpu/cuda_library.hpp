@@ -43,6 +43,9 @@ enum PointerAttribute : int { memory_type = 2, device_ordinal = 9 };
 
 constexpr unsigned memory_type_device = 2;
 constexpr unsigned stream_non_blocking = 1;
+constexpr int not_captured = 0;
+// A thread in this mode may call everything while others capture graphs, and spoils no graph.
+constexpr int capture_mode_relaxed = 2;
 constexpr unsigned event_disable_timing = 2;
 constexpr unsigned host_alloc_portable = 1;
 
@@ -78,6 +81,8 @@ struct Library {
     Result (*stream_destroy)(Stream);
     Result (*stream_wait_event)(Stream, Event, unsigned flags);
     Result (*stream_synchronize)(Stream);
+    Result (*stream_is_capturing)(Stream, int* status);
+    Result (*exchange_capture_mode)(int* mode);
     Result (*event_create)(Event*, unsigned flags);
     Result (*event_destroy)(Event);
     Result (*event_record)(Event, Stream);

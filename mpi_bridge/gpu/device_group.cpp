@@ -119,6 +119,16 @@ Outcome<int> device_of(const void* memory) {
     return ordinal;
 }
 
+Outcome<bool> is_captured(DeviceStream stream) {
+    // The legacy default stream is never captured.
+    if (stream.handle == nullptr) return false;
+    const auto cuda = TRY(cuda::library());
+    int status = cuda::not_captured;
+    TRY(cuda->check(cuda->stream_is_capturing(static_cast<cuda::Stream>(stream.handle), &status),
+                    "cuStreamIsCapturing"));
+    return status != cuda::not_captured;
+}
+
 int current_device() {
     auto cuda = cuda::library();
     cuda::Device device = -1;

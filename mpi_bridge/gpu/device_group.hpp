@@ -153,6 +153,10 @@ struct DeviceGroupOptions {
 // driver, all memory is host memory.
 [[nodiscard]] Outcome<int> device_of(const void* memory);
 
+// Whether work for the stream is being captured into a CUDA graph. Needs a CUDA driver, unless the
+// stream is the legacy default stream.
+[[nodiscard]] Outcome<bool> is_captured(DeviceStream stream);
+
 // Returns the ordinal of the current device of this thread, or -1 if there is none.
 [[nodiscard]] int current_device();
 

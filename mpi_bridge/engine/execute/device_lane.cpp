@@ -67,6 +67,11 @@ Done DeviceLane::admit(const mpib_operation& operation) {
     if (memory == nullptr) return {};  // no elements
     const auto found = TRY(device_of(memory));
     int expected = unknown;
+    if (found >= 0 && TRY(is_captured({operation.stream}))) {
+        return invalid(
+            "the stream is being captured into a CUDA graph, which is not supported yet; submit "
+            "the operation outside of the capture");
+    }
     if (device_.compare_exchange_strong(expected, found) || expected == found) return {};
     return invalid(
         fmt::format("the tensor is in {}, but this rank's earlier ones of {} are in {}; "

@@ -217,6 +217,41 @@ TEST_P(Order, NeedsNoCallThatWaitsForTheDeviceInLaterSteps) {
     });
 }
 
+// As torch.cuda.graph() captures: no thread of the process may make an unsafe call meanwhile.
+TEST_P(Order, IsKeptWhileTheProgramCapturesAGraph) {
+    with_ranks(1, [](DeviceRank at) {
+        constexpr int global = 0;
+        Tensor tensor("x", &at.queue, filled(30000, 1));
+        const auto side = must(CudaQueue::open(
+            *must(CudaDevice::get(GetParam().devices[static_cast<std::size_t>(at.rank.rank())]))));
+        auto* const captured = static_cast<cuda::Stream>(side->stream().handle);
+        const Tensor of_graph("of the graph", side.get(), filled(10, 1));
+        for (int step = 0; step < 8; ++step) {
+            const bool captures = at.rank.rank() == 0 && step > 0;
+            meet(at);
+            if (captures) {
+                ASSERT_EQ(Standin::get().begin_capture(captured, global), cuda::success);
+            }
+            meet(at);
+            call(at, tensor.operation(MPIB_ALLREDUCE));
+            meet(at);
+            if (!captures) continue;
+            mpib_operation into_graph = tensor.operation(MPIB_ALLREDUCE);
+            into_graph.stream = captured;
+            const auto refused = at.engine().submit(into_graph);
+            EXPECT_FALSE(refused);
+            if (!refused) {
+                EXPECT_NE(refused.error().text.find("captured into a CUDA graph"),
+                          std::string::npos)
+                    << refused.error().text;
+            }
+            void* graph = nullptr;
+            EXPECT_EQ(Standin::get().end_capture(captured, &graph), cuda::success);
+        }
+        EXPECT_EQ(tensor.result(), filled(30000, static_cast<float>(at.rank.size())));
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Paths, Order,
     testing::Values(Setting{"OverNccl", "delay=2000 devices=3", {0, 1, 2}, DevicePath::nccl},

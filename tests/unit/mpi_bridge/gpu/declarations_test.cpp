@@ -57,6 +57,8 @@ EXPECT_SAME_CALL(Cuda::stream_create, cuStreamCreateWithPriority);
 EXPECT_SAME_CALL(Cuda::stream_destroy, cuStreamDestroy);
 EXPECT_SAME_CALL(Cuda::stream_wait_event, cuStreamWaitEvent);
 EXPECT_SAME_CALL(Cuda::stream_synchronize, cuStreamSynchronize);
+EXPECT_SAME_CALL(Cuda::stream_is_capturing, cuStreamIsCapturing);
+EXPECT_SAME_CALL(Cuda::exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
 EXPECT_SAME_CALL(Cuda::event_create, cuEventCreate);
 EXPECT_SAME_CALL(Cuda::event_destroy, cuEventDestroy);
 EXPECT_SAME_CALL(Cuda::event_record, cuEventRecord);
