@@ -156,9 +156,7 @@ Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Body& b
     TRY(communicator_->usable());
     const auto work = [&]() -> Outcome<DeviceTicket> {
         const auto ready = TRY(queue_->take(start));
-        for (const auto& noted : ready) {
-            TRY(queue_->after(noted));
-        }
+        TRY(queue_->after_all(ready));
         TRY(body());
         const auto mark = TRY(queue_->mark());
         return DeviceTicket{mark.number};

@@ -245,9 +245,7 @@ void StagedGroup::serve() {
 }
 
 Done StagedGroup::perform(const Job& job) {
-    for (const auto& noted : job.ready) {
-        TRY(outbound_->after(noted));
-    }
+    TRY(outbound_->after_all(job.ready));
     // The bucket is in use until the last operation's result has been moved out of it.
     const auto last = TRY(outbound_->note(inbound_->stream()));
     TRY(outbound_->after(last));

@@ -21,6 +21,18 @@ Outcome<std::vector<WorkQueue::Noted>> WorkQueue::take(const DeviceStart& start)
     return points;
 }
 
+Done WorkQueue::after_all(std::span<const Noted> points) {
+    Done done;
+    for (const Noted& noted : points) {
+        if (done) {
+            done = after(noted);
+        } else {
+            forget(noted);
+        }
+    }
+    return done;
+}
+
 Outcome<std::byte*> GrowingMemory::take(WorkQueue& queue, std::size_t bytes) {
     constexpr std::size_t least = std::size_t{1} << 20;
     if (blocks_.empty() || bytes > bytes_) {

@@ -42,6 +42,8 @@ class WorkQueue {
     // Work that is enqueued here later runs after that point.
     [[nodiscard]] virtual Done after(Noted noted) = 0;
     virtual void forget(Noted noted) = 0;
+    // Does after() for each point. After a failure, the rest are forgotten.
+    [[nodiscard]] Done after_all(std::span<const Noted> points);
 
     [[nodiscard]] virtual Outcome<Mark> mark() = 0;
     // Never blocks. Fails if the device has failed, because then nothing is ever reached.

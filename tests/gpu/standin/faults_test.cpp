@@ -135,6 +135,10 @@ std::string train_with(const Path& path, const std::string& rules) {
     on_devices(
         path.devices, wishes_for(path.path), [&](DeviceRank at) { train(at, texts); },
         [&](const std::string& text) { texts.add(text); });
+    if (Standin::get().live_events() != 0 && rules.find("cuEventDestroy") == rules.npos) {
+        std::fprintf(stderr, "%ld events are left\n", Standin::get().live_events());
+        _exit(6);
+    }
     return texts.all();
 }
 
