@@ -43,6 +43,8 @@ class Member {
         }));
         mark_ = must(queue_->mark());
     }
+    // What the other member is asked for later runs after what this one was asked for.
+    void goes_before(Member& other) { must(queue_->hold(other.queue_->stream(), mark_)); }
     [[nodiscard]] bool done_within(std::chrono::milliseconds time) {
         const auto limit = std::chrono::steady_clock::now() + time;
         while (!must(queue_->reached(mark_))) {
@@ -93,8 +95,10 @@ void as_two_ranks(const std::function<void(int rank, Members&, std::barrier<>&)>
 TEST(NcclRules, OneOrderOnBothRanksComesToAnEnd) {
     Standin::get().configure("delay=500 devices=2");
     as_two_ranks([](int, Members& members, std::barrier<>&) {
-        for (auto& member : members)
-            member->reduce();
+        // Streams do not start in the order of the calls, so the order is the device's.
+        members[0]->reduce();
+        members[0]->goes_before(*members[1]);
+        members[1]->reduce();
         for (auto& member : members) {
             EXPECT_TRUE(member->done_within(30s));
             EXPECT_EQ(member->value(), 4);
