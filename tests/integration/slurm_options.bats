@@ -218,7 +218,8 @@ at_door() {
     submit plain --array 1-2
     wait_until 60 has_ended_array "$id"
     for task in 1 2; do
-        [[ $(as_user sacct -n -P -X -j "${id}_$task" -o State) == COMPLETED ]]
+        # The accounts may learn of the end a little later than the queue.
+        wait_until 30 task_is "${id}_$task" COMPLETED
         run -0 as_user find "$HOME_DIR/logs" -path "*/task-$task/*" -name stdout.txt -exec cat {} +
         [[ $output == "$task"$'\n'"$task" ]]
     done
@@ -234,11 +235,12 @@ at_door() {
     wait_until 30 task_is "${id}_1" RUNNING
     mine job terminate --name array --yes
     wait_until 60 has_ended_array "$id"
-    [[ $(as_user sacct -n -P -X -j "${id}_1" -o State) == CANCELLED* ]]
+    wait_until 30 task_is "${id}_1" "CANCELLED*"
 }
 
-# task_is ID STATE: for wait_until.
-task_is() { [[ $(as_user sacct -n -P -X -j "$1" -o State) == "$2" ]]; }
+# task_is ID STATE: for wait_until; STATE may be a pattern.
+# shellcheck disable=SC2053 # STATE is a pattern
+task_is() { [[ $(as_user sacct -n -P -X -j "$1" -o State) == $2 ]]; }
 
 # has_ended_array ID: for wait_until.
 has_ended_array() { prints_nothing lines_like "^$1\$" as_user squeue -h -o %F; }
