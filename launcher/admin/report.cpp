@@ -73,7 +73,6 @@ std::string one_line(std::string_view text) {
     std::string line(text);
     for (char& c : line) {
         const auto byte = static_cast<unsigned char>(c);
-        if (byte == '\n') c = ' ';
         if (byte < 0x20 || byte == 0x7F) c = byte == '\n' || byte == '\t' ? ' ' : '?';
     }
     return line;

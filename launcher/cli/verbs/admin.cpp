@@ -90,7 +90,8 @@ Answer admin_check(const AdminCheckOptions& options) {
         if (!is_check_or_group(id)) return tl::unexpected(no_such_check(id));
     }
     const bool on_nodes = options.cluster || !options.nodes.empty();
-    // Only root's own records are in a home directory that the nodes do not share.
+    // Root's home directory is usually local, so the nodes' reports would not arrive, and root's
+    // rights would say nothing about those of users.
     if (on_nodes && geteuid() == 0 && !base::variable("BATCHAI_HOME"))
         return base::fail("root cannot have nodes checked: jobs run as users",
                           "batchai admin check", "run it as an ordinary user",
