@@ -38,6 +38,7 @@ dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 total = torch.tensor([float(dist.get_rank() + 1)])
 dist.all_reduce(total)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}", flush=True)
+dist.destroy_process_group()  # or Gloo's threads may outlive the interpreter, which aborts it
 PYTHON
     as_bob bash -c "cat > $share/listen.pl" << 'PERL'
 use IO::Socket::INET;
