@@ -10,7 +10,8 @@ struct KernelIndex {
 static thread_local KernelIndex blockIdx;
 static thread_local KernelIndex threadIdx;
 
-#define __CUDACC_RTC__
+// NVRTC defines it, and kernels.cu looks at it.
+#define __CUDACC_RTC__  // NOLINT(bugprone-reserved-identifier)
 #define __device__
 #define __global__
 #define __forceinline__ inline

@@ -108,7 +108,7 @@ int nvrtcGetCUBINSize(Program* program, std::size_t* bytes) {
 }
 
 int nvrtcGetCUBIN(Program* program, char* image) {
-    std::memcpy(image, program->image.data(), program->image.size());
+    std::copy(program->image.begin(), program->image.end(), image);
     return 0;
 }
 }
