@@ -4,35 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "api/guard.hpp"
-#include "api/library.hpp"
-#include "engine/engine.hpp"
+#include "api/with_engine.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {
 namespace {
-
-// Runs `body`, which is given the engine and returns Done, and remembers its failure.
-template <typename Body>
-mpib_status with_engine(const char* call, Body&& body) noexcept {
-    return guarded([&]() -> Done {
-        const LentEngine::Loan lent(Library::instance().engine());
-        if (lent.engine() == nullptr) return not_initialized(call);
-        return body(*lent.engine());
-    });
-}
-
-// For functions that return a number and do not fail; returns `otherwise` if there is no engine.
-template <typename Body>
-int number_from_engine(int otherwise, Body&& body) noexcept {
-    int number = otherwise;
-    (void)guarded([&]() -> Done {
-        const LentEngine::Loan lent(Library::instance().engine());
-        if (lent.engine() != nullptr) number = body(*lent.engine());
-        return {};
-    });
-    return number;
-}
 
 Done submit(Engine& engine, const mpib_operation* operation, mpib_handle* handle) {
     if (operation == nullptr || handle == nullptr)

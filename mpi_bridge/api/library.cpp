@@ -114,6 +114,8 @@ void Library::make_engine() {
         return open_communicator(group, {lane, id});
     };
     parts.wake = [this] { wireup_.transport().wake(); };
+    parts.transport = &wireup_.transport();
+    parts.waits = &wireup_.waits();
     parts.allocate = [this](std::size_t bytes) {
         SharedHeap* const heap = heap_.get();
         if (heap == nullptr) return Bytes();

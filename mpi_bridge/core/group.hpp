@@ -29,7 +29,10 @@ struct Channel {
         negotiated = 2,  // negotiated operations of the engine
         control = 3,     // the messages by which the engine negotiates
         device = 4,      // device memory staged through the host, where NCCL cannot serve
+        messages = 5,    // between two ranks; see messages/note.hpp
     };
+
+    static constexpr unsigned last_lane = static_cast<unsigned>(Lane::messages);
 
     Lane lane = Lane::direct;
     unsigned group = 0;  // id of the process set, below 2^group_bits

@@ -5,6 +5,7 @@
 #include "engine/negotiation/operation_check.hpp"
 #include "engine/process_set_engine.hpp"
 #include "engine/process_sets.hpp"
+#include "messages/messenger.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -16,7 +17,12 @@ constexpr Seconds longest_broken_end{10};
 
 }  // namespace
 
-Engine::Engine(EngineParts parts) : sets_(std::make_unique<ProcessSets>(std::move(parts))) {}
+Engine::Engine(EngineParts parts)
+    : sets_(std::make_unique<ProcessSets>(parts)),
+      messenger_(std::make_unique<Messenger>(Messenger::Parts{.transport = parts.transport,
+                                                              .waits = parts.waits,
+                                                              .failure = parts.failure,
+                                                              .timeout = parts.timeout})) {}
 
 Engine::~Engine() {
     static_cast<void>(shutdown());
@@ -98,10 +104,15 @@ std::vector<int> Engine::process_set_ids() const {
 bool Engine::shutdown() {
     const Failure failure{MPIB_ERROR_NOT_INITIALIZED,
                           "mpib_finalize was called while the operation was in flight"};
+    const auto ended = [this](Deadline deadline) {
+        const bool sets_ended = sets_->ended(deadline);
+        return messenger_->ended(deadline) && sets_ended;
+    };
+    messenger_->shutdown(failure);
     sets_->shutdown(failure);
-    if (sets_->ended(Deadline::in(longest_end))) return true;
+    if (ended(Deadline::in(longest_end))) return true;
     sets_->parts().failure->fail(failure);
-    return sets_->ended(Deadline::in(longest_broken_end));
+    return ended(Deadline::in(longest_broken_end));
 }
 
 }  // namespace mpi_bridge

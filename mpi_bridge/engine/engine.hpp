@@ -17,7 +17,10 @@
 
 namespace mpi_bridge {
 
+class Messenger;
 class ProcessSets;
+class Transport;
+class Waits;
 
 // What the engine is built on.
 struct EngineParts {
@@ -29,6 +32,10 @@ struct EngineParts {
         open;
     // Calls Transport::wake().
     std::function<void()> wake;
+    // What messages between two ranks need; must outlive the engine. A null transport: a job
+    // without peers.
+    Transport* transport = nullptr;
+    Waits* waits = nullptr;
     // Allocates and frees memory for buckets, aligned for every datatype; preferably memory that
     // communicators reduce without copies. The span is empty if there is none left.
     std::function<Bytes(std::size_t)> allocate;
@@ -74,6 +81,9 @@ class Engine {
     [[nodiscard]] std::optional<std::vector<int>> process_set_ranks(int id) const;
     [[nodiscard]] std::vector<int> process_set_ids() const;
 
+    // The messages between two ranks, which end with the engine.
+    [[nodiscard]] Messenger& messenger() { return *messenger_; }
+
     // Fails what is in flight, with a text that says so, and joins the threads. Running operations
     // get a short time to finish; then EngineParts::failure ends them. Idempotent. Returns whether
     // all threads have ended; if not, neither the engine nor its parts may be destroyed.
@@ -81,6 +91,7 @@ class Engine {
 
   private:
     std::unique_ptr<ProcessSets> sets_;
+    std::unique_ptr<Messenger> messenger_;
 };
 
 }  // namespace mpi_bridge

@@ -35,6 +35,11 @@ class AloneTransport final : public Transport {
         const bool stopped = woken_.wait_until(lock, deadline.when(), stop);
         return stopped ? Arrival::stopped : Arrival::late;
     }
+    [[nodiscard]] std::optional<int> sender_of(std::uint32_t /*channel*/,
+                                               std::uint32_t /*sequence*/) override {
+        return std::nullopt;
+    }
+    [[nodiscard]] bool is_gone(int /*rank*/) override { return false; }
     void wake() override {
         const std::lock_guard lock(mutex_);
         woken_.notify_all();

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,13 +43,6 @@ class TcpTransport : public Transport {
 
     // What peers need to know to reach this rank.
     [[nodiscard]] virtual std::vector<std::byte> address() const = 0;
-
-    // Returns a rank that has sent a message of this channel and sequence which has not been
-    // received yet.
-    [[nodiscard]] virtual std::optional<int> sender_of(std::uint32_t channel,
-                                                       std::uint32_t sequence) = 0;
-    // Whether the rank was a peer, or should have been, and has left or was lost.
-    [[nodiscard]] virtual bool is_gone(int rank) = 0;
 };
 
 }  // namespace mpi_bridge

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "core/deadline.hpp"
@@ -30,8 +31,10 @@ struct Tag {
 
     // The kind of thread that waits for a message with this tag.
     [[nodiscard]] constexpr Waits::Lane lane() const {
-        return Channel::lane_of(channel) == Channel::Lane::direct ? Waits::Lane::direct
-                                                                  : Waits::Lane::engine;
+        const auto of_channel = Channel::lane_of(channel);
+        return of_channel == Channel::Lane::direct || of_channel == Channel::Lane::messages
+                   ? Waits::Lane::direct
+                   : Waits::Lane::engine;
     }
 
     [[nodiscard]] static constexpr std::uint32_t low(std::uint32_t value, unsigned bits) {
@@ -85,6 +88,14 @@ class Transport {
                                                          std::uint32_t sequence,
                                                          const std::function<bool()>& stop,
                                                          Deadline deadline) = 0;
+
+    // Returns a rank that has sent a message of this channel and sequence which has not been
+    // received yet.
+    [[nodiscard]] virtual std::optional<int> sender_of(std::uint32_t channel,
+                                                       std::uint32_t sequence) = 0;
+    // Whether the rank was a peer, or should have been, and has left or was lost. If so, everything
+    // that it has sent is here.
+    [[nodiscard]] virtual bool is_gone(int rank) = 0;
 
     // Makes the threads that are blocked in await_message() call `stop` again. Cheap when there are
     // none.

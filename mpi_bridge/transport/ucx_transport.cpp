@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ucx_transport.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -84,6 +85,9 @@ class UcxTransportImplementation final : public UcxTransport {
     [[nodiscard]] Outcome<Arrival> await_message(std::uint32_t channel, std::uint32_t sequence,
                                                  const std::function<bool()>& stop,
                                                  Deadline deadline) override;
+    [[nodiscard]] std::optional<int> sender_of(std::uint32_t channel,
+                                               std::uint32_t sequence) override;
+    [[nodiscard]] bool is_gone(int rank) override;
     void wake() override;
     void abandon() override;
     void close(Deadline deadline) override;
@@ -366,6 +370,24 @@ Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
     if (worker_ == nullptr) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
     if (!alive) return pass_on(std::move(alive));
     return arrival;
+}
+
+std::optional<int> UcxTransportImplementation::sender_of(std::uint32_t channel,
+                                                         std::uint32_t sequence) {
+    const std::lock_guard lock(watch_->mutex());
+    ucp_tag_recv_info_t info{};
+    const ucp_tag_t call = encode(0, {channel, sequence, 0, 0}) & call_mask;
+    if (worker_ == nullptr || ucp_tag_probe_nb(worker_, call, call_mask, 0, &info) == nullptr)
+        return std::nullopt;
+    return static_cast<int>(info.sender_tag >> sender_shift);
+}
+
+bool UcxTransportImplementation::is_gone(int rank) {
+    const std::lock_guard lock(watch_->mutex());
+    if (worker_ == nullptr || left(rank)) return true;
+    const auto& lost = peers_->lost();
+    return std::find(lost.begin(), lost.end(), rank) != lost.end() &&
+           Clock::now() >= *peers_->lost_since(rank) + grace;
 }
 
 void UcxTransportImplementation::wake() {

@@ -72,6 +72,11 @@ class Rank final : public mpi_bridge::Transport {
                                                  Deadline /*deadline*/) override {
         return fail(MPIB_ERROR_INTERNAL, "collectives do not look for messages");
     }
+    [[nodiscard]] std::optional<int> sender_of(std::uint32_t /*channel*/,
+                                               std::uint32_t /*sequence*/) override {
+        return std::nullopt;
+    }
+    [[nodiscard]] bool is_gone(int /*rank*/) override { return false; }
     void wake() override {}
     void abandon() override {}
     void close(Deadline /*deadline*/) override {}

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -65,21 +66,18 @@ class Post {
                                          mpi_bridge::Deadline deadline) {
         using Arrival = mpi_bridge::Transport::Arrival;
         std::unique_lock lock(mutex_);
-        const auto arrived = [&] {
-            const Address least{to, channel, sequence, 0, 0};
-            for (auto at = boxes_.lower_bound(least); at != boxes_.end(); ++at) {
-                const auto& [box_to, box_channel, box_sequence, from, step] = at->first;
-                if (box_to != to || box_channel != channel || box_sequence != sequence) break;
-                if (!at->second.letters.empty()) return true;
-            }
-            return false;
-        };
+        const auto arrived = [&] { return any_sender(to, channel, sequence).has_value(); };
         for (;;) {
             if (arrived()) return Arrival::message;
             if (stop()) return Arrival::stopped;
             if (changed_[to].wait_until(lock, deadline.when()) == std::cv_status::timeout)
                 return arrived() ? Arrival::message : Arrival::late;
         }
+    }
+
+    std::optional<int> sender_of(int to, std::uint32_t channel, std::uint32_t sequence) {
+        const std::lock_guard lock(mutex_);
+        return any_sender(to, channel, sequence);
     }
 
     void wake(int rank) {
@@ -114,6 +112,17 @@ class Post {
         std::uint64_t expected = 0;
         std::map<std::uint64_t, Letter> letters;
     };
+
+    // Needs the lock.
+    std::optional<int> any_sender(int to, std::uint32_t channel, std::uint32_t sequence) {
+        const Address least{to, channel, sequence, 0, 0};
+        for (auto at = boxes_.lower_bound(least); at != boxes_.end(); ++at) {
+            const auto& [box_to, box_channel, box_sequence, from, step] = at->first;
+            if (box_to != to || box_channel != channel || box_sequence != sequence) break;
+            if (!at->second.letters.empty()) return from;
+        }
+        return std::nullopt;
+    }
 
     std::mutex mutex_;
     std::map<int, std::condition_variable> changed_;
@@ -150,19 +159,24 @@ class InProcessTransport final : public mpi_bridge::Transport {
 
     [[nodiscard]] mpi_bridge::Done wait(mpi_bridge::Request request,
                                         mpi_bridge::Deadline deadline) override {
-        const Operation operation = remove(request);
-        if (!operation.receives) return {};
+        const Operation operation = find(request);
+        if (!operation.receives) {
+            remove(request);
+            return {};
+        }
         Post::Letter letter;
         switch (post_.take(operation.address, operation.number, deadline, letter)) {
             case Post::Taken::letter:
                 break;
             case Post::Taken::late:
+                // It may be waited for again.
                 return mpi_bridge::fail(MPIB_ERROR_TIMEOUT, "nothing came");
             case Post::Taken::lost:
                 return mpi_bridge::fail(
                     MPIB_ERROR_PEER_LOST,
                     "rank " + std::to_string(std::get<3>(operation.address)) + " (cut off)");
         }
+        remove(request);
         if (letter.agreement != operation.agreement ||
             letter.data.size() != operation.data.size()) {
             return mpi_bridge::fail(MPIB_ERROR_MISMATCH, "another call");
@@ -178,6 +192,11 @@ class InProcessTransport final : public mpi_bridge::Transport {
         mpi_bridge::Deadline deadline) override {
         return post_.await(rank_, channel, sequence, stop, deadline);
     }
+    [[nodiscard]] std::optional<int> sender_of(std::uint32_t channel,
+                                               std::uint32_t sequence) override {
+        return post_.sender_of(rank_, channel, sequence);
+    }
+    [[nodiscard]] bool is_gone(int rank) override { return post_.is_cut_off(rank); }
     void wake() override { post_.wake(rank_); }
     void abandon() override { post_.cut_off(rank_); }
     void close(mpi_bridge::Deadline /*deadline*/) override {}
@@ -196,12 +215,13 @@ class InProcessTransport final : public mpi_bridge::Transport {
         operations_.emplace(++latest_, operation);
         return latest_;
     }
-    Operation remove(mpi_bridge::Request request) {
+    Operation find(mpi_bridge::Request request) {
         const std::lock_guard lock(mutex_);
-        const auto found = operations_.find(request);
-        const Operation operation = found->second;
-        operations_.erase(found);
-        return operation;
+        return operations_.at(request);
+    }
+    void remove(mpi_bridge::Request request) {
+        const std::lock_guard lock(mutex_);
+        operations_.erase(request);
     }
 
     Post& post_;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -107,6 +108,11 @@ class CountingTransport final : public mpi_bridge::Transport {
         mpi_bridge::Deadline deadline) override {
         return messages_.await_message(channel, sequence, stop, deadline);
     }
+    [[nodiscard]] std::optional<int> sender_of(std::uint32_t channel,
+                                               std::uint32_t sequence) override {
+        return messages_.sender_of(channel, sequence);
+    }
+    [[nodiscard]] bool is_gone(int rank) override { return messages_.is_gone(rank); }
     void wake() override { messages_.wake(); }
     void abandon() override { messages_.abandon(); }
     void close(mpi_bridge::Deadline deadline) override { messages_.close(deadline); }

@@ -45,6 +45,7 @@ class Ranks {
                 return mpi_bridge::Communicator::open(transport_, std::move(options));
             };
             parts.wake = [this] { transport_.wake(); };
+            parts.transport = &transport_;
             parts.allocate = [](std::size_t bytes) {
                 return mpi_bridge::Bytes(new std::byte[bytes], bytes);
             };

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "messages/matching.hpp"
+
+#include <algorithm>
+
+namespace mpi_bridge {
+namespace {
+
+bool fits(const Matching::Receive& receive, const Matching::Offer& offer) {
+    return (receive.from == Matching::any_rank || receive.from == offer.from) &&
+           receive.address == offer.address;
+}
+
+}  // namespace
+
+std::optional<Matching::Offer> Matching::post(const Receive& receive) {
+    const auto offer = std::find_if(offers_.begin(), offers_.end(),
+                                    [&](const Offer& each) { return fits(receive, each); });
+    if (offer == offers_.end()) {
+        receives_.push_back(receive);
+        return std::nullopt;
+    }
+    const Offer taken = *offer;
+    offers_.erase(offer);
+    return taken;
+}
+
+std::optional<Matching::Receive> Matching::hear(const Offer& offer) {
+    const auto receive = std::find_if(receives_.begin(), receives_.end(),
+                                      [&](const Receive& each) { return fits(each, offer); });
+    if (receive == receives_.end()) {
+        offers_.push_back(offer);
+        return std::nullopt;
+    }
+    const Receive taken = *receive;
+    receives_.erase(receive);
+    return taken;
+}
+
+bool Matching::withdraw(std::int64_t id) {
+    return receives_.remove_if([id](const Receive& each) { return each.id == id; }) != 0;
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+
+namespace mpi_bridge {
+
+// What a message and a receive must have in common, beside the ranks.
+struct MessageAddress {
+    // Begins the SHA-256 of the channel's text: notes have a fixed length, and texts do not.
+    std::array<std::byte, 16> channel{};
+    std::int64_t tag = 0;
+
+    friend bool operator==(const MessageAddress&, const MessageAddress&) = default;
+};
+
+// Which message goes to which receive: each to the oldest that fits. A state machine without
+// threads or sockets.
+class Matching {
+  public:
+    static constexpr int any_rank = -1;
+
+    // A message that a peer would like to send.
+    struct Offer {
+        int from = 0;
+        std::uint32_t serial = 0;  // the sender's number for it
+        MessageAddress address;
+        std::uint64_t bytes = 0;
+    };
+    struct Receive {
+        std::int64_t id = 0;
+        int from = any_rank;
+        MessageAddress address;
+    };
+
+    // Returns the offer that this receive takes, or keeps the receive.
+    [[nodiscard]] std::optional<Offer> post(const Receive& receive);
+    // Returns the receive that takes this offer, or keeps the offer.
+    [[nodiscard]] std::optional<Receive> hear(const Offer& offer);
+    // Forgets a receive that has not been matched. Returns false if there is none.
+    bool withdraw(std::int64_t id);
+
+  private:
+    std::list<Receive> receives_;  // in the order posted
+    std::list<Offer> offers_;      // in the order heard
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "messages/messenger.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "core/quiet_thread.hpp"
+#include "core/sha256.hpp"
+
+namespace mpi_bridge {
+namespace {
+
+// Data moves at this rate at least, or its peer counts as stuck: a long message may take longer
+// than the timeout, which is for a peer that makes no progress.
+constexpr double slowest_bytes_per_second = 16.0 * 1024 * 1024;
+constexpr std::chrono::milliseconds pause_in_ending{1};
+
+MessageAddress address_of(std::string_view channel, std::int64_t tag) {
+    MessageAddress address;
+    const auto digest = Sha256().add(std::as_bytes(std::span(channel))).finish();
+    std::copy_n(digest.begin(), address.channel.size(), address.channel.begin());
+    address.tag = tag;
+    return address;
+}
+
+std::string place_of(std::string_view channel, std::int64_t tag) {
+    return channel.empty() ? fmt::format("tag {}", tag)
+                           : fmt::format("channel \"{}\", tag {}", channel, tag);
+}
+
+Deadline no_later(Deadline one, Seconds other) {
+    const auto left = Seconds(one.when() - Clock::now());
+    return Deadline::in(std::min(left, other));
+}
+
+tl::unexpected<Failure> still_under_way() {
+    return fail(MPIB_ERROR_TIMEOUT, "the message is still under way");
+}
+
+tl::unexpected<Failure> unknown_message() {
+    return invalid("the handle of the message is unknown, or was released");
+}
+
+}  // namespace
+
+Messenger::Messenger(Parts parts) : parts_(std::move(parts)) {
+    watch_.emplace(*parts_.failure, [this](const Failure& cause) {
+        const Lock lock(mutex_);
+        down_ = cause;
+        // Nobody returns to a caller with this before the transport has let go of the memory: see
+        // outcome_of().
+        for (const auto& [id, operation] : operations_) {
+            if (!operation->done()) end(*operation, cause);
+        }
+    });
+}
+
+Messenger::~Messenger() {
+    watch_.reset();
+    if (thread_.joinable()) thread_.join();
+}
+
+Done Messenger::admit(int peer, bool receives) const {
+    const int size = parts_.transport == nullptr ? 1 : parts_.transport->size();
+    if (size == 1) return invalid("a message needs another rank, and this job step has only one");
+    if (receives && peer == any_rank) return {};
+    if (peer < 0 || peer >= size)
+        return invalid(fmt::format("there is no rank {}; ranks are 0 to {}", peer, size - 1));
+    if (peer == parts_.transport->rank())
+        return invalid(fmt::format("rank {} cannot exchange messages with itself", peer));
+    return {};
+}
+
+void Messenger::start() {
+    if (thread_.joinable()) return;
+    working_ = true;
+    try {
+        thread_ = start_quiet_thread([this] { work(); });
+    } catch (...) {
+        working_ = false;
+        throw;
+    }
+}
+
+Messenger::OperationPointer Messenger::add(int peer, std::string_view channel, std::int64_t tag,
+                                           std::byte* memory, std::size_t bytes) {
+    auto operation = std::make_shared<Operation>();
+    operation->id = ++latest_id_;
+    operation->peer = peer;
+    operation->channel = channel;
+    operation->address = address_of(channel, tag);
+    operation->memory = memory;
+    operation->bytes = bytes;
+    operation->posted = Clock::now();
+    operations_.emplace(operation->id, operation);
+    return operation;
+}
+
+Messenger::OperationPointer Messenger::find(Id id) {
+    const auto found = operations_.find(id);
+    return found == operations_.end() ? nullptr : found->second;
+}
+
+Outcome<Messenger::Id> Messenger::send(int to, std::string_view channel, std::int64_t tag,
+                                       std::span<const std::byte> data) {
+    TRY(admit(to, false));
+    Lock lock(mutex_);
+    if (down_) return tl::unexpected(*down_);
+    start();
+    // A send only reads this memory.
+    const auto operation =
+        add(to, channel, tag, const_cast<std::byte*>(data.data()), data.size());  // NOLINT
+    operation->serial = ++latest_serial_[to];
+    sends_[{to, operation->serial}] = operation;
+    const Done offered = send_note(to, {.kind = Note::Kind::offer,
+                                        .serial = operation->serial,
+                                        .address = operation->address,
+                                        .bytes = operation->bytes});
+    if (!offered) return give_up(lock, offered.error());
+    return operation->id;
+}
+
+Outcome<Messenger::Id> Messenger::receive(int from, std::string_view channel, std::int64_t tag,
+                                          std::span<std::byte> memory) {
+    TRY(admit(from, true));
+    Lock lock(mutex_);
+    if (down_) return tl::unexpected(*down_);
+    start();
+    const auto operation = add(from, channel, tag, memory.data(), memory.size());
+    operation->receives = true;
+    const auto offer = matching_.post({operation->id, from, operation->address});
+    if (!offer) return operation->id;
+    if (const Done taken = take(*operation, *offer); !taken) return give_up(lock, taken.error());
+    return operation->id;
+}
+
+Done Messenger::send_note(int to, const Note& note) {
+    TRY(settle_notes());
+    SentNote& sent = notes_.emplace_back(SentNote{note, to, 0});
+    auto request =
+        parts_.transport->post_send(to, note_tag, std::as_bytes(std::span(&sent.note, 1)));
+    if (!request) {
+        notes_.pop_back();
+        return pass_on(std::move(request));
+    }
+    sent.request = *request;
+    return {};
+}
+
+Done Messenger::settle_notes() {
+    for (auto sent = notes_.begin(); sent != notes_.end();) {
+        auto done = parts_.transport->wait(sent->request, Deadline::in(Seconds(0)));
+        if (done) {
+            sent = notes_.erase(sent);
+            continue;
+        }
+        if (done.error().status != MPIB_ERROR_TIMEOUT) return done;
+        ++sent;
+    }
+    return {};
+}
+
+Done Messenger::take(Operation& receive, const Matching::Offer& offer) {
+    receive.peer = offer.from;
+    if (receive.bytes != offer.bytes) {
+        TRY(send_note(
+            offer.from,
+            {.kind = Note::Kind::refuse, .serial = offer.serial, .bytes = receive.bytes}));
+        end(receive,
+            Failure{.status = MPIB_ERROR_MISMATCH,
+                    .text = fmt::format("receiving from rank {} ({}): it sent {} bytes where {} "
+                                        "were expected",
+                                        offer.from, place_of(receive.channel, receive.address.tag),
+                                        offer.bytes, receive.bytes)});
+        return {};
+    }
+    receive.request = TRY(parts_.transport->post_receive(offer.from, data_tag(offer.serial),
+                                                         std::span(receive.memory, receive.bytes)));
+    receive.stage = Operation::Stage::moving;
+    changed_.notify_all();
+    return send_note(offer.from,
+                     {.kind = Note::Kind::accept, .serial = offer.serial, .bytes = receive.bytes});
+}
+
+Done Messenger::hear(int from, const Note& note) {
+    if (note.kind == Note::Kind::offer) {
+        const Matching::Offer offer{from, note.serial, note.address, note.bytes};
+        const auto receive = matching_.hear(offer);
+        return receive ? take(*operations_.at(receive->id), offer) : Done();
+    }
+    const auto found = sends_.find({from, note.serial});
+    if (found == sends_.end()) return {};
+    const OperationPointer send = found->second;
+    sends_.erase(found);
+    if (send->done()) return {};
+    if (note.kind == Note::Kind::refuse) {
+        end(*send,
+            Failure{.status = MPIB_ERROR_MISMATCH,
+                    .text = fmt::format("sending to rank {} ({}): it expected {} bytes where {} "
+                                        "were sent",
+                                        from, place_of(send->channel, send->address.tag),
+                                        note.bytes, send->bytes)});
+        return {};
+    }
+    send->request = TRY(parts_.transport->post_send(from, data_tag(note.serial),
+                                                    std::span(send->memory, send->bytes)));
+    send->stage = Operation::Stage::moving;
+    changed_.notify_all();
+    return {};
+}
+
+void Messenger::end(Operation& operation, std::optional<Failure> failure) {
+    operation.stage = Operation::Stage::done;
+    operation.failure = std::move(failure);
+    changed_.notify_all();
+}
+
+void Messenger::fail_waiting(const Failure& cause) {
+    for (const auto& [id, operation] : operations_) {
+        if (operation->waits()) end(*operation, cause);
+    }
+}
+
+tl::unexpected<Failure> Messenger::give_up(Lock& lock, Failure failure) {
+    lock.unlock();
+    if (failure.status == MPIB_ERROR_PEER_LOST) {
+        failure.text = fmt::format(
+            "a message between two ranks: lost {}; look for the first error of the lost rank",
+            failure.text);
+    }
+    Failure cause = parts_.failure->fail(std::move(failure));
+    lock.lock();
+    return tl::unexpected(std::move(cause));
+}
+
+Done Messenger::attend(Lock& lock, Operation& operation, Deadline deadline) {
+    const Request request = operation.request;
+    operation.attended = true;
+    lock.unlock();
+    Done moved = parts_.transport->wait(request, deadline);
+    lock.lock();
+    operation.attended = false;
+    changed_.notify_all();
+    // It may have failed together with everything else.
+    if (operation.done()) return {};
+    if (moved) {
+        end(operation, std::nullopt);
+        return {};
+    }
+    if (moved.error().status == MPIB_ERROR_TIMEOUT) return moved;
+    return give_up(lock, moved.error());
+}
+
+Done Messenger::await(Lock& lock, Operation& operation, Deadline deadline) {
+    const char* const verb = operation.receives ? "receiving from" : "sending to";
+    const auto too_late = [&](Seconds patience) {
+        return Failure{
+            .status = MPIB_ERROR_TIMEOUT,
+            .text = fmt::format(
+                "{} {} ({}, {} bytes): timed out after {:g} s: that rank is late, stuck, "
+                "or did not {}",
+                verb, operation.peer < 0 ? "any rank" : fmt::format("rank {}", operation.peer),
+                place_of(operation.channel, operation.address.tag), operation.bytes,
+                patience.count(), operation.receives ? "send" : "receive")};
+    };
+    while (!operation.done()) {
+        const Seconds patience = parts_.timeout();
+        if (operation.stage == Operation::Stage::moving && !operation.attended) {
+            const Seconds whole =
+                patience + Seconds(static_cast<double>(operation.bytes) / slowest_bytes_per_second);
+            if (attend(lock, operation, no_later(deadline, whole)) || operation.done()) continue;
+            if (deadline.passed()) return still_under_way();
+            return give_up(lock, too_late(whole));
+        }
+        const auto patience_ends = after(operation.posted, patience);
+        {
+            const int peer = operation.waits() ? operation.peer : any_rank;
+            const Waits::Waiting waiting(peer == any_rank ? nullptr : parts_.waits, peer,
+                                         Waits::Lane::direct);
+            changed_.wait_until(lock, std::min(deadline.when(), patience_ends));
+        }
+        if (operation.done()) break;
+        if (deadline.passed()) return still_under_way();
+        if (operation.waits() && Clock::now() >= patience_ends)
+            return give_up(lock, too_late(patience));
+    }
+    return {};
+}
+
+Done Messenger::outcome_of(Lock& lock, const Operation& operation) {
+    if (!operation.failure) return {};
+    const Failure failure = *operation.failure;
+    if (!parts_.failure->failed()) return tl::unexpected(failure);
+    lock.unlock();
+    // Returns once nothing that was under way uses the caller's memory any more.
+    (void)parts_.failure->fail(failure);
+    lock.lock();
+    return tl::unexpected(failure);
+}
+
+std::optional<bool> Messenger::poll(Id id) {
+    Lock lock(mutex_);
+    const auto operation = find(id);
+    if (operation == nullptr) return std::nullopt;
+    if (operation->stage == Operation::Stage::moving && !operation->attended)
+        (void)attend(lock, *operation, Deadline::in(Seconds(0)));
+    if (!operation->done()) return false;
+    (void)outcome_of(lock, *operation);
+    return true;
+}
+
+Done Messenger::wait(Id id, double seconds) {
+    Lock lock(mutex_);
+    const auto operation = find(id);
+    if (operation == nullptr) return unknown_message();
+    TRY(await(lock, *operation, Deadline::in(seconds > 0 ? Seconds(seconds) : no_limit)));
+    return outcome_of(lock, *operation);
+}
+
+std::optional<int> Messenger::peer(Id id) {
+    const Lock lock(mutex_);
+    const auto operation = find(id);
+    return operation == nullptr ? std::nullopt : std::optional(operation->peer);
+}
+
+Done Messenger::release(Id id) {
+    Lock lock(mutex_);
+    const auto operation = find(id);
+    if (operation == nullptr) return unknown_message();
+    if (operation->receives && operation->waits()) {
+        matching_.withdraw(id);
+        end(*operation, Failure{.status = MPIB_ERROR_INVALID_ARGUMENT,
+                                .text = "the receive was withdrawn by another thread"});
+    }
+    (void)await(lock, *operation, Deadline::in(no_limit));
+    (void)outcome_of(lock, *operation);
+    operations_.erase(id);
+    return {};
+}
+
+void Messenger::work() {
+    for (;;) {
+        auto arrival = parts_.transport->await_message(
+            notes_channel, note_tag.sequence, [this] { return ending_.load(); },
+            Deadline::in(parts_.between_looks));
+        if (ending_) break;
+        Done done;
+        if (!arrival) {
+            done = pass_on(std::move(arrival));
+        } else if (*arrival == Transport::Arrival::message) {
+            done = take_note();
+        } else {
+            look_for_peers_that_left();
+        }
+        Lock lock(mutex_);
+        if (done) done = settle_notes();
+        if (!done) {
+            (void)give_up(lock, done.error());
+            break;
+        }
+    }
+    const Lock lock(mutex_);
+    working_ = false;
+    changed_.notify_all();
+}
+
+Done Messenger::take_note() {
+    const auto from = parts_.transport->sender_of(notes_channel, note_tag.sequence);
+    if (!from) return {};
+    // If the sender ends in the middle of the note, the transport keeps the receive, and with it
+    // this memory, until it is abandoned; so the memory is not on this stack.
+    const auto request = TRY(parts_.transport->post_receive(
+        *from, note_tag, std::as_writable_bytes(std::span(&incoming_, 1))));
+    TRY(parts_.transport->wait(request, Deadline::in(no_limit)));
+    const Lock lock(mutex_);
+    if (down_) return {};
+    return hear(*from, incoming_);
+}
+
+void Messenger::look_for_peers_that_left() {
+    const Lock lock(mutex_);
+    for (const auto& [id, operation] : operations_) {
+        if (!operation->waits() || operation->peer == any_rank) continue;
+        const int peer = operation->peer;
+        if (!parts_.transport->is_gone(peer)) continue;
+        // Everything that the peer has sent is here by now, so there is no note of its left.
+        if (parts_.transport->sender_of(notes_channel, note_tag.sequence)) return;
+        matching_.withdraw(id);
+        end(*operation,
+            Failure{.status = MPIB_ERROR_PEER_LOST,
+                    .text = fmt::format(
+                        "{} rank {} ({}): that rank has left the job step (mpib_finalize)",
+                        operation->receives ? "receiving from" : "sending to", peer,
+                        place_of(operation->channel, operation->address.tag)),
+                    .of_rank = peer});
+    }
+}
+
+void Messenger::shutdown(const Failure& cause) {
+    {
+        const Lock lock(mutex_);
+        if (!down_) down_ = cause;
+        fail_waiting(cause);
+        ending_ = true;
+    }
+    if (parts_.transport != nullptr) parts_.transport->wake();
+}
+
+bool Messenger::ended(Deadline deadline) {
+    Lock lock(mutex_);
+    for (;;) {
+        std::vector<OperationPointer> moving;
+        for (const auto& [id, operation] : operations_) {
+            if (operation->stage == Operation::Stage::moving || operation->attended)
+                moving.push_back(operation);
+        }
+        for (const auto& operation : moving) {
+            if (!operation->attended && !operation->done())
+                (void)attend(lock, *operation, Deadline::in(Seconds(0)));
+        }
+        // A broken transport holds no memory any more.
+        if (parts_.failure->failed()) notes_.clear();
+        const bool settled = settle_notes().has_value() && notes_.empty();
+        if (moving.empty() && settled && !working_) return true;
+        if (deadline.passed()) return false;
+        changed_.wait_for(lock, pause_in_ending);
+    }
+}
+
+}  // namespace mpi_bridge

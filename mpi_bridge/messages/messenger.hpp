@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "core/deadline.hpp"
+#include "core/failure.hpp"
+#include "core/failure_token.hpp"
+#include "core/waits.hpp"
+#include "messages/matching.hpp"
+#include "messages/note.hpp"
+#include "transport/transport.hpp"
+
+namespace mpi_bridge {
+
+// The messages between two ranks of mpi_bridge_messages.h; the contracts are documented there.
+//
+// A sender first offers a message in a note. When the receiver has a matching receive, it posts the
+// receive of the data and answers with a second note, upon which the sender sends the data. So data
+// never meets a rank that has no place for it, and both sides learn of lengths that differ.
+//
+// The first message of a process starts a thread that takes the notes in. The data is moved by
+// whatever thread makes the transport progress, and the thread that waits for a message also waits
+// for its data. Any thread may call any function.
+class Messenger {
+  public:
+    using Id = std::int64_t;
+    static constexpr int any_rank = Matching::any_rank;
+
+    struct Parts {
+        Transport* transport = nullptr;
+        Waits* waits = nullptr;           // where waits are registered, if anywhere
+        FailureToken* failure = nullptr;  // the messenger watches it and may fail it
+        // How long a message may wait for its peer; asked before each wait.
+        std::function<Seconds()> timeout;
+        // How often the thread looks for peers that have left.
+        Seconds between_looks{1};
+    };
+
+    explicit Messenger(Parts parts);
+    ~Messenger();  // shutdown() and ended() must come first
+    Messenger(const Messenger&) = delete;
+    Messenger& operator=(const Messenger&) = delete;
+
+    [[nodiscard]] Outcome<Id> send(int to, std::string_view channel, std::int64_t tag,
+                                   std::span<const std::byte> data);
+    [[nodiscard]] Outcome<Id> receive(int from, std::string_view channel, std::int64_t tag,
+                                      std::span<std::byte> memory);
+    // Returns nullopt if the message is unknown.
+    [[nodiscard]] std::optional<bool> poll(Id id);
+    // With seconds <= 0 it waits as long as the timeout allows.
+    [[nodiscard]] Done wait(Id id, double seconds);
+    [[nodiscard]] std::optional<int> peer(Id id);
+    [[nodiscard]] Done release(Id id);
+
+    // Fails what has not been matched, with this cause, and everything that comes later.
+    void shutdown(const Failure& cause);
+    // Returns whether the thread has ended and no data is in flight. Waits for that until the
+    // deadline.
+    [[nodiscard]] bool ended(Deadline deadline);
+
+  private:
+    using Lock = std::unique_lock<std::mutex>;
+
+    struct Operation {
+        enum class Stage {
+            waiting,  // for the other side
+            moving,   // `request` is posted
+            done,
+        };
+        Id id = 0;
+        Stage stage = Stage::waiting;
+        bool receives = false;
+        int peer = any_rank;
+        std::uint32_t serial = 0;  // of a send
+        std::string channel;
+        MessageAddress address;
+        std::byte* memory = nullptr;
+        std::size_t bytes = 0;
+        Request request = 0;
+        bool attended = false;  // a thread is in Transport::wait() for the request
+        Clock::time_point posted;
+        std::optional<Failure> failure;
+
+        [[nodiscard]] bool waits() const { return stage == Stage::waiting; }
+        [[nodiscard]] bool done() const { return stage == Stage::done; }
+    };
+    using OperationPointer = std::shared_ptr<Operation>;
+
+    struct SentNote {
+        Note note;
+        int to = 0;
+        Request request = 0;
+    };
+
+    [[nodiscard]] Done admit(int peer, bool receives) const;
+    [[nodiscard]] OperationPointer add(int peer, std::string_view channel, std::int64_t tag,
+                                       std::byte* memory, std::size_t bytes);
+    [[nodiscard]] OperationPointer find(Id id);
+    void start();
+
+    // These need the lock.
+    [[nodiscard]] Done send_note(int to, const Note& note);
+    [[nodiscard]] Done settle_notes();
+    [[nodiscard]] Done take(Operation& receive, const Matching::Offer& offer);
+    [[nodiscard]] Done hear(int from, const Note& note);
+    void end(Operation& operation, std::optional<Failure> failure);
+    void fail_waiting(const Failure& cause);
+
+    // Moves the data of an operation that no other thread attends, and returns the failure that
+    // ends everything.
+    [[nodiscard]] Done attend(Lock& lock, Operation& operation, Deadline deadline);
+    [[nodiscard]] Done await(Lock& lock, Operation& operation, Deadline deadline);
+    // Tells everybody about a failure, without the lock.
+    [[nodiscard]] tl::unexpected<Failure> give_up(Lock& lock, Failure failure);
+    [[nodiscard]] Done outcome_of(Lock& lock, const Operation& operation);
+
+    void work();
+    [[nodiscard]] Done take_note();
+    void look_for_peers_that_left();
+
+    const Parts parts_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<Id, OperationPointer> operations_;
+    std::map<std::pair<int, std::uint32_t>, OperationPointer> sends_;  // offered, by peer, serial
+    std::map<int, std::uint32_t> latest_serial_;                       // by peer
+    Id latest_id_ = 0;
+    Matching matching_;
+    std::list<SentNote> notes_;
+    Note incoming_;                // only for the thread
+    std::optional<Failure> down_;  // why there can be no more messages
+    std::atomic<bool> ending_{false};
+    bool working_ = false;  // the thread has not ended
+    std::thread thread_;
+    // Declared last, so that it is called only while everything above exists.
+    std::optional<FailureToken::Watch> watch_;
+};
+
+}  // namespace mpi_bridge

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/group.hpp"
+#include "messages/matching.hpp"
+#include "transport/transport.hpp"
+
+namespace mpi_bridge {
+
+// What the ranks tell each other about a message before its data moves: the sender offers it, and
+// the receiver accepts or refuses it. The transport carries a note as it lies in memory, because
+// all ranks have the same byte order (tcp_handshake.hpp).
+struct Note {
+    enum class Kind : std::uint32_t { offer = 1, accept = 2, refuse = 3 };
+
+    Kind kind = Kind::offer;
+    std::uint32_t serial = 0;  // the sender's number for the message
+    MessageAddress address;    // of an offer
+    std::uint64_t bytes = 0;   // refuse: of the receive; otherwise of the message
+};
+static_assert(sizeof(Note) == 40, "a note has no padding that would travel uninitialised");
+
+// Messages do not belong to a process set, so the two numbers tell notes from data.
+inline constexpr std::uint32_t notes_channel = Channel{Channel::Lane::messages, 0}.number();
+inline constexpr std::uint32_t data_channel = Channel{Channel::Lane::messages, 1}.number();
+inline constexpr Tag note_tag{notes_channel, 0, 0, 0};
+
+// The tag of a message's data. Serial numbers recur only after 2^20 messages to one rank. Even then
+// nothing is mixed up: data leaves in the order in which it was accepted, which is the order in
+// which its receives were posted.
+[[nodiscard]] constexpr Tag data_tag(std::uint32_t serial) {
+    return {data_channel, Tag::low(serial, Tag::sequence_bits),
+            Tag::low(serial >> Tag::sequence_bits, Tag::step_bits), 0};
+}
+
+}  // namespace mpi_bridge

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// What mpi_bridge_messages.h promises, over each transport there is.
+#include "messages/messenger.hpp"
+
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/mpi_bridge/transport/mesh.hpp"
+
+namespace {
+
+using namespace mpi_bridge_test;
+using mpi_bridge::Clock;
+using mpi_bridge::Deadline;
+using mpi_bridge::Failure;
+using mpi_bridge::FailureToken;
+using mpi_bridge::Messenger;
+using mpi_bridge::Seconds;
+using mpi_bridge::Waits;
+
+// Ranks of this process, each with a messenger of its own.
+class Ranks {
+  public:
+    explicit Ranks(Kind kind, int size = 2, Seconds timeout = mpi_bridge::no_limit)
+        : mesh_(kind, size), failures_(static_cast<std::size_t>(size)) {
+        for (int rank = 0; rank < size; ++rank) {
+            FailureToken& failure = failures_[static_cast<std::size_t>(rank)];
+            messengers_.push_back(std::make_unique<Messenger>(
+                Messenger::Parts{.transport = &mesh_[rank],
+                                 .waits = &waits_,
+                                 .failure = &failure,
+                                 .timeout = [timeout] { return timeout; },
+                                 .between_looks = Seconds(0.02)}));
+            watches_.push_back(std::make_unique<FailureToken::Watch>(
+                failure, [this, rank](const Failure&) { mesh_[rank].abandon(); }));
+        }
+    }
+    ~Ranks() {
+        for (std::size_t rank = 0; rank < messengers_.size(); ++rank) {
+            const Failure over{MPIB_ERROR_NOT_INITIALIZED, "the test is over"};
+            messengers_[rank]->shutdown(over);
+            if (messengers_[rank]->ended(Deadline::in(Seconds(1)))) continue;
+            failures_[rank].fail(over);
+            EXPECT_TRUE(messengers_[rank]->ended(soon()));
+        }
+        // The watches use the mesh, and the messengers the tokens.
+        watches_.clear();
+        messengers_.clear();
+    }
+
+    Messenger& operator[](int rank) { return *messengers_[static_cast<std::size_t>(rank)]; }
+    mpi_bridge::Transport& transport(int rank) { return mesh_[rank]; }
+    FailureToken& failure(int rank) { return failures_[static_cast<std::size_t>(rank)]; }
+
+  private:
+    Mesh mesh_;
+    Waits waits_;
+    std::deque<FailureToken> failures_;
+    std::vector<std::unique_ptr<Messenger>> messengers_;
+    std::vector<std::unique_ptr<FailureToken::Watch>> watches_;
+};
+
+std::string end_of(Messenger& messenger, Messenger::Id id) {
+    const auto done = messenger.wait(id, long_enough.count());
+    EXPECT_TRUE(messenger.release(id));
+    return text_of(done);
+}
+
+class Messages : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Transports, Messages, testing::Values(Kind::tcp, Kind::on_host, Kind::ucx),
+                         name_of);
+
+// Breaks when data is cut, or lands in another receive.
+TEST_P(Messages, OfAnyLengthArriveInWhateverOrderTheSidesCome) {
+    Ranks ranks(GetParam());
+    for (const bool receive_first : {true, false}) {
+        std::vector<std::vector<std::byte>> out;
+        std::vector<std::vector<std::byte>> in;
+        std::vector<Messenger::Id> sends;
+        std::vector<Messenger::Id> receives;
+        for (const std::size_t length : {0U, 1U, 9000U, 3000001U}) {
+            out.push_back(noise(length, static_cast<unsigned>(length)));
+            in.emplace_back(length);
+        }
+        const auto send = [&] {
+            for (std::size_t at = 0; at < out.size(); ++at)
+                sends.push_back(
+                    must(ranks[0].send(1, "data", static_cast<std::int64_t>(at), out[at])));
+        };
+        const auto receive = [&] {
+            for (std::size_t at = out.size(); at-- > 0;)
+                receives.push_back(
+                    must(ranks[1].receive(0, "data", static_cast<std::int64_t>(at), in[at])));
+        };
+        receive_first ? receive() : send();
+        receive_first ? send() : receive();
+        std::thread sender([&] {
+            for (const auto id : sends)
+                EXPECT_EQ(end_of(ranks[0], id), "done");
+        });
+        for (const auto id : receives)
+            EXPECT_EQ(end_of(ranks[1], id), "done");
+        sender.join();
+        EXPECT_EQ(in, out);
+    }
+}
+
+TEST_P(Messages, OfOneChannelAndTagKeepTheirOrder) {
+    constexpr int count = 200;
+    Ranks ranks(GetParam());
+    std::vector<int> out(count);
+    std::iota(out.begin(), out.end(), 0);
+    std::vector<int> in(count, -1);
+    std::vector<Messenger::Id> sends;
+    for (int& each : out)
+        sends.push_back(must(ranks[0].send(1, "", 7, std::as_bytes(std::span(&each, 1)))));
+    for (int& each : in) {
+        const auto id =
+            must(ranks[1].receive(0, "", 7, std::as_writable_bytes(std::span(&each, 1))));
+        EXPECT_EQ(end_of(ranks[1], id), "done");
+    }
+    EXPECT_EQ(in, out);
+    for (const auto id : sends)
+        EXPECT_EQ(end_of(ranks[0], id), "done");
+}
+
+TEST_P(Messages, OfAnyRankSayWhereTheyComeFrom) {
+    Ranks ranks(GetParam(), 3);
+    std::byte got{};
+    const auto receive = must(ranks[0].receive(Messenger::any_rank, "", 0, {&got, 1}));
+    EXPECT_EQ(ranks[0].peer(receive), Messenger::any_rank);
+    const std::byte two{2};
+    const auto send = must(ranks[2].send(0, "", 0, {&two, 1}));
+    EXPECT_EQ(text_of(ranks[0].wait(receive, long_enough.count())), "done");
+    EXPECT_EQ(ranks[0].peer(receive), 2);
+    EXPECT_EQ(got, two);
+    EXPECT_TRUE(ranks[0].release(receive));
+    EXPECT_EQ(end_of(ranks[2], send), "done");
+}
+
+TEST_P(Messages, OfAnotherLengthFailOnBothSidesAndOthersGoOn) {
+    Ranks ranks(GetParam());
+    const auto out = noise(16, 1);
+    std::vector<std::byte> in(8);
+    const auto send = must(ranks[0].send(1, "a", 1, out));
+    const auto receive = must(ranks[1].receive(0, "a", 1, in));
+    EXPECT_EQ(end_of(ranks[0], send),
+              "sending to rank 1 (channel \"a\", tag 1): it expected 8 bytes where 16 were sent");
+    EXPECT_EQ(end_of(ranks[1], receive),
+              "receiving from rank 0 (channel \"a\", tag 1): it sent 16 bytes where 8 were "
+              "expected");
+    EXPECT_EQ(in, std::vector<std::byte>(8));
+    in.resize(16);
+    const auto again = must(ranks[0].send(1, "a", 1, out));
+    EXPECT_EQ(end_of(ranks[1], must(ranks[1].receive(0, "a", 1, in))), "done");
+    EXPECT_EQ(end_of(ranks[0], again), "done");
+    EXPECT_EQ(in, out);
+}
+
+TEST_P(Messages, CanBePolledUntilTheyAreDone) {
+    Ranks ranks(GetParam());
+    const auto out = noise(100000, 1);
+    std::vector<std::byte> in(out.size());
+    const auto send = must(ranks[0].send(1, "", 0, out));
+    EXPECT_EQ(ranks[0].poll(send), false);
+    EXPECT_EQ(status_of(ranks[0].wait(send, 0.01)), MPIB_ERROR_TIMEOUT);
+    const auto receive = must(ranks[1].receive(0, "", 0, in));
+    const auto deadline = soon();
+    while (!(*ranks[0].poll(send) && *ranks[1].poll(receive)) && !deadline.passed())
+        std::this_thread::yield();
+    EXPECT_EQ(in, out);
+    EXPECT_EQ(end_of(ranks[0], send), "done");
+    EXPECT_EQ(end_of(ranks[1], receive), "done");
+    EXPECT_EQ(ranks[1].poll(receive), std::nullopt);
+}
+
+// Breaks when a receive that nobody sends to keeps its memory after its release.
+TEST_P(Messages, AreNotReceivedByAReceiveThatWasReleased) {
+    Ranks ranks(GetParam());
+    std::byte gone{};
+    EXPECT_TRUE(ranks[1].release(must(ranks[1].receive(0, "", 0, {&gone, 1}))));
+    const std::byte one{1};
+    const auto send = must(ranks[0].send(1, "", 0, {&one, 1}));
+    std::byte got{};
+    EXPECT_EQ(end_of(ranks[1], must(ranks[1].receive(0, "", 0, {&got, 1}))), "done");
+    EXPECT_EQ(end_of(ranks[0], send), "done");
+    EXPECT_EQ(got, one);
+    EXPECT_EQ(gone, std::byte{});
+}
+
+TEST_P(Messages, OfALostPeerFailWithItsNumber) {
+    Ranks ranks(GetParam());
+    std::byte first{};
+    // The ranks know each other only once they have exchanged something.
+    const auto hello = must(ranks[1].send(0, "", 0, {&first, 1}));
+    EXPECT_EQ(end_of(ranks[0], must(ranks[0].receive(1, "", 0, {&first, 1}))), "done");
+    EXPECT_EQ(end_of(ranks[1], hello), "done");
+    const auto receive = must(ranks[0].receive(1, "", 1, {&first, 1}));
+    ranks.transport(1).abandon();
+    const auto done = ranks[0].wait(receive, long_enough.count());
+    EXPECT_EQ(status_of(done), MPIB_ERROR_PEER_LOST);
+    EXPECT_NE(text_of(done).find("rank 1"), std::string::npos) << text_of(done);
+    EXPECT_TRUE(ranks[0].release(receive));
+    EXPECT_TRUE(ranks.failure(0).failed());
+    EXPECT_EQ(status_of(mpi_bridge::pass_on(ranks[0].send(1, "", 0, {}))), MPIB_ERROR_PEER_LOST);
+}
+
+TEST_P(Messages, OfAPeerThatHasLeftFailAlone) {
+    Ranks ranks(GetParam());
+    const std::byte out{1};
+    std::byte in{};
+    const auto last = must(ranks[1].send(0, "", 0, {&out, 1}));
+    EXPECT_EQ(end_of(ranks[0], must(ranks[0].receive(1, "", 0, {&in, 1}))), "done");
+    EXPECT_EQ(end_of(ranks[1], last), "done");
+    const auto receive = must(ranks[0].receive(1, "", 1, {&in, 1}));
+    ranks[1].shutdown({MPIB_ERROR_NOT_INITIALIZED, "left"});
+    EXPECT_TRUE(ranks[1].ended(soon()));
+    std::thread leaving([&] { ranks.transport(1).close(soon()); });
+    const auto done = ranks[0].wait(receive, long_enough.count());
+    EXPECT_EQ(status_of(done), MPIB_ERROR_PEER_LOST);
+    EXPECT_NE(text_of(done).find("rank 1"), std::string::npos) << text_of(done);
+    EXPECT_TRUE(ranks[0].release(receive));
+    leaving.join();
+}
+
+TEST_P(Messages, ThatNobodyTakesAreTooLateAtTheTimeout) {
+    Ranks ranks(GetParam(), 2, Seconds(0.05));
+    const std::byte out{1};
+    const auto send = must(ranks[0].send(1, "", 3, {&out, 1}));
+    const auto done = ranks[0].wait(send, 0);
+    EXPECT_EQ(status_of(done), MPIB_ERROR_TIMEOUT);
+    EXPECT_NE(text_of(done).find("rank 1 (tag 3, 1 bytes)"), std::string::npos) << text_of(done);
+    EXPECT_TRUE(ranks.failure(0).failed());
+    EXPECT_TRUE(ranks[0].release(send));
+}
+
+TEST_P(Messages, InFlightFailAtTheShutdown) {
+    Ranks ranks(GetParam());
+    std::byte in{};
+    const auto receive = must(ranks[0].receive(1, "", 3, {&in, 1}));
+    std::thread waiter(
+        [&] { EXPECT_EQ(text_of(ranks[0].wait(receive, long_enough.count())), "over"); });
+    ranks[0].shutdown({MPIB_ERROR_NOT_INITIALIZED, "over"});
+    waiter.join();
+    EXPECT_TRUE(ranks[0].ended(soon()));
+    EXPECT_EQ(text_of(mpi_bridge::pass_on(ranks[0].send(1, "", 0, {}))), "over");
+    EXPECT_TRUE(ranks[0].release(receive));
+}
+
+TEST_P(Messages, ToImpossibleRanksAreRefused) {
+    Ranks ranks(GetParam());
+    for (const int rank : {-2, -1, 0, 2})
+        EXPECT_EQ(status_of(mpi_bridge::pass_on(ranks[0].send(rank, "", 0, {}))),
+                  MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(status_of(mpi_bridge::pass_on(ranks[0].receive(0, "", 0, {}))),
+              MPIB_ERROR_INVALID_ARGUMENT);
+    EXPECT_FALSE(ranks[0].wait(1, 0));
+    EXPECT_FALSE(ranks[0].release(1));
+}
+
+}  // namespace
