@@ -108,6 +108,19 @@ mpib_status mpib_process_set_add(const int* ranks, int count, int* id) {
     });
 }
 
+mpib_status mpib_process_set_open(const int* ranks, int count, int id) {
+    return with_engine("mpib_process_set_open", [=](Engine& engine) -> Done {
+        if (ranks == nullptr || count <= 0)
+            return mpi_bridge::invalid("mpib_process_set_open: no ranks");
+        return engine.open_process_set({ranks, static_cast<std::size_t>(count)}, id);
+    });
+}
+
+mpib_status mpib_process_set_close(int id) {
+    return with_engine("mpib_process_set_close",
+                       [=](Engine& engine) { return engine.close_process_set(id); });
+}
+
 mpib_status mpib_process_set_remove(int id) {
     return with_engine("mpib_process_set_remove",
                        [=](Engine& engine) { return engine.remove_process_set(id); });

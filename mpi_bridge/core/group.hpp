@@ -21,7 +21,7 @@ struct Group {
 // different channels are independent and may run at the same time on different threads.
 struct Channel {
     static constexpr unsigned lane_bits = 3;
-    static constexpr unsigned group_bits = 8;
+    static constexpr unsigned group_bits = 9;
 
     enum class Lane : unsigned {
         direct = 0,      // the blocking functions of mpi_bridge.h

@@ -82,11 +82,24 @@ Outcome<int> Engine::add_process_set(std::span<const int> ranks) {
 }
 
 Done Engine::remove_process_set(int id) {
+    if (id >= ProcessSets::first_private) {
+        return invalid(
+            "a process set that only its members know is ended by "
+            "mpib_process_set_close()");
+    }
     Descriptor change;
     change.kind = Kind::remove_process_set;
     change.shape.push_back(id);
     TRY(sets_->change(change));
     return {};
+}
+
+Done Engine::open_process_set(std::span<const int> ranks, int id) {
+    return sets_->open({ranks.begin(), ranks.end()}, id);
+}
+
+Done Engine::close_process_set(int id) {
+    return sets_->close(id);
 }
 
 std::optional<int> Engine::process_set_rank(int id) const {

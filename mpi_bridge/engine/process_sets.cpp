@@ -44,6 +44,10 @@ Outcome<ProcessSetEngine*> ProcessSets::serving(const mpib_operation& operation)
                                  : fmt::format("process set {} is unknown", id));
     }
     TRY(check_operation(operation, engine->group()));
+    // The order of operations on the devices needs all ranks to know when there are several sets.
+    if (id >= first_private && (operation.flags & MPIB_DEVICE) != 0)
+        return invalid(
+            "a process set that only its members know does not support device memory yet");
     if (operation.kind == MPIB_JOIN && id != MPIB_WORLD)
         return invalid("only the world can be joined");
     return engine;
@@ -81,15 +85,35 @@ Group ProcessSets::group_of(const std::vector<int>& ranks) const {
     return group;
 }
 
-Outcome<int> ProcessSets::add(const Descriptor& change) {
-    const std::vector<int> ranks(change.shape.begin(), change.shape.end());
+Done ProcessSets::check(const std::vector<int>& ranks) const {
     const int world_size = parts_.world.size();
     const bool sorted = std::adjacent_find(ranks.begin(), ranks.end(),
                                            [](int a, int b) { return a >= b; }) == ranks.end();
-    if (ranks.empty() || !sorted || ranks.front() < 0 || ranks.back() >= world_size) {
-        return invalid(fmt::format("a process set needs one or more ranks, ascending, from 0 to {}",
-                                   world_size - 1));
+    if (!ranks.empty() && sorted && ranks.front() >= 0 && ranks.back() < world_size) return {};
+    return invalid(fmt::format("a process set needs one or more ranks, ascending, from 0 to {}",
+                               world_size - 1));
+}
+
+Outcome<ProcessSetEngine*> ProcessSets::make(const std::vector<int>& ranks, int id) {
+    const Group group = group_of(ranks);
+    ProcessSetEngine* engine = nullptr;
+    if (group.own >= 0) {
+        if (engines_.size() == most_engines)
+            return invalid("no more process sets can be made in this job");
+        const auto number = static_cast<std::uint32_t>(engines_.size());
+        engines_.push_back(std::make_unique<ProcessSetEngine>(*this, id, number, group));
+        engine = engines_.back().get();
+        by_number_[number] = engine;
+        ++engines_made_;
     }
+    sets_[static_cast<std::size_t>(id)] = {ranks, group.own, engine};
+    serving_[static_cast<std::size_t>(id)] = engine;
+    return engine;
+}
+
+Outcome<int> ProcessSets::add(const Descriptor& change) {
+    const std::vector<int> ranks(change.shape.begin(), change.shape.end());
+    TRY(check(ranks));
     // Before anything that may fail on one rank alone.
     devices_.expect_several_sets();
     ProcessSetEngine* engine = nullptr;
@@ -98,7 +122,7 @@ Outcome<int> ProcessSets::add(const Descriptor& change) {
         const std::lock_guard lock(mutex_);
         if (parts_.failure->failed()) return tl::unexpected(parts_.failure->cause());
         if (shutdown_) return tl::unexpected(*shutdown_);
-        for (int other = 0; other < most; ++other) {
+        for (int other = 0; other < first_private; ++other) {
             if (sets_[static_cast<std::size_t>(other)].ranks == ranks)
                 return invalid(fmt::format("process set {} has these ranks already", other));
         }
@@ -106,27 +130,45 @@ Outcome<int> ProcessSets::add(const Descriptor& change) {
         int tries = 0;
         id = latest_id_;
         do {
-            id = id % (most - 1) + 1;
-        } while (!sets_[static_cast<std::size_t>(id)].ranks.empty() && ++tries < most);
+            id = id % (first_private - 1) + 1;
+        } while (!sets_[static_cast<std::size_t>(id)].ranks.empty() && ++tries < first_private);
         if (!sets_[static_cast<std::size_t>(id)].ranks.empty())
-            return invalid(fmt::format("{} process sets exist; no more are possible", most - 1));
+            return invalid(
+                fmt::format("{} process sets exist; no more are possible", first_private - 1));
         latest_id_ = id;
-        Set& set = sets_[static_cast<std::size_t>(id)];
-        const Group group = group_of(ranks);
-        if (group.own >= 0) {
-            if (engines_.size() == most_engines)
-                return invalid("no more process sets can be made in this job");
-            const auto number = static_cast<std::uint32_t>(engines_.size());
-            engines_.push_back(std::make_unique<ProcessSetEngine>(*this, id, number, group));
-            engine = engines_.back().get();
-            by_number_[number] = engine;
-            ++engines_made_;
-        }
-        set = {ranks, group.own, engine};
-        serving_[static_cast<std::size_t>(id)] = engine;
+        engine = TRY(make(ranks, id));
     }
     if (engine != nullptr) engine->start();
     return id;
+}
+
+Done ProcessSets::open(const std::vector<int>& ranks, int id) {
+    TRY(check(ranks));
+    if (id < first_private || id >= most)
+        return invalid(fmt::format("the id of a set that only its members know is from {} to {}",
+                                   first_private, most - 1));
+    const int own = parts_.world.ranks[static_cast<std::size_t>(parts_.world.own)];
+    if (!std::binary_search(ranks.begin(), ranks.end(), own))
+        return invalid("this rank is no member of the process set that it opens");
+    ProcessSetEngine* engine = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        if (parts_.failure->failed()) return tl::unexpected(parts_.failure->cause());
+        if (shutdown_) return tl::unexpected(*shutdown_);
+        if (!sets_[static_cast<std::size_t>(id)].ranks.empty())
+            return invalid(fmt::format("process set {} exists already", id));
+        engine = TRY(make(ranks, id));
+    }
+    engine->start();
+    return {};
+}
+
+Done ProcessSets::close(int id) {
+    if (id < first_private)
+        return invalid(
+            fmt::format("process set {} is known to all ranks, which remove it together", id));
+    TRY(remove(id));
+    return {};
 }
 
 Outcome<int> ProcessSets::remove(int id) {

@@ -21,6 +21,8 @@ namespace mpi_bridge {
 class ProcessSets final : public EngineHost {
   public:
     static constexpr int most = 1 << Channel::group_bits;
+    // Ids from here on are for sets that only their members know; see open().
+    static constexpr int first_private = most / 2;
 
     explicit ProcessSets(EngineParts parts);
     ~ProcessSets() override;  // shutdown() and ended() must come first
@@ -35,6 +37,11 @@ class ProcessSets final : public EngineHost {
 
     // Makes a change that all ranks ask for, one at a time. Returns the id of the set.
     [[nodiscard]] Outcome<int> change(const Descriptor& change);
+
+    // Makes, or ends, a set that only its members know. All of them must make the same call, and
+    // have agreed on an id that is free on each of them. Does not wait for them.
+    [[nodiscard]] Done open(const std::vector<int>& ranks, int id);
+    [[nodiscard]] Done close(int id);
 
     [[nodiscard]] std::optional<int> own_index(int id) const;
     [[nodiscard]] std::optional<std::vector<int>> ranks(int id) const;
@@ -59,6 +66,9 @@ class ProcessSets final : public EngineHost {
 
     [[nodiscard]] Outcome<int> add(const Descriptor& change);
     [[nodiscard]] Outcome<int> remove(int id);
+    [[nodiscard]] Done check(const std::vector<int>& ranks) const;
+    // Needs the lock. Returns the engine if this rank is a member.
+    [[nodiscard]] Outcome<ProcessSetEngine*> make(const std::vector<int>& ranks, int id);
     [[nodiscard]] Group group_of(const std::vector<int>& ranks) const;
     [[nodiscard]] std::vector<ProcessSetEngine*> all();
 

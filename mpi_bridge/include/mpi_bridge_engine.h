@@ -225,11 +225,24 @@ MPIB_API mpib_status mpib_join(int* last_rank);
 /*
  * Process sets. add: collective over all ranks of the job, which must pass the same ranks in
  * ascending order. If a set with the same members exists already, all ranks get
- * MPIB_ERROR_INVALID_ARGUMENT. At most 255 sets exist at a time. remove: collective over all ranks
- * too. The world cannot be removed. Operations that are in flight in the set fail.
+ * MPIB_ERROR_INVALID_ARGUMENT. At most 255 of these sets exist at a time. remove: collective over
+ * all ranks too. The world cannot be removed. Operations that are in flight in the set fail.
  */
 MPIB_API mpib_status mpib_process_set_add(const int* ranks, int count, int* id);
 MPIB_API mpib_status mpib_process_set_remove(int id);
+/*
+ * A set that only its members know, for programs in which the other ranks cannot take part in
+ * mpib_process_set_add(). open: all members must pass the same ranks, in ascending order, and the
+ * same id, from MPIB_FIRST_PRIVATE_SET to MPIB_LAST_PRIVATE_SET; they must have agreed on one that
+ * none of them uses, with messages for example (mpi_bridge_messages.h). close: all members must
+ * call it. Both return without waiting for the other members. Operations that are in flight in the
+ * set when all members have closed it fail. An id should not be used again soon. Such a set may
+ * have the same members as another set, and does not support device memory yet.
+ */
+#define MPIB_FIRST_PRIVATE_SET 256
+#define MPIB_LAST_PRIVATE_SET 511
+MPIB_API mpib_status mpib_process_set_open(const int* ranks, int count, int id);
+MPIB_API mpib_status mpib_process_set_close(int id);
 /* The index of this rank in the set, -1 when it is not a member, or -2 when the set is unknown. */
 MPIB_API int mpib_process_set_rank(int id);
 /* The number of members, or -2 when the set is unknown. */

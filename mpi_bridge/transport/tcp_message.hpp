@@ -24,7 +24,10 @@ struct TcpKey {
         return key >> sequence_shift;
     }
 };
-static_assert(TcpKey::channel_shift + Tag::channel_bits < 32, "a key must leave room for goodbye");
+// A key of all ones would be `goodbye`. There is none, because its channel would need the last
+// lane, which is not in use.
+static_assert(TcpKey::channel_shift + Tag::channel_bits <= 32, "a key has 32 bits");
+static_assert(Channel::last_lane < (1U << Channel::lane_bits) - 1, "goodbye must not be a key");
 
 // Sent before each message. Both ends have the same byte order, or the handshake fails.
 struct TcpHeader {

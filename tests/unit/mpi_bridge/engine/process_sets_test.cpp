@@ -145,4 +145,55 @@ TEST(EngineProcessSets, RefuseWhatMakesNoSenseOnAllRanks) {
     EXPECT_TRUE(ranks.at(0).failures().empty());
 }
 
+// Sets that only their members know: overlapping and disjoint ones, the latter with the same id.
+TEST(EngineProcessSets, CanBeOpenedByTheirMembersAlone) {
+    Ranks ranks(4);
+    ranks.run([&](Ranks::Rank& rank) {
+        const std::vector<int> half = rank.rank() < 2 ? std::vector{0, 1} : std::vector{2, 3};
+        const auto opened = rank.engine().open_process_set(half, MPIB_FIRST_PRIVATE_SET);
+        ASSERT_TRUE(opened) << opened.error().text;
+        EXPECT_EQ(rank.engine().process_set_ranks(MPIB_FIRST_PRIVATE_SET), half);
+        const float sum = rank.rank() < 2 ? 3 : 12;
+        const auto own = static_cast<float>(1 << rank.rank());
+        for (int step = 0; step < 5; ++step)
+            expect_sum(rank, MPIB_FIRST_PRIVATE_SET, "x", own, sum);
+        if (rank.rank() > 0) {
+            ASSERT_TRUE(rank.engine().open_process_set(std::vector{1, 2, 3}, 300));
+            expect_sum(rank, 300, "x", own, 14);
+        }
+        expect_sum(rank, MPIB_WORLD, "x", own, 15);
+        ASSERT_TRUE(rank.engine().close_process_set(MPIB_FIRST_PRIVATE_SET));
+        EXPECT_EQ(rank.engine().process_set_ranks(MPIB_FIRST_PRIVATE_SET), std::nullopt);
+        Floats late("late", {1});
+        late.operation.process_set = MPIB_FIRST_PRIVATE_SET;
+        EXPECT_FALSE(rank.engine().submit(late.made()));
+        if (rank.rank() > 0) expect_sum(rank, 300, "x", own, 14);
+        // Sets of all ranks are not affected.
+        const auto all = rank.engine().add_process_set(std::vector{0, 3});
+        ASSERT_TRUE(all) << all.error().text;
+        EXPECT_EQ(*all, 1);
+    });
+}
+
+TEST(EngineProcessSets, ThatOnlyTheirMembersKnowAreChecked) {
+    Ranks ranks(2);
+    ranks.run([&](Ranks::Rank& rank) {
+        const std::vector<int> both = {0, 1};
+        EXPECT_FALSE(rank.engine().open_process_set(both, 1));
+        EXPECT_FALSE(rank.engine().open_process_set(both, MPIB_LAST_PRIVATE_SET + 1));
+        EXPECT_FALSE(rank.engine().open_process_set(std::vector{1, 0}, 300));
+        EXPECT_FALSE(rank.engine().open_process_set(std::vector{1 - rank.rank()}, 300));
+        EXPECT_FALSE(rank.engine().close_process_set(300));
+        ASSERT_TRUE(rank.engine().open_process_set(both, MPIB_LAST_PRIVATE_SET));
+        EXPECT_FALSE(rank.engine().open_process_set(both, MPIB_LAST_PRIVATE_SET));
+        EXPECT_FALSE(rank.engine().remove_process_set(MPIB_LAST_PRIVATE_SET));
+        Floats device("device", {1});
+        device.operation.process_set = MPIB_LAST_PRIVATE_SET;
+        device.operation.flags = MPIB_DEVICE;
+        const auto refused = rank.engine().submit(device.made());
+        ASSERT_FALSE(refused);
+        EXPECT_NE(refused.error().text.find("not support device memory yet"), std::string::npos);
+    });
+}
+
 }  // namespace
