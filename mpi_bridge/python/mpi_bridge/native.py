@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C functions of mpi_bridge.h and mpi_bridge_engine.h, and exceptions for their statuses.
+"""The C functions of the headers mpi_bridge*.h, and exceptions for their statuses.
 
 The library is loaded on first use, so that importing this package needs no native code. Calls
 release the interpreter lock while they wait for other ranks.
@@ -42,6 +42,12 @@ _STATUS_FUNCTIONS = {
     "mpib_join": [_POINTER],
     "mpib_process_set_add": [_INTS, _INT, _POINTER],
     "mpib_process_set_remove": [_INT],
+    "mpib_process_set_open": [_INTS, _INT, _INT],
+    "mpib_process_set_close": [_INT],
+    "mpib_message_send": [_POINTER, _POINTER],
+    "mpib_message_receive": [_POINTER, _POINTER],
+    "mpib_message_wait": [_HANDLE, ctypes.c_double],
+    "mpib_message_release": [_HANDLE],
     "mpib_timeline_start": [ctypes.c_char_p],
     "mpib_timeline_stop": [],
     "mpib_read_counters": [_POINTER],
@@ -58,6 +64,8 @@ _INT_FUNCTIONS = {
     "mpib_cross_size": [],
     "mpib_is_homogeneous": [],
     "mpib_poll": [_HANDLE],
+    "mpib_message_poll": [_HANDLE],
+    "mpib_message_peer": [_HANDLE],
     "mpib_process_set_rank": [_INT],
     "mpib_process_set_size": [_INT],
     "mpib_process_set_ranks": [_INT, _INTS, _INT],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The enumeration and the structs of mpi_bridge_engine.h."""
+"""The enumeration and the structs of mpi_bridge_engine.h and mpi_bridge_messages.h."""
 
 from __future__ import annotations
 
@@ -57,6 +57,19 @@ class ResultStruct(ctypes.Structure):
         ("received_rows", ctypes.POINTER(ctypes.c_int64)),
         ("members", ctypes.c_int),
         ("last_joined", ctypes.c_int),
+    )
+
+
+class MessageStruct(ctypes.Structure):
+    """mpib_message."""
+
+    _fields_ = (
+        ("struct_bytes", ctypes.c_size_t),
+        ("peer", ctypes.c_int),
+        ("channel", ctypes.c_char_p),
+        ("tag", ctypes.c_int64),
+        ("memory", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
     )
 
 

@@ -56,15 +56,15 @@ def _outcome(programs, how, environment):
     return run("rows.py", how, arguments=paths, **dict(environment))
 
 
-def checks(*programs):
-    """Parametrize a test with every check of some programs under every launcher."""
+def checks(*programs, hows=None):
+    """Parametrize a test with every check of some programs under every launcher, or some."""
     names = [
         node.name
         for program in programs
         for node in ast.parse((RANKS / program).read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
     ]
-    cases = [(how, name) for how in LAUNCHERS for name in names]
+    cases = [(how, name) for how in LAUNCHERS if how in (hows or LAUNCHERS) for name in names]
     return pytest.mark.parametrize(("how", "name"), cases)
 
 

@@ -25,6 +25,7 @@ class Naming:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
+        self._submitted = 0
         self._count = 0  # number of names outside a cycle
         self._generation = 0
         self._history: list[Hashable] = []
@@ -33,6 +34,11 @@ class Naming:
         self._place = 0
         self._misses = 0  # consecutive operations outside the cycle
 
+    @property
+    def count(self) -> int:
+        """The number of operations so far."""
+        return self._submitted
+
     def cycle_of(self, name: str) -> int:
         """Return the number of the present cycle if the name belongs to it, else 0."""
         prefix = f"{self._prefix}.cycle{self._generation}."
@@ -40,6 +46,7 @@ class Naming:
 
     def name(self, signature: Hashable) -> str:
         """Return the name of the next operation; matching operations have equal `signature`s."""
+        self._submitted += 1
         self._history.append(signature)
         if len(self._history) >= 2 * _LONGEST_HISTORY:
             del self._history[:-_LONGEST_HISTORY]

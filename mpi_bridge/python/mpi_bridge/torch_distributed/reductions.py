@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,7 @@ _BY_KIND = {
 }
 # For truth values, as in NCCL.
 _OF_BOOL = {Op.SUM: Op.OR, Op.PRODUCT: Op.AND}
+_XOR = ReduceOp.BXOR
 _PREMUL_SUM = ReduceOp.RedOpType.PREMUL_SUM
 
 
@@ -32,6 +35,16 @@ class Reduction:
 
     op: Op
     prescale: float = 1.0
+
+
+def is_xor(op: Any) -> bool:
+    """Tell whether torch's reduction is BXOR, which the engine does not have."""
+    return getattr(op, "op", op) == _XOR
+
+
+def xor_of(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the exclusive or of tensors of one shape."""
+    return functools.reduce(torch.bitwise_xor, parts)
 
 
 def reduction_of(op: Any, dtype: torch.dtype) -> Reduction:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -13,43 +15,81 @@ import torch
 import torch.distributed as dist
 
 from ..engine import Handle
+from ..errors import CollectiveTimeoutError
+from ..messages import Message
 
 
 class EngineWork(dist.Work):
-    """One or several operations of the engine that torch sees as one.
+    """One or several operations of the engine, or messages, that torch sees as one.
 
     `finish` runs once, when all have succeeded, and copies the results to their places. A thread
     that waits completes the operations itself; only a future, on which torch's own code waits,
-    needs another thread.
+    needs another thread. `limit` is the group's timeout in seconds if it has one of its own.
+    `streams` are the CUDA streams whose order the operations follow.
     """
 
     def __init__(
         self,
-        handles: Sequence[Handle],
+        handles: Sequence[Handle | Message],
         result: list[torch.Tensor],
         finish: Callable[[], None] | None,
-        completer: Completer,
+        completer: Completer | OwnCompleter,
+        limit: float | None = None,
+        streams: Mapping[torch.device, int] | None = None,
+        source: Callable[[], int] | None = None,
     ) -> None:
         super().__init__()
         self._handles = list(handles)
         self._result = result
         self._finish = finish
         self._completer = completer
+        self._limit = limit
+        self._streams = dict(streams or {})
+        self._source = source
+        self._source_member = -1
         self._error: BaseException | None = None
         self._done = False
         self._lock = threading.Lock()
+        self._future_lock = threading.Lock()
         self._future: torch.futures.Future | None = None
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Wait for the end; raise the error. A timeout of 0 leaves it to the engine's deadlines."""
+        """Wait for the end; raise the error.
+
+        On CUDA, this makes the current stream wait, and the host only until the operations are
+        under way. A timeout of 0 leaves it to the group's timeout and the engine's deadlines.
+        """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+        if seconds <= 0 and self._limit is not None:
+            seconds = self._limit
         if seconds > 0 and not self._done:
-            for handle in self._handles:
-                handle.wait(seconds)
+            self._wait_at_most(seconds)
         self.complete()
         if self._error is not None:
             raise self._error
+        self._order_current_streams()
         return True
+
+    def _wait_at_most(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        for handle in list(self._handles):
+            try:
+                handle.wait(max(deadline - time.monotonic(), 0.001))
+            except CollectiveTimeoutError as error:
+                raise CollectiveTimeoutError(
+                    f"group {self._completer.name}: an operation was not done within {seconds:g} s "
+                    f"and goes on; a rank is late, stuck or did not call it ({error})"
+                ) from None
+            except Exception:
+                # complete() keeps this error.
+                return
+
+    def _order_current_streams(self) -> None:
+        """Make the current streams wait for those that the operations follow."""
+        for device, number in self._streams.items():
+            current = torch.cuda.current_stream(device)
+            if current.cuda_stream != number:
+                current.wait_stream(torch.cuda.ExternalStream(number, device))
 
     def complete(self) -> None:
         """Wait for the end and keep the error, if there is one."""
@@ -59,23 +99,34 @@ class EngineWork(dist.Work):
             try:
                 for handle in self._handles:
                     handle.wait()
+                self._order_current_streams()
+                if self._source is not None:
+                    self._source_member = self._source()
                 if self._finish is not None:
                     self._finish()
+                    # The copies to the results' places are in the order of these streams.
+                    for device in self._streams:
+                        self._streams[device] = torch.cuda.current_stream(device).cuda_stream
             except Exception as error:
                 self._error = error
             # This also releases the names and the buffers.
             for handle in self._handles:
                 handle.release()
-            self._handles, self._finish = [], None
+            self._handles, self._finish, self._source = [], None, None
             self._done = True
 
     def is_completed(self) -> bool:
         """Tell whether all operations are done, successfully or not."""
         if self._done:
             return True
-        with self._lock:
+        # A thread that has the lock waits for the operations, so they are not done.
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             if not all(handle.poll() for handle in self._handles):
                 return False
+        finally:
+            self._lock.release()
         self.complete()
         return True
 
@@ -91,25 +142,79 @@ class EngineWork(dist.Work):
         """Return the tensors that hold the results."""
         return self._result
 
+    def source_rank(self) -> int:
+        """Return the member that a receive got its message from."""
+        return self._source_member
+
+    _source_rank = source_rank
+
     def synchronize(self) -> None:
         """Wait for the end."""
         self.wait()
 
     def get_future(self) -> torch.futures.Future:
         """Return a future of the result, which a thread of the group completes."""
-        with self._lock:
+        with self._future_lock:
             if self._future is None:
-                self._future = torch.futures.Future()
+                # Without its devices, a future would not make its reader's streams wait.
+                devices = list(self._streams)
+                self._future = torch.futures.Future(devices=devices or None)
                 self._completer.add(self)
             return self._future
 
     def settle(self) -> None:
         """Wait, and complete the future; called by the completer."""
-        self.complete()
-        if self._error is not None:
-            self._future.set_exception(self._error)
-        else:
-            self._future.set_result(self._result)
+        with ExitStack() as stack:
+            # The future takes down where the current streams are, so these must be the streams
+            # that the results are in the order of.
+            for device, number in self._streams.items():
+                stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(number, device)))
+            self.complete()
+            if self._error is not None:
+                self._future.set_exception(self._error)
+            else:
+                self._future.set_result(self._result)
+
+
+class WorkOfSeveral(dist.Work):
+    """Several Works that torch sees as one: what was started between two calls."""
+
+    def __init__(self, works: Sequence[EngineWork]) -> None:
+        super().__init__()
+        self._works = list(works)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait for all of them; raise the first error."""
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for all of them."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Tell whether all are done."""
+        return all([work.is_completed() for work in self._works])
+
+    def is_success(self) -> bool:
+        """Tell whether all have succeeded."""
+        return all([work.is_success() for work in self._works])
+
+    def exception(self) -> BaseException | None:
+        """Return the first error."""
+        return next((work.exception() for work in self._works if work.exception()), None)
+
+    def result(self) -> list[torch.Tensor]:
+        """Return the tensors that hold the results."""
+        return [tensor for work in self._works for tensor in work.result()]
+
+    def get_future(self) -> torch.futures.Future:
+        """Return a future of all results."""
+        futures = torch.futures.collect_all([work.get_future() for work in self._works])
+        return futures.then(
+            lambda done: [tensor for each in done.value() for tensor in each.value()]
+        )
 
 
 class Completer:
@@ -119,7 +224,7 @@ class Completer:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -127,7 +232,7 @@ class Completer:
         """Complete the work's future when it is done."""
         if self._thread is None:
             self._thread = threading.Thread(
-                target=self._run, name=f"mpi_bridge {self._name}", daemon=True
+                target=self._run, name=f"mpi_bridge {self.name}", daemon=True
             )
             self._thread.start()
         self._waiting.put(work)
@@ -142,3 +247,14 @@ class Completer:
     def _run(self) -> None:
         while (work := self._waiting.get()) is not None:
             work.settle()
+
+
+class OwnCompleter:
+    """A thread for the future of one message, for which no other future must wait."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def add(self, work: EngineWork) -> None:
+        """Complete the work's future when it is done."""
+        threading.Thread(target=work.settle, name=f"mpi_bridge {self.name}", daemon=True).start()

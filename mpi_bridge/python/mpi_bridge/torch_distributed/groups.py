@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How torch's groups come into being: init_process_group, new_group and split_group."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from .. import engine, objects, world
+from . import process_sets
+from .process_group import EngineBackend, EngineProcessGroup
+from .process_sets import ProcessSet
+
+NAME = "mpi_bridge"
+
+
+class _Creation(threading.local):
+    """What torch knows when it calls create(), but does not tell."""
+
+    backend = NAME  # the text that the user gave
+    only_members = False  # the other ranks do not call new_group()
+
+
+_creation = _Creation()
+
+
+def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | EngineBackend:
+    """Make the group for torch: of all ranks, or of the members of new_group()."""
+    world.init()
+    members = list(options.global_ranks_in_group)
+    limit = None
+    if not members:
+        _require_same_place(options.group_rank, options.group_size)
+        members = list(range(options.group_size))
+        if _is_set_by_user(options.timeout):
+            world.set_timeout(options.timeout.total_seconds())
+        process_sets.look_for_gpus()
+        process_set = ProcessSet(engine.WORLD, is_of_default_group=True)
+    else:
+        if _is_set_by_user(options.timeout):
+            limit = options.timeout.total_seconds()
+        process_set = _process_set_of(members, limit)
+    name, rank = options.group_id, options.group_rank
+    if "," in _creation.backend:
+        return EngineBackend(f"{name}.{NAME}", process_set, members, rank, limit)
+    return EngineProcessGroup(
+        name, process_set, members, rank, limit, getattr(options, "store", None), _split
+    )
+
+
+def _is_set_by_user(timeout: timedelta | None) -> bool:
+    return timeout not in (None, dist.default_pg_timeout)
+
+
+def _require_same_place(rank: int, size: int) -> None:
+    if (rank, size) != (world.rank(), world.size()):
+        raise ValueError(
+            f"init_process_group was told rank {rank} of {size}, but this process is rank "
+            f"{world.rank()} of {world.size()} in its job step; leave RANK and WORLD_SIZE out, or "
+            "start the ranks with srun --mpi=pmix"
+        )
+
+
+def _process_set_of(members: list[int], limit: float | None) -> ProcessSet:
+    if len(members) == world.size():
+        return ProcessSet(engine.WORLD)
+    if process_sets.job_has_gpus() and not _creation.only_members:
+        return process_sets.of_all_ranks(members)
+    return process_sets.of_members(members, limit or 0)
+
+
+def _split(
+    parent: EngineProcessGroup, ranks: list[int], timeout: timedelta | None, name: str | None
+) -> EngineProcessGroup | None:
+    """Make a group of some of the parent's members. All members call this.
+
+    Ranks in the parent; those that are in no new group pass the group of others.
+    """
+    members = [parent._members[rank] for rank in ranks]
+    limit = timeout.total_seconds() if _is_set_by_user(timeout) else None
+    is_member = world.rank() in members
+    if process_sets.job_has_gpus() and parent.size() == world.size():
+        # All ranks are here, so they can make every new group's set together.
+        every = objects.allgather_object(sorted(members), name=f"torch.split.{name}")
+        process_set = None
+        for each in sorted(set(map(tuple, every))):
+            made = process_sets.of_all_ranks(each)
+            process_set = made if list(each) == sorted(members) else process_set
+    elif is_member:
+        process_set = _process_set_of(members, limit)
+    if not is_member:
+        return None
+    store = dist.PrefixStore(f"{name}/", parent.get_group_store())
+    rank = members.index(world.rank())
+    group = EngineProcessGroup(name, process_set, members, rank, limit, store, _split)
+    group._set_group_name(name)
+    return group
+
+
+def install() -> None:
+    """Patch the private functions of torch that know what create() is not told."""
+    _learn_the_backend()
+    _learn_who_takes_part()
+    _split_only_when_asked()
+    _record_no_flight()
+
+
+@contextlib.contextmanager
+def _known(**facts: Any) -> Iterator[None]:
+    before = {name: getattr(_creation, name) for name in facts}
+    vars(_creation).update(facts)
+    try:
+        yield
+    finally:
+        vars(_creation).update(before)
+
+
+def _learn_the_backend() -> None:
+    """Note the text that names the backends, and have all ranks make sets where that is needed.
+
+    torch calls create() only on the members. However, it requires all ranks to call new_group(),
+    and so all of them come to this function.
+    """
+    original = distributed_c10d._new_process_group_helper
+
+    def helper(
+        group_size: int, group_rank: Any, members: Any, backend: Any, *rest: Any, **options: Any
+    ) -> Any:
+        text = str(backend)
+        is_ours = NAME in text and dist.is_initialized() and world.is_initialized()
+        is_outside = is_ours and bool(members) and world.rank() not in members
+        if is_outside and process_sets.job_has_gpus() and not _creation.only_members:
+            process_sets.of_all_ranks(members)
+        with _known(backend=text):
+            return original(group_size, group_rank, members, backend, *rest, **options)
+
+    distributed_c10d._new_process_group_helper = helper
+
+
+def _learn_who_takes_part() -> None:
+    original = distributed_c10d._new_group_with_tag
+
+    def new_group_with_tag(*arguments: Any, **options: Any) -> Any:
+        with _known(only_members=bool(options.get("use_local_synchronization"))):
+            return original(*arguments, **options)
+
+    distributed_c10d._new_group_with_tag = new_group_with_tag
+
+
+def _split_only_when_asked() -> None:
+    """Keep new_group() from splitting the default group, which takes a Backend in torch's sense."""
+    original = getattr(distributed_c10d, "_get_split_source", None)
+    if original is None:
+        return
+
+    def split_source(group: Any, *rest: Any) -> Any:
+        return None if isinstance(group, EngineProcessGroup) else original(group, *rest)
+
+    distributed_c10d._get_split_source = split_source
+
+
+def _record_no_flight() -> None:
+    """Keep torch's flight recorder away, which cannot see the operations of such a group."""
+    original = getattr(distributed_c10d, "_maybe_attach_flight_recorder", None)
+    if original is None:
+        return
+
+    def attach(group: Any, *rest: Any) -> None:
+        if not isinstance(group, EngineProcessGroup):
+            original(group, *rest)
+
+    distributed_c10d._maybe_attach_flight_recorder = attach

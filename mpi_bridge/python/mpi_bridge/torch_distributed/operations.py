@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collectives of torch.distributed over the engine.
+
+Operations of a group are matched by their order, as torch requires; naming.py turns the order into
+the engine's names. The engine numbers the members of a process set by ascending ranks. torch allows
+any order, so parts that belong to members are brought into the engine's order and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from ..engine import Kind
+from .naming import Naming
+from .pending import NO_BYTES, Pending, as_bytes, split_like, whole_of
+from .reductions import is_xor, reducible, reduction_of, xor_of
+from .staging import Staging
+from .work import Completer, EngineWork
+
+_ALLREDUCE = c10d.AllreduceOptions()
+_REDUCE = c10d.ReduceOptions()
+_BROADCAST = c10d.BroadcastOptions()
+_ALLGATHER = c10d.AllgatherOptions()
+_GATHER = c10d.GatherOptions()
+_SCATTER = c10d.ScatterOptions()
+_REDUCE_SCATTER = c10d.ReduceScatterOptions()
+_ALLTOALL = c10d.AllToAllOptions()
+_BARRIER = c10d.BarrierOptions()
+
+Part = TypeVar("Part")
+
+
+class Operations:
+    """What the two kinds of groups in process_group.py have in common.
+
+    `members` are the members' numbers in the job, in the group's order. `limit` is the timeout in
+    seconds if the group has one of its own.
+    """
+
+    def __init__(
+        self, name: str, process_set: int, members: Sequence[int], rank: int, limit: float | None
+    ) -> None:
+        self._name = name
+        self._process_set = process_set
+        self._members = list(members)
+        self._group_rank = rank
+        self._limit = limit
+        self._naming = Naming(f"torch.{name}")
+        self._completer = Completer(name)
+        self._staging = Staging()
+        self._by_name: dict[str, EngineWork] = {}
+        self._coalesced: list[EngineWork] | None = None
+        self._in_engine_order = sorted(range(len(self._members)), key=self._members.__getitem__)
+        self._is_ascending = self._in_engine_order == list(range(len(self._members)))
+        self._engine_rank = self._in_engine_order.index(rank)
+
+    def size(self) -> int:
+        """Return the number of ranks in the group."""
+        return len(self._members)
+
+    def rank(self) -> int:
+        """Return this rank's number in the group."""
+        return self._group_rank
+
+    def _engine_order(self, parts: Sequence[Part]) -> list[Part]:
+        """Return what belongs to the members in the order in which the engine numbers them."""
+        return [parts[member] for member in self._in_engine_order]
+
+    def _members_order(self, parts: Sequence[Part]) -> list[Part]:
+        """Return what the engine has numbered in the order of the members."""
+        placed = dict(zip(self._in_engine_order, parts))
+        return [placed[member] for member in range(len(placed))]
+
+    # Reductions.
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any = _ALLREDUCE) -> dist.Work:
+        """Reduce each tensor in place."""
+        return self.allreduce_coalesced(tensors, opts)
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = _ALLREDUCE) -> dist.Work:
+        """Reduce the tensors in place."""
+        pending = Pending(self, tensors)
+        for tensor in tensors:
+            if is_xor(opts.reduceOp):
+                self._xor_all(pending, tensor, tensor)
+                continue
+            reduction = reduction_of(opts.reduceOp, tensor.dtype)
+            flat = reducible(pending.in_place(tensor), reduction)
+            pending.submit(Kind.ALLREDUCE, flat, flat, op=reduction.op, prescale=reduction.prescale)
+        return pending.work()
+
+    def reduce(self, tensors: list[torch.Tensor], opts: Any = _REDUCE) -> dist.Work:
+        """Reduce to the root, in place there."""
+        (tensor,) = tensors
+        pending = Pending(self, tensors)
+        is_root = opts.rootRank == self._group_rank
+        if is_xor(opts.reduceOp):
+            self._xor_all(pending, tensor, tensor if is_root else None)
+            return pending.work()
+        reduction = reduction_of(opts.reduceOp, tensor.dtype)
+        source = pending.in_place(tensor) if is_root else tensor.detach().contiguous()
+        flat = reducible(source, reduction)
+        pending.submit(
+            Kind.REDUCE,
+            flat,
+            flat if is_root else None,
+            op=reduction.op,
+            prescale=reduction.prescale,
+            root=self._members[opts.rootRank],
+        )
+        return pending.work()
+
+    def reduce_scatter_single(
+        self, output: torch.Tensor, input: torch.Tensor, opts: Any = _REDUCE_SCATTER
+    ) -> dist.Work:
+        """Reduce `input` and leave each rank its part in `output`; all parts have equal lengths."""
+        return self.reduce_scatter_single_coalesced([output], [input], opts)
+
+    def reduce_scatter_single_coalesced(
+        self,
+        outputs: list[torch.Tensor],
+        inputs: list[torch.Tensor],
+        opts: Any = _REDUCE_SCATTER,
+    ) -> dist.Work:
+        """Do the same for each pair of tensors."""
+        pending = Pending(self, outputs)
+        for output, source in zip(outputs, inputs):
+            if source.numel() != output.numel() * self.size():
+                raise ValueError(
+                    f"reduce_scatter: the input has {source.numel()} elements, not "
+                    f"{self.size()} times the output's {output.numel()}"
+                )
+            flat = source.detach().contiguous().view(-1)
+            if not self._is_ascending or is_xor(opts.reduceOp):
+                parts = list(flat.chunk(self.size()))
+                self._reduce_scatter(pending, output, parts, opts.reduceOp)
+                continue
+            reduction = reduction_of(opts.reduceOp, source.dtype)
+            pending.submit(
+                Kind.REDUCE_SCATTER,
+                reducible(flat, reduction),
+                reducible(pending.target(output), reduction),
+                op=reduction.op,
+                prescale=reduction.prescale,
+            )
+        return pending.work()
+
+    def reduce_scatter(
+        self,
+        outputs: list[torch.Tensor],
+        inputs: list[list[torch.Tensor]],
+        opts: Any = _REDUCE_SCATTER,
+    ) -> dist.Work:
+        """Reduce lists with a tensor for each rank, and leave each rank its own."""
+        pending = Pending(self, outputs)
+        for output, parts in zip(outputs, inputs):
+            self._require_one_each("reduce_scatter", parts)
+            flat = [part.detach().reshape(-1) for part in parts]
+            self._reduce_scatter(pending, output, flat, opts.reduceOp)
+        return pending.work()
+
+    def _reduce_scatter(
+        self, pending: Pending, output: torch.Tensor, parts: list[torch.Tensor], op: Any
+    ) -> None:
+        """Reduce flat parts, one for each member, and leave each member its own."""
+        own = parts[self._group_rank].numel()
+        if is_xor(op):
+            send = as_bytes(torch.cat(self._engine_order(parts)))
+            splits = [part.numel() * part.element_size() for part in self._engine_order(parts)]
+            whole = torch.empty(own * self.size(), dtype=output.dtype, device=output.device)
+            pending.submit(Kind.ALLTOALL, send, as_bytes(whole), splits=splits)
+            pending.when_done(
+                lambda: output.detach().copy_(xor_of(whole.chunk(self.size())).view(output.shape))
+            )
+            return
+        whole = torch.cat(self._engine_order(parts))
+        reduction = reduction_of(op, whole.dtype)
+        options = {"op": reduction.op, "prescale": reduction.prescale}
+        flat = reducible(whole, reduction)
+        if len({part.numel() for part in parts}) == 1:
+            target = reducible(pending.target(output), reduction)
+            pending.submit(Kind.REDUCE_SCATTER, flat, target, **options)
+            return
+        # The engine divides only into equal parts.
+        pending.submit(Kind.ALLREDUCE, flat, flat, **options)
+        place = sum(part.numel() for part in self._engine_order(parts)[: self._engine_rank])
+        pending.copy_when_done(whole[place : place + own].view(output.shape), output)
+
+    def _xor_all(self, pending: Pending, source: torch.Tensor, target: torch.Tensor | None) -> None:
+        """Gather all members' tensors, and combine them in the target if there is one."""
+        flat = source.detach().contiguous().view(-1)
+        if flat.is_floating_point() or flat.is_complex():
+            raise ValueError(f"BXOR of {flat.dtype}: it is for integers and truth values")
+        whole = torch.empty(flat.numel() * self.size(), dtype=flat.dtype, device=flat.device)
+        pending.submit(Kind.ALLGATHER, as_bytes(flat), as_bytes(whole))
+        if target is not None:
+            pending.when_done(
+                lambda: target.detach().copy_(xor_of(whole.chunk(self.size())).view(target.shape))
+            )
+
+    # Collectives that move data of any type.
+
+    def broadcast(self, tensors: list[torch.Tensor], opts: Any = _BROADCAST) -> dist.Work:
+        """Overwrite the tensors with the root's."""
+        pending = Pending(self, tensors)
+        for tensor in tensors:
+            flat = as_bytes(pending.in_place(tensor))
+            pending.submit(Kind.BROADCAST, flat, flat, root=self._members[opts.rootRank])
+        return pending.work()
+
+    def all_gather_single(
+        self, output: torch.Tensor, input: torch.Tensor, opts: Any = _ALLGATHER
+    ) -> dist.Work:
+        """Join the ranks' tensors, all of one shape, in `output`."""
+        return self.all_gather_single_coalesced([output], [input], opts)
+
+    def all_gather_single_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = _ALLGATHER
+    ) -> dist.Work:
+        """Do the same for each pair of tensors."""
+        pending = Pending(self, outputs)
+        for output, source in zip(outputs, inputs):
+            if output.numel() != source.numel() * self.size():
+                raise ValueError(
+                    f"all_gather: the output has {output.numel()} elements, not "
+                    f"{self.size()} times the input's {source.numel()}"
+                )
+            send = as_bytes(source.detach().contiguous())
+            if self._is_ascending:
+                pending.submit(Kind.ALLGATHER, send, as_bytes(pending.target(output)))
+                continue
+            whole = torch.empty(output.numel(), dtype=output.dtype, device=output.device)
+            pending.submit(Kind.ALLGATHER, send, as_bytes(whole))
+            ordered = self._members_order(list(whole.chunk(self.size())))
+            pending.when_done(
+                lambda output=output, ordered=ordered: output.detach().copy_(
+                    torch.cat(ordered).view(output.shape)
+                )
+            )
+        return pending.work()
+
+    def allgather(
+        self,
+        outputs: list[list[torch.Tensor]],
+        inputs: list[torch.Tensor],
+        opts: Any = _ALLGATHER,
+    ) -> dist.Work:
+        """Give every rank a list of all ranks' tensors, whose shapes may differ."""
+        pending = Pending(self, [tensor for parts in outputs for tensor in parts])
+        for parts, source in zip(outputs, inputs):
+            self._require_one_each("all_gather", parts)
+            whole = whole_of(parts, source)
+            pending.submit(Kind.ALLGATHER, as_bytes(source.detach().contiguous()), as_bytes(whole))
+            ordered = self._engine_order(parts)
+            for piece, part in zip(split_like(whole, ordered), ordered):
+                pending.copy_when_done(piece, part)
+        return pending.work()
+
+    def allgather_coalesced(
+        self,
+        outputs: list[list[torch.Tensor]],
+        inputs: list[torch.Tensor],
+        opts: Any = _ALLGATHER,
+    ) -> dist.Work:
+        """Gather each of the tensors."""
+        return self.allgather(outputs, inputs, opts)
+
+    def gather(
+        self,
+        outputs: list[list[torch.Tensor]],
+        inputs: list[torch.Tensor],
+        opts: Any = _GATHER,
+    ) -> dist.Work:
+        """Give the root a list of all ranks' tensors."""
+        (source,) = inputs
+        parts = outputs[0] if outputs else []
+        is_root = opts.rootRank == self._group_rank
+        if is_root:
+            self._require_one_each("gather", parts)
+        pending = Pending(self, parts)
+        send = as_bytes(source.detach().contiguous())
+        splits = [0] * self.size()
+        splits[opts.rootRank] = send.numel()
+        splits = self._engine_order(splits)
+        whole = whole_of(parts if is_root else [], source)
+        pending.submit(Kind.ALLTOALL, send, as_bytes(whole), splits=splits)
+        if is_root:
+            ordered = self._engine_order(parts)
+            for piece, part in zip(split_like(whole, ordered), ordered):
+                pending.copy_when_done(piece, part)
+        return pending.work()
+
+    def scatter(
+        self,
+        outputs: list[torch.Tensor],
+        inputs: list[list[torch.Tensor]],
+        opts: Any = _SCATTER,
+    ) -> dist.Work:
+        """Give each rank its tensor of the root's list."""
+        (output,) = outputs
+        parts = inputs[0] if inputs else []
+        splits = [0] * self.size()
+        if opts.rootRank == self._group_rank:
+            self._require_one_each("scatter", parts)
+            parts = self._engine_order(parts)
+            splits = [part.numel() * part.element_size() for part in parts]
+        pending = Pending(self, outputs)
+        send = torch.cat([as_bytes(part.detach().contiguous()) for part in parts] or [NO_BYTES])
+        pending.submit(Kind.ALLTOALL, send, as_bytes(pending.target(output)), splits=splits)
+        return pending.work()
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_split_sizes: list[int] | None = None,
+        input_split_sizes: list[int] | None = None,
+        opts: Any = _ALLTOALL,
+    ) -> dist.Work:
+        """Send each rank its rows of `input`, an equal number if no sizes are given."""
+        if not input_split_sizes and input.shape[0] % self.size():
+            raise ValueError(
+                f"all_to_all: {input.shape[0]} rows cannot be shared among {self.size()} ranks"
+            )
+        if not output_split_sizes and output.shape[0] % self.size():
+            raise ValueError(
+                f"all_to_all: {output.shape[0]} rows cannot come from {self.size()} ranks"
+            )
+        rows_in = list(input_split_sizes or [input.shape[0] // self.size()] * self.size())
+        rows_out = list(output_split_sizes or [output.shape[0] // self.size()] * self.size())
+        if self._is_ascending:
+            send = as_bytes(input.detach().contiguous())
+            row_bytes = send.numel() // input.shape[0] if input.shape[0] else 0
+            pending = Pending(self, [output])
+            pending.submit(
+                Kind.ALLTOALL,
+                send,
+                as_bytes(pending.target(output)),
+                splits=[count * row_bytes for count in rows_in],
+            )
+            return pending.work()
+        return self.alltoall(
+            list(output.split(rows_out)), list(input.split(rows_in)), opts, [output]
+        )
+
+    def alltoall(
+        self,
+        outputs: list[torch.Tensor],
+        inputs: list[torch.Tensor],
+        opts: Any = _ALLTOALL,
+        result: list[torch.Tensor] | None = None,
+    ) -> dist.Work:
+        """Send each rank one of `inputs`."""
+        self._require_one_each("all_to_all", inputs)
+        self._require_one_each("all_to_all", outputs)
+        pending = Pending(self, result or outputs)
+        inputs, outputs = self._engine_order(inputs), self._engine_order(outputs)
+        whole = whole_of(outputs, inputs[0])
+        pieces = [as_bytes(part.detach().contiguous()) for part in inputs]
+        pending.submit(
+            Kind.ALLTOALL,
+            torch.cat(pieces),
+            as_bytes(whole),
+            splits=[piece.numel() for piece in pieces],
+        )
+        for piece, output in zip(split_like(whole, outputs), outputs):
+            pending.copy_when_done(piece, output)
+        return pending.work()
+
+    def barrier(self, opts: Any = _BARRIER) -> dist.Work:
+        """Complete when every rank has entered it."""
+        pending = Pending(self, [])
+        pending.submit(Kind.BARRIER, None)
+        return pending.work()
+
+    # Names that older versions of torch use.
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    alltoall_base = all_to_all_single
+
+    def _require_one_each(self, operation: str, parts: Sequence[torch.Tensor]) -> None:
+        if len(parts) != self.size():
+            raise ValueError(f"{operation}: {len(parts)} tensors for {self.size()} ranks")
+
+    def _next_name(self, signature: Hashable) -> str:
+        name = self._naming.name(signature)
+        earlier = self._by_name.pop(name, None)
+        # All ranks have submitted the earlier operation, or will do so before they come to this
+        # one.
+        if earlier is not None:
+            earlier.complete()
+        return name
+
+    def _place_for(self, name: str, flat: torch.Tensor) -> torch.Tensor | None:
+        """Return the shared memory in which to make the allreduce, or None."""
+        cycle = self._naming.cycle_of(name)
+        return self._staging.place_for(name, cycle, flat) if cycle else None
+
+    def _remember(self, names: list[str], work: EngineWork) -> None:
+        for name in names:
+            self._by_name[name] = work
+        if self._coalesced is not None:
+            self._coalesced.append(work)

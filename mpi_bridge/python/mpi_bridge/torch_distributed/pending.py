@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of one call of torch.distributed, which torch sees as one Work.
+
+Results that cannot be received in place (lists of tensors, tensors that are not contiguous, members
+in another order than the engine's) are copied to their place when the operations are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+
+from .. import engine, messages
+from ..engine import Handle, Kind
+from ..messages import Message
+from .work import EngineWork, OwnCompleter
+
+if TYPE_CHECKING:
+    from .operations import Operations
+
+
+class Pending:
+    """Collects the operations, and what is to be done with their results."""
+
+    def __init__(self, group: Operations, result: list[torch.Tensor]) -> None:
+        self._group = group
+        self._result = result
+        self._names: list[str] = []
+        self._handles: list[Handle | Message] = []
+        self._streams: dict[torch.device, int] = {}
+        self._finish: list[Callable[[], None]] = []
+        self._source: Callable[[], int] | None = None
+
+    def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return contiguous memory with the tensor's values, which receives the result."""
+        contiguous = tensor.detach().contiguous()
+        if contiguous.data_ptr() != tensor.data_ptr():
+            self.copy_when_done(contiguous, tensor)
+        return contiguous
+
+    def target(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return contiguous memory that receives the tensor's new values."""
+        if tensor.is_contiguous():
+            return tensor.detach()
+        made = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        self.copy_when_done(made, tensor)
+        return made
+
+    def copy_when_done(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Copy when the operations are done, after the copies that were asked for before."""
+        place = target.detach()
+        self.when_done(lambda: place.copy_(source))
+
+    def when_done(self, action: Callable[[], Any]) -> None:
+        """Call this when the operations have succeeded, after what was asked for before."""
+        self._finish.append(action)
+
+    def submit(self, kind: Kind, send: Any, recv: Any = None, **options: Any) -> None:
+        """Hand an operation to the engine."""
+        if send is not None and send.device.type == "cuda":
+            options["stream"] = self._note_stream(send.device)
+        varies = kind in (Kind.ALLGATHER, Kind.ALLTOALL)
+        # These properties are equal on all ranks.
+        signature = (
+            kind,
+            None if send is None or varies else (send.dtype, send.numel()),
+            options.get("op"),
+            options.get("root"),
+        )
+        name = self._group._next_name(signature)
+        if kind == Kind.ALLREDUCE:
+            place = self._group._place_for(name, send)
+            if place is not None:
+                place.copy_(send)
+                # This copy must come before the one to a tensor that is not contiguous.
+                shared, private = place, send
+                self._finish.insert(0, lambda: private.copy_(shared))
+                send = recv = place
+        self._names.append(name)
+        self._handles.append(
+            engine.submit(
+                kind, send, recv, name=name, process_set=self._group._process_set, **options
+            )
+        )
+
+    def _note_stream(self, device: torch.device) -> int:
+        stream = torch.cuda.current_stream(device).cuda_stream
+        self._streams[device] = stream
+        return stream
+
+    def send(self, tensor: torch.Tensor, to: int, channel: str, tag: int) -> None:
+        """Send a tensor's bytes to a rank of the job."""
+        # Device memory goes through the host. cpu() waits for what the current stream holds.
+        flat = as_bytes(tensor.detach().contiguous().cpu())
+        self._handles.append(messages.send(flat, to, channel, tag))
+
+    def receive(self, tensor: torch.Tensor, source: int, channel: str, tag: int) -> None:
+        """Receive a tensor's bytes from a rank of the job."""
+        if tensor.device.type == "cpu":
+            target = self.target(tensor)
+        else:
+            target = torch.empty(tensor.shape, dtype=tensor.dtype)
+            self.copy_when_done(target, tensor)
+        message = messages.receive(as_bytes(target), source, channel, tag)
+        self._source = message.peer
+        self._handles.append(message)
+
+    def work(self) -> EngineWork:
+        """Return the Work that stands for all of it."""
+        completer = self._group._completer
+        if any(isinstance(handle, Message) for handle in self._handles):
+            completer = OwnCompleter(completer.name)
+        work = EngineWork(
+            self._handles,
+            self._result,
+            self._complete if self._finish else None,
+            completer,
+            limit=self._group._limit,
+            streams=self._streams,
+            source=self._source,
+        )
+        self._group._remember(self._names, work)
+        return work
+
+    def _complete(self) -> None:
+        with torch.no_grad():
+            for action in self._finish:
+                action()
+
+
+NO_BYTES = torch.empty(0, dtype=torch.uint8)
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a contiguous tensor's memory as a flat tensor of bytes."""
+    if tensor.numel() == 0:
+        return torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return tensor.view(-1).view(torch.uint8)
+
+
+def whole_of(parts: Sequence[torch.Tensor], like: torch.Tensor) -> torch.Tensor:
+    """Return flat memory for all parts, one after the other."""
+    return torch.empty(sum(part.numel() for part in parts), dtype=like.dtype, device=like.device)
+
+
+def split_like(whole: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the pieces of flat memory in the parts' shapes."""
+    pieces = torch.split(whole, [part.numel() for part in parts])
+    return [piece.view(part.shape) for piece, part in zip(pieces, parts)]

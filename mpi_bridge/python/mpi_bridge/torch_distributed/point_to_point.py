@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""send, recv and what is made of them, over the messages of mpi_bridge.
+
+Each group has a channel of its own, so that messages of different groups are not mixed up.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .. import messages
+from ..errors import CollectiveTimeoutError
+from .operations import Operations
+from .pending import Pending
+from .work import WorkOfSeveral
+
+
+class PointToPoint(Operations):
+    """Messages between the members, and the barrier that names those that are missing."""
+
+    _barriers = 0
+
+    @property
+    def _channel(self) -> str:
+        return f"torch.{self._name}"
+
+    def send(self, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> dist.Work:
+        """Send a tensor to a member; done when the member receives it."""
+        (tensor,) = tensors
+        pending = Pending(self, tensors)
+        pending.send(tensor, self._members[dst], self._channel, tag)
+        return pending.work()
+
+    def recv(self, tensors: list[torch.Tensor], src: int, tag: int = 0) -> dist.Work:
+        """Receive a tensor of the same number of bytes from a member."""
+        return self._receive(tensors, self._members[src], tag)
+
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
+        """Receive from whichever member sends first."""
+        return self._receive(tensors, messages.ANY_RANK, tag)
+
+    def _receive(self, tensors: list[torch.Tensor], source: int, tag: int) -> dist.Work:
+        (tensor,) = tensors
+        pending = Pending(self, tensors)
+        pending.receive(tensor, source, self._channel, tag)
+        return pending.work()
+
+    # What torch calls around operations that it wants to be one.
+
+    def start_coalescing(self, _device: Any = None) -> None:
+        """Collect the operations that follow."""
+        self._coalesced = []
+
+    def end_coalescing(self, _device: Any = None) -> dist.Work:
+        """Return one Work for what was collected."""
+        works, self._coalesced = self._coalesced or [], None
+        return WorkOfSeveral(works)
+
+    _start_coalescing, _end_coalescing = start_coalescing, end_coalescing
+
+    def monitored_barrier(
+        self, timeout: Any = None, wait_all_ranks: bool = False, **options: Any
+    ) -> None:
+        """Wait for all members. Member 0 names those that do not come in time."""
+        # A Backend is given options, a ProcessGroup a time.
+        given = options.get("timeout", getattr(timeout, "timeout", timeout))
+        seconds = given.total_seconds() if isinstance(given, timedelta) else float(given or 0)
+        wait_all_ranks = options.get("waitAllRanks", wait_all_ranks)
+        self._barriers += 1
+        deadline = time.monotonic() + seconds if seconds > 0 else None
+        if self._group_rank == 0:
+            self._await_everybody(deadline, seconds, wait_all_ranks)
+        else:
+            self._report_to_first(deadline, seconds)
+
+    def _signal(self, member: int, receives: bool) -> messages.Message:
+        post = messages.receive if receives else messages.send
+        channel = f"{self._channel}.monitored_barrier"
+        return post(bytearray(1), self._members[member], channel, self._barriers)
+
+    def _await_everybody(self, deadline: float | None, seconds: float, all_ranks: bool) -> None:
+        missing = []
+        arrivals = {member: self._signal(member, True) for member in range(1, self.size())}
+        for member, arrival in arrivals.items():
+            if not _is_done(arrival, deadline):
+                missing.append(self._members[member])
+                if not all_ranks:
+                    break
+        if missing:
+            ranks = ", ".join(str(rank) for rank in missing)
+            more = "" if all_ranks else " (the first one that is missing)"
+            raise RuntimeError(
+                f"monitored_barrier of group {self._name}: rank {ranks}{more} did not reach it "
+                f"within {seconds:g} s"
+            )
+        answers = [self._signal(member, False) for member in range(1, self.size())]
+        for answer in answers:
+            _finish(answer, deadline)
+
+    def _report_to_first(self, deadline: float | None, seconds: float) -> None:
+        report = self._signal(0, False)
+        answer = self._signal(0, True)
+        if _finish(report, deadline) and _is_done(answer, deadline):
+            return
+        raise RuntimeError(
+            f"monitored_barrier of group {self._name}: rank {self._members[0]} did not say within "
+            f"{seconds:g} s that all ranks have reached it; its error names those that have not"
+        )
+
+
+def _is_done(message: messages.Message, deadline: float | None) -> bool:
+    """Wait for a receive, and withdraw it if it is too late."""
+    try:
+        message.wait(0 if deadline is None else max(deadline - time.monotonic(), 0.001))
+    except CollectiveTimeoutError:
+        if deadline is None:
+            raise
+        return False
+    finally:
+        message.release()
+    return True
+
+
+def _finish(message: messages.Message, deadline: float | None) -> bool:
+    """Wait for a send. One that nobody receives in time is left behind."""
+    try:
+        message.wait(0 if deadline is None else max(deadline - time.monotonic(), 0.001))
+    except CollectiveTimeoutError:
+        message.leave_behind()
+        if deadline is None:
+            raise
+        return False
+    message.release()
+    return True

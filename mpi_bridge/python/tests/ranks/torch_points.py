@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed's messages between two ranks; the same with gloo, where both have them."""
+
+from datetime import timedelta
+
+import check
+import torch
+import torch.distributed as dist
+from torch_default_group import GLOO, RANK, SIZE, both, same
+
+import mpi_bridge
+
+NEXT, BEFORE = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+
+
+def check_send_and_receive():
+    for group in both():
+        for dtype in (torch.float32, torch.int64, torch.complex64, torch.bool):
+            out = torch.arange(5).add(RANK).to(dtype)
+            got = torch.zeros(5, dtype=dtype)
+            # A send is done only when it is received, so the ranks cannot all send first.
+            if RANK % 2 == 0:
+                dist.send(out, NEXT, group=group)
+                source = dist.recv(got, BEFORE, group=group)
+            else:
+                source = dist.recv(got, BEFORE, group=group)
+                dist.send(out, NEXT, group=group)
+            check.equal("the sender", source, BEFORE)
+            same(f"from the rank before, {dtype}", got, torch.arange(5).add(BEFORE).to(dtype))
+
+
+def check_tags_and_order():
+    for group in both():
+        parts = [torch.tensor([10 * RANK + number]) for number in range(6)]
+        works = [
+            dist.isend(part, NEXT, group=group, tag=number % 2) for number, part in enumerate(parts)
+        ]
+        got = [torch.zeros(1, dtype=torch.int64) for _ in range(6)]
+        # Those of tag 1 first: each tag keeps its own order.
+        for number in (1, 3, 5, 0, 2, 4):
+            dist.recv(got[number], BEFORE, group=group, tag=number % 2)
+        for work in works:
+            work.wait()
+        expected = [torch.tensor([10 * BEFORE + number]) for number in range(6)]
+        same("by tag", torch.cat(got), torch.cat(expected))
+
+
+def check_large_and_strided_tensors_and_none():
+    large = torch.arange(1_000_000, dtype=torch.float32).add(RANK).view(1000, 1000)
+    got = torch.zeros(1000, 2000)[:, ::2]
+    works = [dist.isend(large.t(), NEXT), dist.irecv(got, BEFORE)]
+    for work in works:
+        work.wait()
+    wanted = torch.arange(1_000_000, dtype=torch.float32).add(BEFORE).view(1000, 1000)
+    same("transposed, into a strided tensor", got, wanted.t())
+    works = [dist.isend(torch.empty(0), NEXT), dist.irecv(torch.empty(0), BEFORE)]
+    for work in works:
+        work.wait()
+
+
+def check_from_any_rank():
+    if RANK == 0:
+        seen = []
+        for _ in range(SIZE - 1):
+            got = torch.zeros(1, dtype=torch.int64)
+            seen.append(dist.recv(got))
+            check.equal("what it sent", got.item(), 100 + seen[-1])
+        check.equal("all senders", sorted(seen), list(range(1, SIZE)))
+    else:
+        dist.send(torch.tensor([100 + RANK]), 0)
+
+
+def check_batches():
+    for group in both():
+        out = torch.full((3,), float(RANK))
+        left, right = torch.empty(3), torch.empty(3)
+        operations = [
+            dist.P2POp(dist.irecv, left, BEFORE, group),
+            dist.P2POp(dist.isend, out, NEXT, group, tag=0),
+            dist.P2POp(dist.irecv, right, NEXT, group, tag=1),
+            dist.P2POp(dist.isend, out, BEFORE, group, tag=1),
+        ]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        same("left", left, torch.full((3,), float(BEFORE)))
+        same("right", right, torch.full((3,), float(NEXT)))
+
+
+def check_futures_and_completion():
+    got = torch.zeros(2)
+    receive = dist.irecv(got, BEFORE, tag=7)
+    future = receive.get_future().then(lambda done: done.value()[0] + 1)
+    # A collective between does not wait for the message.
+    dist.barrier()
+    check.equal("not yet", receive.is_completed(), False)
+    send = dist.isend(torch.full((2,), float(RANK)), NEXT, tag=7)
+    same("through a future", future.wait(), torch.full((2,), float(BEFORE + 1)))
+    send.wait()
+    check.equal("completed", [send.is_completed(), receive.is_success()], [True, True])
+
+
+def check_objects():
+    if RANK == 0:
+        for member in range(1, SIZE):
+            dist.send_object_list([{"for": member}, "x" * member], member)
+    else:
+        got = [None, None]
+        dist.recv_object_list(got, 0)
+        check.equal("objects", got == [{"for": RANK}, "x" * RANK], True)
+
+
+def check_lengths_that_differ():
+    if RANK > 1:
+        return
+    other = 1 - RANK
+    if RANK == 0:
+        text = check.raises(mpi_bridge.MismatchError, lambda: dist.send(torch.ones(4), other))
+        check.equal(text, "rank 1" in text and "expected 8 bytes where 16" in text, True)
+        dist.send(torch.ones(1), other)
+    else:
+        got = torch.zeros(2)
+        text = check.raises(mpi_bridge.MismatchError, lambda: dist.recv(got, other))
+        check.equal(text, "rank 0" in text and "16 bytes where 8" in text, True)
+        same("untouched", got, torch.zeros(2))
+        dist.recv(got[:1], other)
+        same("the next one", got, torch.tensor([1.0, 0.0]))
+
+
+def check_waits_with_a_time_limit():
+    work = dist.irecv(torch.zeros(1), BEFORE, tag=9)
+    check.raises(TimeoutError, lambda: work.wait(timedelta(milliseconds=20)))
+    dist.barrier()
+    send = dist.isend(torch.ones(1), NEXT, tag=9)
+    work.wait()
+    send.wait()
+
+
+def check_messages_to_oneself():
+    check.raises(ValueError, lambda: dist.send(torch.ones(1), RANK))
+    text = check.raises(ValueError, lambda: dist.isend(torch.ones(1), RANK))
+    check.equal(text, "itself" in text, True)
+
+
+def check_monitored_barrier():
+    dist.monitored_barrier()
+    dist.monitored_barrier(GLOO)
+    if RANK == 0:
+        limit = timedelta(milliseconds=200)
+        text = check.raises(
+            RuntimeError, lambda: dist.monitored_barrier(timeout=limit, wait_all_ranks=True)
+        )
+        missing = f"rank {', '.join(map(str, range(1, SIZE)))} did not reach it"
+        check.equal(text, missing in text, True)
+    dist.barrier()
+    if RANK != 0:
+        limit = timedelta(milliseconds=20)
+        text = check.raises(RuntimeError, lambda: dist.monitored_barrier(timeout=limit))
+        check.equal(text, "rank 0 did not say" in text, True)
+    # What came too late does not count here.
+    dist.monitored_barrier()

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend of torch.distributed at 2 and 4 ranks, beside ranks/torch_distributed.py."""
+
+import launch
+import pytest
+
+pytest.importorskip("torch")
+
+# torch_groups.py ends the default group, so it comes last.
+OPERATIONS = ("torch_points.py", "torch_groups.py")
+ALL = ("torch_points.py", "torch_parallel.py", "torch_groups.py")
+
+
+@launch.checks(*OPERATIONS, hows=("2 ranks",))
+def test_operations_of_two_ranks(how, name):
+    launch.assert_passed(OPERATIONS, how, name)
+
+
+@launch.checks(*ALL, hows=("4 ranks", "launched"))
+def test_operations_and_training_of_four_ranks(how, name):
+    launch.assert_passed(ALL, how, name)
