@@ -21,6 +21,7 @@ ANY_RANK = -1
 """For a receive: from whichever rank sends first."""
 
 _SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
+_SEND, _RECEIVE = "mpib_message_send", "mpib_message_receive"
 _left_behind: list[Message] = []
 
 
@@ -31,10 +32,11 @@ class Message:
     waits, so such a message must be given to leave_behind() instead.
     """
 
-    __slots__ = ("__weakref__", "_kept", "_number", "_session")
+    __slots__ = ("__weakref__", "_is_send", "_kept", "_number", "_session")
 
-    def __init__(self, number: int, kept: Buffer) -> None:
+    def __init__(self, number: int, kept: Buffer, is_send: bool) -> None:
         self._number = number
+        self._is_send = is_send
         self._kept: Buffer | None = kept
         self._session = world.session()
 
@@ -77,7 +79,12 @@ class Message:
         self._kept = None
 
     def leave_behind(self) -> None:
-        """Keep a send that perhaps nobody receives until the library is shut down."""
+        """Keep a send that perhaps nobody receives until the library is shut down.
+
+        A receive is released.
+        """
+        if not self._is_send:
+            return self.release()
         _left_behind[:] = [each for each in _left_behind if each._session == world.session()]
         _left_behind.append(self)
 
@@ -98,14 +105,14 @@ def _post(function: str, peer: int, buffer: Buffer, channel: str, tag: int) -> M
     )
     number = ctypes.c_int64()
     native.call(function, ctypes.byref(message), ctypes.byref(number))
-    return Message(number.value, buffer)
+    return Message(number.value, buffer, function == _SEND)
 
 
 def send(data: Any, to: int, channel: str = "", tag: int = 0) -> Message:
     """Send a buffer, which must not change until done, to a rank of the job. Returns at once."""
-    return _post("mpib_message_send", to, buffer_of(data), channel, tag)
+    return _post(_SEND, to, buffer_of(data), channel, tag)
 
 
 def receive(target: Any, source: int = ANY_RANK, channel: str = "", tag: int = 0) -> Message:
     """Receive from a rank of the job into a buffer of the same length. Returns at once."""
-    return _post("mpib_message_receive", source, writable_buffer_of(target), channel, tag)
+    return _post(_RECEIVE, source, writable_buffer_of(target), channel, tag)

@@ -28,14 +28,17 @@ class _Creation(threading.local):
 
 
 _creation = _Creation()
+_default_groups = 0  # that there have been so far; the same on all ranks
 
 
 def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | EngineBackend:
     """Make the group for torch: of all ranks, or of the members of new_group()."""
+    global _default_groups
     world.init()
     members = list(options.global_ranks_in_group)
     limit = None
     if not members:
+        _default_groups += 1
         _require_same_place(options.group_rank, options.group_size)
         members = list(range(options.group_size))
         if _is_set_by_user(options.timeout):
@@ -48,10 +51,31 @@ def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | E
         process_set = _process_set_of(members, limit)
     name, rank = options.group_id, options.group_rank
     if "," in _creation.backend:
-        return EngineBackend(f"{name}.{NAME}", process_set, members, rank, limit)
+        return _backend(f"{_own_name(name)}.{NAME}", process_set, members, rank, limit)
     return EngineProcessGroup(
-        name, process_set, members, rank, limit, getattr(options, "store", None), _split
+        _own_name(name),
+        process_set,
+        members,
+        rank,
+        limit,
+        getattr(options, "store", None),
+        _split,
+        name,
     )
+
+
+def _backend(name: str, *arguments: Any) -> EngineBackend:
+    try:
+        return EngineBackend(name, *arguments)
+    except TypeError as error:
+        raise NotImplementedError(
+            f"a group with several backends ({_creation.backend}) needs torch 2.14 or later"
+        ) from error
+
+
+def _own_name(name: str) -> str:
+    """Return a name that no group had, because torch counts anew with each default group."""
+    return name if _default_groups == 1 else f"{_default_groups}:{name}"
 
 
 def _is_set_by_user(timeout: timedelta | None) -> bool:
@@ -98,7 +122,9 @@ def _split(
         return None
     store = dist.PrefixStore(f"{name}/", parent.get_group_store())
     rank = members.index(world.rank())
-    group = EngineProcessGroup(name, process_set, members, rank, limit, store, _split)
+    group = EngineProcessGroup(
+        _own_name(name), process_set, members, rank, limit, store, _split, name
+    )
     group._set_group_name(name)
     return group
 

@@ -34,6 +34,8 @@ _BARRIER = c10d.BarrierOptions()
 
 Part = TypeVar("Part")
 
+_FEW_MESSAGES = 32  # so many are kept before it is looked which of them are done
+
 
 class Operations:
     """What the two kinds of groups in process_group.py have in common.
@@ -54,6 +56,9 @@ class Operations:
         self._completer = Completer(name)
         self._staging = Staging()
         self._by_name: dict[str, EngineWork] = {}
+        # A message may go on although the caller has dropped its Work.
+        self._messages: list[EngineWork] = []
+        self._most_messages = _FEW_MESSAGES
         self._coalesced: list[EngineWork] | None = None
         self._in_engine_order = sorted(range(len(self._members)), key=self._members.__getitem__)
         self._is_ascending = self._in_engine_order == list(range(len(self._members)))
@@ -375,6 +380,9 @@ class Operations:
     def barrier(self, opts: Any = _BARRIER) -> dist.Work:
         """Complete when every rank has entered it."""
         pending = Pending(self, [])
+        # Only a barrier can be given a timeout of its own.
+        if opts.timeout.total_seconds() > 0:
+            pending.limit = opts.timeout.total_seconds()
         pending.submit(Kind.BARRIER, None)
         return pending.work()
 
@@ -406,5 +414,18 @@ class Operations:
     def _remember(self, names: list[str], work: EngineWork) -> None:
         for name in names:
             self._by_name[name] = work
+        if not names:
+            self._keep_message(work)
         if self._coalesced is not None:
             self._coalesced.append(work)
+
+    def _keep_message(self, work: EngineWork) -> None:
+        if len(self._messages) >= self._most_messages:
+            self._messages = [each for each in self._messages if not each.is_completed()]
+            self._most_messages = 2 * len(self._messages) + _FEW_MESSAGES
+        self._messages.append(work)
+
+    def _leave_messages_behind(self) -> None:
+        messages, self._messages = self._messages, []
+        for work in messages:
+            work.leave_behind()

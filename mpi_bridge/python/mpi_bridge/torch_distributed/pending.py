@@ -32,6 +32,7 @@ class Pending:
         self._streams: dict[torch.device, int] = {}
         self._finish: list[Callable[[], None]] = []
         self._source: Callable[[], int] | None = None
+        self.limit = group._limit  # the timeout in seconds, or None
 
     def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return contiguous memory with the tensor's values, which receives the result."""
@@ -117,7 +118,7 @@ class Pending:
             self._result,
             self._complete if self._finish else None,
             completer,
-            limit=self._group._limit,
+            limit=self.limit,
             streams=self._streams,
             source=self._source,
         )

@@ -49,6 +49,7 @@ class _Common(PointToPoint):
 
     def shutdown(self) -> None:
         """End the group's thread and its process set."""
+        self._leave_messages_behind()
         self._completer.stop()
         self._set.close()
 
@@ -90,24 +91,26 @@ class EngineProcessGroup(_Common, dist.ProcessGroup):
         limit: float | None = None,
         store: Any = None,
         split: Split | None = None,
+        torch_name: str = "",
     ) -> None:
-        if store is None:
-            dist.ProcessGroup.__init__(self, rank, len(members))
-        else:
+        try:
             dist.ProcessGroup.__init__(self, store, rank, len(members))
+        except TypeError:
+            # Before torch had split_group(), a group in Python had no store.
+            dist.ProcessGroup.__init__(self, rank, len(members))
         _Common.__init__(self, name, process_set, members, rank, limit)
         self._split = split
-        self._description = "undefined"
+        self._torch_name = torch_name
 
     @property
     def group_name(self) -> str:
         """The name under which torch knows the group."""
-        return self._name
+        return self._torch_name
 
     @property
     def pg_name(self) -> str:
         """The name under which torch knows the group."""
-        return self._name
+        return self._torch_name
 
     @property
     def _device_types(self) -> list[torch.device]:

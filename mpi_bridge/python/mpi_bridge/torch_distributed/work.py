@@ -115,6 +115,17 @@ class EngineWork(dist.Work):
             self._handles, self._finish, self._source = [], None, None
             self._done = True
 
+    def leave_behind(self) -> None:
+        """Give up what nobody will wait for."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            for handle in self._handles:
+                if isinstance(handle, Message):
+                    handle.leave_behind()
+        finally:
+            self._lock.release()
+
     def is_completed(self) -> bool:
         """Tell whether all operations are done, successfully or not."""
         if self._done:

@@ -201,6 +201,15 @@ def check_barriers():
     for group in both():
         dist.barrier(group)
         dist.barrier(group, device_ids=None, async_op=True).wait()
+    if RANK == 0:
+        limit = timedelta(milliseconds=50)
+        text = check.raises(TimeoutError, lambda: dist.barrier(timeout=limit))
+        check.equal(text, "within 0.05 s" in text, True)
+        # The barrier goes on, and those of the others end it.
+        dist.monitored_barrier()
+    else:
+        dist.monitored_barrier()
+        dist.barrier()
     opts = dist.BarrierOptions() if hasattr(dist, "BarrierOptions") else None
     if opts is not None:
         opts.device_ids = [0]

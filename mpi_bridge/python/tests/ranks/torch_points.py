@@ -99,6 +99,25 @@ def check_futures_and_completion():
     check.equal("completed", [send.is_completed(), receive.is_success()], [True, True])
 
 
+def check_works_that_nobody_keeps():
+    out = [torch.tensor([RANK + number]) for number in range(40)]
+    for each in out:
+        dist.isend(each, NEXT)
+    got = [torch.zeros(1, dtype=torch.int64) for _ in out]
+    for each in got:
+        dist.irecv(each, BEFORE)
+    last = torch.zeros(1, dtype=torch.int64)
+    send = dist.isend(torch.tensor([-1]), NEXT)
+    dist.recv(last, BEFORE)
+    send.wait()
+    dist.barrier()
+    same("the last one", last, torch.tensor([-1]))
+    # Messages keep their order, so these have come before it, but perhaps not been looked after.
+    for each in dist.group.WORLD._messages:
+        each.wait()
+    same("all", torch.cat(got), torch.arange(40) + BEFORE)
+
+
 def check_objects():
     if RANK == 0:
         for member in range(1, SIZE):
