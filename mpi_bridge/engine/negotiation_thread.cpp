@@ -42,6 +42,13 @@ void NegotiationThread::start() {
     started_ = true;
 }
 
+void NegotiationThread::let_go() {
+    if (thread_.joinable()) thread_.join();
+    negotiated_.reset();
+    control_.reset();
+    workspace_.give_back();
+}
+
 void NegotiationThread::work() {
     rounds();
     devices_.close();

@@ -35,6 +35,10 @@ class NegotiationThread {
 
     // Requires the lock of the state.
     [[nodiscard]] bool ended() const { return ended_; }
+    // Whether it has ended because all members have closed the process set. Requires the lock.
+    [[nodiscard]] bool over() const { return ended_ && closed_; }
+    // Frees everything once it is over. Called without the lock.
+    void let_go();
 
   private:
     void work();

@@ -33,6 +33,13 @@ Done PlanLane::open() {
     return {};
 }
 
+void PlanLane::let_go() {
+    if (thread_.joinable()) thread_.join();
+    execution_.reset();
+    communicator_.reset();
+    workspace_.give_back();
+}
+
 void PlanLane::begin() {
     if (!thread_.joinable()) {
         ended_ = false;

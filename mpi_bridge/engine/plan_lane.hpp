@@ -50,6 +50,8 @@ class PlanLane {
     // Wakes the thread, so that it sees that it should end or that the plan goes on.
     void wake() { work_.notify_all(); }
     [[nodiscard]] bool ended() const { return ended_ && !state_.member.plan.busy; }
+    // Frees everything once it has ended and there can be no more work. Called without the lock.
+    void let_go();
 
   private:
     void work();

@@ -297,6 +297,17 @@ void ProcessSetEngine::close() {
     state_.host.parts().wake();
 }
 
+bool ProcessSetEngine::let_go() {
+    {
+        const Lock lock(state_.mutex);
+        if (!negotiation_.over() || !lane_.ended()) return false;
+    }
+    // All operations have failed and new ones are refused, so nobody runs a collective from now on.
+    lane_.let_go();
+    negotiation_.let_go();
+    return true;
+}
+
 void ProcessSetEngine::shutdown(const Failure& cause) {
     {
         const Lock lock(state_.mutex);

@@ -53,6 +53,9 @@ class ProcessSetEngine {
     void start() { negotiation_.start(); }
     // The process set ends once all members have called this. Does not wait for that.
     void close();
+    // If all members have done so and the threads have ended, frees what they have used, and
+    // returns true. Handles stay valid. One thread at a time may call this.
+    [[nodiscard]] bool let_go();
 
     // Fails what waits with this cause and ends the threads, but lets running collectives finish.
     void shutdown(const Failure& cause);

@@ -114,6 +114,7 @@ Outcome<ProcessSetEngine*> ProcessSets::make(const std::vector<int>& ranks, int 
 Outcome<int> ProcessSets::add(const Descriptor& change) {
     const std::vector<int> ranks(change.shape.begin(), change.shape.end());
     TRY(check(ranks));
+    let_go_of_closed();
     // Before anything that may fail on one rank alone.
     devices_.expect_several_sets();
     ProcessSetEngine* engine = nullptr;
@@ -150,6 +151,7 @@ Done ProcessSets::open(const std::vector<int>& ranks, int id) {
     const int own = parts_.world.ranks[static_cast<std::size_t>(parts_.world.own)];
     if (!std::binary_search(ranks.begin(), ranks.end(), own))
         return invalid("this rank is no member of the process set that it opens");
+    let_go_of_closed();
     ProcessSetEngine* engine = nullptr;
     {
         const std::lock_guard lock(mutex_);
@@ -182,8 +184,23 @@ Outcome<int> ProcessSets::remove(int id) {
         sets_[static_cast<std::size_t>(id)] = Set{};
         serving_[static_cast<std::size_t>(id)] = nullptr;
     }
-    if (engine != nullptr) engine->close();
+    if (engine == nullptr) return id;
+    engine->close();
+    let_go_of_closed();
+    const std::lock_guard lock(mutex_);
+    closed_.push_back(engine);
     return id;
+}
+
+void ProcessSets::let_go_of_closed() {
+    std::vector<ProcessSetEngine*> closed;
+    {
+        const std::lock_guard lock(mutex_);
+        closed.swap(closed_);
+    }
+    std::erase_if(closed, [](ProcessSetEngine* each) { return each->let_go(); });
+    const std::lock_guard lock(mutex_);
+    closed_.insert(closed_.end(), closed.begin(), closed.end());
 }
 
 std::optional<int> ProcessSets::own_index(int id) const {

@@ -71,6 +71,8 @@ class ProcessSets final : public EngineHost {
     [[nodiscard]] Outcome<ProcessSetEngine*> make(const std::vector<int>& ranks, int id);
     [[nodiscard]] Group group_of(const std::vector<int>& ranks) const;
     [[nodiscard]] std::vector<ProcessSetEngine*> all();
+    // Frees the memory and the threads of sets that all members have closed by now.
+    void let_go_of_closed();
 
     static constexpr std::size_t most_engines = std::size_t{1} << Handle::set_bits;
 
@@ -80,8 +82,10 @@ class ProcessSets final : public EngineHost {
     std::optional<Failure> shutdown_;
     std::array<Set, most> sets_;
     int latest_id_ = MPIB_WORLD;
+    std::vector<ProcessSetEngine*> closed_;  // those that have not let go yet
     // Engines by the number in handles, and by the id of the set; both are read without the lock.
-    // An engine is kept when its set is removed, because handles refer to it.
+    // An engine is kept when its set is removed, because handles refer to it, but not its memory
+    // and its threads.
     std::vector<std::atomic<ProcessSetEngine*>> by_number_;
     std::array<std::atomic<ProcessSetEngine*>, most> serving_{};
     std::atomic<std::size_t> engines_made_{0};

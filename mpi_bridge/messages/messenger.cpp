@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "core/catching.hpp"
 #include "core/quiet_thread.hpp"
 #include "core/sha256.hpp"
 
@@ -191,6 +192,12 @@ Done Messenger::hear(int from, const Note& note) {
         const auto receive = matching_.hear(offer);
         return receive ? take(*operations_.at(receive->id), offer) : Done();
     }
+    if (note.kind != Note::Kind::accept && note.kind != Note::Kind::refuse) {
+        return fail(MPIB_ERROR_INTERNAL,
+                    fmt::format("rank {} has sent a note of an unknown kind; do all ranks use the "
+                                "same version of mpi_bridge?",
+                                from));
+    }
     const auto found = sends_.find({from, note.serial});
     if (found == sends_.end()) return {};
     const OperationPointer send = found->second;
@@ -351,7 +358,7 @@ void Messenger::work() {
         if (!arrival) {
             done = pass_on(std::move(arrival));
         } else if (*arrival == Transport::Arrival::message) {
-            done = take_note();
+            done = catching([this] { return take_note(); });
         } else {
             look_for_peers_that_left();
         }

@@ -31,6 +31,14 @@ class Workspace {
         return memory_.first(bytes);
     }
 
+    // Frees the memory.
+    void give_back() {
+        if (allocated_) free_(memory_);
+        allocated_ = false;
+        memory_ = {};
+        ordinary_ = {};
+    }
+
   private:
     void grow(std::size_t bytes) {
         // The size at least doubles, so that buckets of growing size do not each cost an
@@ -42,12 +50,6 @@ class Workspace {
         if (allocated_) return;
         ordinary_.resize(wanted);
         memory_ = ordinary_;
-    }
-    void give_back() {
-        if (allocated_) free_(memory_);
-        allocated_ = false;
-        memory_ = {};
-        ordinary_ = {};
     }
 
     Allocate allocate_;

@@ -84,7 +84,8 @@ class Message:
         A receive is released.
         """
         if not self._is_send:
-            return self.release()
+            self.release()
+            return
         _left_behind[:] = [each for each in _left_behind if each._session == world.session()]
         _left_behind.append(self)
 

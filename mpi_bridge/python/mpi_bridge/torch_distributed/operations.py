@@ -425,7 +425,11 @@ class Operations:
             self._most_messages = 2 * len(self._messages) + _FEW_MESSAGES
         self._messages.append(work)
 
-    def _leave_messages_behind(self) -> None:
+    def _forget_operations(self) -> None:
+        """Let go of all memory but that of operations in flight; the group is not used again."""
         messages, self._messages = self._messages, []
         for work in messages:
             work.leave_behind()
+        in_flight = {name: work for name, work in self._by_name.items() if not work.is_completed()}
+        self._by_name = in_flight
+        self._staging = Staging()

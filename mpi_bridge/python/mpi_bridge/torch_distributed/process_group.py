@@ -49,7 +49,7 @@ class _Common(PointToPoint):
 
     def shutdown(self) -> None:
         """End the group's thread and its process set."""
-        self._leave_messages_behind()
+        self._forget_operations()
         self._completer.stop()
         self._set.close()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of torch.distributed: who makes them, in which order, for how long, and with what."""
 
+import os
 from datetime import timedelta
 
 import check
@@ -9,7 +10,7 @@ import torch.distributed as dist
 from torch_default_group import RANK, SIZE, both, same
 
 import mpi_bridge
-from mpi_bridge import private_sets, process_sets
+from mpi_bridge import process_sets
 
 EVERYBODY = list(range(SIZE))
 PAIRS = [EVERYBODY[start : start + 2] for start in range(0, SIZE, 2)]
@@ -56,13 +57,15 @@ def check_overlapping_groups():
 
 
 def check_destroy_frees_the_process_set():
-    before = process_sets.ids()
-    for number in range(private_sets.COUNT // 16):
+    before, files = process_sets.ids(), len(os.listdir("/proc/self/fd"))
+    for _ in range(24):
         group = make_pairs()
-        if number % 8 == 0:
-            total(group, PAIR)
+        total(group, PAIR)
         dist.destroy_process_group(group)
     check.equal("process sets", process_sets.ids(), before)
+    # The shared memory of a set is freed when the next one is made.
+    if len(os.listdir("/proc/self/fd")) > files + 8:
+        raise check.WrongValueError("the groups that were destroyed still have open files")
 
 
 def check_ranks_in_another_order():
