@@ -90,9 +90,9 @@ def check_futures_and_completion():
     got = torch.zeros(2)
     receive = dist.irecv(got, BEFORE, tag=7)
     future = receive.get_future().then(lambda done: done.value()[0] + 1)
-    # A collective between does not wait for the message.
-    dist.barrier()
     check.equal("not yet", receive.is_completed(), False)
+    # A collective does not wait for the message, and no rank sends before it.
+    dist.barrier()
     send = dist.isend(torch.full((2,), float(RANK)), NEXT, tag=7)
     same("through a future", future.wait(), torch.full((2,), float(BEFORE + 1)))
     send.wait()
