@@ -7,7 +7,7 @@ subclass made here overrides. On JAX it is called while the step is compiled.
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -149,49 +149,36 @@ class DistributedMixin:
         for number, variable in enumerate(variables):
             variable.assign(store[str(number)])
 
-    @property
-    def loss_scale_factor(self) -> Any:
-        """The user's factor, as in every Keras optimizer.
-
-        A LossScaleOptimizer sets it to None on the optimizer that it wraps. On TensorFlow it only
-        reads it and finds that it is None. So both the getter and the setter look for a wrapper.
-        """
-        self._notice_wrapper()
-        return self._own_loss_scale_factor
-
-    @loss_scale_factor.setter
-    def loss_scale_factor(self, factor: Any) -> None:
-        object.__setattr__(self, "_own_loss_scale_factor", factor)
-        self._notice_wrapper()
-
-    def _notice_wrapper(self) -> None:
-        wrapper = _loss_scaling_caller()
-        if wrapper is not None and wrapper is not self and self._distribution is not None:
-            _let_reduce(wrapper, self)
-
 
 def scales_loss(optimizer: Any) -> bool:
     """Tell whether this is a LossScaleOptimizer, which wraps another optimizer."""
     return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
 
-def _loss_scaling_caller() -> Any:
-    """Return the LossScaleOptimizer whose constructor is running, or None if there is none."""
-    frame, left = sys._getframe(3), 8
-    while frame is not None and left:
-        owner = frame.f_locals.get("self")
-        if frame.f_code.co_name == "__init__" and scales_loss(owner):
-            return owner
-        frame, left = frame.f_back, left - 1
-    return None
+@functools.cache
+def _watch_loss_scaling() -> None:
+    """Make every LossScaleOptimizer reduce in place of a distributed optimizer that it wraps.
+
+    With the policy mixed_float16, model.compile() wraps the optimizer by itself, and no method of
+    the inner optimizer is called on that occasion. So the wrapper's constructor is extended.
+    """
+    base = keras.optimizers.LossScaleOptimizer
+    construct = base.__init__
+
+    @functools.wraps(construct)
+    def construct_and_reduce(self: Any, inner_optimizer: Any, *args: Any, **options: Any) -> None:
+        construct(self, inner_optimizer, *args, **options)
+        if isinstance(inner_optimizer, DistributedMixin) and inner_optimizer._distribution:
+            _let_reduce(self, inner_optimizer)
+
+    base.__init__ = construct_and_reduce
 
 
 def _let_reduce(wrapper: Any, inner: DistributedMixin) -> None:
     """Let the optimizer around a distributed one reduce in its place.
 
     A LossScaleOptimizer skips a step if a gradient is not finite. It has to check the reduced
-    gradients, or some ranks would wait in a reduction that the others skip. With the policy
-    mixed_float16, model.compile() wraps the optimizer by itself.
+    gradients, or some ranks would wait in a reduction that the others skip.
     """
     wrapper.__class__ = distributed_class(type(wrapper))
     object.__setattr__(wrapper, "_distribution", inner._distribution)
@@ -218,6 +205,7 @@ def distributed(optimizer: Any, distribution: Distribution, name: str | None = N
         )
     if is_distributed(optimizer):
         raise ValueError("this optimizer is distributed already")
+    _watch_loss_scaling()
     config = optimizer.get_config()
     if name is not None:
         config["name"] = name
