@@ -10,13 +10,20 @@ next one is filled. A sparse gradient (values, and the rows they belong to) take
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mpi_bridge import engine, process_sets
+from mpi_bridge import (
+    InvalidArgumentError,
+    MismatchError,
+    MpiBridgeError,
+    engine,
+    process_sets,
+    world,
+)
 from mpi_bridge.datatype import Op
 from mpi_bridge.engine import Handle, Kind
 
@@ -64,21 +71,34 @@ def label_for(kind: str, names: Sequence[str], process_set: int) -> str:
         return _labels[key]
 
 
-class _Plan:
+# The type and the shape of an array; a shape that is not known before the step is None.
+Form = tuple[np.dtype, "tuple[int, ...] | None"]
+
+
+class Plan:
     """The blocks for dense gradients of certain types and shapes, and their memory."""
 
-    def __init__(self, blocks: Sequence[layout.Block]) -> None:
+    def __init__(self, blocks: Sequence[layout.Block], lines: Sequence[str]) -> None:
         self.blocks = blocks
         self.memory = [result_memory.ReusedMemory(block.nbytes) for block in blocks]
+        self._lines = lines
+        self._agreed_in = -1  # the session of world.init()
+
+    def agree(self, label: str, process_set: int) -> None:
+        """Collective, once after each init(): raise an error if the ranks' gradients differ."""
+        session = world.session()
+        if self._agreed_in != session:
+            require_same(label, self._lines, process_set)
+            self._agreed_in = session
 
 
 class Exchange:
     """Reduces the gradients of the same variables step after step. Any thread may call."""
 
     def __init__(self, label: str, members: Sequence[Member], settings: Settings) -> None:
-        self._label = label
-        self._settings = settings
-        self._plans: dict[tuple[Any, ...], _Plan] = {}
+        self.label = label
+        self.settings = settings
+        self._plans: dict[tuple[Any, ...], Plan] = {}
         # Where each member begins in the list of arrays.
         self._dense: list[tuple[int, str]] = []
         self._sparse: list[tuple[int, str]] = []
@@ -94,31 +114,59 @@ class Exchange:
         """
         with failures.remembered():
             sources = [np.asarray(array, order="C") for array in arrays]
-            step = _Step(self._settings, self._plan(sources), sources)
+            plan = self.plan([(array.dtype, array.shape) for array in sources])
+            step = self.step(plan, len(sources))
             try:
-                step.submit_dense([position for position, _ in self._dense])
+                for number in range(len(plan.blocks)):
+                    step.submit_block(number, self.positions(plan, number), sources)
                 for position, name in self._sparse:
-                    step.submit_sparse(f"{self._label}/{name}", position)
+                    step.submit_sparse(name, position, *sources[position : position + 2])
                 return step.finish()
             finally:
                 step.release()
 
-    def _plan(self, arrays: Sequence[np.ndarray]) -> _Plan:
-        items = [
-            layout.Item(name, arrays[position].dtype, arrays[position].shape)
-            for position, name in self._dense
-        ]
-        key = tuple((item.dtype, item.shape) for item in items)
+    def plan(self, forms: Sequence[Form], enough: int | None = None) -> Plan:
+        """Return the same plan for arrays of the same types and shapes.
+
+        With `enough`, blocks of so many bytes are not filled further, and the blocks are in the
+        order in which a backward pass usually computes the gradients: the last variable's first.
+        """
+        items = [layout.Item(name, *forms[position]) for position, name in self._dense]
+        key = (enough, *((item.dtype, item.shape) for item in items))
         if key not in self._plans:
-            sparse = [f"{name}: {arrays[i].dtype.name} at indices" for i, name in self._sparse]
-            lines = [*map(str, items), *sparse, str(self._settings)]
-            require_same(self._label, lines, self._settings.process_set)
-            settings = self._settings
-            blocks = layout.assign(self._label, items, settings.groups, settings.threshold)
-            self._plans[key] = _Plan(blocks)
+            shared = (self.label, items, self.settings.groups, self.settings.threshold)
+            if enough is None:
+                blocks = layout.assign(*shared)
+            else:
+                blocks = layout.assign(*shared, range(len(items) - 1, -1, -1), enough)
+            sparse = [f"{name}: {forms[i][0].name} at indices" for i, name in self._sparse]
+            parts = "" if enough is None else f" in parts of {enough} bytes"
+            lines = [*map(str, items), *sparse, f"{self.settings}{parts}"]
+            self._plans[key] = Plan(blocks, lines)
         return self._plans[key]
 
+    def positions(self, plan: Plan, number: int) -> list[int]:
+        """Return where a block's gradients are in the list of arrays."""
+        return [self._dense[index][0] for index, _ in plan.blocks[number].items]
 
+    @property
+    def sparse(self) -> list[tuple[int, str]]:
+        """Where the sparse gradients begin in the list of arrays, and their names."""
+        return self._sparse
+
+    def step(self, plan: Plan, count: int) -> Step:
+        """Begin a step on `count` arrays. One with this label that was not finished is given up."""
+        unfinished = _unfinished.pop(self.label, None)
+        if unfinished is not None:
+            unfinished.give_up()
+        plan.agree(self.label, self.settings.process_set)
+        sparse = [f"{self.label}/{name}" for _, name in self._sparse]
+        step = _unfinished[self.label] = Step(self.label, self.settings, plan, count, sparse)
+        return step
+
+
+# By label, because operations of the same label have the same names.
+_unfinished: dict[str, Step] = {}
 _exchanges: dict[tuple[Any, ...], Exchange] = {}
 
 
@@ -130,54 +178,65 @@ def exchange_for(label: str, members: tuple[Member, ...], settings: Settings) ->
     return _exchanges.setdefault((label, members, settings), Exchange(label, members, settings))
 
 
-class _Step:
-    """One call's operations in flight."""
+class Step:
+    """One step's operations in flight."""
 
-    def __init__(self, settings: Settings, plan: _Plan, arrays: Sequence[np.ndarray]) -> None:
+    def __init__(
+        self, label: str, settings: Settings, plan: Plan, count: int, sparse: Sequence[str]
+    ) -> None:
+        self._label = label
         self._settings = settings
         self._plan = plan
-        self._arrays = arrays
-        self._results: list[Any] = [None] * len(arrays)
+        self._session = world.session()
+        self._results: list[Any] = [None] * count
         self._handles: list[Handle] = []
-        self._gathers: list[tuple[Handle, int, float]] = []
+        # The names of the operations that are not submitted yet.
+        self._missing = [block.name for block in plan.blocks]
+        self._missing += [f"{name}.{part}" for name in sparse for part in ("values", "indices")]
+        self._gathers: list[tuple[Handle, int, float, np.ndarray]] = []
 
-    def submit_dense(self, positions: Sequence[int]) -> None:
-        """Fill one block after the other and submit each at once."""
-        for block, reused in zip(self._plan.blocks, self._plan.memory):
-            memory = reused.take()
-            views = block.views(memory)
-            reused.lend(memory, views)
-            for (index, _), view in zip(block.items, views):
-                np.copyto(view, self._arrays[positions[index]])
-                self._results[positions[index]] = view
-            vector = memory.view(block.dtype)
-            self._submit(
-                Kind.ALLREDUCE,
-                vector,
-                vector,
-                name=block.name,
-                op=self._settings.op,
-                prescale=self._settings.prescale,
-                postscale=self._settings.postscale,
-            )
+    def submit_block(
+        self, number: int, positions: Sequence[int], arrays: Mapping[int, np.ndarray] | Sequence
+    ) -> None:
+        """Fill a block from the arrays at `positions`, and submit it."""
+        block, reused = self._plan.blocks[number], self._plan.memory[number]
+        memory = reused.take()
+        views = block.views(memory)
+        reused.lend(memory, views)
+        for position, view in zip(positions, views):
+            np.copyto(view, arrays[position])
+            self._results[position] = view
+        vector = memory.view(block.dtype)
+        self._submit(
+            Kind.ALLREDUCE,
+            vector,
+            vector,
+            name=block.name,
+            op=self._settings.op,
+            prescale=self._settings.prescale,
+            postscale=self._settings.postscale,
+        )
 
-    def submit_sparse(self, name: str, position: int) -> None:
-        """Gather the values and indices of all ranks."""
+    def submit_sparse(
+        self, name: str, position: int, values: np.ndarray, indices: np.ndarray
+    ) -> None:
+        """Gather the values and indices of all ranks; their results begin at `position`."""
         settings = self._settings
         members = process_sets.size(settings.process_set)
         divisor = members if settings.op is Op.AVERAGE else 1
         factor = settings.prescale * settings.postscale / divisor
-        values = self._submit(Kind.ALLGATHER, self._arrays[position], name=f"{name}.values")
-        self._gathers.append((values, position, factor))
-        indices = self._submit(Kind.ALLGATHER, self._arrays[position + 1], name=f"{name}.indices")
-        self._gathers.append((indices, position + 1, 1.0))
+        full_name = f"{self._label}/{name}"
+        handle = self._submit(Kind.ALLGATHER, values, name=f"{full_name}.values")
+        self._gathers.append((handle, position, factor, values))
+        handle = self._submit(Kind.ALLGATHER, indices, name=f"{full_name}.indices")
+        self._gathers.append((handle, position + 1, 1.0, indices))
 
     def finish(self) -> list[np.ndarray]:
         """Wait for everything and return the results."""
         for handle in self._handles:
             handle.wait()
-        for handle, position, factor in self._gathers:
-            gathered = take_rows(handle, self._arrays[position])
+        for handle, position, factor, sent in self._gathers:
+            gathered = take_rows(handle, sent)
             if factor != 1.0:
                 np.multiply(gathered, gathered.dtype.type(factor), out=gathered)
             self._results[position] = gathered
@@ -185,12 +244,43 @@ class _Step:
 
     def release(self) -> None:
         """Release the names; what has not finished is waited for, because it uses our memory."""
+        if _unfinished.get(self._label) is self:
+            del _unfinished[self._label]
         for handle in self._handles:
             handle.release()
 
-    def _submit(self, kind: Kind, send: np.ndarray, recv: Any = None, **options: Any) -> Handle:
-        handle = engine.submit(kind, send, recv, process_set=self._settings.process_set, **options)
+    def give_up(self) -> None:
+        """Submit, as one byte each, the operations that are missing, and wait for all."""
+        # After a shutdown() and init() the ranks may be others, and they know of no such step.
+        if self._session != world.session():
+            return
+        byte = np.zeros(1, np.uint8)
+        error: MpiBridgeError | None = None
+        try:
+            for name in list(self._missing):
+                try:
+                    self._submit(Kind.ALLREDUCE, byte, np.empty_like(byte), name=name)
+                except MpiBridgeError as refused:
+                    error = refused
+            for handle in self._handles:
+                try:
+                    handle.wait()
+                except (MismatchError, InvalidArgumentError):
+                    pass  # another rank has submitted a gradient, and is told by the same error
+                except MpiBridgeError as failed:
+                    error = failed
+        finally:
+            self.release()
+        if error is not None:
+            raise error
+
+    def _submit(
+        self, kind: Kind, send: np.ndarray, recv: Any = None, *, name: str, **options: Any
+    ) -> Handle:
+        options["process_set"] = self._settings.process_set
+        handle = engine.submit(kind, send, recv, name=name, **options)
         self._handles.append(handle)
+        self._missing.remove(name)
         return handle
 
 

@@ -7,7 +7,7 @@ The layout depends only on names, types, shapes and settings, so that all ranks 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,22 +60,33 @@ class Block:
 
 
 def assign(
-    label: str, items: Sequence[Item], groups: Sequence[Sequence[int]], threshold: int
+    label: str,
+    items: Sequence[Item],
+    groups: Sequence[Sequence[int]],
+    threshold: int,
+    order: Iterable[int] | None = None,
+    enough: int = _LARGEST_BLOCK,
 ) -> list[Block]:
     """Return blocks in the order of their first gradient.
 
     Gradients of one group and type share a block. The others fill blocks of up to `threshold`
-    bytes; a single gradient may exceed it.
+    bytes; a single gradient may exceed it. A block of `enough` bytes is not filled further. `order`
+    has the positions of the items in the order in which they are assigned; without it, that is the
+    order of the list.
     """
     limit = min(threshold, _LARGEST_BLOCK)
     group_of = {position: number for number, group in enumerate(groups) for position in group}
     blocks: list[Block] = []
     open_blocks: dict[tuple[int | None, np.dtype], Block] = {}
-    for position, item in enumerate(items):
+    for position in range(len(items)) if order is None else order:
+        item = items[position]
         group = group_of.get(position)
         key = (group, item.dtype)
         block = open_blocks.get(key)
-        if block is None or (group is None and block.nbytes + item.nbytes > limit):
+        is_full = block is not None and (
+            block.nbytes >= enough or block.nbytes + item.nbytes > limit
+        )
+        if block is None or (group is None and is_full):
             block = open_blocks[key] = Block(f"{label}/{item.name}", item.dtype)
             blocks.append(block)
         block.add(position, item)

@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reduces a list of gradients on the JAX backend of Keras, inside and outside of jax.jit.
 
-A compiled program calls the host by io_callback, which is neither dropped nor repeated. All
-gradients of a step are one call, so no order among calls has to be requested.
+A compiled program calls the host by io_callback, which is neither dropped nor repeated. The calls
+of a step pass a token on, so no order among them has to be requested.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 import jax
 import numpy as np
 from jax.experimental import io_callback
 from jax.experimental.sparse import JAXSparse
 
+from . import failures
 from .exchange import Exchange
 from .gradient_settings import GradientSettings
+from .parts import parts_of
+
+# JAX has 64-bit integers only where a script enables them.
+_TOKEN = jax.ShapeDtypeStruct((), np.int32)
 
 
 class GradientReduction:
@@ -53,9 +59,23 @@ def _call(exchange: Exchange, tensors: Sequence[Any]) -> Sequence[Any]:
         # A copy is needed, because JAX may adopt the memory and relies on nobody writing to it.
         return [jax.numpy.array(array) for array in arrays]
     shapes = [jax.ShapeDtypeStruct(tensor.shape, tensor.dtype) for tensor in tensors]
-    return io_callback(
-        lambda *arrays: exchange(*(np.asarray(array) for array in arrays)), shapes, *tensors
-    )
+    parts = parts_of(exchange, [(np.dtype(shape.dtype), shape.shape) for shape in shapes])
+    if parts is None:
+        return io_callback(_on_host(exchange), shapes, *tensors)
+    token: list[Any] = []
+    for number, positions in enumerate(parts.positions):
+        submit = functools.partial(parts.submit, number) if number else parts.begin
+        inputs = [*token, *(tensors[i] for i in positions)]
+        token = [io_callback(_on_host(submit), _TOKEN, *inputs)]
+    return io_callback(_on_host(parts.finish), shapes, *token)
+
+
+def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*arrays: Any) -> Any:
+        with failures.remembered():
+            return function(*(np.asarray(array) for array in arrays))
+
+    return called
 
 
 def dense(gradients: Sequence[Any]) -> list[Any]:

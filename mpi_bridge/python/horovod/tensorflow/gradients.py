@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduces a list of gradients in TensorFlow, with one host call per step for all of them."""
+"""Reduces a list of gradients in TensorFlow.
+
+In a graph the gradients travel in parts while backward still computes others. In eager mode all
+gradients are there when the list is, so one call serves for all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from .._keras.exchange import Exchange, Form
 from .._keras.gradient_settings import GradientSettings
-from .host_call import host_call
+from .._keras.parts import Parts, parts_of
+from .host_call import HostFunction, host_call
+
+_TOKEN = [(tf.int32, [])]
 
 
 class GradientReduction:
@@ -33,10 +42,34 @@ class GradientReduction:
         )
         tensors = [tensor for one in travelling for tensor in one.tensors]
         outputs = [output for one in travelling for output in one.outputs]
-        reduced = iter(host_call(exchange, tensors, outputs, "HorovodGradients"))
+        reduced = iter(_reduced(exchange, tensors, outputs))
         for position, one in zip(present, travelling):
             results[position] = one.arrived([next(reduced) for _ in one.tensors])
         return results
+
+
+def _reduced(
+    exchange: Exchange, tensors: Sequence[tf.Tensor], outputs: Sequence[tuple[tf.DType, Any]]
+) -> list[tf.Tensor]:
+    parts = None if tf.executing_eagerly() else parts_of(exchange, [_form(t) for t in tensors])
+    if parts is None:
+        return host_call(exchange, tensors, outputs, "HorovodGradients")
+    token: list[tf.Tensor] = []
+    for number, positions in enumerate(parts.positions):
+        inputs = [*token, *(tensors[i] for i in positions)]
+        token = host_call(_submitting(parts, number), inputs, _TOKEN, f"HorovodGradients_{number}")
+    return host_call(parts.finish, token, outputs, "HorovodGradients")
+
+
+def _submitting(parts: Parts, number: int) -> HostFunction:
+    if number == 0:
+        return lambda *arrays: [parts.begin(*arrays)]
+    return lambda *arrays: [parts.submit(number, *arrays)]
+
+
+def _form(tensor: tf.Tensor) -> Form:
+    is_known = tensor.shape.is_fully_defined()
+    return np.dtype(tensor.dtype.as_numpy_dtype), tuple(tensor.shape) if is_known else None
 
 
 class _Travelling:

@@ -12,6 +12,7 @@ import numpy as np
 import rows
 
 import horovod.keras as hvd
+from horovod._keras import parts
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
@@ -147,6 +148,15 @@ def check_sparse_gradients():
             one.compile(optimizer=optimizer, loss="mse")
             one.fit(ids[chosen], Y[chosen], batch_size=batch_size, shuffle=False, verbose=0)
         compare(f"sparse {options}", model, expected)
+
+
+def check_gradients_travel_in_parts():
+    usual, parts.PART_BYTES = parts.PART_BYTES, 64  # so that these small models have several
+    check_options_of_the_optimizer()
+    check_several_passes_to_a_step()
+    check_sparse_gradients()
+    check_scaled_losses()
+    parts.PART_BYTES = usual
 
 
 def check_some_layers_stay_local():

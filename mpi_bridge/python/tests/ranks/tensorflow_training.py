@@ -8,6 +8,7 @@ import rows
 import tensorflow as tf
 
 import horovod.tensorflow as hvd
+from horovod._keras import parts
 from mpi_bridge import engine
 
 tf.get_logger().setLevel("ERROR")
@@ -162,6 +163,14 @@ def check_sparse_gradients():
         for in_graph in (True, False):
             model = train(make_embedding(), sgd(), IDS, MINE, wrap, in_graph)
             compare(f"sparse, as dense: {sparse_as_dense}", model, expected)
+
+
+def check_gradients_travel_in_parts():
+    usual, parts.PART_BYTES = parts.PART_BYTES, 64  # so that these small models have several
+    check_tapes_train_like_one_process()
+    check_tape_options()
+    check_sparse_gradients()
+    parts.PART_BYTES = usual
 
 
 def check_two_models_with_the_same_names():

@@ -15,3 +15,8 @@ def test_collectives(how, name):
 @launch.checks("tensorflow_training.py")
 def test_training(how, name):
     launch.assert_passed(("tensorflow_training.py",), how, name)
+
+
+@launch.checks("tensorflow_overlap.py")
+def test_overlap(how, name):
+    launch.assert_passed(("tensorflow_overlap.py",), how, name)
