@@ -7,8 +7,9 @@ subclass made here overrides. On JAX it is called while the step is compiled.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
 import keras
@@ -84,11 +85,15 @@ class DistributedMixin:
 
     # None during construction, and if another optimizer around this one reduces.
     _distribution: Distribution | None = None
+    # What a LossScaleOptimizer around this one has taken over, and whether it is applying now.
+    _handed_on: Distribution | None = None
+    _is_inside_wrapper = False
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
         """Collective: reduce the gradients over all ranks, then apply them."""
         grads = list(grads)
         if self._distribution is None or not grads:
+            self._require_wrapper()
             super().apply(grads, trainable_variables)
             return
         if trainable_variables is not None:
@@ -101,8 +106,20 @@ class DistributedMixin:
             self,
             grads,
             trainable_variables or self._trainable_variables,
-            lambda reduced: super(DistributedMixin, self).apply(reduced, trainable_variables),
+            lambda reduced: self._apply_reduced(reduced, trainable_variables),
         )
+
+    def _apply_reduced(self, grads: Sequence[Any], trainable_variables: Any) -> None:
+        with _inside_wrapper(self):
+            super().apply(grads, trainable_variables)
+
+    def _require_wrapper(self) -> None:
+        """Raise an error rather than apply gradients that nobody has reduced."""
+        if self._handed_on is not None and not self._is_inside_wrapper:
+            raise RuntimeError(
+                "the LossScaleOptimizer around this optimizer reduces its gradients; to use the "
+                "optimizer without it, make another one with DistributedOptimizer()"
+            )
 
     def stateless_apply(
         self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any
@@ -116,7 +133,10 @@ class DistributedMixin:
                     "pass gradient_accumulation_steps to the inner optimizer",
                 )
             grads = self._distribution.reduced(list(grads), self._trainable_variables)
-        return super().stateless_apply(optimizer_variables, grads, trainable_variables)
+        if self._distribution is None:
+            self._require_wrapper()
+        with _inside_wrapper(self):
+            return super().stateless_apply(optimizer_variables, grads, trainable_variables)
 
     def build(self, variables: Sequence[Any]) -> None:
         """Make the optimizer's variables, and those in which gradients are added up."""
@@ -168,7 +188,7 @@ def _watch_loss_scaling() -> None:
     @functools.wraps(construct)
     def construct_and_reduce(self: Any, inner_optimizer: Any, *args: Any, **options: Any) -> None:
         construct(self, inner_optimizer, *args, **options)
-        if isinstance(inner_optimizer, DistributedMixin) and inner_optimizer._distribution:
+        if isinstance(inner_optimizer, DistributedMixin):
             _let_reduce(self, inner_optimizer)
 
     base.__init__ = construct_and_reduce
@@ -178,11 +198,30 @@ def _let_reduce(wrapper: Any, inner: DistributedMixin) -> None:
     """Let the optimizer around a distributed one reduce in its place.
 
     A LossScaleOptimizer skips a step if a gradient is not finite. It has to check the reduced
-    gradients, or some ranks would wait in a reduction that the others skip.
+    gradients, or some ranks would wait in a reduction that the others skip. A script may compile a
+    model again, so that another wrapper takes over.
     """
+    distribution = inner._distribution or inner._handed_on
+    if distribution is None:
+        return
     wrapper.__class__ = distributed_class(type(wrapper))
-    object.__setattr__(wrapper, "_distribution", inner._distribution)
+    object.__setattr__(wrapper, "_distribution", distribution)
     object.__setattr__(inner, "_distribution", None)
+    object.__setattr__(inner, "_handed_on", distribution)
+
+
+@contextlib.contextmanager
+def _inside_wrapper(optimizer: Any) -> Iterator[None]:
+    """Tell the optimizer inside this one, if there is one, that its gradients are reduced."""
+    inner = getattr(optimizer, "inner_optimizer", None)
+    if not isinstance(inner, DistributedMixin):
+        yield
+        return
+    object.__setattr__(inner, "_is_inside_wrapper", True)
+    try:
+        yield
+    finally:
+        object.__setattr__(inner, "_is_inside_wrapper", False)
 
 
 def distributed_class(base: type) -> type:

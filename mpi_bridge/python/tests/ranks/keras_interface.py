@@ -205,6 +205,22 @@ class Rates(keras.callbacks.Callback):
         self.seen.append(float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)))
 
 
+def check_a_model_compiled_twice_with_scaled_losses():
+    optimizer = hvd.DistributedOptimizer(sgd())
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = make_model(seed=RANK)
+        for _ in range(2):  # each wraps the optimizer anew
+            broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+            fit(model, optimizer, callbacks=[broadcast])
+            for weight in model.weights:
+                check.same_on_all_ranks(weight.path, array(weight))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    gradients = [keras.ops.zeros(weight.shape) for weight in model.trainable_weights]
+    check.raises(RuntimeError, lambda: optimizer.apply(gradients, model.trainable_weights))
+
+
 def check_learning_rates():
     def rates_with(callback, epochs):
         rates = Rates()
