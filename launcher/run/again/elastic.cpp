@@ -77,7 +77,7 @@ void ElasticStarts::watch_first_node() {
                                .record_path = files.attempt(context_.attempt()).string(),
                                .log_path = files.slurm_log().string()};
     auto step = BackgroundStep::start(watch_arguments(watch, program, nodes[1]),
-                                      environment_of_bare_nodes(), log);
+                                      environment_of_bare_nodes(), {.messages_path = log});
     if (step)
         watch_ = std::move(*step);
     else

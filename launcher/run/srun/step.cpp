@@ -139,9 +139,13 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
         if (waiting[2].revents != 0) gate.listen();
         if (gate.holds() && !bad_ends(result.messages).empty()) gate.give_up();
         request.tick();
+        // srun passes TERM on and ends its step; KILL would leave the step running.
+        if (!result.ended_on_request && request.enough()) {
+            result.ended_on_request = true;
+            srun.signal(SIGTERM);
+        }
         if (request.deadline.count() > 0 && Clock::now() > end && !overdue) {
             overdue = true;
-            // srun passes TERM on and ends its step; KILL would leave the step running.
             srun.signal(SIGTERM);
         }
     }
@@ -175,11 +179,14 @@ constexpr std::chrono::seconds longest_end{5};
 
 base::Result<BackgroundStep> BackgroundStep::start(const base::Arguments& arguments,
                                                    const base::Environment& environment,
-                                                   const std::string& messages_path) {
-    const base::FileDescriptor messages(
-        open(messages_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!messages.valid()) return base::fail(std::strerror(errno), messages_path);
-    return BackgroundStep(TRY(start_srun(arguments, environment, {.error = messages.get()})));
+                                                   const BackgroundOptions& options) {
+    const base::FileDescriptor messages(open(options.messages_path.c_str(),
+                                             O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
+                                             0600));
+    if (!messages.valid()) return base::fail(std::strerror(errno), options.messages_path);
+    return BackgroundStep(TRY(start_srun(arguments, environment,
+                                         {.output = options.output, .error = messages.get()})),
+                          options.end_signal);
 }
 
 BackgroundStep::~BackgroundStep() {
@@ -190,18 +197,20 @@ BackgroundStep& BackgroundStep::operator=(BackgroundStep&& other) noexcept {
     if (this == &other) return *this;
     end();
     srun_ = std::move(other.srun_);
+    end_signal_ = other.end_signal_;
+    exit_code_ = other.exit_code_;
     return *this;
 }
 
 bool BackgroundStep::runs() {
-    static_cast<void>(srun_.ended());
+    if (const auto status = srun_.ended()) exit_code_ = base::shell_exit_code(*status);
     return srun_.process() > 0;
 }
 
 void BackgroundStep::end() {
     // srun forwards USR1 to the step. TERM would make srun ask slurmctld to end the step, which
-    // would look to the step like the loss of a node.
-    srun_.signal(end_of_background_step);
+    // would look to a step that watches a node like the loss of that node.
+    srun_.signal(end_signal_);
     if (srun_.ended_by(Clock::now() + usual_end)) return;
     srun_.signal(SIGTERM);
     // If srun has to be killed, Slurm ends its step with the job.

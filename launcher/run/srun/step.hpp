@@ -16,6 +16,7 @@ struct StepResult {
     int exit_code = 0;              // of srun, as a shell reports it
     std::string messages;           // srun's standard error
     std::optional<int> stopped_by;  // TERM or INT that we received while the step ran
+    bool ended_on_request = false;  // StepRequest::enough returned true
 };
 
 // One run of srun.
@@ -24,6 +25,8 @@ struct StepRequest {
     base::Environment environment;
     std::chrono::seconds deadline{0};    // 0: only the job's own time limit
     std::function<void()> tick = [] {};  // called about four times a second
+    // Called after each tick. Once it returns true, Slurm kills the step's tasks.
+    std::function<bool()> enough = [] { return false; };
     // If not 0, the number of tasks. Each task prints a line once it runs and then waits for a line
     // on its standard input. The tasks get that line once all of them run, or the end of the stream
     // if one has failed.
@@ -53,14 +56,21 @@ class SrunRunner final : public StepRunner {
 // Tells a background step that it is not needed any more.
 inline constexpr int end_of_background_step = SIGUSR1;
 
-// An srun that runs beside the job's other steps. The destructor has srun send
-// end_of_background_step to the step, and waits for the end of srun.
+struct BackgroundOptions {
+    std::string messages_path;  // of srun's own messages; the file is created if necessary
+    int output = -1;            // where the standard output leads; -1: where ours leads
+    // The signal that ends srun. With TERM, Slurm kills the step's tasks; srun passes the others
+    // on.
+    int end_signal = end_of_background_step;
+};
+
+// An srun that runs beside the job's other steps. The destructor sends it the signal that ends it,
+// and waits for its end.
 class BackgroundStep {
   public:
-    // srun's own messages go to the file, which is created if necessary.
     [[nodiscard]] static base::Result<BackgroundStep> start(const base::Arguments& arguments,
                                                             const base::Environment& environment,
-                                                            const std::string& messages_path);
+                                                            const BackgroundOptions& options);
     ~BackgroundStep();
     BackgroundStep(BackgroundStep&& other) = default;
     BackgroundStep& operator=(BackgroundStep&& other) noexcept;
@@ -69,12 +79,17 @@ class BackgroundStep {
 
     // Returns false once srun has ended.
     [[nodiscard]] bool runs();
+    // Returns srun's exit code, as a shell reports it, once runs() has returned false.
+    [[nodiscard]] std::optional<int> exit_code() const { return exit_code_; }
 
   private:
-    explicit BackgroundStep(base::Child srun) : srun_(std::move(srun)) {}
+    BackgroundStep(base::Child srun, int end_signal)
+        : srun_(std::move(srun)), end_signal_(end_signal) {}
     void end();
 
     base::Child srun_;
+    int end_signal_;
+    std::optional<int> exit_code_;
 };
 
 }  // namespace batchai::run

@@ -68,6 +68,47 @@ TEST(SrunRunner, ForwardsTermAndSaysSo) {
     EXPECT_EQ(result->stopped_by, SIGTERM);
 }
 
+TEST(SrunRunner, EndsTheStepOnceItHasRunEnough) {
+    SrunRunner runner;
+    int asked = 0;
+    const auto result = runner.run({.arguments = {"sleep", "60"},
+                                    .environment = base::environment_without({}),
+                                    .deadline = std::chrono::seconds(30),
+                                    .enough = [&] { return ++asked == 2; }});
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(result->ended_on_request);
+    EXPECT_EQ(result->exit_code, 128 + SIGTERM);
+    EXPECT_FALSE(result->stopped_by);
+}
+
+TEST(BackgroundStep, TellsHowItEndedAndIsEndedByItsSignal) {
+    const auto start = [](const char* script, int end_signal) {
+        return BackgroundStep::start({"sh", "-c", script}, base::environment_without({}),
+                                     {.messages_path = "/dev/null", .end_signal = end_signal});
+    };
+    auto short_one = start("exit 3", SIGTERM);
+    ASSERT_TRUE(short_one) << short_one.error().text();
+    while (short_one->runs())
+        usleep(10000);
+    EXPECT_EQ(short_one->exit_code(), 3);
+
+    base::Pipe pipe = base::make_pipe().value();
+    {
+        auto step = BackgroundStep::start(
+            {"sh", "-c", "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.05; done"},
+            base::environment_without({}),
+            {.messages_path = "/dev/null", .output = pipe.write_end.get(), .end_signal = SIGTERM});
+        ASSERT_TRUE(step);
+        pipe.write_end.reset(-1);
+        std::string said;
+        while (said.empty())
+            ASSERT_TRUE(base::drain(pipe.read_end.get(), said));
+        EXPECT_TRUE(step->runs());
+        EXPECT_FALSE(step->exit_code());
+    }
+    EXPECT_EQ(base::read_to_end(pipe.read_end.get()), "asked\n");
+}
+
 TEST(SrunRunner, StopsAtTheDeadline) {
     SrunRunner runner;
     const auto result = runner.run({.arguments = {"sleep", "60"},
