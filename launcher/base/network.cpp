@@ -48,6 +48,11 @@ std::string address_of(const std::string& node) {
     return node;
 }
 
+std::string host_and_port(const std::string& address, int port) {
+    const bool is_ipv6 = address.find(':') != std::string::npos;
+    return (is_ipv6 ? '[' + address + ']' : address) + ':' + std::to_string(port);
+}
+
 std::optional<ReservedPort> ReservedPort::reserve() {
     ReservedPort port;
     port.socket_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -13,6 +13,9 @@ namespace batchai::base {
 // would find it. Every program that takes an address also takes a name.
 [[nodiscard]] std::string address_of(const std::string& node);
 
+// Returns "ADDRESS:PORT", with brackets around an IPv6 address.
+[[nodiscard]] std::string host_and_port(const std::string& address, int port);
+
 // A TCP port that stays ours as long as the object exists. Its socket is bound with SO_REUSEADDR
 // but does not listen. So a rank on this node can still bind the port with SO_REUSEADDR and listen,
 // as torch and gloo do, while no other process is given it as an ephemeral port.

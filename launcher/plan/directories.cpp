@@ -13,6 +13,7 @@
 #include "plan/elastic.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
+#include "plan/tensorflow.hpp"
 #include "record/job_files.hpp"
 
 namespace batchai::plan {
@@ -188,17 +189,24 @@ void plan_user_variables(Planning& planning) {
     }
 }
 
-void check_elastic(Planning& planning) {
-    const Plan& plan = planning.plan;
-    const auto elastic = elastic_of(plan.environment, plan.allocation.nodes);
-    if (elastic) return;
+// Reports a variable whose value an error complains of.
+void refuse_variable(Planning& planning, Finding finding, const base::Error& error) {
     const auto& variables = planning.spec.environment_variables;
     std::string pointer;  // empty for a variable of the site
     for (std::size_t i = 0; i < variables.size(); ++i) {
-        if (variables[i].name == elastic.error().where)
+        if (variables[i].name == error.where)
             pointer = fmt::format("/properties/environmentVariables/{}/value", i);
     }
-    planning.findings.add(Finding::bad_elastic_setting, pointer, elastic.error().what);
+    planning.findings.add(finding, pointer, error.what);
+}
+
+void check_variables(Planning& planning) {
+    const Plan& plan = planning.plan;
+    const auto elastic = elastic_of(plan.environment, plan.allocation.nodes);
+    if (!elastic) refuse_variable(planning, Finding::bad_elastic_setting, elastic.error());
+    if (!std::holds_alternative<job::TensorFlowSettings>(planning.spec.toolkit)) return;
+    const auto master = tensorflow_master(plan.environment);
+    if (!master) refuse_variable(planning, Finding::bad_tensorflow_config, master.error());
 }
 
 void offer_login_environment(Planning& planning) {
@@ -322,7 +330,7 @@ void plan_environment(Planning& planning) {
     for (const auto& [name, value] : planning.site.environment)
         planning.plan.environment.push_back({name, value});
     plan_user_variables(planning);
-    check_elastic(planning);
+    check_variables(planning);
     plan_secrets(planning);
 }
 

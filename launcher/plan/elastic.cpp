@@ -13,15 +13,6 @@ namespace {
 
 constexpr int most_restarts = 1000;
 
-// If a variable is set more than once, the last value counts, as in the job's environment.
-const std::string* value_of(const std::vector<Variable>& environment, std::string_view name) {
-    const std::string* value = nullptr;
-    for (const Variable& variable : environment) {
-        if (variable.name == name) value = &variable.value;
-    }
-    return value;
-}
-
 base::Result<int> number(std::string_view name, const std::string& text, int least, int most) {
     const auto value = base::number_in<int>(text);
     if (value && *value >= least && *value <= most) return *value;
@@ -34,11 +25,11 @@ base::Result<int> number(std::string_view name, const std::string& text, int lea
 
 base::Result<std::optional<Elastic>> elastic_of(const std::vector<Variable>& environment,
                                                 int nodes) {
-    const std::string* const least = value_of(environment, elastic_nodes_variable);
+    const std::string* const least = last_value(environment, elastic_nodes_variable);
     if (least == nullptr) return std::optional<Elastic>();
     Elastic out;
     out.least_nodes = TRY(number(elastic_nodes_variable, *least, 1, nodes));
-    if (const std::string* const text = value_of(environment, elastic_restarts_variable))
+    if (const std::string* const text = last_value(environment, elastic_restarts_variable))
         out.restarts = TRY(number(elastic_restarts_variable, *text, 0, most_restarts));
     return std::optional<Elastic>(out);
 }

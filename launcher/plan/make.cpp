@@ -63,15 +63,22 @@ int nice_of(job::SchedulingPriority priority) {
 
 struct ProcessCount {
     std::optional<int> wanted;
-    std::string pointer;  // empty: the toolkit has no such key
+    std::string_view key;  // empty: the toolkit has no such key
+    std::string pointer;
 };
+
+template <typename Settings>
+ProcessCount count_under(std::string_view key, std::optional<int> wanted) {
+    return {wanted, key, fmt::format("/properties/{}/{}", Settings::settings_key, key)};
+}
 
 ProcessCount process_count(const job::Toolkit& toolkit) {
     return std::visit(
         []<typename Settings>(const Settings& settings) -> ProcessCount {
             if constexpr (requires { settings.process_count; })
-                return {settings.process_count,
-                        fmt::format("/properties/{}/processCount", Settings::settings_key)};
+                return count_under<Settings>("processCount", settings.process_count);
+            if constexpr (requires { settings.worker_count; })
+                return count_under<Settings>("workerCount", settings.worker_count);
             return {};
         },
         toolkit);
@@ -171,11 +178,11 @@ void plan_processes(Planning& planning, const site::VmSize* size) {
     if (allocation.processes < allocation.nodes) {
         planning.findings.add(
             Finding::too_few_processes, count.pointer,
-            fmt::format("\"processCount\" is {}, less than the {} nodes of the job",
+            fmt::format("\"{}\" is {}, less than the {} nodes of the job", count.key,
                         allocation.processes, allocation.nodes),
             fmt::format("each node runs at least one process: lower \"nodeCount\" to {} or raise "
-                        "\"processCount\"",
-                        allocation.processes));
+                        "\"{}\"",
+                        allocation.processes, count.key));
         return;
     }
     // The usual (processes + nodes - 1) / nodes could overflow.

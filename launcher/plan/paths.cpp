@@ -74,6 +74,14 @@ std::string Identity::path_segment() const {
                        resource_group, workspace, experiment, job, uuid);
 }
 
+const std::string* last_value(const std::vector<Variable>& environment, std::string_view name) {
+    const std::string* value = nullptr;
+    for (const Variable& variable : environment) {
+        if (variable.name == name) value = &variable.value;
+    }
+    return value;
+}
+
 Plan::Place Plan::place_of(std::string_view job_path) const {
     const std::string path = normalized(job_path);
     if (!path.starts_with('/') || has_parent_component(path)) return {};

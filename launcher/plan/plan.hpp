@@ -38,6 +38,11 @@ struct Variable {
     bool operator==(const Variable&) const = default;
 };
 
+// Returns the value of a variable, or null. If the variable is set more than once, the last value
+// counts, as in the job's environment.
+[[nodiscard]] const std::string* last_value(const std::vector<Variable>& environment,
+                                            std::string_view name);
+
 // The nice value for the schedulingPriority normal, which is also that of a file without this key.
 constexpr int normal_nice = 100;
 
@@ -196,6 +201,9 @@ enum class StepKind {
     preparation,  // once per node, before any rank
     ranks,        // processes on all nodes, connected by PMIx
     master,       // one process on the first node (customToolkitSettings)
+    // One process on each of the first nodes, beside the ranks (tensorFlowSettings). These
+    // processes do not end by themselves: they are ended after the ranks.
+    parameter_servers,
 };
 
 // One call of srun. `command` is the user's text with shell semantics and becomes one argument of

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "plan/elastic.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
 
@@ -95,26 +96,33 @@ struct StepMaker {
     }
 
     std::optional<Step> operator()(const job::TensorFlowSettings& settings) const {
-        const int workers = settings.worker_count.value_or(planning.spec.node_count);
-        if (workers > 1 || planning.spec.node_count > 1 || settings.parameter_server_count) {
-            planning.findings.add(
-                Finding::toolkit_not_supported,
-                fmt::format("/properties/{}", settings.settings_key),
-                fmt::format("{} with several processes is not supported yet",
-                            settings.settings_key),
-                "with \"nodeCount\" 1 and without \"workerCount\" and \"parameterServerCount\" it "
-                "runs as one process; horovodSettings runs TensorFlow on several nodes");
-            return std::nullopt;
+        const Program master{.words = python_words(settings),
+                             .arguments = settings.master_command_line_args,
+                             .arguments_key = "masterCommandLineArgs"};
+        const int workers = planning.plan.allocation.processes;
+        if (workers == 1 && settings.parameter_server_count.value_or(0) == 0) {
+            if (settings.worker_command_line_args || settings.parameter_server_command_line_args)
+                planning.plan.notices.emplace_back(
+                    "\"workerCommandLineArgs\" and \"parameterServerCommandLineArgs\" have no "
+                    "effect: the job runs one process, which has \"masterCommandLineArgs\"");
+            return ranks_of(settings, master, each_worker);
         }
-        if (settings.worker_command_line_args || settings.parameter_server_command_line_args)
-            planning.plan.notices.emplace_back(
-                "\"workerCommandLineArgs\" and \"parameterServerCommandLineArgs\" have no effect: "
-                "the job runs one process, which has \"masterCommandLineArgs\"");
-        return ranks_of(settings,
-                        {.words = python_words(settings),
-                         .arguments = settings.master_command_line_args,
-                         .arguments_key = "masterCommandLineArgs"},
-                        each_worker);
+        if (last_value(planning.plan.environment, elastic_nodes_variable) != nullptr)
+            planning.findings.add(
+                Finding::toolkit_not_supported, pointer_to(settings),
+                fmt::format("{} with several processes cannot be an elastic job",
+                            settings.settings_key),
+                fmt::format("remove {}, or use horovodSettings", elastic_nodes_variable));
+        plan_parameter_servers(settings);
+        const Program worker{.words = master.words,
+                             .arguments = settings.worker_command_line_args,
+                             .arguments_key = "workerCommandLineArgs"};
+        std::string command = command_of(settings, master);
+        if (const std::string others = command_of(settings, worker); others != command)
+            command =
+                fmt::format("if [ \"$SLURM_PROCID\" = 0 ]; then\n{}\nfi\n{}", command, others);
+        planning.refuse_too_long(command.size(), pointer_to(settings));
+        return ranks(std::move(command), planning.plan.allocation, each_worker);
     }
 
     std::optional<Step> operator()(const job::CustomMpiSettings& settings) const {
@@ -139,6 +147,11 @@ struct StepMaker {
     }
 
   private:
+    template <typename Settings>
+    static std::string pointer_to(const Settings& settings) {
+        return fmt::format("/properties/{}", settings.settings_key);
+    }
+
     template <typename Settings>
     static std::string pointer_to(const Settings& settings, std::string_view key) {
         return fmt::format("/properties/{}/{}", settings.settings_key, key);
@@ -176,14 +189,33 @@ struct StepMaker {
     }
 
     template <typename Settings>
-    Step ranks_of(const Settings& settings, const Program& program,
-                  std::string_view files = together) const {
+    std::string command_of(const Settings& settings, const Program& program) const {
         std::string command = "exec " + program.words;
         const std::string all_arguments = program.arguments.value_or("");
         const std::string_view arguments = base::trim(all_arguments);
         if (!arguments.empty()) command.append(" ").append(arguments);
         planning.refuse_too_long(command.size(), pointer_to(settings, program.arguments_key));
-        return ranks(std::move(command), planning.plan.allocation, files);
+        return command;
+    }
+
+    template <typename Settings>
+    Step ranks_of(const Settings& settings, const Program& program,
+                  std::string_view files = together) const {
+        return ranks(command_of(settings, program), planning.plan.allocation, files);
+    }
+
+    void plan_parameter_servers(const job::TensorFlowSettings& settings) const {
+        const int servers = settings.parameter_server_count.value_or(1);
+        if (servers == 0) return;
+        planning.plan.steps.push_back(
+            {.kind = StepKind::parameter_servers,
+             .command =
+                 command_of(settings, {.words = python_words(settings),
+                                       .arguments = settings.parameter_server_command_line_args,
+                                       .arguments_key = "parameterServerCommandLineArgs"}),
+             .processes = servers,
+             .stdout_name = "stdout-ps-%t.txt",
+             .stderr_name = "stderr-ps-%t.txt"});
     }
 };
 

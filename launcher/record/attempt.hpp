@@ -19,7 +19,7 @@
 namespace batchai::record {
 
 struct Phase {
-    std::string name;  // "outputs", "image", "preparation", "wire-up", "ranks", "logs", "clean-up"
+    std::string name;  // "outputs", "image", "preparation", "wire-up", "ports", "ranks", …
     base::Time start;
     std::optional<base::Time> end;  // none while the phase runs
     int exit_code = 0;              // of the phase; meaningful once `end` is set

@@ -45,6 +45,14 @@ class JobFiles {
     [[nodiscard]] Path rank_output(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stdout-" + std::string(rank) + ".txt");
     }
+    // What srun says of a step that runs beside the ranks.
+    [[nodiscard]] Path step_messages(std::string_view start, std::string_view name) const {
+        return attempts() / (std::string(start) + "." + std::string(name) + ".srun.txt");
+    }
+    // Gets a line when the master of a TensorFlow job has ended well.
+    [[nodiscard]] Path master_end(std::string_view start) const {
+        return attempts() / (std::string(start) + ".master-end");
+    }
     // The next three functions return a PATH. Each task of a step reports to a file of its own,
     // named PATH.TASK with an ending (record/task_reports.hpp). `step` is a `start`, as above,
     // followed by a word if the step is not that of the ranks.

@@ -53,7 +53,8 @@ template <>
 struct WordsOf<StepKind> {
     static constexpr std::array words{std::pair{"preparation"sv, StepKind::preparation},
                                       std::pair{"ranks"sv, StepKind::ranks},
-                                      std::pair{"master"sv, StepKind::master}};
+                                      std::pair{"master"sv, StepKind::master},
+                                      std::pair{"parameterServers"sv, StepKind::parameter_servers}};
 };
 
 template <>

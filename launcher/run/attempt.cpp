@@ -43,6 +43,7 @@ constexpr std::array rows{
     row<Image>(When::once),            //
     row<Preparation>(When::once),      //
     row<WireUp>(When::each_start),     //
+    row<HoldPorts>(When::each_start),  //
     row<Ranks>(When::each_start),      //
     row<StoreLogs>(When::at_the_end),  //
     row<CleanUp>(When::at_the_end),

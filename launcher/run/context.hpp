@@ -19,6 +19,7 @@
 #include "record/job_files.hpp"
 #include "run/logs.hpp"
 #include "run/srun/step.hpp"
+#include "run/tensorflow/held_ports.hpp"
 
 namespace batchai::run {
 
@@ -106,6 +107,7 @@ struct Context {
     std::optional<plan::Elastic> elastic;
     Ports ports;
     Place place;
+    std::optional<HeldPorts> held_ports{};  // of a TensorFlow job with several processes
     base::FileDescriptor claim_of_logs;  // valid if their directory is in the job's temporary one
 
     [[nodiscard]] int attempt() const { return granted.restart + 1; }

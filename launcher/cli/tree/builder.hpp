@@ -103,7 +103,7 @@ void add_image_verbs(CommandTree& tree);
 void add_admin_verbs(CommandTree& tree);
 void add_config_verbs(CommandTree& tree);
 void add_plan_verbs(CommandTree& tree);  // validate, hand-over
-void add_run_verbs(CommandTree& tree);   // run, watch-first-node, version
+void add_run_verbs(CommandTree& tree);   // run, watch-first-node, hold-ports, version
 void add_completion_verb(CommandTree& tree);
 void add_manual_verb(CommandTree& tree);
 

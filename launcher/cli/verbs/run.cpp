@@ -16,6 +16,7 @@
 #include "cli/verbs/hand_over.hpp"
 #include "run/again/watch_first_node.hpp"
 #include "run/attempt.hpp"
+#include "run/tensorflow/held_ports.hpp"
 #include "slurm/client.hpp"
 #include "spank/protocol.h"
 #include "store/store.hpp"
@@ -84,6 +85,15 @@ Answer watch_first_node(const run::FirstNodeWatch& watch) {
     return Outcome{.exit_code = run::watch_first_node(watch)};
 }
 
+struct HoldPortsOptions {
+    int parameter_servers = 0;
+};
+
+// Implements `batchai hold-ports`, which `batchai run` starts on the nodes of a TensorFlow job.
+Answer hold_ports(const HoldPortsOptions& options) {
+    return Outcome{.exit_code = run::hold_ports_here(options.parameter_servers)};
+}
+
 // Prints the version of this program and, if Slurm answers, that of Slurm.
 Answer version(const VersionOptions& /*options*/) {
     fmt::print("batchai {}\n", BATCHAI_VERSION);
@@ -124,6 +134,14 @@ void add_run_verbs(CommandTree& tree) {
         leaf->add_option("--node", options->node, "the job's first node")->required();
         leaf->add_option("--record", options->record_path, "the attempt's record")->required();
         leaf->add_option("--log", options->log_path, "gets a line when the job is queued again");
+        leaf->group("");
+    }
+    {
+        auto [leaf, options] = add_verb(
+            tree, tree.app, "hold-ports", "Hold ports for the tasks of a TensorFlow job",
+            "srun batchai hold-ports --parameter-servers 1", hold_ports, Printing::by_itself);
+        leaf->add_option("--parameter-servers", options->parameter_servers,
+                         "number of nodes on which one more port is held");
         leaf->group("");
     }
     add_verb(tree, tree.app, "version", "Show the versions of this program and of Slurm",

@@ -92,9 +92,9 @@ constexpr std::array tensorflow_fields = {
                                        "4")
         .defaults_to("`nodeCount`"),
     integer<&TensorFlow::parameter_server_count>(
-        "parameterServerCount", 1, maximum_nodes,
+        "parameterServerCount", 0, maximum_nodes,
         "Number of parameter servers, at most one on a node", "1")
-        .defaults_to("`1` when the job is distributed"),
+        .defaults_to("`1` if there are several processes"),
 };
 
 constexpr std::array<std::string_view, 2> languages = {"BrainScript", "Python"};

@@ -111,18 +111,12 @@ std::array<int, 3> numbers_in(std::string_view version) {
     return numbers;
 }
 
-std::string last_value(const std::vector<plan::Variable>& variables, std::string_view name) {
-    const auto found =
-        std::find_if(variables.rbegin(), variables.rend(),
-                     [&](const plan::Variable& variable) { return variable.name == name; });
-    return found == variables.rend() ? "" : found->value;
-}
-
 // Returns the value that a task sees: the job's or, if that is empty, the image's.
 std::string value_inside(const plan::Container& container, const std::vector<plan::Variable>& job,
                          std::string_view name) {
-    const std::string of_job = last_value(job, name);
-    return of_job.empty() ? last_value(container.environment, name) : of_job;
+    const std::string* value = plan::last_value(job, name);
+    if (value == nullptr || value->empty()) value = plan::last_value(container.environment, name);
+    return value == nullptr ? std::string() : *value;
 }
 
 // Returns the bundle of the installation to which this program belongs: PREFIX/lib/batchai/bundle
@@ -147,7 +141,8 @@ base::Result<BundleManifest> read_manifest(const std::string& bundle) {
 base::Result<std::string> try_to_show(const plan::Plan& plan, const base::Root& root) {
     const plan::Container& container = *plan.container;
     if (!container.inject) return base::fail("inject_mpi_bridge of the site's site.lua is off");
-    if (last_value(plan.environment, inject_variable) == "0")
+    const std::string* const injects = plan::last_value(plan.environment, inject_variable);
+    if (injects != nullptr && *injects == "0")
         return base::fail(fmt::format("the job has {}=0", inject_variable));
     const std::string bundle = TRY(installed_bundle());
     const BundleManifest manifest = TRY(read_manifest(bundle));

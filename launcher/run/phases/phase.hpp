@@ -68,7 +68,16 @@ struct WireUp {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
-// Runs the ranks, or the one process of a custom toolkit.
+// Holds a port for each task of a TensorFlow job with several processes, so that the tasks can be
+// told where they find each other.
+struct HoldPorts {
+    static constexpr std::string_view name = "ports";
+    [[nodiscard]] static bool wanted(const Context& context);
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Runs the ranks, and beside them the parameter servers of a TensorFlow job, or the one process of
+// a custom toolkit.
 struct Ranks {
     static constexpr std::string_view name = "ranks";
     [[nodiscard]] static bool wanted(const Context& context) {

@@ -13,6 +13,7 @@
 #include "run/phases/phase.hpp"
 #include "run/phases/task_outputs.hpp"
 #include "run/srun/srun_arguments.hpp"
+#include "run/tensorflow/tensorflow_job.hpp"
 
 namespace batchai::run {
 
@@ -57,7 +58,7 @@ void remove_copied_output(const Context& context, const plan::Step& step) {
 }  // namespace
 
 PhaseEnd Ranks::run(Context& context) {
-    const plan::Step step = context.main_step_here();
+    plan::Step step = context.main_step_here();
     std::printf("batchai: %d ranks start; output in %s\n", step.processes,
                 context.logs.path().c_str());
     std::fflush(stdout);
@@ -82,15 +83,24 @@ PhaseEnd Ranks::run(Context& context) {
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), context.start()))
         environment.push_back(std::move(variable));
+    TensorFlowJob tensorflow(context);
+    const auto started = tensorflow.start(step, environment);
     const auto result =
-        context.steps.run({.arguments = srun_arguments(context.plan, step, context.plan.mpi, files,
-                                                       context.step_nodes()),
-                           .environment = srun_environment(environment),
-                           .tick = [&] { outputs.poll(); }});
+        started
+            ? context.steps.run({.arguments = srun_arguments(context.plan, step, context.plan.mpi,
+                                                             files, context.step_nodes()),
+                                 .environment = srun_environment(environment),
+                                 .tick = [&] { outputs.poll(); },
+                                 .enough = [&] { return tensorflow.poll(); }})
+            : tl::unexpected(started.error());
+    tensorflow.end();
     if (outputs.finish("the ranks' output")) remove_copied_output(context, step);
     context.log.collect_traces();
-    const int step_code = result ? result->exit_code : 1;
-    const std::string said = result ? result->messages : result.error().text() + "\n";
+    const bool ended_well = result && tensorflow.has_succeeded(*result);
+    const int failed_with = result ? result->exit_code : 1;
+    const int step_code = ended_well ? 0 : failed_with;
+    std::string said = result ? result->messages : result.error().text() + "\n";
+    if (ended_well) said.clear();
     // What srun says about the step has its place beside what the first rank says.
     context.logs.append_text(file_of_task(step.stderr_name, "0"), said);
     context.log.all_nodes(fmt::format("the job's command has ended with exit code {}", step_code));
@@ -106,6 +116,11 @@ PhaseEnd Ranks::run(Context& context) {
     const auto by = blamed.for_memory ? record::EndedBy::memory
                                       : end_of_step(said).value_or(record::EndedBy::program);
     const record::EndWords end = record::words_of(by);
+    int exit_code = blamed.exit_code;
+    if (auto of_servers = tensorflow.failure(failure, name)) {
+        failure = std::move(*of_servers);
+        exit_code = failure.exit_code.value_or(exit_code);
+    }
     failure.code = end.code;
     failure.message = end.message;
     if (!blamed.evidence.empty()) context.log.master(blamed.evidence);
@@ -114,7 +129,7 @@ PhaseEnd Ranks::run(Context& context) {
     return {.exit_code = step_code,
             .ending = Ending{.failure = std::move(failure),
                              .by = by,
-                             .exit_code = blamed.exit_code,
+                             .exit_code = exit_code,
                              .may_start_again = true}};
 }
 

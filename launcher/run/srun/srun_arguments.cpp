@@ -65,6 +65,14 @@ void add_command(base::Arguments& arguments, const plan::Plan& plan, const plan:
                      plan.container->entrypoint.end());
 }
 
+// Lets the step run at the same time as the others of the job. It gets no devices. It asks for no
+// memory of its own, so it shares the job's: otherwise Slurm 22.05 counts the memory of the running
+// steps against it in spite of --overlap, and does not create the step if they have all of the
+// job's ("Memory required by task is not available").
+void share_nodes(base::Arguments& arguments) {
+    arguments.insert(arguments.end(), {"--overlap", "--gres=none", "--mem=0"});
+}
+
 void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step,
                 const std::vector<std::string>& nodes) {
     const bool everywhere = step.kind != plan::StepKind::master;
@@ -81,6 +89,9 @@ void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::
         // leaves room for the steps that the user's own launcher makes.
         arguments.emplace_back("--cpu-bind=none");
         arguments.emplace_back("--overlap");
+    } else if (step.kind == plan::StepKind::parameter_servers) {
+        arguments.emplace_back("--cpu-bind=none");
+        share_nodes(arguments);
     } else if (plan.allocation.cpus_per_process > 0) {
         arguments.push_back(fmt::format("--cpus-per-task={}", plan.allocation.cpus_per_process));
     } else if (step.processes_per_node == 1) {
@@ -125,6 +136,19 @@ base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& rank
     arguments.insert(arguments.end(), check.begin(), check.end());
     arguments.insert(arguments.end(),
                      {"--expect", std::to_string(ranks.processes), "--report", reports, "--held"});
+    return arguments;
+}
+
+base::Arguments hold_ports_arguments(const plan::Plan& plan, const plan::Step& ranks,
+                                     const base::Arguments& holder,
+                                     const std::vector<std::string>& nodes) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, ranks, nodes);
+    share_nodes(arguments);
+    arguments.insert(arguments.end(),
+                     {"--mpi=none", "--export=ALL", "--job-name=batchai-ports", "--input=none",
+                      "--output=all", "--unbuffered", "--kill-on-bad-exit=1", "--wait=0"});
+    arguments.insert(arguments.end(), holder.begin(), holder.end());
     return arguments;
 }
 

@@ -41,6 +41,12 @@ struct StepFiles {
                                                 const std::string& reports,
                                                 const std::vector<std::string>& nodes = {});
 
+// Does the same for the step that holds ports (tensorflow/held_ports.hpp), which is laid out like
+// the ranks step. Each task runs `holder`.
+[[nodiscard]] base::Arguments hold_ports_arguments(const plan::Plan& plan, const plan::Step& ranks,
+                                                   const base::Arguments& holder,
+                                                   const std::vector<std::string>& nodes = {});
+
 // A step beside the others of a running job. It runs one command on one node, with everything that
 // the ranks have there, and starts in srun's directory or in the image's.
 struct Visit {

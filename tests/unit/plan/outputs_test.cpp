@@ -91,13 +91,13 @@ TEST(Containers, CanBeIgnored) {
 
 TEST(Faults, AreAllFoundAtOnceInTheOrderOfTheFile) {
     const auto made = planned(R"("nodeCount": 2, "stdOutErrPathPrefix": "x",
-        "tensorFlowSettings": {"pythonScriptFilePath": "a"},
+        "tensorFlowSettings": {"pythonScriptFilePath": "a", "workerCount": 1},
         "mountVolumes": {"fileServers": [{"fileServer": {"id": "q"}, "relativeMountPath": "n"}]},
         "containerSettings": {"imageSourceRegistry": {"image": "i#"}})");
     std::vector<std::string> codes;
     for (const auto& diagnostic : made.diagnostics)
         codes.push_back(diagnostic.code);
-    EXPECT_EQ(codes, (std::vector<std::string>{"E103", "E100", "E107", "E114"}));
+    EXPECT_EQ(codes, (std::vector<std::string>{"E103", "E102", "E107", "E114"}));
 }
 
 }  // namespace batchai::plan

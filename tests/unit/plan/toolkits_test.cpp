@@ -2,6 +2,7 @@
 // What each toolkit's settings make the job run, and into which files it prints.
 #include <gtest/gtest.h>
 
+#include "plan/tensorflow.hpp"
 #include "planned.hpp"
 
 namespace batchai::plan {
@@ -114,18 +115,81 @@ TEST(Toolkits, TensorFlowRunsOneProcessWithTheMastersArguments) {
     EXPECT_EQ(made.plan->notices.size(), 1U) << "the workers' arguments have no effect";
 }
 
-TEST(Toolkits, TensorFlowOfSeveralProcessesIsRefused) {
-    const std::string refusal =
-        "E100 tensorFlowSettings with several processes is not supported yet";
-    const std::string script = R"("pythonScriptFilePath": "a.py")";
-    auto made = with_toolkit("tensorFlowSettings", script, 2);
-    EXPECT_EQ(faults(made), refusal);
+namespace {
+
+constexpr std::string_view tensorflow_script = R"("pythonScriptFilePath": "a.py")";
+
+Made tensorflow(std::string_view settings, int nodes, std::string_view more = {}) {
+    return planned(fmt::format(R"("nodeCount": {}, "stdOutErrPathPrefix": "/nfs/logs",
+        "tensorFlowSettings": {{{}{}}} {})",
+                               nodes, tensorflow_script, settings, more));
+}
+
+Step parameter_servers(std::string command, int processes) {
+    return {.kind = StepKind::parameter_servers,
+            .command = std::move(command),
+            .processes = processes,
+            .stdout_name = "stdout-ps-%t.txt",
+            .stderr_name = "stderr-ps-%t.txt"};
+}
+
+}  // namespace
+
+// A comment at the end of one task's arguments must not hide what the others run.
+TEST(Toolkits, TensorFlowRunsWorkersBesideParameterServers) {
+    const auto made = tensorflow(R"(, "masterCommandLineArgs": "--master # first",
+        "workerCommandLineArgs": "--worker", "parameterServerCommandLineArgs": "--ps",
+        "workerCount": 3, "parameterServerCount": 2)",
+                                 2);
+    ASSERT_TRUE(made.plan) << faults(made);
+    ASSERT_EQ(made.plan->steps.size(), 2U);
+    EXPECT_EQ(made.plan->steps[0], parameter_servers("exec 'python3' 'a.py' --ps", 2));
+    EXPECT_EQ(made.plan->steps[1], ranks("if [ \"$SLURM_PROCID\" = 0 ]; then\n"
+                                         "exec 'python3' 'a.py' --master # first\nfi\n"
+                                         "exec 'python3' 'a.py' --worker",
+                                         3, 2, "-wk-%t"));
+    EXPECT_EQ(made.plan->allocation.processes, 3);
+    EXPECT_EQ(tensorflow_cluster(*made.plan), (TensorFlowCluster{3, 2, TensorFlowMaster::worker}));
+}
+
+TEST(Toolkits, TensorFlowHasAWorkerOnEachNodeAndOneParameterServer) {
+    const auto made = tensorflow("", 2);
+    ASSERT_TRUE(made.plan) << faults(made);
+    ASSERT_EQ(made.plan->steps.size(), 2U);
+    EXPECT_EQ(made.plan->steps[0], parameter_servers("exec 'python3' 'a.py'", 1));
+    EXPECT_EQ(made.plan->steps[1], ranks("exec 'python3' 'a.py'", 2, 1, "-wk-%t"));
+}
+
+TEST(Toolkits, TensorFlowNeedsNoParameterServers) {
+    const auto made = tensorflow(R"(, "parameterServerCount": 0)", 2);
+    EXPECT_EQ(step_of(made), ranks("exec 'python3' 'a.py'", 2, 1, "-wk-%t")) << faults(made);
+    EXPECT_EQ(tensorflow_cluster(*made.plan), (TensorFlowCluster{2, 0, TensorFlowMaster::worker}));
+    EXPECT_EQ(tensorflow_cluster(*tensorflow("", 1).plan), std::nullopt);
+}
+
+TEST(Toolkits, TensorFlowsMasterIsWhatTheVariableSays) {
+    const auto with = [](std::string_view word) {
+        return tensorflow("", 2,
+                          fmt::format(R"(, "environmentVariables": [
+            {{"name": "BATCHAI_TF_CONFIG", "value": "{}"}}])",
+                                      word));
+    };
+    EXPECT_EQ(tensorflow_cluster(*with("chief").plan),
+              (TensorFlowCluster{2, 1, TensorFlowMaster::chief}));
+    EXPECT_EQ(tensorflow_cluster(*with("master").plan),
+              (TensorFlowCluster{2, 1, TensorFlowMaster::master}));
+    const auto made = with("boss");
+    EXPECT_EQ(faults(made),
+              R"(E116 BATCHAI_TF_CONFIG is "boss"; it must be "worker", "master" or "chief")");
     EXPECT_GT(made.diagnostics.front().position.line, 0U);
-    EXPECT_EQ(faults(with_toolkit("tensorFlowSettings", script + R"(, "workerCount": 2)", 1)),
-              refusal);
-    EXPECT_EQ(
-        faults(with_toolkit("tensorFlowSettings", script + R"(, "parameterServerCount": 1)", 1)),
-        refusal);
+}
+
+TEST(Toolkits, TensorFlowRefusesCountsThatDoNotFitTheNodes) {
+    EXPECT_EQ(faults(tensorflow(R"(, "workerCount": 1)", 2)),
+              "E102 \"workerCount\" is 1, less than the 2 nodes of the job");
+    EXPECT_EQ(faults(tensorflow("", 2, R"(, "environmentVariables": [
+                  {"name": "BATCHAI_ELASTIC_MIN_NODES", "value": "1"}])")),
+              "E100 tensorFlowSettings with several processes cannot be an elastic job");
 }
 
 TEST(Toolkits, EachCountsItsProcessesUnderItsOwnKey) {

@@ -46,6 +46,25 @@ TEST(SrunArguments, GiveTheMasterStepOneNodeAndRoomBesideIt) {
     EXPECT_THAT(arguments, Contains("--mpi=none"));
 }
 
+// Slurm 22.05 does not create a step beside the ranks if that asks for memory of its own.
+TEST(SrunArguments, LetTheStepsBesideTheRanksShareTheirNodes) {
+    plan::Step servers{plan::StepKind::parameter_servers, "serve", 1, 1, false, "o", "e"};
+    const auto of_servers = srun_arguments(two_nodes(), servers, "none", {"/o", "/e"}, {"n1"});
+    const auto of_ports = hold_ports_arguments(two_nodes(), ranks(), {"/bin/hold", "-x"});
+    for (const auto& arguments : {of_servers, of_ports}) {
+        EXPECT_THAT(arguments, Contains("--overlap"));
+        EXPECT_THAT(arguments, Contains("--mem=0"));
+        EXPECT_THAT(arguments, Contains("--gres=none"));
+        EXPECT_THAT(arguments, Contains("--mpi=none"));
+    }
+    EXPECT_THAT(of_servers, Contains("--nodelist=n1"));
+    EXPECT_THAT(of_ports, Contains("--ntasks=4"));
+    EXPECT_THAT(of_ports, Contains("--ntasks-per-node=2"));
+    EXPECT_EQ(of_ports.back(), "-x");
+    EXPECT_THAT(srun_arguments(two_nodes(), ranks(), "pmix", {"/o", "/e"}),
+                Not(Contains("--mem=0")));
+}
+
 TEST(SrunArguments, RefuseToRunWhereThePluginIsNotActive) {
     const auto arguments = srun_arguments(two_nodes(), ranks(), "pmix", {"/o", "/e"});
     const auto guard = std::find_if(arguments.begin(), arguments.end(), [](const auto& word) {
