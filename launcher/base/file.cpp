@@ -80,13 +80,18 @@ std::string end_of_file(const FileDescriptor& file, std::size_t from, std::size_
 }
 
 bool write_all(int descriptor, std::string_view bytes) {
-    while (!bytes.empty()) {
-        const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    return write_until_error(descriptor, bytes) == bytes.size();
+}
+
+std::size_t write_until_error(int descriptor, std::string_view bytes) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        const ssize_t written = write(descriptor, bytes.data() + done, bytes.size() - done);
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return false;
-        bytes.remove_prefix(static_cast<std::size_t>(written));
+        if (written < 0) break;
+        done += static_cast<std::size_t>(written);
     }
-    return true;
+    return done;
 }
 
 Result<void> write_atomically(const std::filesystem::path& path, std::string_view bytes,

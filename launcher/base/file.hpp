@@ -56,6 +56,8 @@ class FileDescriptor {
 
 // Writes all bytes, however many calls that takes. Returns false, with errno, if that fails.
 [[nodiscard]] bool write_all(int descriptor, std::string_view bytes);
+// Does the same, and returns how many bytes were written. If these are not all, errno says why.
+[[nodiscard]] std::size_t write_until_error(int descriptor, std::string_view bytes);
 
 // Writes a temporary file in the same directory, syncs it, and renames it, so that a reader sees
 // the old bytes or the new ones and never half a file. Works on NFS.

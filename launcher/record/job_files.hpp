@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
+
 // The paths of everything that belongs to a job. No other file spells these names.
 namespace batchai::record {
 
@@ -35,13 +37,12 @@ class JobFiles {
     [[nodiscard]] Path attempt(int number) const {
         return attempts() / (std::to_string(number) + ".json");
     }
-    // Each rank's standard error, in a file of its own so that a failure can be assigned to a rank.
-    // `start` is the attempt's number or, after a restart of an elastic job's ranks,
-    // "<attempt>-<restart>". `rank` is a number, or "%t" for srun.
+    // Each rank's standard output and error until they are in the logs, in files of their own so
+    // that a failure can be assigned to a rank. `start` is the attempt's number or, after a restart
+    // of an elastic job's ranks, "<attempt>-<restart>". `rank` is a number, or "%t" for srun.
     [[nodiscard]] Path rank_error(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stderr-" + std::string(rank) + ".txt");
     }
-    // Each rank's standard output, where the logs have a file for each rank.
     [[nodiscard]] Path rank_output(std::string_view start, std::string_view rank) const {
         return attempts() / (std::string(start) + ".stdout-" + std::string(rank) + ".txt");
     }
@@ -52,6 +53,13 @@ class JobFiles {
     // Gets a line when the master of a TensorFlow job has ended well.
     [[nodiscard]] Path master_end(std::string_view start) const {
         return attempts() / (std::string(start) + ".master-end");
+    }
+    // Where the ranks of a start run, and in which order they have printed (record/rank_logs.hpp).
+    [[nodiscard]] Path rank_places(std::string_view start) const {
+        return attempts() / (std::string(start) + ".ranks.json");
+    }
+    [[nodiscard]] Path rank_pieces(std::string_view start) const {
+        return attempts() / (std::string(start) + ".pieces");
     }
     // The next three functions return a PATH. Each task of a step reports to a file of its own,
     // named PATH.TASK with an ending (record/task_reports.hpp). `step` is a `start`, as above,
@@ -115,6 +123,18 @@ class JobFiles {
         for (const auto& entry : std::filesystem::directory_iterator(directory_, code)) {
             if (entry.path().filename().string().starts_with(task_prefix))
                 out.emplace_back(entry.path());
+        }
+        return out;
+    }
+    // Returns the numbers of these tasks, in no order.
+    [[nodiscard]] std::vector<int> started_array_tasks() const {
+        std::vector<int> out;
+        std::error_code code;
+        for (const auto& entry : std::filesystem::directory_iterator(directory_, code)) {
+            const std::string name = entry.path().filename().string();
+            if (!name.starts_with(task_prefix)) continue;
+            const auto digits = std::string_view(name).substr(std::string_view(task_prefix).size());
+            if (const auto number = base::number_in<int>(digits)) out.push_back(*number);
         }
         return out;
     }

@@ -14,6 +14,7 @@
 
 #include "base/beneath.hpp"
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "base/timestamp.hpp"
 
 namespace batchai::run {
@@ -45,6 +46,20 @@ base::Result<void> LogDirectory::make() {
     return {};
 }
 
+base::Result<void> LogDirectory::make_directory(const std::string& name) const {
+    base::FileDescriptor below;
+    for (const std::string_view component : base::split(name, '/')) {
+        const std::string each(component);
+        const int parent = below.valid() ? below.get() : directory_.get();
+        if (mkdirat(parent, each.c_str(), 0755) != 0 && errno != EEXIST)
+            return base::system_error("make", path_ + "/" + name);
+        base::FileDescriptor next = base::open_beneath(parent, each, O_PATH | O_DIRECTORY);
+        if (!next.valid()) return base::system_error("open", path_ + "/" + name);
+        below = std::move(next);
+    }
+    return {};
+}
+
 base::Result<base::FileDescriptor> LogDirectory::append(const std::string& name) const {
     const std::string path = path_ + "/" + name;
     if (!directory_.valid()) return base::fail("its directory has not been made", path);
@@ -62,10 +77,6 @@ void LogDirectory::append_text(const std::string& name, std::string_view text) c
     if (file && !base::write_all(file->get(), text)) {
         // Best effort: a full disk must not end the job.
     }
-}
-
-std::string LogDirectory::for_child(const std::string& name) const {
-    return fmt::format("/proc/{}/fd/{}/{}", getpid(), directory_.get(), name);
 }
 
 namespace {
@@ -114,30 +125,40 @@ void ExecutionLog::collect_traces() {
     }
 }
 
-LineMerger::LineMerger(std::vector<std::string> sources, const LogDirectory& logs,
-                       std::string target)
-    : logs_(logs), target_(std::move(target)) {
-    for (std::string& path : sources)
-        sources_.push_back({std::move(path), 0});
+LineMerger::LineMerger(const std::vector<Source>& sources, const LogDirectory& logs, Noted noted)
+    : logs_(logs), noted_(std::move(noted)) {
+    for (const Source& source : sources)
+        sources_.push_back(
+            {.path = source.path, .target = {.name = source.target}, .own = {.name = source.own}});
 }
 
-base::Result<void> LineMerger::poll() {
-    return copy_all(false);
-}
-
-base::Result<void> LineMerger::finish() {
-    return copy_all(true);
-}
-
-base::Result<void> LineMerger::copy_all(bool last_time) {
+base::Result<void> LineMerger::poll(Clock::time_point until) {
     base::Result<void> outcome;
-    for (Source& source : sources_) {
-        if (auto copied = copy(source, last_time); !copied) outcome = std::move(copied);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        const std::size_t number = (next_ + i) % sources_.size();
+        if (auto copied = copy(number, false, until); !copied) outcome = std::move(copied);
+        if (Clock::now() < until) continue;
+        next_ = (number + 1) % sources_.size();
+        target_ = {};
+        return outcome;
     }
+    next_ = 0;
+    target_ = {};
     return outcome;
 }
 
-base::Result<void> LineMerger::copy(Source& source, bool last_time) {
+base::Result<void> LineMerger::finish() {
+    base::Result<void> outcome;
+    for (std::size_t number = 0; number < sources_.size(); ++number) {
+        if (auto copied = copy(number, true, Clock::time_point::max()); !copied)
+            outcome = std::move(copied);
+    }
+    target_ = {};
+    return outcome;
+}
+
+base::Result<void> LineMerger::copy(std::size_t number, bool last_time, Clock::time_point until) {
+    Growing& source = sources_[number];
     // A look at the path could be answered from what an NFS client remembers. Opening the file asks
     // the server for its size, and O_CREAT asks it whether there is a file.
     const int flags = last_time ? O_RDWR | O_CREAT : O_RDONLY;
@@ -148,39 +169,63 @@ base::Result<void> LineMerger::copy(Source& source, bool last_time) {
         return base::fail(std::strerror(errno), source.path);
     }
     const auto size = static_cast<std::size_t>(TRY(status_of(file.get(), source.path)).st_size);
-    if (size <= source.copied || (size == source.without_line && !last_time)) return {};
+    if (size <= source.copied() || (size == source.without_line && !last_time)) return {};
+    const bool whole_lines = sources_.size() > 1 && !last_time;
     // A block without any newline is copied as it is, so that memory use stays bounded.
     constexpr std::size_t longest = 1UL << 20U;
-    std::string block(std::min(longest, size - source.copied), '\0');
-    while (true) {
+    std::string block(std::min(longest, size - source.copied()), '\0');
+    do {
         const ssize_t count =
-            pread(file.get(), block.data(), block.size(), static_cast<off_t>(source.copied));
+            pread(file.get(), block.data(), block.size(), static_cast<off_t>(source.copied()));
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return base::fail(std::strerror(errno), source.path);
         std::string_view bytes(block.data(), static_cast<std::size_t>(count));
         const std::size_t last_newline = bytes.rfind('\n');
         if (last_newline != std::string_view::npos) {
-            bytes = bytes.substr(0, last_newline + 1);
-        } else if (!last_time && bytes.size() < longest) {
+            // The end of the stream is not known before the last time, but a line that ends later
+            // must not be torn then either.
+            if (whole_lines || bytes.size() == longest) bytes = bytes.substr(0, last_newline + 1);
+        } else if (whole_lines && bytes.size() < longest) {
             source.without_line = size;
             return {};
         }
         if (bytes.empty()) return {};
-        TRY(append(source, bytes));
-    }
+        TRY(append(number, bytes));
+    } while (Clock::now() < until);
+    return {};
 }
 
-base::Result<void> LineMerger::append(Source& source, std::string_view bytes) const {
-    const base::FileDescriptor target = TRY(logs_.append(target_));
-    while (!bytes.empty()) {
-        const ssize_t written = write(target.get(), bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return base::fail(std::strerror(errno), target_);
-        // What a full disk has taken of a block is not written again later.
-        source.copied += static_cast<std::size_t>(written);
-        bytes.remove_prefix(static_cast<std::size_t>(written));
+// `bytes` follow those that both copies have. One of them may have more, because the disk was full
+// when the other one was to be written. What a full disk has taken of a block is not written again.
+base::Result<void> LineMerger::append(std::size_t number, std::string_view bytes) {
+    Growing& source = sources_[number];
+    const std::size_t from = source.copied();
+    if (!source.own.name.empty())
+        TRY(append_to_own(number, bytes.substr(std::min(bytes.size(), source.own.bytes - from))));
+    if (!target_.valid() || target_name_ != source.target.name) {
+        target_ = TRY(logs_.append(source.target.name));
+        target_name_ = source.target.name;
     }
-    return {};
+    bytes.remove_prefix(std::min(bytes.size(), source.target.bytes - from));
+    const std::size_t written = base::write_until_error(target_.get(), bytes);
+    source.target.bytes += written;
+    if (written == bytes.size()) return {};
+    return base::fail(std::strerror(errno), source.target.name);
+}
+
+base::Result<void> LineMerger::append_to_own(std::size_t number, std::string_view bytes) {
+    if (bytes.empty()) return {};
+    Growing& source = sources_[number];
+    const base::FileDescriptor file = TRY(logs_.append(source.own.name));
+    if (source.own.bytes == 0)
+        source.own_begin =
+            static_cast<std::uint64_t>(TRY(status_of(file.get(), source.own.name)).st_size);
+    const std::size_t written = base::write_until_error(file.get(), bytes);
+    const int reason = errno;
+    if (noted_ && written > 0) noted_(number, source.own_begin + source.own.bytes, written);
+    source.own.bytes += written;
+    if (written == bytes.size()) return {};
+    return base::fail(std::strerror(reason), source.own.name);
 }
 
 }  // namespace batchai::run

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,14 +29,12 @@ class LogDirectory {
     [[nodiscard]] base::Result<void> make();
 
     [[nodiscard]] const std::string& path() const { return path_; }
+    // Makes a directory in it and its missing parents, never through a link. `name` is relative.
+    [[nodiscard]] base::Result<void> make_directory(const std::string& name) const;
     // Opens a file in the directory for appending, never through a link.
     [[nodiscard]] base::Result<base::FileDescriptor> append(const std::string& name) const;
     // Appends to a file in the directory and ignores errors: a full disk must not fail the job.
     void append_text(const std::string& name, std::string_view text) const;
-    // Returns a path of a file in the directory for a child of this process on this node, such as
-    // srun. The path leads into the open directory, even if the directory has been moved or
-    // replaced since.
-    [[nodiscard]] std::string for_child(const std::string& name) const;
 
   private:
     std::string path_;
@@ -61,37 +64,64 @@ class ExecutionLog {
     std::vector<std::size_t> collected_;  // bytes per node
 };
 
-// Merges growing files line by line into one file of the logs. srun writes what each task prints to
-// a separate file, so that a failure can be assigned to a rank, but users want one stderr.txt. A
-// line of up to 1 MiB is never torn; finish() copies an unfinished last line.
+// Copies growing files into files of the logs. srun writes what each task prints to a separate
+// file, so that a failure can be assigned to a rank, but users want one stderr.txt. Where there are
+// several sources, a line of up to 1 MiB is never torn, and finish() copies an unfinished last
+// line. A single source is copied byte by byte.
 class LineMerger {
   public:
-    // The sources need not exist yet. `target` is a name in `logs`, which must outlive this object.
-    // The file is open only while lines are copied, so that a job with many ranks needs no more
-    // open files than one with few.
-    LineMerger(std::vector<std::string> sources, const LogDirectory& logs, std::string target);
+    // The source need not exist yet. The targets are names in the logs. Sources may share a target;
+    // `own` is a further target for the bytes of this source alone, or empty.
+    struct Source {
+        std::string path;
+        std::string target;
+        std::string own{};
+    };
+    // Is told what has been copied to the `own` of a source: the number of the source, and where
+    // the bytes are in that file.
+    using Noted = std::function<void(std::size_t source, std::uint64_t offset, std::size_t length)>;
+    using Clock = std::chrono::steady_clock;
 
-    // Copies the complete lines that have been added since the last call. What could not be copied
-    // is tried again by the next call. An error at one source does not stop the others; the last
-    // error is returned.
-    [[nodiscard]] base::Result<void> poll();
+    // `logs` must outlive this object. Its files are open only while lines are copied, so that a
+    // job with many ranks needs no more open files than one with few.
+    LineMerger(const std::vector<Source>& sources, const LogDirectory& logs, Noted noted = {});
+
+    // Copies the complete lines that have been added since the last call. Stops soon after `until`,
+    // and the next call goes on with the next source, so that a rank that prints without end holds
+    // up neither the others nor the caller. What could not be copied is tried again by the next
+    // call. An error at one source does not stop the others; the last error is returned.
+    [[nodiscard]] base::Result<void> poll(Clock::time_point until = Clock::time_point::max());
     // Copies everything that is left. Call once, after the writers have ended. Makes the sources
     // that do not exist.
     [[nodiscard]] base::Result<void> finish();
 
   private:
-    struct Source {
-        std::string path;
-        std::size_t copied = 0;        // bytes
-        std::size_t without_line = 0;  // size at which the rest had no complete line
+    struct Copy {
+        std::string name;       // in the logs
+        std::size_t bytes = 0;  // of the source, that the file has
     };
-    [[nodiscard]] base::Result<void> copy_all(bool last_time);
-    [[nodiscard]] base::Result<void> copy(Source& source, bool last_time);
-    [[nodiscard]] base::Result<void> append(Source& source, std::string_view bytes) const;
+    struct Growing {
+        std::string path;
+        Copy target;
+        Copy own;                      // without a name: none
+        std::uint64_t own_begin = 0;   // size of that file before the first byte was copied
+        std::size_t without_line = 0;  // size at which the rest had no complete line
 
-    std::vector<Source> sources_;
+        [[nodiscard]] std::size_t copied() const {
+            return own.name.empty() ? target.bytes : std::min(own.bytes, target.bytes);
+        }
+    };
+    [[nodiscard]] base::Result<void> copy(std::size_t number, bool last_time,
+                                          Clock::time_point until);
+    [[nodiscard]] base::Result<void> append(std::size_t number, std::string_view bytes);
+    [[nodiscard]] base::Result<void> append_to_own(std::size_t number, std::string_view bytes);
+
+    std::vector<Growing> sources_;
     const LogDirectory& logs_;
-    std::string target_;
+    Noted noted_;
+    std::size_t next_ = 0;         // the source to begin with
+    base::FileDescriptor target_;  // the file that was written last
+    std::string target_name_;
 };
 
 }  // namespace batchai::run

@@ -66,14 +66,14 @@ logs_of() { directory_of "$1" stdouterr; }
 seen_by() { directory_of "$1" outputs/seen; }
 
 # Breaks when a file is misnamed, missing or superfluous: users' scripts look for these names.
-@test "a job on four nodes leaves exactly Batch AI's files" {
+@test "a job on four nodes leaves exactly Batch AI's files, and the ranks'" {
     run as_user ls "$(logs_of good)"
     local expected=()
     for host in h1 h2 h3 h4; do expected+=("execution-$host.log"); done
     for stream in stderr stdout; do
         for host in h1 h2 h3 h4; do expected+=("$stream-job_prep-$host.txt"); done
     done
-    expected+=(stderr.txt stdout.txt)
+    expected+=(ranks stderr.txt stdout.txt)
     [[ $(sort <<< "$output") == "$(printf '%s\n' "${expected[@]}" | sort)" ]]
 }
 

@@ -53,11 +53,11 @@ ends_well() {
     [[ $status -eq 0 ]]
 }
 
-# files_are NAME FILE…: the job's logs, besides those of the launcher.
+# files_are NAME FILE…: the job's logs, besides those of the launcher and the directory of the ranks.
 files_are() {
     local files
     files=$(batchai job file list --job "$1" --query '[].name' --output tsv) || return
-    diff <(printf '%s\n' "${@:2}" | sort) <(grep -v '^execution' <<< "$files" | sort)
+    diff <(printf '%s\n' ranks "${@:2}" | sort) <(grep -v '^execution' <<< "$files" | sort)
 }
 
 # each_rank JQ_FILTER TEXT: every line of TEXT, which is JSON, passes the filter.

@@ -93,7 +93,7 @@ SCRIPT
     run az batchai job file list --experiment cifar --job cifar_distributed "${group[@]}" --output table
     echo "$output"
     [[ $(tail -n +3 <<< "$output" | awk '{print $1}' | sort | xargs) == "$(
-        { printf '%s\n' stderr.txt stdout.txt
+        { printf '%s\n' ranks stderr.txt stdout.txt
           printf '%s\n' {execution-,std{err,out}-job_prep-}h{1..4} | sed 's/^e.*/&.log/; s/^s.*/&.txt/'; } |
             sort | xargs)" ]]
     run --separate-stderr az batchai job file stream --experiment cifar --file-name stdout.txt \

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "record/rank_logs.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
@@ -27,32 +31,96 @@ std::string where_and_why(const record::Failure& failure) {
     return failure.first_error_line.empty() ? "" : ": " + failure.first_error_line;
 }
 
-// Whether each rank's standard output has a file of its own in the logs. srun then writes one file
-// for each rank on the rank's own node, as it always does for standard error. Otherwise srun itself
-// writes one file, on this node.
-bool writes_each_rank(const plan::Step& step) {
-    return file_of_task(step.stdout_name, "") != step.stdout_name;
+// Returns the name of a stream's file in the plan.
+const std::string& name_of(const plan::Step& step, record::RankStream stream) {
+    return stream == record::RankStream::output ? step.stdout_name : step.stderr_name;
 }
 
-base::Result<void> add_outputs(TaskOutputs& outputs, const Context& context,
-                               const plan::Step& step) {
-    std::vector<TaskFile> printed;
-    std::vector<TaskFile> complained;
-    for (int i = 0; i < step.processes; ++i) {
-        const std::string rank = std::to_string(i);
-        printed.push_back({rank, context.rank_output_file(rank)});
-        complained.push_back({rank, context.rank_error_file(rank)});
+// The files into which srun has the ranks print, on the ranks' own nodes. `rank` is as in JobFiles.
+std::string file_of(const Context& context, record::RankStream stream, const std::string& rank) {
+    return stream == record::RankStream::output ? context.rank_output_file(rank)
+                                                : context.rank_error_file(rank);
+}
+
+// Gives each rank's streams a file of its own in the logs, besides the one that is named in the
+// plan and that the ranks may share. `pieces` must outlive `outputs`.
+base::Result<void> add_outputs(TaskOutputs& outputs, record::PieceWriter& pieces,
+                               const Context& context, const plan::Step& step) {
+    const std::string start = context.start();
+    TRY(context.logs.make_directory(record::rank_log_directory(start)));
+    for (const record::RankStream stream : record::rank_streams) {
+        std::vector<TaskFile> files;
+        for (int i = 0; i < step.processes; ++i) {
+            const std::string rank = std::to_string(i);
+            files.push_back({.task = rank,
+                             .path = file_of(context, stream, rank),
+                             .own = record::rank_log(start, stream, rank)});
+        }
+        TRY(outputs.add(name_of(step, stream), files,
+                        [&pieces, stream](std::size_t rank, std::uint64_t at, std::size_t length) {
+                            pieces.add(static_cast<std::uint32_t>(rank), stream, at, length);
+                        }));
     }
-    if (writes_each_rank(step)) TRY(outputs.add(step.stdout_name, printed));
-    return outputs.add(step.stderr_name, complained);
+    return {};
 }
 
-// Keeps standard output once: it is in the logs. The files of standard error stay, because they say
-// which rank failed.
+// Notes where the ranks run. Without this record their files are there, but `job logs` cannot tell
+// whose they are. It is written while the ranks start, which need not wait for the disk.
+void note_places(const Context& context, const plan::Step& step) {
+    const auto places = record::places_of_ranks(context.place.nodes, step.processes);
+    const auto written = record::write_rank_places(context.files(), context.start(), places);
+    if (!written) std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
+}
+
+// Keeps what the ranks have printed once in addition to the merged files: as files of the logs, or
+// as those that srun has written if the logs disappear with the job.
 void remove_copied_output(const Context& context, const plan::Step& step) {
+    if (context.plan.directories.stdouterr_host.empty()) return;
     std::error_code ignored;
-    for (int i = 0; writes_each_rank(step) && i < step.processes; ++i)
-        std::filesystem::remove(context.rank_output_file(std::to_string(i)), ignored);
+    for (const record::RankStream stream : record::rank_streams) {
+        for (int i = 0; i < step.processes; ++i)
+            std::filesystem::remove(file_of(context, stream, std::to_string(i)), ignored);
+    }
+}
+
+// What is known once the step of the ranks has ended.
+struct StepEnd {
+    base::Result<StepResult> result;
+    int exit_code = 0;
+    std::string said;  // by srun
+};
+
+PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
+                const TensorFlowJob& tensorflow) {
+    constexpr std::string_view name = Ranks::name;
+    const auto& [result, step_code, said] = end;
+    std::optional<Ending> ending;
+    if (result && step_code != 0) ending = ended_from_outside(context, *result, name);
+    if (!ending)
+        ending =
+            node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
+    if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
+
+    record::Failure failure{.phase = std::string(name)};
+    const Blame blamed = blame(failure, step_code, said, words);
+    const auto by = blamed.for_memory ? record::EndedBy::memory
+                                      : end_of_step(said).value_or(record::EndedBy::program);
+    const record::EndWords words_of_end = record::words_of(by);
+    int exit_code = blamed.exit_code;
+    if (auto of_servers = tensorflow.failure(failure, name)) {
+        failure = std::move(*of_servers);
+        exit_code = failure.exit_code.value_or(exit_code);
+    }
+    failure.code = words_of_end.code;
+    failure.message = words_of_end.message;
+    if (!blamed.evidence.empty()) context.log.master(blamed.evidence);
+    std::fprintf(stderr, "batchai: %s%s\n", failure.message.c_str(),
+                 where_and_why(failure).c_str());
+    return {.exit_code = step_code,
+            .ending = Ending{.failure = std::move(failure),
+                             .by = by,
+                             .exit_code = exit_code,
+                             .may_start_again = true}};
 }
 
 }  // namespace
@@ -67,17 +135,16 @@ PhaseEnd Ranks::run(Context& context) {
                     .error_files = {},
                     .refusals = context.files().refusals(context.start()),
                     .rank_failures = context.files().rank_failures(context.start())};
+    record::PieceWriter pieces(context.files().rank_pieces(context.start()).string());
     TaskOutputs outputs(context.logs);
-    if (auto added = add_outputs(outputs, context, step); !added)
+    if (auto added = add_outputs(outputs, pieces, context, step); !added)
         return ends_with({.failure = {.code = "JobFailed",
                                       .message = added.error().text(),
                                       .phase = std::string(name),
                                       .node = context.place.nodes.front()}});
     for (int rank = 0; rank < step.processes; ++rank)
         words.error_files.push_back(context.rank_error_file(std::to_string(rank)));
-    const StepFiles files{.standard_output = writes_each_rank(step)
-                                                 ? context.rank_output_file("%t")
-                                                 : context.logs.for_child(step.stdout_name),
+    const StepFiles files{.standard_output = context.rank_output_file("%t"),
                           .standard_error = context.rank_error_file("%t")};
     expect_node_failures(context);
     base::Environment environment = step_environment(context, step.kind);
@@ -85,52 +152,37 @@ PhaseEnd Ranks::run(Context& context) {
         environment.push_back(std::move(variable));
     TensorFlowJob tensorflow(context);
     const auto started = tensorflow.start(step, environment);
-    const auto result =
-        started
-            ? context.steps.run({.arguments = srun_arguments(context.plan, step, context.plan.mpi,
-                                                             files, context.step_nodes()),
-                                 .environment = srun_environment(environment),
-                                 .tick = [&] { outputs.poll(); },
-                                 .enough = [&] { return tensorflow.poll(); }})
-            : tl::unexpected(started.error());
+    bool noted = false;
+    StepEnd end{.result = started ? context.steps.run({.arguments = srun_arguments(
+                                                           context.plan, step, context.plan.mpi,
+                                                           files, context.step_nodes()),
+                                                       .environment = srun_environment(environment),
+                                                       .tick =
+                                                           [&] {
+                                                               if (!std::exchange(noted, true))
+                                                                   note_places(context, step);
+                                                               outputs.poll();
+                                                               pieces.flush();
+                                                           },
+                                                       .enough = [&] { return tensorflow.poll(); }})
+                                  : tl::unexpected(started.error())};
     tensorflow.end();
-    if (outputs.finish("the ranks' output")) remove_copied_output(context, step);
+    if (!noted) note_places(context, step);
+    const bool copied = outputs.finish("the ranks' output");
+    pieces.flush();
     context.log.collect_traces();
-    const bool ended_well = result && tensorflow.has_succeeded(*result);
-    const int failed_with = result ? result->exit_code : 1;
-    const int step_code = ended_well ? 0 : failed_with;
-    std::string said = result ? result->messages : result.error().text() + "\n";
-    if (ended_well) said.clear();
-    // What srun says about the step has its place beside what the first rank says.
-    context.logs.append_text(file_of_task(step.stderr_name, "0"), said);
-    context.log.all_nodes(fmt::format("the job's command has ended with exit code {}", step_code));
-    std::optional<Ending> ending;
-    if (result && step_code != 0) ending = ended_from_outside(context, *result, name);
-    if (!ending)
-        ending =
-            node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
-    if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
-
-    record::Failure failure{.phase = std::string(name)};
-    const Blame blamed = blame(failure, step_code, said, words);
-    const auto by = blamed.for_memory ? record::EndedBy::memory
-                                      : end_of_step(said).value_or(record::EndedBy::program);
-    const record::EndWords end = record::words_of(by);
-    int exit_code = blamed.exit_code;
-    if (auto of_servers = tensorflow.failure(failure, name)) {
-        failure = std::move(*of_servers);
-        exit_code = failure.exit_code.value_or(exit_code);
+    if (!end.result || !tensorflow.has_succeeded(*end.result)) {
+        end.exit_code = end.result ? end.result->exit_code : 1;
+        end.said = end.result ? end.result->messages : end.result.error().text() + "\n";
     }
-    failure.code = end.code;
-    failure.message = end.message;
-    if (!blamed.evidence.empty()) context.log.master(blamed.evidence);
-    std::fprintf(stderr, "batchai: %s%s\n", failure.message.c_str(),
-                 where_and_why(failure).c_str());
-    return {.exit_code = step_code,
-            .ending = Ending{.failure = std::move(failure),
-                             .by = by,
-                             .exit_code = exit_code,
-                             .may_start_again = true}};
+    // What srun says about the step has its place beside what the first rank says.
+    context.logs.append_text(file_of_task(step.stderr_name, "0"), end.said);
+    context.log.all_nodes(
+        fmt::format("the job's command has ended with exit code {}", end.exit_code));
+    PhaseEnd out = judged(context, end, words, tensorflow);
+    // The search for the culprit reads these files.
+    if (copied) remove_copied_output(context, step);
+    return out;
 }
 
 }  // namespace batchai::run

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/phases/task_outputs.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -16,27 +17,27 @@ std::string file_of_task(std::string pattern, std::string_view task) {
     return pattern;
 }
 
-base::Result<void> TaskOutputs::add(const std::string& pattern,
-                                    const std::vector<TaskFile>& files) {
-    // Files of the same name in the logs have one merger.
-    std::vector<std::pair<std::string, std::vector<std::string>>> targets;
+base::Result<void> TaskOutputs::add(const std::string& pattern, const std::vector<TaskFile>& files,
+                                    LineMerger::Noted noted) {
+    std::vector<LineMerger::Source> sources;
     for (const TaskFile& file : files) {
         std::string target = file_of_task(pattern, file.task);
-        if (targets.empty() || targets.back().first != target)
-            targets.emplace_back(std::move(target), std::vector<std::string>());
-        targets.back().second.push_back(file.path);
+        if (sources.empty() || sources.back().target != target) TRY(logs_.append(target));
+        sources.push_back({.path = file.path, .target = std::move(target), .own = file.own});
     }
-    for (auto& [target, sources] : targets) {
-        TRY(logs_.append(target));
-        mergers_.emplace_back(std::move(sources), logs_, std::move(target));
-    }
+    mergers_.emplace_back(sources, logs_, std::move(noted));
     return {};
 }
 
 void TaskOutputs::poll() {
-    for (LineMerger& merger : mergers_) {
-        if (!merger.poll()) continue;  // finish() tries again and reports
+    // The caller has signals to pass on, too.
+    constexpr std::chrono::milliseconds longest(500);
+    const auto until = LineMerger::Clock::now() + longest;
+    for (std::size_t i = 0; i < mergers_.size(); ++i) {
+        if (LineMerger::Clock::now() >= until) break;
+        if (!mergers_[(next_ + i) % mergers_.size()].poll(until)) continue;  // finish() reports
     }
+    if (!mergers_.empty()) next_ = (next_ + 1) % mergers_.size();
 }
 
 bool TaskOutputs::finish(std::string_view whose) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +15,12 @@ namespace batchai::run {
 // pattern "out-%t.txt" and the task "3".
 [[nodiscard]] std::string file_of_task(std::string pattern, std::string_view task);
 
-// A file into which a task prints. `task` is what srun puts in the place of "%N" or "%t".
+// A file into which a task prints. `task` is what srun puts in the place of "%N" or "%t". `own` is
+// a name in the logs that a copy for this task alone gets; empty: none.
 struct TaskFile {
     std::string task;
     std::string path;
+    std::string own{};
 };
 
 // Copies what the tasks of a step print into the logs while the step runs. The tasks do not write
@@ -29,12 +32,15 @@ class TaskOutputs {
     explicit TaskOutputs(const LogDirectory& logs) : logs_(logs) {}
 
     // Adds the files of all tasks. If `pattern` contains "%N" or "%t", each task has a file of its
-    // own in the logs; otherwise all tasks share one. Makes the files in the logs.
+    // own in the logs; otherwise all tasks share one. Makes these files in the logs. `noted` is
+    // told what has been copied to the `own` of a file, which it gets as the file's place in
+    // `files`.
     [[nodiscard]] base::Result<void> add(const std::string& pattern,
-                                         const std::vector<TaskFile>& files);
+                                         const std::vector<TaskFile>& files,
+                                         LineMerger::Noted noted = {});
 
-    // Copies the complete lines that have been added since the last call. What cannot be copied
-    // stays for the next call.
+    // Copies the complete lines that have been added since the last call. What cannot be copied, or
+    // not soon, stays for the next call.
     void poll();
     // Copies everything that is left. An error does not stop the copying of other files. Warns of
     // the last one, with `whose` in front, and returns false if there was one. Call once, after the
@@ -44,6 +50,7 @@ class TaskOutputs {
   private:
     const LogDirectory& logs_;
     std::vector<LineMerger> mergers_;
+    std::size_t next_ = 0;  // the one to begin with
 };
 
 }  // namespace batchai::run

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -16,12 +18,18 @@ class LineMergerTest : public ScratchTest {
         ASSERT_TRUE(logs.make());
     }
     std::string merged() const { return text_of("logs/merged"); }
+    std::vector<LineMerger::Source> sources(const std::vector<std::string>& names) const {
+        std::vector<LineMerger::Source> out;
+        for (const std::string& name : names)
+            out.push_back({.path = path(name), .target = "merged"});
+        return out;
+    }
 
     LogDirectory logs{""};
 };
 
 TEST_F(LineMergerTest, NeverTearsALine) {
-    LineMerger merger({path("0"), path("1")}, logs, "merged");
+    LineMerger merger(sources({"0", "1"}), logs);
     append("0", "first\nsec");
     append("1", "other\n");
     ASSERT_TRUE(merger.poll());
@@ -32,14 +40,14 @@ TEST_F(LineMergerTest, NeverTearsALine) {
 }
 
 TEST_F(LineMergerTest, FinishBringsTheUnfinishedLine) {
-    LineMerger merger({path("0"), path("never-written")}, logs, "merged");
+    LineMerger merger(sources({"0", "never-written"}), logs);
     append("0", "a\nno newline");
     ASSERT_TRUE(merger.finish());
     EXPECT_EQ(merged(), "a\nno newline");
 }
 
 TEST_F(LineMergerTest, LosesNoByteOfALongStream) {
-    LineMerger merger({path("0")}, logs, "merged");
+    LineMerger merger(sources({"0"}), logs);
     std::string all;
     for (int i = 0; i < 300; ++i) {
         const std::string piece = std::string(static_cast<std::size_t>(i) * 41U, 'x') + "\n";
@@ -60,7 +68,7 @@ TEST_F(LineMergerTest, LosesNoByteOfALongStream) {
 TEST_F(LineMergerTest, CopiesTheOthersWhenASourceCannotBeRead) {
     std::filesystem::create_directory(path("0"));
     append("1", "other\n");
-    LineMerger merger({path("0"), path("1")}, logs, "merged");
+    LineMerger merger(sources({"0", "1"}), logs);
     EXPECT_FALSE(merger.poll());
     EXPECT_EQ(merged(), "other\n");
     append("1", "rest");
@@ -71,7 +79,7 @@ TEST_F(LineMergerTest, CopiesTheOthersWhenASourceCannotBeRead) {
 TEST_F(LineMergerTest, NeverFollowsALinkThatTookTheTargetsPlace) {
     append("0", "first\n");
     append("mine", "mine\n");
-    LineMerger merger({path("0")}, logs, "merged");
+    LineMerger merger(sources({"0"}), logs);
     ASSERT_TRUE(merger.poll());
     std::filesystem::remove(path("logs/merged"));
     std::filesystem::create_symlink(path("mine"), path("logs/merged"));
@@ -81,8 +89,8 @@ TEST_F(LineMergerTest, NeverFollowsALinkThatTookTheTargetsPlace) {
 }
 
 // Breaks when a line that comes in pieces is copied before it is complete, or never.
-TEST_F(LineMergerTest, WaitsForTheEndOfALine) {
-    LineMerger merger({path("0")}, logs, "merged");
+TEST_F(LineMergerTest, WaitsForTheEndOfALineAmongSeveralSources) {
+    LineMerger merger(sources({"0", "1"}), logs);
     append("0", "10 %\r");
     ASSERT_TRUE(merger.poll());
     ASSERT_TRUE(merger.poll());
@@ -90,6 +98,85 @@ TEST_F(LineMergerTest, WaitsForTheEndOfALine) {
     append("0", "20 %\n");
     ASSERT_TRUE(merger.poll());
     EXPECT_EQ(merged(), "10 %\r20 %\n");
+}
+
+// Breaks when the progress bar of a job's only process is seen only once it is complete.
+TEST_F(LineMergerTest, CopiesTheOnlySourceAsItGrows) {
+    LineMerger merger(sources({"0"}), logs);
+    append("0", "10 %\r");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(merged(), "10 %\r");
+}
+
+struct Note {
+    std::size_t source;
+    std::uint64_t offset;
+    std::size_t length;
+    bool operator==(const Note&) const = default;
+};
+
+// Breaks when a rank's own file lacks bytes or has those of others, or when what is noted of it
+// does not say where they are.
+TEST_F(LineMergerTest, GivesEachSourceAFileOfItsOwnAndSaysWhatIsThere) {
+    auto both = sources({"0", "1"});
+    both[0].own = "own-0";
+    both[1].own = "own-1";
+    std::vector<Note> notes;
+    LineMerger merger(both, logs,
+                      [&](std::size_t source, std::uint64_t offset, std::size_t length) {
+                          notes.push_back({source, offset, length});
+                      });
+    append("logs/own-1", "from before\n");
+    append("0", "one\n");
+    append("1", std::string("b\0\xffnary\nre", 10));
+    ASSERT_TRUE(merger.poll());
+    append("0", "two\n");
+    ASSERT_TRUE(merger.poll());
+    ASSERT_TRUE(merger.finish());
+    EXPECT_EQ(text_of("logs/own-0"), "one\ntwo\n");
+    EXPECT_EQ(text_of("logs/own-1"), "from before\n" + std::string("b\0\xffnary\nre", 10));
+    EXPECT_EQ(merged(), "one\n" + std::string("b\0\xffnary\n", 8) + "two\nre");
+    const std::vector<Note> expected{{0, 0, 4}, {1, 12, 8}, {0, 4, 4}, {1, 20, 2}};
+    EXPECT_EQ(notes, expected);
+}
+
+// Breaks when bytes are lost or repeated in one of the two files because the other one could not be
+// written for a while.
+TEST_F(LineMergerTest, TriesEachOfTheTwoFilesAgain) {
+    auto one = sources({"0"});
+    one[0].own = "own";
+    LineMerger merger(one, logs);
+    for (const char* blocked : {"own", "merged"}) {
+        append("0", std::string("before ") + blocked + "\n");
+        ASSERT_TRUE(merger.poll());
+        std::filesystem::rename(path("logs") + "/" + blocked, path("aside"));
+        std::filesystem::create_directory(path("logs") + "/" + blocked);
+        append("0", "meanwhile\n");
+        EXPECT_FALSE(merger.poll());
+        append("0", "later\n");
+        EXPECT_FALSE(merger.poll());
+        std::filesystem::remove(path("logs") + "/" + blocked);
+        std::filesystem::rename(path("aside"), path("logs") + "/" + blocked);
+    }
+    ASSERT_TRUE(merger.finish());
+    EXPECT_EQ(merged(), text_of("0"));
+    EXPECT_EQ(text_of("logs/own"), text_of("0"));
+}
+
+// Breaks when a rank that prints faster than it can be copied keeps the others from being copied.
+TEST_F(LineMergerTest, GoesOnWithTheNextSourceWhenItsTimeIsOver) {
+    LineMerger merger(sources({"0", "1", "2"}), logs);
+    for (const char* name : {"0", "1", "2"})
+        append(name, std::string(name) + "\n");
+    const auto over = LineMerger::Clock::now();
+    ASSERT_TRUE(merger.poll(over));
+    EXPECT_EQ(merged(), "0\n");
+    append("0", "more\n");
+    ASSERT_TRUE(merger.poll(over));
+    ASSERT_TRUE(merger.poll(over));
+    EXPECT_EQ(merged(), "0\n1\n2\n");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(merged(), "0\n1\n2\nmore\n");
 }
 
 }  // namespace batchai::run

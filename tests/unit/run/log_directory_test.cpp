@@ -76,7 +76,20 @@ TEST_F(LogDirectoryTest, StaysTheSameWhateverBecomesOfItsPath) {
     fs::create_directory_symlink(path("elsewhere"), path("shared/a"));
     logs.append_text("x.txt", "still here\n");
     EXPECT_EQ(text_of("shared/moved/x.txt"), "still here\n");
-    EXPECT_EQ(base::read_file(logs.for_child("x.txt")).value_or("(none)"), "still here\n");
+    ASSERT_TRUE(logs.make_directory("ranks/1"));
+    logs.append_text("ranks/1/x.txt", "here too\n");
+    EXPECT_EQ(text_of("shared/moved/ranks/1/x.txt"), "here too\n");
+    EXPECT_TRUE(fs::is_empty(path("elsewhere")));
+}
+
+TEST_F(LogDirectoryTest, MakesDirectoriesThroughNoLink) {
+    LogDirectory logs(path("shared/a"));
+    ASSERT_TRUE(logs.make());
+    ASSERT_TRUE(logs.make_directory("ranks/1"));
+    ASSERT_TRUE(logs.make_directory("ranks/1")) << "for a second run in the same allocation";
+    fs::create_directories(path("elsewhere"));
+    fs::create_directory_symlink(path("elsewhere"), path("shared/a/led"));
+    EXPECT_FALSE(logs.make_directory("led/1"));
     EXPECT_TRUE(fs::is_empty(path("elsewhere")));
 }
 

@@ -12,6 +12,7 @@
 #include "base/beneath.hpp"
 #include "node/keeper/registry.hpp"
 #include "record/node_notes.hpp"
+#include "record/rank_logs.hpp"
 
 namespace batchai::run {
 
@@ -86,6 +87,49 @@ TEST_F(PhasesTest, EachRanksFilesHaveTheOutputOfAllAttempts) {
         ++granted_.restart;
     }
     EXPECT_EQ(text_of("logs/stdout-1.txt"), "attempt 1\nattempt 2\n");
+}
+
+// Breaks when a rank has no files of its own besides those that the ranks share, when it is said to
+// be on another node, or when its output stays in the job's directory, too.
+TEST_F(PhasesTest, EachRanksOutputIsInTheLogsOnceMore) {
+    steps_.answer(0);  // the wire-up check
+    steps_.answers.emplace_back([this](const StepRequest& request) {
+        append("job/attempts/1.stdout-0.txt", "zero\n");
+        append("job/attempts/1.stdout-1.txt", "one\n");
+        request.tick();
+        EXPECT_TRUE(record::read_rank_places(record::JobFiles(path("job")), "1"));
+        append("job/attempts/1.stderr-0.txt", "complaint");
+        return StepResult{};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_EQ(text_of("logs/stdout.txt"), "zero\none\n");
+    EXPECT_EQ(text_of("logs/stderr.txt"), "complaint");
+    EXPECT_EQ(text_of("logs/ranks/1/stdout-0.txt"), "zero\n");
+    EXPECT_EQ(text_of("logs/ranks/1/stdout-1.txt"), "one\n");
+    EXPECT_EQ(text_of("logs/ranks/1/stderr-0.txt"), "complaint");
+    EXPECT_FALSE(std::filesystem::exists(path("logs/ranks/1/stderr-1.txt")));
+    EXPECT_FALSE(std::filesystem::exists(path("job/attempts/1.stdout-0.txt")));
+    EXPECT_FALSE(std::filesystem::exists(path("job/attempts/1.stderr-1.txt")));
+    const record::JobFiles files(path("job"));
+    EXPECT_EQ(record::read_rank_places(files, "1")->nodes, granted_.nodes);
+    const auto pieces = record::PieceReader(files, "1").read(0, 10).value();
+    ASSERT_EQ(pieces.size(), 3U);
+    EXPECT_EQ(pieces[1].rank, 1U);
+    EXPECT_EQ(pieces[1].length, 4U);
+    EXPECT_EQ(pieces[2].stream, record::RankStream::error);
+}
+
+// Breaks when `job logs` has nothing to read because the logs are local to a node.
+TEST_F(PhasesTest, OutputThatIsNotInLastingLogsIsKept) {
+    plan_.directories.stdouterr_host = "";
+    steps_.answer(0);  // the wire-up check
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        append("job/attempts/1.stdout-1.txt", "one\n");
+        return StepResult{};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_EQ(text_of("logs/ranks/1/stdout-1.txt"), "one\n");
+    EXPECT_EQ(text_of("job/attempts/1.stdout-1.txt"), "one\n");
 }
 
 TEST_F(PhasesTest, AFailedWireUpCheckIsToldInTheFirstRanksFile) {
