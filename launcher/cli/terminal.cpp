@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/terminal.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <iostream>
 #include <string>
@@ -20,6 +22,22 @@ void say(std::string_view line) {
 
 void warn(std::string_view line) {
     fmt::print(stderr, "batchai: warning: {}\n", line);
+}
+
+bool print_bytes(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const auto count = write(STDOUT_FILENO, bytes.data(), bytes.size());
+        if (count < 0 && errno == EINTR) {
+            if (Interruption::requested()) return false;
+            continue;
+        }
+        if (count < 0) {
+            say(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+            return false;
+        }
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+    return true;
 }
 
 base::Result<bool> confirm(bool yes) {
@@ -63,6 +81,10 @@ Interruption::~Interruption() {
 
 bool Interruption::requested() {
     return interrupted != 0;
+}
+
+void Interruption::forget() {
+    interrupted = 0;
 }
 
 void Interruption::sleep(std::chrono::milliseconds time) {

@@ -13,6 +13,10 @@ void say(std::string_view line);
 // Prints a warning on standard error, prefixed "batchai: warning: ".
 void warn(std::string_view line);
 
+// Writes to standard output without buffering, so that a reader has the bytes at once. Returns
+// false, after it has said why, if that is not possible, and also after Ctrl-C.
+[[nodiscard]] bool print_bytes(std::string_view bytes);
+
 // Asks for confirmation before a destructive operation and returns whether to go on. `yes` skips
 // the question. If standard input is not a terminal, nobody can answer, which is an error
 // (ExitCode::usage).
@@ -28,6 +32,8 @@ class Interruption {
     Interruption& operator=(const Interruption&) = delete;
 
     [[nodiscard]] static bool requested();
+    // Makes requested() wait for the next Ctrl-C.
+    static void forget();
     // Sleeps for this time, or until Ctrl-C.
     static void sleep(std::chrono::milliseconds time);
 };

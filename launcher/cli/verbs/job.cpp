@@ -7,6 +7,7 @@
 
 #include "base/parallel.hpp"
 #include "cli/output/output.hpp"
+#include "cli/report/job_progress.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
@@ -15,7 +16,6 @@
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
-#include "slurm/pending_reason.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -68,85 +68,19 @@ Answer job_delete(const JobOptions& options) {
     return Outcome{};
 }
 
-using slurm::ExecutionState;
-
-constexpr int unknown_exit_code = 255;
-constexpr int interrupted_exit_code = 130;
-
-// Prints the progress of a job. It remembers what it has printed, so that each change is printed
-// once.
-class Reporter {
-  public:
-    void look(const JobReport& report) {
-        if (!said_submission_) {
-            said_submission_ = true;
-            fmt::print(stderr, "Job submitted at {}\n", python_time(report.job.creation_time));
-        }
-        if (!said_start_ && report.state != ExecutionState::queued && report.start()) {
-            said_start_ = true;
-            fmt::print(stderr, "Job started execution at {}\n", python_time(*report.start()));
-        }
-        if (!state_ || *state_ != report.state) {
-            state_ = report.state;
-            fmt::print(stderr, "Job state: {}\n", slurm::to_string(report.state));
-        }
-        say_reason(report);
-    }
-
-  private:
-    void say_reason(const JobReport& report) {
-        if (report.state != ExecutionState::queued || !report.evidence.slurm) return;
-        const auto words = slurm::pending_reason_in_words(report.evidence.slurm->reason);
-        if (words.sentence == reason_) return;
-        reason_ = words.sentence;
-        fmt::print(stderr, "The job is waiting: {}\n", words.sentence);
-        if (!words.advice.empty()) fmt::print(stderr, "  {}\n", words.advice);
-    }
-
-    bool said_submission_ = false;
-    bool said_start_ = false;
-    std::optional<ExecutionState> state_;
-    std::string reason_;
-};
-
-int say_end(const JobReport& report) {
-    const auto start = report.start();
-    const auto end = report.end();
-    const auto at = end ? python_time(*end) : "an unknown time";
-    const auto took = start && end ? python_duration(*end - *start) : "an unknown time";
-    if (report.state == ExecutionState::succeeded) {
-        fmt::print(stderr, "Job completed at {}; execution took {}\n", at, took);
-        return report.exit_code().value_or(0);
-    }
-    fmt::print(stderr, "The job \"{}\" in resource group \"{}\" failed.\n", report.job.key.job,
-               report.job.key.group);
-    const auto code = report.exit_code();
-    if (code) {
-        fmt::print(stderr, "Job failed with exit code {} at {}; execution took {}\n", *code, at,
-                   took);
-    }
-    fmt::print(stderr, "{}", error_lines(job_errors(report)));
-    // Exit code 0 would tell a script that the job succeeded.
-    return code && *code != 0 ? *code : unknown_exit_code;
-}
-
 // Waits until the job has ended and exits with the job's exit code.
 Answer job_wait(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     const Interruption interruption;
     JobWatch watch(here.store, here.slurm, job_key(options.job),
                    std::chrono::seconds(options.interval));
-    Reporter reporter;
-    while (true) {
-        const auto report = TRY(watch.look());
-        reporter.look(report);
-        if (report.ended()) return Outcome{.exit_code = say_end(report)};
-        Interruption::sleep(std::chrono::milliseconds(500));
-        if (Interruption::requested()) {
-            say(fmt::format("interrupted; the job continues ({})", slurm::to_string(report.state)));
-            return Outcome{.exit_code = interrupted_exit_code};
-        }
-    }
+    JobProgress progress;
+    const auto end = TRY(follow(watch, [&](const JobReport& report) -> base::Result<Step> {
+        progress.look(report);
+        return Step::nothing_new;
+    }));
+    if (end.report.ended()) return Outcome{.exit_code = say_end(end.report)};
+    return Outcome{.exit_code = say_interrupted(end.report)};
 }
 
 // Names of the option that names the job of a verb of "job" itself.

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/output/output.hpp"
+#include "cli/report/job_progress.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/output_directory.hpp"
@@ -30,29 +28,7 @@ struct JobFileListOptions {
     std::string file_name;                   // for `stream`
 };
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds shortest_pause(200);
-constexpr milliseconds longest_pause(1000);
 constexpr auto slurm_pause = std::chrono::seconds(15);
-
-// Writes to the descriptor without buffering, so that the reader has the bytes before the next look
-// at the file.
-bool write_out(std::string_view bytes) {
-    while (!bytes.empty()) {
-        const auto count = write(STDOUT_FILENO, bytes.data(), bytes.size());
-        if (count < 0 && errno == EINTR) {
-            if (Interruption::requested()) return false;
-            continue;
-        }
-        if (count < 0) {
-            say(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
-            return false;
-        }
-        bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
-    return true;
-}
 
 std::string relative_path(const JobFileListOptions& options) {
     return options.path.empty() || options.path == "." ? options.file_name
@@ -74,6 +50,7 @@ class Messages {
     void absent(bool job_ended) {
         if (found_) return;
         if (job_ended) {
+            missing_ = true;
             fmt::print(stderr, "The file \"{}\" not found for the completed job.\n", name_);
         } else if (!waiting_) {
             waiting_ = true;
@@ -81,6 +58,8 @@ class Messages {
                        name_);
         }
     }
+    // Whether the job has ended without the file.
+    [[nodiscard]] bool missing() const { return missing_; }
     void restarted() {
         fmt::print(stderr, "The file \"{}\" was written anew. Streaming it from its start\n",
                    name_);
@@ -91,32 +70,43 @@ class Messages {
     std::string url_;
     bool found_ = false;
     bool waiting_ = false;
+    bool missing_ = false;
 };
+
+// Names the files that are there, for somebody who has asked for another one.
+void say_what_there_is(const std::filesystem::path& root, const std::string& path) {
+    constexpr std::size_t most = 12;
+    const auto entries = list_directory(root, path);
+    if (!entries || entries->array() == nullptr || entries->array()->empty()) return;
+    std::string names;
+    std::size_t count = 0;
+    for (const Value& entry : *entries->array()) {
+        const std::string* name = entry["name"].string();
+        if (name == nullptr || ++count > most) continue;
+        names += (names.empty() ? "" : ", ") + *name;
+    }
+    if (count > most) names += fmt::format(" and {} more", count - most);
+    fmt::print(stderr, "hint: there are {}\n", names);
+}
 
 Answer stream(JobWatch& watch, FileFollower& follower, Messages& messages) {
     const Interruption interruption;
-    auto pause = shortest_pause;
     const auto sink = [&](std::string_view bytes) {
         messages.before(true);
-        return write_out(bytes);
+        return print_bytes(bytes);
     };
-    while (!Interruption::requested()) {
-        // The job's state is asked for first: a file that is read after the job has ended is
-        // complete.
-        const auto report = TRY(watch.look());
-        const auto look = TRY(follower.look(sink));
+    const auto step = [&](const JobReport& report) -> base::Result<Step> {
         using Look = FileFollower::Look;
-        if (look == Look::stopped) break;
-        if (look == Look::absent) {
+        const auto look = TRY(follower.look(sink));
+        if (look == Look::stopped) return Step::stop;
+        if (look == Look::absent)
             messages.absent(report.ended());
-        } else {
+        else
             messages.before(true);
-        }
         if (look == Look::restarted) messages.restarted();
-        if (report.ended()) break;
-        pause = look == Look::read ? shortest_pause : std::min(pause * 2, longest_pause);
-        Interruption::sleep(pause);
-    }
+        return look == Look::read ? Step::something_new : Step::nothing_new;
+    };
+    TRY(follow(watch, step));
     return Outcome{};
 }
 
@@ -141,7 +131,9 @@ Answer job_file_stream(const JobFileListOptions& options) {
     JobWatch watch(here.store, here.slurm, job_key(options.job), slurm_pause);
     FileFollower follower(root, relative);
     Messages messages(options, file_url((root / relative).string()));
-    return stream(watch, follower, messages);
+    auto answer = TRY(stream(watch, follower, messages));
+    if (messages.missing()) say_what_there_is(root, options.path);
+    return answer;
 }
 
 void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
