@@ -17,7 +17,6 @@
 
 #include "base/beneath.hpp"
 #include "base/timestamp.hpp"
-#include "plan/plan.hpp"
 #include "record/plan_file.hpp"
 
 namespace batchai::cli {
@@ -55,11 +54,14 @@ Value entry_value(const fs::path& directory, const std::string& name, const stru
 
 }  // namespace
 
+base::Result<plan::Plan> plan_of_job(const store::Store& store, const store::JobKey& key) {
+    TRY(store.job(key));
+    return record::plan_from_json(TRY(base::read_file(store.job_files(key).plan())));
+}
+
 base::Result<fs::path> output_directory(const store::Store& store, const store::JobKey& key,
                                         const std::string& id) {
-    const auto job = TRY(store.job(key));
-    const auto text = TRY(base::read_file(store.job_files(key).plan()));
-    const auto plan = TRY(record::plan_from_json(text));
+    const auto plan = TRY(plan_of_job(store, key));
     if (id == "stdouterr") {
         const auto& directories = plan.directories;
         if (directories.stdouterr_host.empty()) return not_listable(id, directories.stdouterr);

@@ -11,9 +11,14 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "cli/output/output.hpp"
+#include "plan/plan.hpp"
 #include "store/store.hpp"
 
 namespace batchai::cli {
+
+// Returns the plan with which the job was submitted.
+[[nodiscard]] base::Result<plan::Plan> plan_of_job(const store::Store& store,
+                                                   const store::JobKey& key);
 
 // Returns the host path of the job's directory `id`, which is "stdouterr" or the id of an output
 // directory. The directory may not exist yet. It is an error if the id is unknown or the directory

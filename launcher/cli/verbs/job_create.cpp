@@ -17,6 +17,7 @@
 #include "cli/report/planning.hpp"
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
 #include "job/to_json.hpp"
@@ -36,6 +37,7 @@ struct JobCreateOptions {
     JobFileOptions file;
     bool dry_run = false;
     bool check = false;
+    bool follow = false;
 };
 
 base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const store::Store& store) {
@@ -101,6 +103,12 @@ void print_dry_run(const Planned& planned, const record::JobFiles& files) {
     fmt::print("{}", plan::batch_script(planned.plan, launcher_path(), planned.digest));
 }
 
+bool is_array(const plan::Plan& plan) {
+    const auto& options = plan.allocation.options;
+    return std::any_of(options.begin(), options.end(),
+                       [](const auto& option) { return option.name == "array"; });
+}
+
 store::Job record_of(const store::JobKey& key, const Planned& planned, std::string slurm_job_id) {
     const auto& identity = planned.plan.identity;
     store::Job job;
@@ -113,9 +121,7 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
     job.properties = job::to_json(planned.spec);
     job.plan_digest = planned.digest;
     job.slurm_job_id = std::move(slurm_job_id);
-    const auto& options = planned.plan.allocation.options;
-    job.is_array = std::any_of(options.begin(), options.end(),
-                               [](const auto& option) { return option.name == "array"; });
+    job.is_array = is_array(planned.plan);
     job.creation_time = base::now();
     return job;
 }
@@ -215,8 +221,18 @@ Answer job_create(const JobCreateOptions& options) {
         if (options.check) TRY(check_with_slurm(here, *planning.planned));
         return Outcome{};
     }
+    if (options.follow && is_array(planning.planned->plan))
+        return base::fail("an array job cannot be followed", "--follow",
+                          "leave --follow out; `batchai job logs JOB --task NUMBER` shows the logs "
+                          "of a task",
+                          base::ExitCode::usage);
     TRY(ensure_experiment(here.store, here.site, options.parents));
-    return created(here, TRY(submit(here, key, *planning.planned)));
+    if (!options.follow) return created(here, TRY(submit(here, key, *planning.planned)));
+    // From here on Ctrl-C must not end this program before it has said which job it has submitted.
+    const Interruption interruption;
+    const store::Job job = TRY(submit(here, key, *planning.planned));
+    say(fmt::format("the job is \"{}\", submitted as Slurm job {}", key.job, job.slurm_job_id));
+    return Outcome{.exit_code = TRY(follow_new_job(here, job))};
 }
 
 }  // namespace
@@ -252,6 +268,11 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
     leaf->add_flag("--check", options->check,
                    "With --dry-run: ask Slurm when and where the job would start, or why not")
         ->needs(dry_run);
+    leaf->add_flag(
+            "--follow", options->follow,
+            "Show what the ranks print until the job ends, instead of the job's description, "
+            "and exit with its exit code; Ctrl-C asks whether to leave the job or to end it")
+        ->excludes(dry_run);
     add_slurm_options(*leaf, options->file.slurm);
     leaf->add_option("sbatch-options", options->file.sbatch_words,
                      "After --: further options of sbatch, except those that the plan sets")

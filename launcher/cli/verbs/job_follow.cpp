@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/verbs/job_follow.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "base/text.hpp"
+#include "cli/report/output_directory.hpp"
+#include "cli/terminal.hpp"
+#include "plan/array_task.hpp"
+
+namespace batchai::cli {
+
+namespace {
+
+constexpr auto slurm_pause = std::chrono::seconds(15);
+
+base::Result<void> check_task(const record::JobFiles& files, std::optional<int> task) {
+    std::vector<int> tasks = files.started_array_tasks();
+    if (task && std::find(tasks.begin(), tasks.end(), *task) != tasks.end()) return {};
+    std::sort(tasks.begin(), tasks.end());
+    const std::string known = tasks.empty()
+                                  ? std::string("none of its tasks has started yet")
+                                  : fmt::format("tasks have started: {}", fmt::join(tasks, ", "));
+    if (task)
+        return base::fail(fmt::format("the job has no task {} that has started", *task), "--task",
+                          known, base::ExitCode::not_found);
+    return base::fail("this is an array job, and each of its tasks has logs of its own", "",
+                      fmt::format("choose one with --task; {}", known), base::ExitCode::usage);
+}
+
+}  // namespace
+
+base::Result<LogPlace> log_place(const Surroundings& here, const store::JobKey& key,
+                                 std::optional<int> task) {
+    const auto job = TRY(here.store.job(key));
+    record::JobFiles files = here.store.job_files(key);
+    plan::Plan plan = TRY(plan_of_job(here.store, key));
+    if (job.is_array) {
+        TRY(check_task(files, task));
+        files = files.array_task(*task);
+        plan = plan::of_array_task(plan, *task);
+    } else if (task) {
+        return base::fail("the job is not an array job, so it has no tasks", "--task",
+                          "leave it out", base::ExitCode::usage);
+    }
+    return LogPlace{.files = std::move(files), .logs = plan.directories.stdouterr_host};
+}
+
+namespace {
+
+bool colours() {
+    const char* const refused = std::getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) != 0 && (refused == nullptr || *refused == '\0');
+}
+
+// Colours that can be read on a light and on a dark background.
+constexpr std::array<std::string_view, 6> palette{"36", "33", "32", "35", "34", "31"};
+
+std::vector<std::string> prefixes_of(const record::RankPlaces& places,
+                                     const std::vector<bool>& ranks) {
+    std::size_t widest = 0;
+    std::vector<std::string> out;
+    for (std::size_t rank = 0; rank < places.nodes.size(); ++rank) {
+        out.push_back(fmt::format("{}:{}", places.nodes[rank], rank));
+        if (ranks[rank]) widest = std::max(widest, out.back().size());
+    }
+    const bool coloured = colours();
+    for (std::size_t rank = 0; rank < out.size(); ++rank) {
+        out[rank] = coloured ? fmt::format("\x1b[{}m{:<{}}\x1b[0m ", palette[rank % palette.size()],
+                                           out[rank], widest)
+                             : fmt::format("{:<{}} ", out[rank], widest);
+    }
+    return out;
+}
+
+}  // namespace
+
+JobLogReader::MakePrinter printer_to_output(Prefixes prefixes) {
+    return [prefixes](const record::RankPlaces& places, const std::vector<bool>& ranks) {
+        const bool several = std::count(ranks.begin(), ranks.end(), true) > 1;
+        const bool wanted =
+            prefixes == Prefixes::always || (prefixes == Prefixes::several && several);
+        return LogPrinter(wanted ? prefixes_of(places, ranks) : std::vector<std::string>(),
+                          print_bytes);
+    };
+}
+
+base::Result<Followed> follow_logs(JobWatch& watch, JobLogReader& reader, JobProgress& progress) {
+    return follow(watch, [&](const JobReport& report) -> base::Result<Step> {
+        if (!report.ended()) progress.look(report);
+        const auto found = TRY(reader.pump(report.ended()));
+        if (found == JobLogReader::Found::stopped) return Step::stop;
+        if (found == JobLogReader::Found::more) return Step::more;
+        if (report.ended()) progress.look(report);
+        return found == JobLogReader::Found::something_new ? Step::something_new
+                                                           : Step::nothing_new;
+    });
+}
+
+namespace {
+
+enum class Wish { leave, end };
+
+// Asks until there is an answer. The end of the input and a second Ctrl-C are one, too.
+Wish ask_what_becomes_of_the_job() {
+    if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0) return Wish::leave;
+    Interruption::forget();
+    while (true) {
+        fmt::print(stderr, "\nLeave the job running, or end it? (l/e): ");
+        std::array<char, 256> line{};
+        const ssize_t count = ::read(STDIN_FILENO, line.data(), line.size());
+        if (count <= 0) {
+            fmt::print(stderr, "\n");
+            return Wish::leave;
+        }
+        const auto answer = base::lower(base::trim({line.data(), static_cast<std::size_t>(count)}));
+        if (answer == "l" || answer == "leave") return Wish::leave;
+        if (answer == "e" || answer == "end") return Wish::end;
+    }
+}
+
+std::string command_to_come_back(const store::JobKey& key) {
+    std::string command = "batchai job logs " + key.job + " --follow";
+    if (key.group != "default" || key.workspace != "default" || key.experiment != "default")
+        command += fmt::format(" -g {} -w {} -e {}", key.group, key.workspace, key.experiment);
+    return command;
+}
+
+}  // namespace
+
+base::Result<int> follow_new_job(const Surroundings& here, const store::Job& job) {
+    const LogPlace place = TRY(log_place(here, job.key, std::nullopt));
+    JobLogReader reader(place.files, place.logs, LogChoice{}, std::nullopt,
+                        printer_to_output(Prefixes::several));
+    JobWatch watch(here.store, here.slurm, job.key, slurm_pause);
+    JobProgress progress;
+    Followed followed = TRY(follow_logs(watch, reader, progress));
+    if (!followed.report.ended() && !followed.stopped &&
+        ask_what_becomes_of_the_job() == Wish::end) {
+        say("ending the job");
+        TRY(stop_jobs(here.store, here.slurm, {job}, true));
+        Interruption::forget();
+        followed = TRY(follow_logs(watch, reader, progress));
+    }
+    if (followed.report.ended()) return say_end(followed.report);
+    const int exit_code = say_interrupted(followed.report);
+    say("follow it again: " + command_to_come_back(job.key));
+    return exit_code;
+}
+
+}  // namespace batchai::cli

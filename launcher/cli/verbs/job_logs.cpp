@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/job_logs.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/report/job_progress.hpp"
+#include "cli/report/names.hpp"
+#include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
+#include "cli/verbs/job_follow.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "slurm/hostlist.hpp"
+
+namespace batchai::cli {
+namespace {
+
+struct JobLogsOptions {
+    std::optional<std::string> job;  // the word
+    std::optional<std::string> named_job;
+    ParentOptions parents;
+    std::optional<std::string> ranks;
+    std::optional<std::string> nodes;
+    std::optional<std::string> since;
+    std::optional<std::size_t> tail;
+    std::optional<int> attempt;
+    std::optional<int> task;
+    bool follow = false;
+    bool merge = false;
+    bool only_output = false;
+    bool only_error = false;
+};
+
+constexpr auto slurm_pause = std::chrono::seconds(15);
+
+base::Result<store::JobKey> key_of(const JobLogsOptions& options) {
+    if (options.job.has_value() == options.named_job.has_value())
+        return base::fail("name one job", "batchai job logs", "batchai job logs train",
+                          base::ExitCode::usage);
+    return job_key(
+        {.job = options.job ? *options.job : *options.named_job, .parents = options.parents});
+}
+
+base::Result<LogChoice> choice_of(const JobLogsOptions& options) {
+    LogChoice choice{.output = !options.only_error, .error = !options.only_output};
+    if (options.ranks) choice.ranks = TRY(rank_list(*options.ranks));
+    if (options.nodes) {
+        auto nodes = slurm::expand_hostlist(*options.nodes);
+        if (!nodes || nodes->empty())
+            return base::fail(fmt::format("\"{}\" is not a list of nodes", *options.nodes),
+                              "--node", "write it like n1,n3 or n[1-3]", base::ExitCode::usage);
+        choice.nodes = std::move(*nodes);
+    }
+    if (options.since) choice.since = TRY(time_since(*options.since, base::now()));
+    choice.tail = options.tail;
+    return choice;
+}
+
+base::Error not_started(const JobReport& report, const JobLogsOptions& options) {
+    if (options.attempt)
+        return {fmt::format("no rank was started in attempt {} of the job", *options.attempt),
+                report.job.key.job, "`batchai job show` lists the attempts",
+                base::ExitCode::not_found};
+    if (report.ended())
+        return {"the job has ended, and there are no logs of its ranks", report.job.key.job,
+                "`batchai job show` says why it ended, and `batchai job file list` lists the files "
+                "that it wrote, such as those of its preparation",
+                base::ExitCode::not_found};
+    return {"the ranks of the job have not started yet", report.job.key.job,
+            "add --follow to wait for them", base::ExitCode::not_found};
+}
+
+// Returns false if the reader has gone away.
+base::Result<bool> print_all(JobLogReader& reader, bool ended) {
+    auto found = JobLogReader::Found::more;
+    while (found == JobLogReader::Found::more)
+        found = TRY(reader.pump(ended));
+    return found != JobLogReader::Found::stopped;
+}
+
+// Prints the ranks one after the other, each below its name.
+base::Result<void> print_each(const LogPlace& place, const LogChoice& choice,
+                              const JobLogsOptions& options, const record::RankPlaces& places,
+                              const std::vector<bool>& ranks, bool ended) {
+    bool first = true;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        if (!ranks[rank]) continue;
+        LogChoice one = choice;
+        one.nodes.clear();
+        one.ranks = {static_cast<int>(rank)};
+        if (!print_bytes(
+                fmt::format("{}==> {}:{} <==\n", first ? "" : "\n", places.nodes[rank], rank)))
+            return {};
+        first = false;
+        JobLogReader reader(place.files, place.logs, std::move(one), options.attempt,
+                            printer_to_output(Prefixes::none));
+        if (!TRY(print_all(reader, ended))) return {};
+    }
+    return {};
+}
+
+// Prints what there is.
+Answer print_logs(const Surroundings& here, const LogPlace& place, const LogChoice& choice,
+                  const JobLogsOptions& options) {
+    const auto key = TRY(key_of(options));
+    const auto report = TRY(report_job(here.store, here.slurm, key));
+    // The state of an array job is that of its last task, and says nothing about the others.
+    const bool ended = report.ended() && !options.task;
+    JobLogReader reader(place.files, place.logs, choice, options.attempt,
+                        printer_to_output(options.merge ? Prefixes::always : Prefixes::none));
+    const auto newest = TRY(reader.newest());
+    if (!newest) return tl::unexpected(not_started(report, options));
+    const std::vector<bool> ranks = TRY(chosen_ranks(*newest, choice));
+    if (!options.merge && std::count(ranks.begin(), ranks.end(), true) > 1) {
+        TRY(print_each(place, choice, options, *newest, ranks, ended));
+    } else {
+        TRY(print_all(reader, ended));
+    }
+    return Outcome{};
+}
+
+Answer follow_job(const Surroundings& here, const LogPlace& place, const LogChoice& choice,
+                  const JobLogsOptions& options) {
+    const Interruption interruption;
+    const auto key = TRY(key_of(options));
+    JobWatch watch(here.store, here.slurm, key, slurm_pause);
+    JobLogReader reader(place.files, place.logs, choice, options.attempt,
+                        printer_to_output(options.merge ? Prefixes::always : Prefixes::several));
+    JobProgress progress;
+    const auto followed = TRY(follow_logs(watch, reader, progress));
+    if (followed.stopped) return Outcome{};
+    if (followed.report.ended()) return Outcome{.exit_code = say_end(followed.report)};
+    return Outcome{.exit_code = say_interrupted(followed.report)};
+}
+
+Answer job_logs(const JobLogsOptions& options) {
+    const auto key = TRY(key_of(options));
+    const LogChoice choice = TRY(choice_of(options));
+    if (options.follow && options.task)
+        return base::fail("--follow with --task is not supported yet", "batchai job logs",
+                          "leave --follow out, and repeat the command", base::ExitCode::usage);
+    const auto here = TRY(open_surroundings());
+    const LogPlace place = TRY(log_place(here, key, options.task));
+    return options.follow ? follow_job(here, place, choice, options)
+                          : print_logs(here, place, choice, options);
+}
+
+}  // namespace
+
+void add_job_logs_verb(CommandTree& tree, CLI::App& job) {
+    auto [leaf, options] = add_verb(tree, job, "logs", "Show what a job's ranks have printed",
+                                    "batchai job logs train --merge --tail 100\n"
+                                    "  batchai job logs train --rank 0,3-5 --since 10m\n"
+                                    "  batchai job logs train --follow",
+                                    job_logs, Printing::by_itself);
+    add_optional(*leaf, "job", options->job, "Name of the job")->type_name("NAME");
+    add_optional(*leaf, "--job,-j", options->named_job, "Name of the job, instead of the word")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+    add_experiment_option(*leaf, options->parents);
+    add_optional(*leaf, "--rank", options->ranks, "Only these ranks, such as 0,3-5 [all]")
+        ->type_name("RANKS");
+    add_optional(*leaf, "--node", options->nodes, "Only the ranks on these nodes, such as n[1-3]")
+        ->type_name("NODES");
+    auto* const output =
+        leaf->add_flag("--stdout", options->only_output, "Only what the ranks print on stdout");
+    leaf->add_flag("--stderr", options->only_error, "Only what the ranks print on stderr")
+        ->excludes(output);
+    add_optional(*leaf, "--since", options->since,
+                 "Only what was printed since a time in UTC, such as 2018-06-21T17:15:18, or since "
+                 "so long ago: 90s, 10m, 2h, 1d")
+        ->type_name("TIME");
+    add_optional(*leaf, "--tail", options->tail,
+                 "Only the last lines: of all ranks together with --merge, else of each rank")
+        ->type_name("LINES");
+    leaf->add_flag("--merge", options->merge,
+                   "All ranks together in the order of time, with \"host:rank \" before each line");
+    leaf->add_flag(
+        "--follow,-f", options->follow,
+        "Go on until the job ends, and exit with its exit code; several ranks are merged");
+    add_optional(*leaf, "--attempt", options->attempt,
+                 "The attempt of a job that was requeued [the newest]")
+        ->type_name("NUMBER")
+        ->check(CLI::PositiveNumber);
+    add_optional(*leaf, "--task", options->task, "The task of an array job")
+        ->type_name("NUMBER")
+        ->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace batchai::cli
