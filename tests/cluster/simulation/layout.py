@@ -17,6 +17,7 @@ SWITCH = "switch"
 PROCTRACKS = ("linuxproc", "cgroup")
 _NETWORK = "10.77.0"
 _MOST_NODES = 64
+_MOST_GPUS = 4
 
 
 def home() -> Path:
@@ -32,6 +33,12 @@ class Cluster:
     nodes: int = 4
     prefix: str | None = None
     proctrack: str = PROCTRACKS[0]
+    gpus: int = 0
+
+    @property
+    def gpu_files(self) -> list[str]:
+        """The device files of a compute host's pretended GPUs."""
+        return [f"/run/minicluster/gpu{number}" for number in range(self.gpus)]
 
     @property
     def directory(self) -> Path:
@@ -77,6 +84,10 @@ def check(cluster: Cluster) -> None:
     if not 1 <= cluster.nodes <= _MOST_NODES:
         raise ClusterError(
             f"{cluster.nodes} nodes are not possible", hint=f"ask for 1 to {_MOST_NODES}"
+        )
+    if not 0 <= cluster.gpus <= _MOST_GPUS:
+        raise ClusterError(
+            f"{cluster.gpus} GPUs per node are not possible", hint=f"ask for 0 to {_MOST_GPUS}"
         )
 
 

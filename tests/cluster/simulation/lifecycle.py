@@ -82,7 +82,7 @@ def _configure(cluster: Cluster) -> bool:
     _write(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
     _write(slurm / "plugstack.conf", slurm_config.plugstack_conf())
     _write(slurm / "cgroup.conf", slurm_config.cgroup_conf(cluster))
-    _write(slurm / "gres.conf", slurm_config.gres_conf())
+    _write(slurm / "gres.conf", slurm_config.gres_conf(cluster))
     return _write(slurm / "slurm.conf", slurm_config.slurm_conf(cluster, lua))
 
 

@@ -17,6 +17,8 @@ from .layout import LOGIN, Cluster
 
 _MADE_HERE = {"proc", "sys", "etc", "tmp", "run", "home", "shared", "lost+found"}
 _RUNTIME_OWNERS = {"munge": "root", "slurm": "root", "mysqld": "slurm", "lock": "root"}
+# The major number of NVIDIA's devices: nothing answers to it on a machine without that driver.
+_NVIDIA_MAJOR = 195
 _HIDDEN_TREES = ("/tmp", "/run", "/home", "/shared", "/dev/shm")
 
 
@@ -73,6 +75,15 @@ def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
     for name in ("slurm", "batchai", "munge", "mariadb"):
         (etc / name).mkdir(exist_ok=True)
         kernel.bind(str(cluster.etc / name), str(etc / name))
+
+
+def _make_gpu_files(cluster: Cluster, root: Path) -> None:
+    """Device files that Slurm can hand out as GPUs. No program can open them."""
+    for number, path in enumerate(cluster.gpu_files):
+        node = root / path.lstrip("/")
+        node.parent.mkdir(exist_ok=True)
+        os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(_NVIDIA_MAJOR, number))
+        node.chmod(0o666)
 
 
 def _make_runtime(root: Path) -> None:
@@ -148,6 +159,8 @@ def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
     _bind_machine(root)
     _make_etc(cluster, host, root)
     _make_runtime(root)
+    if host != LOGIN:
+        _make_gpu_files(cluster, root)
     _make_kernel_views(cluster, root)
     _make_service_state(cluster, host, root)
     for name in ("home", "shared"):

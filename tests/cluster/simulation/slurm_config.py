@@ -16,6 +16,10 @@ _MEMORY_PER_NODE_MB = 8192
 _WIDGET_FILES = ("/dev/zero", "/dev/full")
 
 
+def _gres_of_node(cluster: Cluster) -> str:
+    return f"widget:{len(_WIDGET_FILES)}" + (f",gpu:{cluster.gpus}" if cluster.gpus else "")
+
+
 def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     nodes = f"h[1-{cluster.nodes}]"
     lines = [
@@ -54,10 +58,10 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "PreemptType=preempt/partition_prio",
         "PreemptMode=REQUEUE",
         "PlugStackConfig=/etc/slurm/plugstack.conf",
-        "GresTypes=widget",
+        "GresTypes=widget" + (",gpu" if cluster.gpus else ""),
         f"NodeName={nodes} CPUs={_CPUS_PER_NODE} Sockets=1 CoresPerSocket={_CPUS_PER_NODE}"
         f" ThreadsPerCore=1"
-        f" RealMemory={_MEMORY_PER_NODE_MB} Gres=widget:{len(_WIDGET_FILES)} State=UNKNOWN",
+        f" RealMemory={_MEMORY_PER_NODE_MB} Gres={_gres_of_node(cluster)} State=UNKNOWN",
         f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP"
         " PreemptMode=OFF",
         f"PartitionName=debug Nodes={nodes} MaxTime=30 DefaultTime=10 State=UP PreemptMode=OFF",
@@ -72,8 +76,14 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gres_conf() -> str:
-    return "".join(f"Name=widget File={path}\n" for path in _WIDGET_FILES)
+def gres_conf(cluster: Cluster) -> str:
+    lines = [f"Name=widget File={path}" for path in _WIDGET_FILES]
+    # As on a host of several sockets, each GPU is near some of the cores.
+    for number, path in enumerate(cluster.gpu_files):
+        first = number * _CPUS_PER_NODE // cluster.gpus
+        last = (number + 1) * _CPUS_PER_NODE // cluster.gpus - 1
+        lines.append(f"Name=gpu File={path} Cores={first}-{last} Flags=nvidia_gpu_env")
+    return "\n".join(lines) + "\n"
 
 
 def slurmdbd_conf() -> str:
