@@ -7,12 +7,13 @@
  *
  *   batchai.so, user_init:  forks; the child drops to the user and execs
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
- *                               [--rendezvous STEP --node N --nodes N] [--root]
+ *                               [--rendezvous STEP --node N --nodes N | --master ADDRESS] [--root]
  *                               [--array-task N] [--submit-directory PATH] [--slurm-conf PATH]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           keeps its namespaces alive until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
- *                           and joins the namespaces
+ *                           and joins the namespaces; the first task of the node may write
+ *                           BATCHAI_CONTROL_NCCL to CONTROL
  *   batchai.so, task_exit:  closes its end of CONTROL, waits a few seconds for batchai-node to end,
  *                           and then kills it
  */
@@ -20,7 +21,7 @@
 #include <stdint.h>
 
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
-#define BATCHAI_PROTOCOL_VERSION 3u
+#define BATCHAI_PROTOCOL_VERSION 4u
 
 /* How long batchai-node may wait at the end of a step for processes that continue without it. The
  * plugin waits longer (farewell_seconds in spank/child.hpp). */
@@ -32,9 +33,13 @@
     "timeout=SECONDS"
 
 /* The descriptors that batchai-node finds open. 0, 1 and 2 are open on /dev/null as well. */
-#define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: ends when the step is over */
+#define BATCHAI_CONTROL_DESCRIPTOR 3 /* read end: remarks of tasks; ends when the step is over */
 #define BATCHAI_READY_DESCRIPTOR 4   /* write end: one byte when the reply is complete */
 #define BATCHAI_REPLY_DESCRIPTOR 5   /* a memfd for the reply */
+
+/* A byte on CONTROL: the plugin has set NCCL_SOCKET_IFNAME in the tasks of this node. Only the
+ * plugin knows which devices the tasks have, and only batchai-node can write to the job's log. */
+#define BATCHAI_CONTROL_NCCL 'N'
 
 /* A longer reply is refused. */
 #define BATCHAI_REPLY_LIMIT (1u << 20)
@@ -70,13 +75,17 @@
  * else from batchai-node in its reply, if the plugin asked for it (--rendezvous). Tasks do not see
  * it. */
 #define BATCHAI_MASTER_VARIABLE "BATCHAI_MASTER"
+/* The interface for NCCL_SOCKET_IFNAME, from batchai-node in its reply. The plugin uses it in tasks
+ * that have GPUs. Tasks do not see it. */
+#define BATCHAI_NCCL_INTERFACE_VARIABLE "BATCHAI_NCCL_INTERFACE"
+#define BATCHAI_INTERFACE_LIMIT 64u
 /* Which of RANK, MASTER_ADDR, … the plugin has set, as "NAME=value" entries separated by commas. A
  * variable that still has this value was not set by the user. In the environment of a step, "none"
  * says that its tasks are not ranks. */
 #define BATCHAI_RANK_VARIABLES_VARIABLE "BATCHAI_RANK_VARIABLES"
 #define BATCHAI_NO_RANKS "none"
 #define BATCHAI_MASTER_LIMIT 512u
-#define BATCHAI_RANK_VARIABLES_LIMIT 2048u
+#define BATCHAI_RANK_VARIABLES_LIMIT 2304u
 
 /* Set by `batchai run` in the environment of a step to a PATH: the plugin writes to PATH.TASK.txt
  * why it did not let the task run. What the plugin prints is for people. */

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "spank/gpu_environment.hpp"
 #include "spank/protocol.h"
 #include "spank/stepd.hpp"
 
@@ -139,6 +140,13 @@ void set_all(spank_t handle, const Master& master, RankEnvironment& environment)
         {"TORCHELASTIC_RUN_ID", is_whole && !is_alone ? step_name(handle) : std::string()});
 }
 
+void set_nccl_interface(spank_t handle, RankEnvironment& environment) {
+    const RankVariable variable{"NCCL_SOCKET_IFNAME", nccl_interface(handle)};
+    environment.set(variable);
+    const bool is_first_of_node = number_of(handle, S_TASK_ID) == "0";
+    if (is_first_of_node && environment.has_set(variable)) tell_node_program(BATCHAI_CONTROL_NCCL);
+}
+
 }  // namespace
 
 bool is_listed(std::string_view list, std::string_view entry) {
@@ -158,7 +166,11 @@ const char* set_rank_environment(spank_t handle) {
     // The port is for this step only: an srun that one of its tasks starts needs its own.
     spank_unsetenv(handle, BATCHAI_MASTER_VARIABLE);
     RankEnvironment environment(handle, inherited);
-    if (inherited != BATCHAI_NO_RANKS) set_all(handle, master, environment);
+    if (inherited != BATCHAI_NO_RANKS) {
+        set_all(handle, master, environment);
+        set_nccl_interface(handle, environment);
+    }
+    spank_unsetenv(handle, BATCHAI_NCCL_INTERFACE_VARIABLE);
     if (environment.refused() != nullptr) return environment.refused();
     const bool noted = spank_setenv(handle, BATCHAI_RANK_VARIABLES_VARIABLE,
                                     environment.list().c_str(), 1) == ESPANK_SUCCESS;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -47,10 +48,14 @@ bool read_user(spank_t handle, User& user) {
     return true;
 }
 
-// Adds nothing for a step of `batchai run`, which has said where the ranks meet or that there are
-// none.
+// `batchai run` has said where the ranks of its steps meet, or that there are none.
 void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& arguments) {
-    if (!job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT).empty()) return;
+    const std::string master = job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT);
+    if (!master.empty()) {
+        // As one word, so that no value looks like an option.
+        arguments.push_back("--master=" + master.substr(0, master.find(' ')));
+        return;
+    }
     const std::string told =
         job_variable(handle, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_RANK_VARIABLES_LIMIT);
     if (told == BATCHAI_NO_RANKS) return;
@@ -198,6 +203,20 @@ void start_sandbox(spank_t handle, const Settings& settings) {
         return;
     }
     start_anchor(handle, settings, plan);
+}
+
+void tell_node_program(char remark) {
+    const int control = sandbox().control;
+    if (control < 0) return;
+    // If batchai-node has ended, the remark is lost. The signal would end the task.
+    struct sigaction ignore = {};
+    struct sigaction before = {};
+    ignore.sa_handler = SIG_IGN;
+    if (sigaction(SIGPIPE, &ignore, &before) != 0) return;
+    if (write(control, &remark, 1) < 0) {
+        // Best effort: the remark is for a log.
+    }
+    sigaction(SIGPIPE, &before, nullptr);
 }
 
 void task_ended() {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "spank/task.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +12,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "spank/gpu_environment.hpp"
 #include "spank/one_id.hpp"
 #include "spank/options.hpp"
 #include "spank/protocol.h"
@@ -25,8 +24,6 @@
 namespace batchai::spank {
 
 namespace {
-
-constexpr std::size_t list_limit = 4096;
 
 std::string node_name(spank_t handle) {
     std::string name = job_variable(handle, "SLURMD_NODENAME", 256);
@@ -146,13 +143,7 @@ void set_environment(spank_t handle, const Reply& reply) {
         else
             unset(handle, entry);
     }
-    // Slurm tells only here which devices the step has.
-    std::string list;
-    for (const char* name : {"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}) {
-        if (list.empty()) list = job_variable(handle, name, list_limit);
-    }
-    const std::string on_node = job_variable(handle, "SLURM_GPUS_ON_NODE", 16);
-    set(handle, "AZ_BATCHAI_NUM_GPUS", std::to_string(count_devices(on_node, list)));
+    set(handle, "AZ_BATCHAI_NUM_GPUS", std::to_string(gpus_of_step(handle)));
     set(handle, "AZ_BATCH_NODE_ID", node_name(handle));
     set(handle, BATCHAI_PROOF_VARIABLE, sandbox().digest);
     if (const char* const refused = set_rank_environment(handle))
@@ -160,15 +151,6 @@ void set_environment(spank_t handle, const Reply& reply) {
 }
 
 }  // namespace
-
-int count_devices(const std::string& gpus_on_node, const std::string& device_list) {
-    int number = 0;
-    const char* const end = gpus_on_node.data() + gpus_on_node.size();
-    const auto [stop, error] = std::from_chars(gpus_on_node.data(), end, number);
-    if (error == std::errc() && stop == end && number >= 0) return number;
-    if (device_list.empty() || device_list == "NoDevFiles") return 0;
-    return 1 + static_cast<int>(std::count(device_list.begin(), device_list.end(), ','));
-}
 
 void join_sandbox(spank_t handle) {
     if (!step_is_ours(handle)) return;

@@ -53,11 +53,13 @@ int report(const Error& error) {
     return static_cast<int>(error.exit_code);
 }
 
-void wait_for_end_of_step() {
-    char byte = 0;
+void wait_for_end_of_step(const batchai::node::Sandbox& made) {
+    char remark = 0;
     while (true) {
-        const ssize_t count = read(BATCHAI_CONTROL_DESCRIPTOR, &byte, 1);
+        const ssize_t count = read(BATCHAI_CONTROL_DESCRIPTOR, &remark, 1);
         if (count == 0 || (count < 0 && errno != EINTR)) return;
+        if (count == 1 && remark == BATCHAI_CONTROL_NCCL && made.say_nccl_interface)
+            made.say_nccl_interface();
     }
 }
 
@@ -113,7 +115,7 @@ int sandbox(const batchai::node::SandboxRequest& request) {
     if (made) {
         // Even if the job is cancelled, what it wrote must still be saved.
         if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
-        wait_for_end_of_step();
+        wait_for_end_of_step(*made);
         finish(*made, request);
     }
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
@@ -178,6 +180,8 @@ int run(int argc, char** argv) {
     sandbox_verb->add_option("--job-id", request.job_id)->required();
     sandbox_verb->add_option("--rendezvous", request.rendezvous_step,
                              "the step's name, if its ranks need a place to meet");
+    sandbox_verb->add_option("--master", request.master,
+                             "where the ranks meet, if that has been arranged");
     sandbox_verb->add_option("--node", request.node)->check(CLI::NonNegativeNumber);
     sandbox_verb->add_option("--nodes", request.nodes)->check(CLI::PositiveNumber);
     sandbox_verb->add_flag("--root", request.as_root, "in a container: as root inside");

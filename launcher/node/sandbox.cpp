@@ -14,6 +14,7 @@
 #include "node/keeper/leftovers.hpp"
 #include "node/namespace/identity.hpp"
 #include "node/namespace/user_namespace.hpp"
+#include "node/nccl_interface.hpp"
 #include "node/node_root.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container.hpp"
@@ -87,6 +88,20 @@ std::optional<Rendezvous> arrange_rendezvous(const SandboxRequest& request,
     return std::nullopt;
 }
 
+// Only steps whose tasks are ranks have a place to meet.
+void arrange_nccl(const SandboxRequest& request, const Trace& trace, Sandbox& out) {
+    if (request.rendezvous_step.empty() && request.master.empty()) return;
+    const std::string master = out.rendezvous ? out.rendezvous->address : request.master;
+    auto interface = nccl_interface_of_this_node(master, out.environment);
+    // NCCL would take a comma for the end of the name.
+    if (!interface || interface->name.find(',') != std::string::npos) return;
+    out.environment.push_back({BATCHAI_NCCL_INTERFACE_VARIABLE, interface->name});
+    out.say_nccl_interface = [trace, interface = std::move(*interface)] {
+        trace.line(fmt::format("NCCL_SOCKET_IFNAME is \"={}\": NCCL uses {}", interface.name,
+                               interface.reason));
+    };
+}
+
 std::string spool_of_slurmd(const std::string& slurm_conf) {
     return spool_directory(read_slurm_conf(slurm_conf).text, node_name());
 }
@@ -151,6 +166,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
         environment.push_back(
             {BATCHAI_MASTER_VARIABLE,
              fmt::format("{} {}", out.rendezvous->address, out.rendezvous->port)});
+    arrange_nccl(request, trace, out);
     TRY(check_environment(environment));
 
     const OutputPaths outputs = output_paths(*plan);

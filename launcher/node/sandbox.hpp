@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct SandboxRequest {
     std::string job_id;       // Slurm's job id
     // The step's name, unique within the plan, if its ranks need a rendezvous; otherwise empty.
     std::string rendezvous_step;
+    // Where the ranks meet if somebody else has arranged it: an address of the step's first node.
+    std::string master;
     int node = 0;  // index of this node among the nodes of the step
     int nodes = 1;
     // Run as root in the container, as preparation does. Otherwise the plan decides.
@@ -46,6 +49,9 @@ struct Sandbox {
     // requested or could not be made. Few programs need it, so a failure is only written to the
     // trace.
     std::optional<Rendezvous> rendezvous;
+    // Writes to the job's log which interface NCCL is told to use, once the plugin says that it
+    // does tell NCCL.
+    std::function<void()> say_nccl_interface;
 };
 
 // Reads the plan, makes the job's directories and mounts, and moves this process into the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "transport/network.hpp"
 
@@ -15,13 +16,13 @@ bool fit(const NetworkInterface& interface) {
 }
 
 struct Claim {
-    const char* reason;
+    const char* reason;  // the launcher's name follows if it ends with a space
     bool (*holds)(const NetworkInterface&, const Network&);
 };
 
 // In order of preference, the strongest reason first.
 constexpr Claim claims[] = {
-    {"it leads to the launcher of the step",
+    {"it leads to ",
      [](const NetworkInterface& interface, const Network& network) {
          return has(interface.addresses, network.address_to_launcher);
      }},
@@ -46,10 +47,31 @@ DeviceChoice choose_interface(const Network& network) {
             if (better) best = &interface;
         }
         if (best == nullptr) continue;
-        return {{best->name},
-                best->name + " (" + best->addresses.front() + ") because " + claim.reason};
+        std::string reason =
+            best->name + " (" + best->addresses.front() + ") because " + claim.reason;
+        if (reason.back() == ' ') reason += network.launcher;
+        return {{best->name}, std::move(reason)};
     }
     return {{}, "no interface but loopback is up on this host"};
+}
+
+std::vector<std::string> comma_separated(std::string_view list) {
+    std::vector<std::string> found;
+    while (!list.empty()) {
+        const auto comma = list.find(',');
+        if (comma != 0) found.emplace_back(list.substr(0, comma));
+        list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    }
+    return found;
+}
+
+const NetworkInterface* named_interface(const Network& network, std::string_view list) {
+    for (const std::string& name : comma_separated(list)) {
+        const auto found = std::find_if(network.interfaces.begin(), network.interfaces.end(),
+                                        [&](const auto& each) { return each.name == name; });
+        if (found != network.interfaces.end() && !found->addresses.empty()) return &*found;
+    }
+    return nullptr;
 }
 
 }  // namespace mpi_bridge

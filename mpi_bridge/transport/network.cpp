@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -124,11 +125,11 @@ std::vector<std::string> active_rdma_ports() {
 
 // The local address that the system would use to reach `other`. Connecting a datagram socket
 // chooses the route and sends nothing.
-std::string own_address_towards(const char* other) {
+std::string own_address_towards(const std::string& other) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(9);  // any port will do
-    if (other == nullptr || inet_pton(AF_INET, other, &to.sin_addr) != 1) return {};
+    if (inet_pton(AF_INET, other.c_str(), &to.sin_addr) != 1) return {};
     const int probe = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (probe < 0) return {};
     sockaddr_in own{};
@@ -142,10 +143,16 @@ std::string own_address_towards(const char* other) {
 }  // namespace
 
 Network network_of_this_host() {
+    const char* const launcher = std::getenv("SLURM_LAUNCH_NODE_IPADDR");
+    return network_of_this_host(launcher == nullptr ? "" : launcher, Network().launcher);
+}
+
+Network network_of_this_host(const std::string& address, std::string words) {
     Network network;
     network.interfaces = interfaces_of_this_host();
     network.rdma_ports = active_rdma_ports();
-    network.address_to_launcher = own_address_towards(std::getenv("SLURM_LAUNCH_NODE_IPADDR"));
+    network.address_to_launcher = own_address_towards(address);
+    network.launcher = std::move(words);
     return network;
 }
 

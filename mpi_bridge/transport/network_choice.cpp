@@ -36,23 +36,7 @@ std::vector<std::string> in_order(std::vector<std::string> addresses) {
     return addresses;
 }
 
-const NetworkInterface* find(const Network& network, const std::string& name) {
-    const auto found = std::find_if(network.interfaces.begin(), network.interfaces.end(),
-                                    [&](const auto& each) { return each.name == name; });
-    return found == network.interfaces.end() || found->addresses.empty() ? nullptr : &*found;
-}
-
 }  // namespace
-
-std::vector<std::string> comma_separated(std::string_view list) {
-    std::vector<std::string> found;
-    while (!list.empty()) {
-        const auto comma = list.find(',');
-        if (comma != 0) found.emplace_back(list.substr(0, comma));
-        list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-    }
-    return found;
-}
 
 UcxWishes ucx_wishes() {
     return {process_environment("UCX_TLS").value_or(""),
@@ -90,11 +74,9 @@ Outcome<TcpInterface> choose_tcp_interface(const Network& network, const UcxWish
         return TcpInterface{{TcpEndpoint::own_host}, "Unix-domain sockets"};
     }
     if (!ucx.devices.empty() && ucx.devices != "all") {
-        for (const auto& name : comma_separated(ucx.devices)) {
-            if (const auto* interface = find(network, name); interface != nullptr) {
-                return TcpInterface{in_order(interface->addresses),
-                                    name + ", as UCX_NET_DEVICES says"};
-            }
+        if (const auto* interface = named_interface(network, ucx.devices); interface != nullptr) {
+            return TcpInterface{in_order(interface->addresses),
+                                interface->name + ", as UCX_NET_DEVICES says"};
         }
         return fail(MPIB_ERROR_INVALID_ARGUMENT,
                     "UCX_NET_DEVICES=\"" + ucx.devices +
@@ -103,7 +85,7 @@ Outcome<TcpInterface> choose_tcp_interface(const Network& network, const UcxWish
     }
     const auto choice = choose_interface(network);
     for (const auto& name : choice.devices) {
-        if (const auto* interface = find(network, name); interface != nullptr) {
+        if (const auto* interface = named_interface(network, name); interface != nullptr) {
             return TcpInterface{in_order(interface->addresses),
                                 name + ": " + choice.reason + "; UCX_NET_DEVICES overrides"};
         }

@@ -52,7 +52,4 @@ struct TcpInterface {
 // reports.
 [[nodiscard]] std::string network_in_use(std::string_view wish);
 
-// The items of a list such as "rc,tcp,self".
-[[nodiscard]] std::vector<std::string> comma_separated(std::string_view list);
-
 }  // namespace mpi_bridge

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "node/reply.hpp"
+#include "spank/gpu_environment.hpp"
 #include "spank/protocol.h"
-#include "spank/task.hpp"
 
 namespace {
 
@@ -79,6 +79,17 @@ TEST(CountDevices, TakesTheNumberBeforeTheList) {
     EXPECT_EQ(count_devices("x", "GPU-1"), 1);
     EXPECT_EQ(count_devices("", ""), 0);
     EXPECT_EQ(count_devices("", "NoDevFiles"), 0);
+}
+
+TEST(NcclsFile, SetsAVariableInALineOfItsOwn) {
+    using batchai::spank::sets_variable;
+    EXPECT_TRUE(
+        sets_variable("NCCL_DEBUG=WARN\n NCCL_SOCKET_IFNAME = ib0\r\n", "NCCL_SOCKET_IFNAME"));
+    EXPECT_TRUE(sets_variable("NCCL_SOCKET_IFNAME=", "NCCL_SOCKET_IFNAME"));
+    EXPECT_FALSE(
+        sets_variable("# NCCL_SOCKET_IFNAME=ib0\nNCCL_SOCKET_IFNAMES=ib0\n\nNCCL_SOCKET_IFNAME",
+                      "NCCL_SOCKET_IFNAME"));
+    EXPECT_FALSE(sets_variable("", "NCCL_SOCKET_IFNAME"));
 }
 
 }  // namespace

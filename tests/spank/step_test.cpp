@@ -13,6 +13,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "node/nccl_interface.hpp"
+#include "node/reply.hpp"
+
 namespace {
 
 using fake::Ended;
@@ -373,6 +376,7 @@ TEST_F(RankOfAStep, HasNoRunIdWhereItIsAlone) {
 
 TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
     const std::string address = std::string(BATCHAI_MASTER_LIMIT - 8, ':');
+    slurm().environment["SLURM_GPUS_ON_NODE"] = "2";
     for (unsigned int* number : {&slurm().job_id, &slurm().step_id, &slurm().tasks, &slurm().nodes,
                                  &slurm().node, &slurm().task, &slurm().local_tasks})
         *number = 4000000000;
@@ -396,6 +400,77 @@ TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
     slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
     EXPECT_EQ(run("echo $RANK $TORCHELASTIC_RUN_ID $JAX_COORDINATOR_ADDRESS").output,
               "5 4000000000.6 10.0.0.4:4321\n");
+}
+
+// A rank with GPUs, on a host that has an interface for NCCL. The host decides which one that is.
+class RankWithGpus : public RankOfAStep {
+  protected:
+    RankWithGpus() {
+        slurm().local_task = 0;
+        // The step ends with the only task that runs here, so its log is complete.
+        slurm().local_tasks = 1;
+        slurm().environment["SLURM_GPUS_ON_NODE"] = "2";
+        slurm().environment["HOME"] = scratch.path().string();
+        slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
+        const auto chosen = batchai::node::nccl_interface_of_this_node("10.0.0.4", {});
+        if (chosen) interface = chosen->name;
+    }
+    void SetUp() override {
+        if (interface.empty()) GTEST_SKIP() << "no interface but loopback is up here";
+    }
+
+    std::string show_nccl() {
+        return run("echo \"${NCCL_SOCKET_IFNAME-none} ${BATCHAI_NCCL_INTERFACE-none}\"").output;
+    }
+    [[nodiscard]] std::string trace() const {
+        return scratch.read("job/node/" + batchai::node::node_name() + ".log");
+    }
+
+    std::string interface;
+};
+
+TEST_F(RankWithGpus, TellsNcclTheInterfaceAndTheLogWhy) {
+    EXPECT_EQ(show_nccl(), '=' + interface + " none\n");
+    EXPECT_THAT(trace(), HasSubstr(" NCCL_SOCKET_IFNAME is \"=" + interface + "\": NCCL uses " +
+                                   interface + " ("));
+}
+
+TEST_F(RankWithGpus, TellsTheLogOnlyOncePerNode) {
+    slurm().local_task = 1;
+    EXPECT_EQ(show_nccl(), '=' + interface + " none\n");
+    EXPECT_THAT(trace(), testing::Not(HasSubstr("NCCL")));
+}
+
+TEST_F(RankWithGpus, KeepsTheInterfaceOfTheUserTheJobFileOrNcclsOwnFile) {
+    slurm().environment["NCCL_SOCKET_IFNAME"] = "mine";
+    EXPECT_EQ(show_nccl(), "mine none\n");
+    slurm().environment["NCCL_SOCKET_IFNAME"] = "";
+    EXPECT_EQ(show_nccl(), " none\n") << "set to nothing is set as well";
+    slurm().environment.erase("NCCL_SOCKET_IFNAME");
+    scratch.file(".nccl.conf", "NCCL_SOCKET_IFNAME=files\n");
+    EXPECT_EQ(show_nccl(), "none none\n");
+    // This file takes the place of the one in the home.
+    slurm().environment["NCCL_CONF_FILE"] = scratch.file("other.conf", "NCCL_DEBUG=WARN\n");
+    EXPECT_EQ(show_nccl(), '=' + interface + " none\n");
+    plan.environment.push_back({"NCCL_SOCKET_IFNAME", "^docker0"});
+    submit();
+    EXPECT_EQ(show_nccl(), "^docker0 none\n");
+}
+
+TEST_F(RankWithGpus, DoesNotTakeAnOuterStepsInterfaceForTheUsers) {
+    slurm().environment["NCCL_SOCKET_IFNAME"] = "=outer";
+    slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "RANK=0,NCCL_SOCKET_IFNAME==outer";
+    EXPECT_EQ(show_nccl(), '=' + interface + " none\n");
+}
+
+TEST_F(RankWithGpus, TellsNcclNothingWithoutGpusOrWhereItIsNoRank) {
+    slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "none";
+    slurm().environment.erase(BATCHAI_MASTER_VARIABLE);
+    EXPECT_EQ(show_nccl(), "none none\n");
+    slurm().environment.erase(BATCHAI_RANK_VARIABLES_VARIABLE);
+    EXPECT_EQ(show_nccl(), '=' + interface + " none\n") << "as in a step of srun";
+    slurm().environment["SLURM_GPUS_ON_NODE"] = "0";
+    EXPECT_EQ(show_nccl(), "none none\n");
 }
 
 TEST_F(RankOfAStep, GetsAPortThatIsHeldForItWithoutBatchaiRun) {
