@@ -36,6 +36,7 @@ enum class Finding : std::uint8_t {
     no_credentials,
     undefined_variable,
     output_not_mounted,
+    shared_gpus,
     count_,
 };
 
@@ -66,6 +67,7 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"E121", "There is no key for a storage account"},
     {"W200", "A variable that a text refers to is not known"},
     {"W201", "Nothing is mounted at an output directory"},
+    {"W202", "Several ranks share a GPU"},
 }};
 
 // Collects all faults of one job file. take() returns them in the order of their positions.

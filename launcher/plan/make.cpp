@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "plan/gpus.hpp"
 #include "plan/planning.hpp"
 #include "plan/slurm_options.hpp"
 
@@ -190,6 +191,27 @@ void plan_processes(Planning& planning, const site::VmSize* size) {
                                     (allocation.processes % allocation.nodes == 0 ? 0 : 1);
 }
 
+void check_gpus(Planning& planning) {
+    const Allocation& allocation = planning.plan.allocation;
+    const int gpus = gpus_of_job(allocation).value_or(0);
+    if (gpus > 0 && allocation.processes > gpus)
+        planning.findings.add(
+            Finding::shared_gpus, process_count(planning.spec.toolkit).pointer,
+            fmt::format("the job has {} processes and {} GPUs, so several ranks share a GPU",
+                        allocation.processes, gpus),
+            "NCCL refuses that, and mpi_bridge then goes through host memory; use at most as many "
+            "processes as GPUs");
+    const auto has = [&](std::string_view name) {
+        return std::any_of(allocation.options.begin(), allocation.options.end(),
+                           [&](const SlurmOption& option) { return option.name == name; });
+    };
+    if (has("gpus-per-task"))
+        planning.plan.notices.emplace_back(
+            "with --gpus-per-task, each rank sees only its own GPUs, and where Slurm constrains "
+            "devices the ranks of a node cannot copy between their GPUs directly; gpus-per-node "
+            "shows all ranks of a node all its GPUs");
+}
+
 }  // namespace
 
 void plan_allocation(Planning& planning) {
@@ -201,6 +223,7 @@ void plan_allocation(Planning& planning) {
     if (size != nullptr && size->cpus > 0)
         allocation.cpus_per_process = std::max(1, size->cpus / allocation.processes_per_node);
     allocation.options = chosen_options(planning, size);
+    check_gpus(planning);
     const bool array =
         std::any_of(allocation.options.begin(), allocation.options.end(),
                     [](const SlurmOption& option) { return option.name == "array"; });

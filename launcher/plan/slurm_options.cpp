@@ -13,6 +13,7 @@
 #include "job/model.hpp"
 #include "job/schema/field_table.hpp"
 #include "plan/elastic.hpp"
+#include "plan/gpus.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
 
@@ -72,6 +73,12 @@ std::string time_text(std::chrono::minutes limit) {
     const auto minutes = (limit % std::chrono::hours(1)).count();
     const std::string clock = fmt::format("{:02}:{:02}:00", hours, minutes);
     return days == 0 ? clock : fmt::format("{}-{}", days, clock);
+}
+
+// Returns whether each process has a fixed part of its node's CPUs, so that the processes of a node
+// use all of its sockets however they are distributed.
+bool fills_nodes(const Allocation& allocation) {
+    return allocation.cpus_per_process > 0 && allocation.processes_per_node > 1;
 }
 
 std::string_view process_count_key(const Plan& plan) {
@@ -143,6 +150,11 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
         put(options, {.name = "cpus-per-task",
                       .value = std::to_string(allocation.cpus_per_process),
                       .origin = Origin::vm_size});
+    // Rank 0 uses the first GPU of its node, rank 1 the second, and so on. GPUs are numbered socket
+    // by socket, so the ranks fill one socket after the other as well. By default, Slurm would put
+    // neighbours on different sockets.
+    if (fills_nodes(allocation) && gpus_of_job(allocation))
+        put(options, {.name = "distribution", .value = "block:block"});
     if (allocation.time_limit.count() > 0)
         put(options, {.name = "time",
                       .value = time_text(allocation.time_limit),
@@ -166,6 +178,13 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
                       .key = elastic_nodes_variable});
     put_options(options, allocation.options);
     return options;
+}
+
+std::optional<std::string> distribution_of_ranks(const Plan& plan) {
+    for (const SlurmOption& option : allocation_options(plan)) {
+        if (option.name == "distribution") return option.value;
+    }
+    return std::nullopt;
 }
 
 std::string argument_of(const SlurmOption& option) {

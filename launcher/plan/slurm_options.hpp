@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ void put_settings(std::vector<SlurmOption>& options, const job::SlurmSettings& s
 // Returns the options in the order in which sbatch gets them, each name once. The options of
 // Allocation::options replace the launcher's.
 [[nodiscard]] std::vector<SlurmOption> allocation_options(const Plan& plan);
+
+// Returns how srun distributes the ranks over the sockets of their nodes (--distribution), if the
+// plan says so.
+[[nodiscard]] std::optional<std::string> distribution_of_ranks(const Plan& plan);
 
 // Returns "--name" or "--name=value".
 [[nodiscard]] std::string argument_of(const SlurmOption& option);

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/file.hpp"
+#include "plan/slurm_options.hpp"
 #include "record/step_variables.hpp"
 #include "run/again/elastic.hpp"
 #include "slurm/hostlist.hpp"
@@ -121,6 +122,12 @@ std::string output_directory(const plan::Plan& plan) {
     return directories.stdouterr_host.empty() ? directories.stdouterr : directories.stdouterr_host;
 }
 
+namespace {
+
+constexpr const char* distribution_variable = "SLURM_DISTRIBUTION";
+
+}  // namespace
+
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
@@ -136,6 +143,11 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
         out.push_back("BATCHAI_ELASTIC_DIRECTORY=" + context.files().elastic().string());
         out.emplace_back("HOROVOD_ELASTIC=1");
     }
+    // The option of sbatch, srun or salloc may be the user's own. Slurm tells it in this variable.
+    if (const auto distribution = plan::distribution_of_ranks(context.plan);
+        kind == plan::StepKind::ranks && distribution)
+        out.push_back(distribution_variable +
+                      ('=' + from_environment(distribution_variable).value_or(*distribution)));
     if (kind == plan::StepKind::preparation)
         out.emplace_back(BATCHAI_IDENTITY_VARIABLE "=" BATCHAI_IDENTITY_ROOT);
     // The plugin derives the ranks' RANK, MASTER_PORT, … from these variables. A process that runs

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "plan/gpus.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "base/text.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+// Returns the number at the end of "a100:2" or "2", and 1 for a text without a number.
+int count_at_end(std::string_view text) {
+    const std::size_t colon = text.rfind(':');
+    const auto number =
+        base::number_in<int>(colon == std::string_view::npos ? text : text.substr(colon + 1));
+    return std::max(0, number.value_or(1));
+}
+
+// The sum of "a100:2,k80:1".
+int sum_of(std::string_view counts) {
+    int sum = 0;
+    for (const std::string_view count : base::split(counts, ','))
+        sum += count_at_end(count);
+    return sum;
+}
+
+// The GPUs among generic resources such as "gpu:a100:2,license:1"; nothing if there are none.
+std::optional<int> gpus_among(std::string_view resources) {
+    std::optional<int> sum;
+    for (const std::string_view resource : base::split(resources, ',')) {
+        const std::size_t colon = resource.find(':');
+        if (resource.substr(0, colon) != "gpu") continue;
+        sum = sum.value_or(0) +
+              (colon == std::string_view::npos ? 1 : count_at_end(resource.substr(colon + 1)));
+    }
+    return sum;
+}
+
+// A number that is too large for any cluster is as good as an unknown one.
+int times(int count, int factor) {
+    return factor > 0 && count > std::numeric_limits<int>::max() / factor ? 0 : count * factor;
+}
+
+}  // namespace
+
+std::optional<int> gpus_of_job(const Allocation& allocation) {
+    for (const SlurmOption& option : allocation.options) {
+        if (option.name == "gres") {
+            if (const auto gpus = gpus_among(option.value)) return times(*gpus, allocation.nodes);
+        }
+        if (option.name == "gpus") return sum_of(option.value);
+        if (option.name == "gpus-per-node") return times(sum_of(option.value), allocation.nodes);
+        if (option.name == "gpus-per-task")
+            return times(sum_of(option.value), allocation.processes);
+        if (option.name == "gpus-per-socket") return 0;
+    }
+    return std::nullopt;
+}
+
+}  // namespace batchai::plan
