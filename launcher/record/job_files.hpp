@@ -73,6 +73,9 @@ class JobFiles {
     [[nodiscard]] Path wire_up_reports(std::string_view start) const {
         return attempts() / (std::string(start) + ".wire-up");
     }
+    [[nodiscard]] Path gpu_reports(std::string_view start) const {
+        return attempts() / (std::string(start) + ".gpus");
+    }
     // What the tasks of preparation print, before it is copied into the log of the same `name`.
     [[nodiscard]] Path preparation_output(int attempt, std::string_view name) const {
         return attempts() / (std::to_string(attempt) + "." + std::string(name));

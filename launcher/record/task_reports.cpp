@@ -37,6 +37,14 @@ struct RecordOf<record::WireUpReport> {
                                               field("server", &Report::server)};
 };
 
+template <>
+struct RecordOf<record::GpuReport> {
+    using Report = record::GpuReport;
+    static constexpr auto fields =
+        std::tuple{field("fault", &Report::fault), field("gpus", &Report::gpus),
+                   field("driver", &Report::driver), field("slow", &Report::slow)};
+};
+
 }  // namespace batchai::base
 
 namespace batchai::record {
@@ -80,6 +88,11 @@ base::Result<RankFailure> rank_failure(const fs::path& path, int task) {
 std::optional<WireUpReport> wire_up_report(const fs::path& path, int task) {
     if (path.empty()) return std::nullopt;
     auto report = read<WireUpReport>(path, task, "mpi_bridge-wireup/v1");
+    return report ? std::optional(std::move(*report)) : std::nullopt;
+}
+
+std::optional<GpuReport> gpu_report(const fs::path& path, int task) {
+    auto report = read<GpuReport>(path, task, "mpi_bridge-gpus/v1");
     return report ? std::optional(std::move(*report)) : std::nullopt;
 }
 

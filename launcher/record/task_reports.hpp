@@ -38,6 +38,15 @@ struct WireUpReport {
 };
 [[nodiscard]] std::optional<WireUpReport> wire_up_report(const std::filesystem::path& path,
                                                          int task);
+// From the check of the GPUs, one task for each node.
+struct GpuReport {
+    std::string fault;   // empty: all GPUs of the node can be used
+    std::string gpus;    // how many there are
+    std::string driver;  // its version; empty: unknown
+    std::string slow;    // which GPU is slow, in words; empty: none
+};
+[[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);
+
 // Says why the container does not have the check.
 [[nodiscard]] std::optional<std::string> why_no_wire_up(const std::filesystem::path& path,
                                                         int task);

@@ -42,6 +42,7 @@ constexpr std::array rows{
     row<Outputs>(When::once),          //
     row<Image>(When::once),            //
     row<Preparation>(When::once),      //
+    row<GpuCheck>(When::each_start),   //
     row<WireUp>(When::each_start),     //
     row<HoldPorts>(When::each_start),  //
     row<Ranks>(When::each_start),      //

@@ -4,7 +4,7 @@
 
 usage: make_bundle.py BUNDLE COMPAT
 
-BUNDLE already has lib/libmpi_bridge.so.0 and libexec/batchai/mpi_bridge_wireup. Every shared
+BUNDLE already has lib/libmpi_bridge.so.0 and the programs in libexec/batchai. Every shared
 library that these need is copied beside them, found as this machine's loader finds it, with UCX's
 modules and PMIx's components; the search paths of the copies become relative ($ORIGIN). What has to
 be the other system's own is left out: the C library, the RDMA libraries, whose providers are found
@@ -117,7 +117,7 @@ class Bundle:
         self.directory = directory
         self.compat = compat
         self.library = directory / "lib/libmpi_bridge.so.0"
-        self.wire_up = directory / "libexec/batchai/mpi_bridge_wireup"
+        self.programs = sorted((directory / "libexec/batchai").iterdir())
         # Renamed into place when it is complete.
         self.private = directory / "lib/mpi_bridge.new"
         self.lacking = {symbol.name for symbol in ElfFile(compat).symbols() if symbol.defined}
@@ -133,7 +133,7 @@ class Bundle:
         (self.directory / "none").mkdir(exist_ok=True)
         # As an earlier run has left them, our own objects need it already.
         compat = self.compat.name
-        every = closure([self.library, self.wire_up], [compat], whole=True)
+        every = closure([self.library, *self.programs], [compat], whole=True)
         libpmix = every[PMIX]
         components = modules_in(libpmix.resolve().parent / "pmix")
         modules = modules_in(every[UCS].resolve().parent / "ucx") if UCS in every else {}
@@ -148,7 +148,7 @@ class Bundle:
         self.bring(self.private / "ucx", modules, [self.private / "ucx", self.private])
         self.bring(pmix, of_pmix, [pmix, self.private])
         self.bring_pmix_installation(libpmix, components)
-        for path in (self.library, self.wire_up):
+        for path in (self.library, *self.programs):
             # The installation has the same files with what debuggers need.
             output_of("strip", "--strip-debug", path)
             self.search(path, [final / "pmix", final])

@@ -6,6 +6,7 @@
 
 bats_require_minimum_version 1.5.0
 load lib
+load small_image
 
 share=/shared/gpus
 # What a rank prints of itself, one line each.
@@ -18,16 +19,34 @@ setup_file() {
     "$MINICLUSTER" up --prefix "$PREFIX" --nodes 2 --gpus 2
     as_root_on login install -d -m 1777 "$share"
     make_home gpus
-    as_user bash -c "cat > $share/site.lua" << 'LUA'
-return { vm_sizes = { NC2 = { gpus = 2, cpus = 4 }, NAMED = { gpus = 2, cpus = 4 } },
-         environment = { NCCL_DEBUG = "WARN" } }
-LUA
-    as_user bash -c "cat > $share/site-nccl.lua" << 'LUA'
-return { vm_sizes = { NC2 = { gpus = 2, cpus = 4 } },
-         environment = { NCCL_SOCKET_IFNAME = "ib", NCCL_IB_HCA = "=mlx5_0" } }
-LUA
+    # The driver's stand-in, which each host has for itself and tells of its own GPUs.
+    for host in h1 h2; do
+        as_root_on "$host" install -d -m 755 /run/standin
+        as_root_on "$host" sh -c 'cat > /run/standin/libcuda.so.1' < "$STANDIN_CUDA"
+    done
+    write_site site ''
+    write_site site-nccl ', NCCL_SOCKET_IFNAME = "ib", NCCL_IB_HCA = "=mlx5_0"'
+    write_site site-unchecked ', BATCHAI_GPU_CHECK = "0"'
     with_site site batchai cluster create --name pair --vm-size nc2 --target 2 --output none
 }
+
+setup() {
+    hosts_have h1 "devices=2"
+    hosts_have h2 "devices=2"
+}
+
+# write_site NAME VARIABLES: a site whose jobs find the stand-in, with more variables.
+write_site() {
+    as_user bash -c "cat > $share/$1.lua" << LUA
+return { vm_sizes = { NC2 = { gpus = 2, cpus = 4 } },
+         container_binds = { "/run/standin:ro" },
+         environment = { MPI_BRIDGE_CUDA_LIBRARY = "/run/standin/libcuda.so.1",
+                         BATCHAI_STANDIN = "@/run/standin/plan"$2 } }
+LUA
+}
+
+# hosts_have HOST PLAN: what the driver of the host says and does (tests/gpu/standin/plan.hpp).
+hosts_have() { as_root_on "$1" sh -c 'cat > /run/standin/plan' <<< "$2"; }
 
 teardown_file() { "$MINICLUSTER" down --keep-logs; }
 
@@ -89,7 +108,7 @@ said_through() {
     job told "$look"
     said_through create site told
     for host in h1 h2; do
-        run with_site site batchai job file stream --job told-site --file-name "execution-$host.log"
+        run log_of told-site "$host"
         echo "$output"
         [[ $output == *'NCCL_SOCKET_IFNAME is "=eth0": NCCL uses eth0 (10.77.0.'*') because it leads to the first node of the step'* ]]
     done
@@ -136,7 +155,7 @@ said_through() {
     echo "$output"
     [[ $status -eq 0 && $output == *"with --gpus-per-task, each rank sees only its own GPUs"* ]]
     with_site site batchai job wait --name bound > /dev/null
-    run with_site site batchai job file stream --job bound --file-name stdout.txt
+    run output_of bound
     echo "$output"
     [[ $(grep -cE '^h[12] (0 cuda=0|1 cuda=1) gpus=2 ' <<< "$output") -eq 4 ]]
 }
@@ -149,4 +168,107 @@ said_through() {
     run with_site site batchai job create --name many --config-file "$share/many.json" --dry-run
     echo "$output"
     [[ $status -eq 0 && $output =~ many\.json:[1-9][0-9]*:[1-9][0-9]*:\ warning:\ the\ job\ has\ 6\ processes\ and\ 4\ GPUs.*\[W202\] ]]
+}
+
+# run_job NAME [WORDS…]: runs the job of $share/plain.json under that name, and waits for its end.
+run_job() {
+    with_site "${site:-site}" batchai job create --name "$1" --config-file "$share/plain.json" --output none "${@:2}"
+    with_site site batchai job wait --name "$1" > /dev/null || true
+}
+
+log_of() { output_of "$1" "execution-${2:-h1}.log"; }
+
+# Breaks when the check finds fault with good nodes, or runs after the ranks.
+@test "good GPUs are checked before the ranks start" {
+    job plain "$look"
+    run_job good
+    run log_of good
+    echo "$output"
+    [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"*"the job's command starts"* ]]
+}
+
+# Breaks when a bad node is not named, or the ranks start nevertheless.
+@test "a node whose GPUs cannot be used ends the job, and is named with the reason" {
+    job plain "$look"
+    hosts_have h2 "devices=1"
+    run_job missing
+    run failure_of missing
+    echo "$output"
+    jq -e '.code == "GpuCheckFailed" and .Node == "h2" and .EndedBy == "start" and .Phase == "gpu-check"
+        and .message == "The GPUs of a node cannot be used"
+        and .FirstErrorLine == "CUDA sees 1 of the 2 GPUs in CUDA_VISIBLE_DEVICES=0,1"' <<< "$output"
+    run output_of missing
+    [[ $output != *cuda=* ]]
+    hosts_have h2 "devices=2 fail=cuMemAlloc_v2:2:2"
+    run_job memory
+    run failure_of memory
+    echo "$output"
+    jq -e '.Node == "h2" and (.FirstErrorLine |
+        startswith("GPU 1 (PCI 0000:11:00.0): cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY"))' <<< "$output"
+}
+
+# Breaks when a call that never returns holds the job.
+@test "a driver that hangs is named, and its process does not stay" {
+    job plain "$look"
+    hosts_have h1 "devices=2 hang=cuMemAlloc_v2:1"
+    run_job hanging
+    run failure_of hanging
+    echo "$output"
+    jq -e '.Node == "h1" and (.FirstErrorLine | contains("did not end within 5 s"))' <<< "$output"
+    wait_until 10 prints_nothing lines_like mpi_bridge_gpus as_root_on h1 ps -eo args=
+}
+
+# Breaks when the message for a host without a driver does not say what is missing.
+@test "a node without NVIDIA's driver ends the job unless the check is turned off" {
+    local site=site
+    job plain "$look"
+    as_root_on h2 mv /run/standin/libcuda.so.1 /run/standin/away
+    run_job bare
+    run failure_of bare
+    echo "$output"
+    jq -e '.Node == "h2" and (.FirstErrorLine | contains("libcuda.so.1") and contains("driver"))' <<< "$output"
+    site=site-unchecked run_job unchecked
+    run output_of unchecked
+    echo "$output"
+    [[ $(grep -c '^h[12] ' <<< "$output") -eq 4 ]]
+    job plain "$look" '{"environmentVariables": [{"name": "BATCHAI_GPU_CHECK", "value": "0"}]}'
+    run_job jobs-own
+    run output_of jobs-own
+    as_root_on h2 mv /run/standin/away /run/standin/libcuda.so.1
+    echo "$output"
+    [[ $(grep -c '^h[12] ' <<< "$output") -eq 4 ]]
+}
+
+# Breaks when a slow GPU ends the job, or nobody hears of it.
+@test "a GPU that copies at less than half of the others' speed is named, and the job runs" {
+    job plain "$look"
+    hosts_have h2 "devices=2 slow=1"
+    run_job slow
+    run log_of slow
+    echo "$output"
+    [[ $output == *"h2: GPU 1 (PCI 0000:11:00.0) copies "*" GB/s, the others "*"the job's command starts"* ]]
+    [[ $output == *"ended with exit code 0"* ]]
+}
+
+# Breaks when the check sees the host and not the container, or the container has no program for it.
+@test "in a container, the check uses the driver that the container has" {
+    local image=$share/small.sqsh root=$BATS_FILE_TMPDIR/root
+    make_root "$root"
+    # For the libraries of the stand-in.
+    program_into "$root" "$STANDIN_CUDA"
+    pack "$root" "$image"
+    job plain "$look" "{\"containerSettings\": {\"imageSourceRegistry\": {\"image\": \"$image\"}}}"
+    run_job contained
+    run log_of contained
+    echo "$output"
+    [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"* ]]
+    run output_of contained
+    echo "$output"
+    [[ $(grep -c '^h[12] [01] cuda=0,1 gpus=2 nccl==eth0' <<< "$output") -eq 4 ]]
+    job plain "$look" "{\"containerSettings\": {\"imageSourceRegistry\": {\"image\": \"$image\"}},
+        \"environmentVariables\": [{\"name\": \"MPI_BRIDGE_CUDA_LIBRARY\", \"value\": \"/nowhere/libcuda.so.1\"}]}"
+    run_job without-driver
+    run failure_of without-driver
+    echo "$output"
+    jq -e '.code == "GpuCheckFailed" and .Node == "h1" and (.FirstErrorLine | contains("/nowhere/libcuda.so.1"))' <<< "$output"
 }

@@ -14,8 +14,9 @@
 #include "plan/plan.hpp"
 
 // The bundle is a directory with libmpi_bridge and everything that it needs beyond the C library,
-// its Python packages, and the wire-up check. `cmake --install` makes it (mpi_bridge/bundle). It is
-// mounted read-only in a container, so that the image needs none of these.
+// its Python packages, and the programs that check the wiring and the GPUs. `cmake --install` makes
+// it (mpi_bridge/bundle). It is mounted read-only in a container, so that the image needs none of
+// these.
 namespace batchai::node {
 
 // Paths of the bundle in a container. The layout is that of an installation, so that the packages
@@ -23,6 +24,7 @@ namespace batchai::node {
 inline constexpr const char* bundle_root = "/opt/batchai";
 inline constexpr const char* bundle_python = "/opt/batchai/lib/batchai/python";
 inline constexpr const char* bundle_wire_up = "/opt/batchai/libexec/batchai/mpi_bridge_wireup";
+inline constexpr const char* bundle_gpu_check = "/opt/batchai/libexec/batchai/mpi_bridge_gpus";
 inline constexpr const char* bundle_manifest = "/opt/batchai/manifest.json";
 // In a container without the bundle, this file says why.
 inline constexpr const char* no_bundle_note = "/opt/batchai/not-injected";

@@ -59,6 +59,13 @@ struct Preparation {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
+// Checks the GPUs of each node, if the job has some (phases/gpu_check.hpp).
+struct GpuCheck {
+    static constexpr std::string_view name = "gpu-check";
+    [[nodiscard]] static bool wanted(const Context& context);
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
 // Proves, before any rank starts, that PMIx wires as many ranks as the job has.
 struct WireUp {
     static constexpr std::string_view name = "wire-up";

@@ -61,14 +61,17 @@ std::string remedy(const WireUpWords& words) {
 
 }  // namespace
 
-base::Arguments check_on_nodes() {
+std::string program_on_nodes(std::string_view name) {
     namespace fs = std::filesystem;
     std::error_code error;
     const fs::path self = fs::read_symlink("/proc/self/exe", error);
-    const fs::path beside =
-        self.parent_path().parent_path() / BATCHAI_LIBEXEC_NAME / "mpi_bridge_wireup";
-    if (!error && fs::exists(beside, error)) return {beside.string()};
-    return {BATCHAI_LIBEXECDIR "/mpi_bridge_wireup"};
+    const fs::path beside = self.parent_path().parent_path() / BATCHAI_LIBEXEC_NAME / name;
+    if (!error && fs::exists(beside, error)) return beside.string();
+    return fmt::format("{}/{}", BATCHAI_LIBEXECDIR, name);
+}
+
+base::Arguments check_on_nodes() {
+    return {program_on_nodes("mpi_bridge_wireup")};
 }
 
 base::Arguments check_in_container() {
@@ -109,6 +112,10 @@ WireUpWords words_of_wire_up(const std::filesystem::path& reports,
     return words;
 }
 
+std::chrono::seconds check_deadline(bool in_container) {
+    return std::chrono::seconds(in_container ? 240 : 60);
+}
+
 WireUpFault wire_up_fault(const WireUpWords& words, bool in_container) {
     constexpr const char* code = "WireUpFailed";
     constexpr const char* message = "The ranks could not be wired together by PMIx";
@@ -138,9 +145,6 @@ WireUpFault wire_up_fault(const WireUpWords& words, bool in_container) {
 
 namespace {
 
-constexpr std::chrono::seconds node_deadline{60};
-// Includes the time to make a container and to mount volumes in it.
-constexpr std::chrono::seconds container_deadline{240};
 constexpr int most_tries = 3;
 
 struct Checked {
@@ -159,7 +163,7 @@ Checked check(Context& context, const plan::Step& ranks, bool in_container) {
         .arguments = wire_up_arguments(context.plan, ranks, context.plan.mpi, program,
                                        reports.string(), context.step_nodes()),
         .environment = in_container ? srun_environment(environment) : environment_of_bare_nodes(),
-        .deadline = in_container ? container_deadline : node_deadline,
+        .deadline = check_deadline(in_container),
         .held_tasks = ranks.processes};
     record::forget_reports(reports);
     auto result = context.steps.run(request);

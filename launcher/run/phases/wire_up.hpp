@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/process.hpp"
 #include "record/task_reports.hpp"
@@ -14,13 +16,20 @@
 
 namespace batchai::run {
 
-// Returns the command of the installed mpi_bridge_wireup. This is the program beside the running
-// one, so that an installation can be moved, or else the one at the configured path.
+// Returns the path of an installed program of the node. This is the program beside the running one,
+// so that an installation can be moved, or else the one at the configured path.
+[[nodiscard]] std::string program_on_nodes(std::string_view name);
+
+// Returns the command of the installed mpi_bridge_wireup.
 [[nodiscard]] base::Arguments check_on_nodes();
 
 // Returns the same check for the job's container, where it uses the libpmix that the ranks will
 // use.
 [[nodiscard]] base::Arguments check_in_container();
+
+// Returns how long the step of a check may take, with the time to make a container and to mount
+// volumes in it.
+[[nodiscard]] std::chrono::seconds check_deadline(bool in_container);
 
 // Returns whether the server did not answer in time, which may be temporary.
 [[nodiscard]] bool worth_another_try(const base::Result<StepResult>& result);

@@ -46,6 +46,10 @@ shift
 if [ -x /bin/bash ]; then exec "$@" /bin/bash -c "$command"; fi
 exec "$@" /bin/sh -c "$command")";
 
+constexpr std::string_view run_gpu_check =
+    R"(if [ -z "$CUDA_VISIBLE_DEVICES" ] || [ ! -x "$0" ]; then exit 0; fi
+exec "$0" "$@")";
+
 // Starts the shell of the image or of the node. It is not a login shell, because /etc/profile would
 // set a PATH that differs from the ranks'.
 constexpr std::string_view run_shell =
@@ -149,6 +153,18 @@ base::Arguments hold_ports_arguments(const plan::Plan& plan, const plan::Step& r
                      {"--mpi=none", "--export=ALL", "--job-name=batchai-ports", "--input=none",
                       "--output=all", "--unbuffered", "--kill-on-bad-exit=1", "--wait=0"});
     arguments.insert(arguments.end(), holder.begin(), holder.end());
+    return arguments;
+}
+
+base::Arguments gpu_check_arguments(const plan::Plan& plan, const plan::Step& step,
+                                    const std::string& program, const std::string& reports,
+                                    const std::vector<std::string>& nodes) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, step, nodes);
+    arguments.insert(arguments.end(), {"--mpi=none", "--export=ALL", "--input=none", "--output=all",
+                                       // The other nodes report, too.
+                                       "--kill-on-bad-exit=0", "--wait=0", "/bin/sh", "-c",
+                                       guarded(run_gpu_check), program, "--report", reports});
     return arguments;
 }
 

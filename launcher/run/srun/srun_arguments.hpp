@@ -46,6 +46,13 @@ struct StepFiles {
 [[nodiscard]] base::Arguments hold_ports_arguments(const plan::Plan& plan, const plan::Step& ranks,
                                                    const base::Arguments& holder,
                                                    const std::vector<std::string>& nodes = {});
+// Does the same for the check of the GPUs, which is `program`. `step` has one task for each node,
+// and each reports to a file of its own (JobFiles::gpu_reports). A task whose Slurm names no GPUs
+// of NVIDIA's to it, or that does not find the program, reports nothing.
+[[nodiscard]] base::Arguments gpu_check_arguments(const plan::Plan& plan, const plan::Step& step,
+                                                  const std::string& program,
+                                                  const std::string& reports,
+                                                  const std::vector<std::string>& nodes = {});
 
 // A step beside the others of a running job. It runs one command on one node, with everything that
 // the ranks have there, and starts in srun's directory or in the image's.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
 #include "capture.hpp"
 #include "plan.hpp"
 
@@ -69,10 +73,19 @@ void Device::free_slot() {
     changed_.notify_all();
 }
 
+int visible_devices() {
+    const int devices = static_cast<int>(Plan::get().setting("devices"));
+    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (visible == nullptr) return devices;
+    const std::string_view list = visible;
+    if (list.empty()) return 0;
+    return std::min(devices, 1 + static_cast<int>(std::count(list.begin(), list.end(), ',')));
+}
+
 Device* device_at(int ordinal) {
     static auto& mutex = *new std::mutex;
     static auto& devices = *new std::map<int, Device>;
-    if (ordinal < 0 || ordinal >= Plan::get().setting("devices")) return nullptr;
+    if (ordinal < 0 || ordinal >= visible_devices()) return nullptr;
     const std::lock_guard lock(mutex);
     return &devices.try_emplace(ordinal, ordinal).first->second;
 }

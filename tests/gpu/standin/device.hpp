@@ -62,6 +62,9 @@ struct Device {
     int slots_in_use_ = 0;
 };
 
+// How many devices the process sees.
+int visible_devices();
+
 // Null if there is no such device.
 Device* device_at(int ordinal);
 

@@ -73,7 +73,7 @@ extern "C" {
 
 cuda::Result cuInit(unsigned flags) {
     if (const auto refused = enter("cuInit")) return refused;
-    if (Plan::get().setting("devices") == 0) return result(no_device);
+    if (visible_devices() == 0) return result(no_device);
     return result(flags == 0 ? 0 : invalid_value);
 }
 
@@ -91,7 +91,7 @@ cuda::Result cuGetErrorString(cuda::Result code, const char** text) {
 
 cuda::Result cuDeviceGetCount(int* count) {
     if (const auto refused = enter("cuDeviceGetCount")) return refused;
-    *count = static_cast<int>(Plan::get().setting("devices"));
+    *count = visible_devices();
     return cuda::success;
 }
 

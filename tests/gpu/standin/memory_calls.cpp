@@ -46,6 +46,8 @@ cuda::Result copy(Stream& stream, cuda::Address to, cuda::Address from, std::siz
             std::memset(out, poison, bytes);
             Plan::get().pause(reinterpret_cast<std::uint64_t>(&stream), to);
         }
+        if (Plan::get().setting("slow") == device)
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
         std::memmove(out, in, bytes);
     });
     if (target == Memory::Kind::pageable) end->wait();

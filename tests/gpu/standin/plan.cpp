@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -12,7 +13,7 @@ namespace {
 const std::map<std::string, long>& defaults() {
     static const auto& values = *new std::map<std::string, long>{
         {"seed", 1},  {"delay", 100}, {"devices", 1}, {"nccl", 22809},
-        {"slots", 1}, {"idle", 1},    {"notice", 0}};
+        {"slots", 1}, {"idle", 1},    {"notice", 0},  {"slow", -1}};
     return values;
 }
 
@@ -30,7 +31,14 @@ Plan& Plan::get() {
 
 Plan::Plan() {
     const char* text = std::getenv("BATCHAI_STANDIN");
-    configure(text == nullptr ? "" : text);
+    const std::string plan = text == nullptr ? "" : text;
+    if (plan.starts_with('@')) {
+        std::string from_file;
+        std::getline(std::ifstream(plan.substr(1)), from_file);
+        configure(from_file);
+        return;
+    }
+    configure(plan);
 }
 
 void Plan::configure(std::string_view text) {
@@ -82,6 +90,8 @@ Plan::Fate Plan::enter(const char* call) {
 
 int Plan::code_of(const char* call) {
     const Fate fate = enter(call);
+    while (fate.how == How::hangs)
+        std::this_thread::sleep_for(std::chrono::seconds(1));
     return fate.how == How::fails ? fate.code : 0;
 }
 

@@ -12,19 +12,21 @@
 namespace standin {
 
 // What the stand-in is to do in this run: its seed and delays, how many devices there are, and
-// which calls go wrong. It comes from BATCHAI_STANDIN or from batchai_standin_configure(), as words
-// that are separated by spaces:
+// which calls go wrong. It comes from BATCHAI_STANDIN, from the first line of the file FILE if that
+// is "@FILE", or from batchai_standin_configure(), as words that are separated by spaces:
 //
 //   seed=N           where the random delays begin (1)
 //   delay=US         the longest delay of a stream or of a background job (100)
-//   devices=N        (1)
+//   devices=N        (1), of which CUDA_VISIBLE_DEVICES shows as many as it has entries
 //   nccl=N           the version that NCCL reports (22809)
 //   slots=N          how many NCCL kernels a device runs at once (1)
 //   idle=0           allocating, freeing, pinning and loading do not wait for the device
+//   slow=DEVICE      each copy to or from this device takes 50 ms longer
 //   notice=1         a peer that has aborted, or whose process is gone, is a remote error
 //   fail=CALL:N:CODE the Nth call of this entry point returns the code and does nothing
 //   late=CALL:N:CODE the Nth call of an entry point of NCCL fails with the code in the background
-//   hang=CALL:N      its background job never ends, unless the communicator is aborted
+//   hang=CALL:N      the same call of NCCL: its background job never ends, unless the communicator
+//                    is aborted; a call of CUDA never returns
 //
 // Calls are counted from the latest configuration on.
 class Plan {

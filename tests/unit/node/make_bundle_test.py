@@ -42,12 +42,12 @@ class MadeBundle(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.scratch = tempfile.TemporaryDirectory()
         made = Path(cls.scratch.name) / "made"
-        library, wire_up, compat = (Path(path) for path in PATHS)
+        library, *programs, compat = (Path(path) for path in PATHS)
         for source, target in (
             (library, "lib/libmpi_bridge.so.0"),
-            (wire_up, "libexec/batchai/mpi_bridge_wireup"),
+            *((program, f"libexec/batchai/{program.name}") for program in programs),
         ):
-            (made / target).parent.mkdir(parents=True)
+            (made / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, made / target)
         for _ in range(2):  # as when an installation is repeated
             subprocess.run(
@@ -60,7 +60,7 @@ class MadeBundle(unittest.TestCase):
         cls.objects = [
             path
             for path in cls.bundle.rglob("*")
-            if path.is_file() and (".so" in path.name or path.name == "mpi_bridge_wireup")
+            if path.is_file() and (".so" in path.name or path.parent.parent.name == "libexec")
         ]
 
     @classmethod
@@ -92,9 +92,10 @@ class MadeBundle(unittest.TestCase):
 
     def test_finds_all_symbols(self) -> None:
         self.assertNotIn("undefined symbol", loaded_for(self.bundle / "lib/libmpi_bridge.so.0"))
-        wire_up = self.bundle / "libexec/batchai/mpi_bridge_wireup"
-        done = subprocess.run([wire_up, "--help"], capture_output=True, text=True, check=True)
-        self.assertIn("Usage:", done.stdout)
+        for name in ("mpi_bridge_gpus", "mpi_bridge_wireup"):
+            program = self.bundle / "libexec/batchai" / name
+            done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
+            self.assertIn("Usage:", done.stdout)
 
     def test_needs_no_newer_c_library_than_the_manifest_says(self) -> None:
         newest = (0, 0)
@@ -118,5 +119,5 @@ class MadeBundle(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PATHS = sys.argv[1:4]
+    PATHS = sys.argv[1:5]
     unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/phases/gpu_check.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "node/bundle/bundle.hpp"
+#include "plan/gpus.hpp"
+#include "run/blame/outside.hpp"
+#include "run/phases/phase.hpp"
+#include "run/phases/wire_up.hpp"
+#include "run/srun/srun_arguments.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+// Returns the driver that most nodes have; the first node's, if several are as frequent. Empty if
+// no node tells.
+std::string usual_driver(const std::vector<NodeReport>& nodes) {
+    std::map<std::string, int> counts;
+    std::string usual;
+    for (const NodeReport& node : nodes) {
+        if (node.report && !node.report->driver.empty()) ++counts[node.report->driver];
+    }
+    for (const NodeReport& node : nodes) {
+        if (!node.report || node.report->driver.empty()) continue;
+        if (usual.empty() || counts[node.report->driver] > counts[usual])
+            usual = node.report->driver;
+    }
+    return usual;
+}
+
+// Returns why the node cannot be used; empty if it can.
+std::string fault_of(const record::GpuReport& report, const std::string& driver) {
+    if (!report.fault.empty()) return report.fault;
+    if (report.driver.empty() || report.driver == driver) return {};
+    return fmt::format("its NVIDIA driver is {}, that of the other nodes {}", report.driver,
+                       driver);
+}
+
+plan::Step one_task_per_node(int nodes) {
+    plan::Step step;
+    // As the step of a custom toolkit, its tasks are no ranks and may use the whole node.
+    step.kind = plan::StepKind::preparation;
+    step.processes = nodes;
+    step.processes_per_node = 1;
+    return step;
+}
+
+// The user's --gpu-bind may show each rank only some of the node's GPUs. The one task of the check
+// sees them all. (With --gpus-per-task, Slurm gives it no more than those of one rank.)
+base::Environment without_binding(base::Environment environment) {
+    std::erase_if(environment, [](const std::string& variable) {
+        return variable.starts_with("SLURM_GPU_BIND=");
+    });
+    return environment;
+}
+
+}  // namespace
+
+bool wants_gpu_check(const plan::Plan& plan, const std::string& gpus_on_node,
+                     const std::string& of_user) {
+    std::string setting = of_user;
+    for (const plan::Variable& variable : plan.environment) {
+        if (variable.name == gpu_check_variable) setting = variable.value;
+    }
+    const bool has_gpus = plan::gpus_of_job(plan.allocation).has_value() ||
+                          (!gpus_on_node.empty() && gpus_on_node != "0");
+    return has_gpus && setting != "0";
+}
+
+GpuVerdict verdict_on(const std::vector<NodeReport>& nodes) {
+    GpuVerdict verdict;
+    const std::string driver = usual_driver(nodes);
+    for (const auto& [node, report] : nodes) {
+        if (!report) {
+            verdict.remarks.push_back(fmt::format("the GPUs of {} were not checked", node));
+            continue;
+        }
+        if (!report->slow.empty())
+            verdict.remarks.push_back(fmt::format("{}: {}", node, report->slow));
+        const std::string fault = fault_of(*report, driver);
+        if (fault.empty()) continue;
+        verdict.remarks.push_back(fmt::format("{}: {}", node, fault));
+        if (verdict.bad_node) continue;
+        verdict.bad_node = node;
+        verdict.fault = fault;
+    }
+    return verdict;
+}
+
+bool GpuCheck::wanted(const Context& context) {
+    return context.main_step() != nullptr &&
+           wants_gpu_check(context.plan, from_environment("SLURM_GPUS_ON_NODE").value_or(""),
+                           from_environment(gpu_check_variable).value_or(""));
+}
+
+PhaseEnd GpuCheck::run(Context& context) {
+    const bool in_container = context.plan.container.has_value();
+    const auto reports = context.files().gpu_reports(context.start());
+    const auto nodes = context.place.nodes;
+    expect_node_failures(context);
+    record::forget_reports(reports);
+    const auto result = context.steps.run(
+        {.arguments = gpu_check_arguments(
+             context.plan, one_task_per_node(static_cast<int>(nodes.size())),
+             in_container ? node::bundle_gpu_check : program_on_nodes("mpi_bridge_gpus"),
+             reports.string(), context.step_nodes()),
+         .environment =
+             without_binding(srun_environment(step_environment(context, plan::StepKind::master))),
+         .deadline = check_deadline(in_container)});
+    context.log.collect_traces();
+    if (result && result->exit_code != 0) {
+        if (auto ending = ended_from_outside(context, *result, name))
+            return {.exit_code = result->exit_code, .ending = std::move(ending)};
+    }
+    std::vector<NodeReport> of_nodes;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+        of_nodes.push_back({nodes[i], record::gpu_report(reports, static_cast<int>(i))});
+    GpuVerdict verdict = verdict_on(of_nodes);
+    for (const std::string& remark : verdict.remarks) {
+        context.log.master(remark);
+        std::printf("batchai: notice: %s\n", remark.c_str());
+    }
+    std::fflush(stdout);
+    if (!verdict.bad_node) {
+        const auto checked = std::count_if(of_nodes.begin(), of_nodes.end(),
+                                           [](const NodeReport& of) { return of.report; });
+        if (checked > 0)
+            context.log.master(fmt::format(
+                "the GPUs of {} of {} nodes were checked and can be used", checked, nodes.size()));
+        return {};
+    }
+    constexpr const char* message = "The GPUs of a node cannot be used";
+    std::fprintf(stderr, "batchai: %s: %s: %s\n", message, verdict.bad_node->c_str(),
+                 verdict.fault.c_str());
+    return ends_with({.failure = {.code = "GpuCheckFailed",
+                                  .message = message,
+                                  .phase = std::string(name),
+                                  .node = std::move(*verdict.bad_node),
+                                  .first_error_line = std::move(verdict.fault)}});
+}
+
+}  // namespace batchai::run

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks the GPUs of one host before a job's real work starts and fails in a less obvious way: as
+// many are visible as Slurm has given, each takes a context and memory and returns what was copied
+// to it, and none copies at less than half of the speed of the others. A child process makes all
+// calls of the driver, because a call that never returns is what a broken GPU may answer with.
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/environment.hpp"
+#include "core/failure.hpp"
+#include "gpu/cuda_library.hpp"
+#include "trace/record_file.hpp"
+
+namespace {
+
+using mpi_bridge::Done;
+using mpi_bridge::Outcome;
+namespace cuda = mpi_bridge::cuda;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds limit{5};
+constexpr int failed = 1;
+constexpr int usage_error = 2;
+constexpr std::size_t copied_bytes = 16UL << 20U;
+constexpr int rounds = 5;
+// What is slow because something else is busy does not stay slow for so many tries.
+constexpr int further_tries = 20;
+constexpr std::chrono::seconds further_time{1};
+
+constexpr const char* help =
+    "Usage: mpi_bridge_gpus [--report PATH]\n"
+    "\n"
+    "Checks the GPUs of this host: that CUDA sees as many as CUDA_VISIBLE_DEVICES names,\n"
+    "that each one takes memory and returns what was copied to it, and whether one of them\n"
+    "copies at less than half of the speed of the others.\n"
+    "\n"
+    "  --report PATH  also write the result, as JSON, to PATH.TASK.json\n"
+    "  --help         this text\n"
+    "\n"
+    "Ends within 5 s. The exit code is 0 if all GPUs can be used, 1 if not, and 2 if the\n"
+    "command line is wrong. A slow GPU is only reported.\n"
+    "\n"
+    "Example: srun -N4 --ntasks-per-node=1 --gpus-per-node=8 mpi_bridge_gpus\n";
+
+struct Result {
+    std::string fault;   // empty: all GPUs can be used
+    std::string gpus;    // how many there are
+    std::string driver;  // version; empty: unknown
+    std::string slow;    // which GPU is slow, in words; empty: none
+};
+
+// The number of entries of CUDA_VISIBLE_DEVICES. They need not be numbers.
+std::optional<int> expected_gpus() {
+    const auto devices = mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES");
+    if (!devices || devices->empty()) return std::nullopt;
+    return 1 + static_cast<int>(std::count(devices->begin(), devices->end(), ','));
+}
+
+// The kernel module's version is the word with digits and dots after "Kernel Module".
+std::string driver_version() {
+    std::ifstream file("/proc/driver/nvidia/version");
+    std::string line;
+    std::getline(file, line);
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+        const bool is_version = word.find_first_not_of("0123456789.") == std::string::npos &&
+                                word.find('.') != std::string::npos;
+        if (is_version) return word;
+    }
+    return {};
+}
+
+// One GPU, with what the check needs on it. It is never given back: the process ends.
+class Gpu {
+  public:
+    Gpu(const cuda::Library& cuda, int ordinal) : cuda_(cuda), ordinal_(ordinal) {}
+
+    // Takes some tenths of a second, so that all GPUs do it at once.
+    void open() {
+        done_ = cuda_.check(cuda_.device_get(&device_, ordinal_), "cuDeviceGet");
+        if (done_)
+            done_ =
+                cuda_.check(cuda_.primary_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
+    }
+
+    // Takes the memory for measure().
+    Done prepare() {
+        TRY(std::move(done_));
+        TRY(cuda_.check(cuda_.context_push(context_), "cuCtxPushCurrent"));
+        TRY(cuda_.check(cuda_.stream_create(&stream_, cuda::stream_non_blocking, 0),
+                        "cuStreamCreate"));
+        TRY(cuda_.check(cuda_.memory_allocate(&memory_, copied_bytes), "cuMemAlloc"));
+        sent_ = TRY(pinned());
+        returned_ = TRY(pinned());
+        for (std::size_t i = 0; i < copied_bytes; ++i)
+            sent_[i] = static_cast<char>(i * 31 + i / 4093 + static_cast<std::size_t>(ordinal_));
+        return leave();
+    }
+
+    // Copies to the GPU and back, compares, and keeps the best speed so far.
+    Done measure() {
+        TRY(cuda_.check(cuda_.context_push(context_), "cuCtxPushCurrent"));
+        std::memset(returned_, 0, copied_bytes);
+        const auto begin = Clock::now();
+        TRY(copy(memory_, reinterpret_cast<cuda::Address>(sent_)));
+        TRY(copy(reinterpret_cast<cuda::Address>(returned_), memory_));
+        const std::chrono::duration<double> took = Clock::now() - begin;
+        if (std::memcmp(sent_, returned_, copied_bytes) != 0)
+            return mpi_bridge::fail(MPIB_ERROR_INTERNAL,
+                                    "its memory does not return what was copied to it");
+        bytes_per_second_ =
+            std::max(bytes_per_second_, 2.0 * static_cast<double>(copied_bytes) / took.count());
+        return leave();
+    }
+
+    [[nodiscard]] double bytes_per_second() const { return bytes_per_second_; }
+
+    // "GPU 1 (PCI 0000:11:00.0)", where 1 is its number among the visible ones.
+    [[nodiscard]] std::string name() const {
+        char bus[32] = "?";
+        if (cuda_.device_bus_id(bus, sizeof bus, device_) != cuda::success)
+            return fmt::format("GPU {}", ordinal_);
+        return fmt::format("GPU {} (PCI {})", ordinal_, bus);
+    }
+
+  private:
+    Done leave() const {
+        cuda::Context popped = nullptr;
+        return cuda_.check(cuda_.context_pop(&popped), "cuCtxPopCurrent");
+    }
+    Outcome<char*> pinned() const {
+        void* memory = nullptr;
+        TRY(cuda_.check(cuda_.host_allocate(&memory, copied_bytes, 0), "cuMemHostAlloc"));
+        return static_cast<char*>(memory);
+    }
+    Done copy(cuda::Address to, cuda::Address from) const {
+        TRY(cuda_.check(cuda_.copy_async(to, from, copied_bytes, stream_), "cuMemcpyAsync"));
+        return cuda_.check(cuda_.stream_synchronize(stream_), "cuStreamSynchronize");
+    }
+
+    const cuda::Library& cuda_;
+    int ordinal_;
+    Done done_;
+    cuda::Device device_ = 0;
+    cuda::Context context_ = nullptr;
+    cuda::Stream stream_ = nullptr;
+    cuda::Address memory_ = 0;
+    char* sent_ = nullptr;
+    char* returned_ = nullptr;
+    double bytes_per_second_ = 0;
+};
+
+// Of an even number, the faster one of the two in the middle, so that one of two GPUs can be slow.
+double median_speed(const std::vector<Gpu>& gpus) {
+    std::vector<double> speeds;
+    for (const Gpu& gpu : gpus)
+        speeds.push_back(gpu.bytes_per_second());
+    std::sort(speeds.begin(), speeds.end());
+    return speeds[speeds.size() / 2];
+}
+
+// Measures all GPUs in turns, because they share the way to the host's memory. Sets `slow` to the
+// words for a GPU that is slower than half of the median. A failure names the GPU.
+Done compare(std::vector<Gpu>& gpus, std::string& slow) {
+    const auto of = [](const Gpu& gpu, Done done) -> Done {
+        if (done) return done;
+        return mpi_bridge::fail(done.error().status, gpu.name() + ": " + done.error().text);
+    };
+    for (Gpu& gpu : gpus)
+        TRY(of(gpu, gpu.prepare()));
+    for (int round = 0; round < rounds; ++round) {
+        for (Gpu& gpu : gpus)
+            TRY(of(gpu, gpu.measure()));
+    }
+    const double median = median_speed(gpus);
+    const auto end = Clock::now() + further_time;
+    for (Gpu& gpu : gpus) {
+        const auto is_slow = [&] { return gpu.bytes_per_second() < median / 2; };
+        for (int i = 0; i < further_tries && is_slow() && Clock::now() < end; ++i)
+            TRY(of(gpu, gpu.measure()));
+        if (slow.empty() && is_slow())
+            slow = fmt::format("{} copies {:.1f} GB/s, the others {:.1f}", gpu.name(),
+                               gpu.bytes_per_second() / 1e9, median / 1e9);
+    }
+    return {};
+}
+
+Result check_gpus() {
+    Result result;
+    result.driver = driver_version();
+    const auto library = cuda::library();
+    if (!library) {
+        result.fault = library.error().text;
+        return result;
+    }
+    const cuda::Library& cuda = **library;
+    int count = 0;
+    if (const auto counted = cuda.check(cuda.device_count(&count), "cuDeviceGetCount"); !counted) {
+        result.fault = counted.error().text;
+        return result;
+    }
+    result.gpus = std::to_string(count);
+    const int expected = expected_gpus().value_or(count);
+    if (count != expected) {
+        result.fault =
+            fmt::format("CUDA sees {} of the {} GPUs in CUDA_VISIBLE_DEVICES={}", count, expected,
+                        mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES").value_or(""));
+        return result;
+    }
+    std::vector<Gpu> gpus;
+    for (int i = 0; i < count; ++i)
+        gpus.emplace_back(cuda, i);
+    std::vector<std::thread> openers;
+    for (Gpu& gpu : gpus)
+        openers.emplace_back([&gpu] { gpu.open(); });
+    for (std::thread& opener : openers)
+        opener.join();
+    if (gpus.empty()) return result;
+    if (const auto compared = compare(gpus, result.slow); !compared)
+        result.fault = compared.error().text;
+    return result;
+}
+
+// The lines that the child writes: its result's members, in their order.
+std::string to_lines(const Result& result) {
+    std::string lines;
+    for (std::string text : {result.fault, result.gpus, result.driver, result.slow}) {
+        std::replace(text.begin(), text.end(), '\n', ' ');
+        lines += text + '\n';
+    }
+    return lines;
+}
+
+std::optional<Result> from_lines(const std::string& lines) {
+    std::istringstream stream(lines);
+    Result result;
+    for (std::string* member : {&result.fault, &result.gpus, &result.driver, &result.slow}) {
+        if (!std::getline(stream, *member) || stream.eof()) return std::nullopt;
+    }
+    return result;
+}
+
+[[noreturn]] void be_the_child(int pipe) {
+    // A child that outlives the check would keep the GPUs busy.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const std::string lines = to_lines(check_gpus());
+    // No destructors: the driver may still be at work.
+    _exit(write(pipe, lines.data(), lines.size()) < 0 ? failed : 0);
+}
+
+// Reads until the end of the pipe. Returns nothing once the time is up.
+std::optional<std::string> read_all(int pipe) {
+    const auto end = Clock::now() + limit;
+    std::string text;
+    while (true) {
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+        pollfd waiting{pipe, POLLIN, 0};
+        if (left <= 0) return std::nullopt;
+        if (poll(&waiting, 1, static_cast<int>(left)) <= 0) continue;
+        char buffer[4096];
+        const ssize_t count = read(pipe, buffer, sizeof buffer);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return text;
+        text.append(buffer, static_cast<std::size_t>(count));
+    }
+}
+
+Result with_fault(std::string fault) {
+    Result result;
+    result.fault = std::move(fault);
+    return result;
+}
+
+Result check_in_child() {
+    int ends[2];
+    if (pipe(ends) != 0) return with_fault(std::string("pipe: ") + std::strerror(errno));
+    const pid_t child = fork();
+    if (child < 0) return with_fault(std::string("fork: ") + std::strerror(errno));
+    if (child == 0) {
+        close(ends[0]);
+        be_the_child(ends[1]);
+    }
+    close(ends[1]);
+    const auto lines = read_all(ends[0]);
+    if (!lines) {
+        // It may be inside a call that no signal ends, so that nobody can wait for it.
+        kill(child, SIGKILL);
+        return with_fault(
+            fmt::format("the check of the GPUs did not end within {} s: a call of the driver hangs",
+                        limit.count()));
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (auto result = from_lines(*lines)) return std::move(*result);
+    return with_fault(
+        WIFSIGNALED(status)
+            ? fmt::format("the check of the GPUs was ended by signal {}", WTERMSIG(status))
+            : std::string("the check of the GPUs ended without a result"));
+}
+
+void report(const std::string& path, const Result& result) {
+    const auto task = mpi_bridge::process_environment("SLURM_PROCID").value_or("0");
+    mpi_bridge::write_record(path + "." + task + ".json", {{"schema", "mpi_bridge-gpus/v1"},
+                                                           {"fault", result.fault},
+                                                           {"gpus", result.gpus},
+                                                           {"driver", result.driver},
+                                                           {"slow", result.slow}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
+        std::fputs(help, stdout);
+        return 0;
+    }
+    const bool reports = argc == 3 && std::strcmp(argv[1], "--report") == 0;
+    if (argc != 1 && !reports) {
+        std::fprintf(stderr, "mpi_bridge_gpus: the command line is wrong\n%s", help);
+        return usage_error;
+    }
+    const Result result = check_in_child();
+    if (reports) report(argv[2], result);
+    if (!result.slow.empty()) std::fprintf(stderr, "mpi_bridge_gpus: %s\n", result.slow.c_str());
+    if (result.fault.empty()) return 0;
+    std::fprintf(stderr, "mpi_bridge_gpus: %s\n", result.fault.c_str());
+    return failed;
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/phases/gpu_check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attempt_of_fakes.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+NodeReport good(std::string node, std::string driver = "550.54.15") {
+    return {std::move(node), record::GpuReport{"", "2", std::move(driver), ""}};
+}
+
+constexpr const char* good_report =
+    R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": ""})";
+
+class GpuCheckPhase : public PhasesTest {
+  protected:
+    void SetUp() override {
+        PhasesTest::SetUp();
+        plan_.allocation.options = {{"gres", "gpu:2", plan::Origin::vm_size}};
+    }
+    // What the check on the two nodes reports; "" for nothing.
+    void nodes_report(const std::string& first, const std::string& second, int exit_code) {
+        steps_.answers.emplace_back([=, this](const StepRequest& request) {
+            EXPECT_THAT(request.arguments, Contains("--ntasks-per-node=1"));
+            EXPECT_THAT(request.arguments, Contains("--overlap"));
+            EXPECT_GT(request.deadline.count(), 5);
+            if (!first.empty()) append("job/attempts/1.gpus.0.json", first);
+            if (!second.empty()) append("job/attempts/1.gpus.1.json", second);
+            return StepResult{.exit_code = exit_code, .messages = {}, .stopped_by = {}};
+        });
+    }
+};
+
+}  // namespace
+
+TEST(GpuVerdict, IsGoodForNodesThatAreAlike) {
+    const GpuVerdict verdict = verdict_on({good("n1"), good("n2"), good("n3", "")});
+    EXPECT_FALSE(verdict.bad_node);
+    EXPECT_THAT(verdict.remarks, IsEmpty());
+}
+
+TEST(GpuVerdict, NamesTheNodeWithAnotherDriverThanMost) {
+    const GpuVerdict verdict = verdict_on({good("n1", "535.1"), good("n2"), good("n3")});
+    EXPECT_EQ(verdict.bad_node, "n1");
+    EXPECT_EQ(verdict.fault, "its NVIDIA driver is 535.1, that of the other nodes 550.54.15");
+    // Of two, nobody knows which one is right; the later one is named.
+    EXPECT_EQ(verdict_on({good("n1", "535.1"), good("n2")}).bad_node, "n2");
+}
+
+TEST(GpuVerdict, NamesTheFirstBadNodeAndRemarksOnTheRest) {
+    NodeReport slow = good("n1");
+    slow.report->slow = "GPU 1 copies 1 GB/s, the others 20";
+    NodeReport missing{"n2", record::GpuReport{"CUDA sees 1", "1", "", ""}};
+    NodeReport broken{"n3", record::GpuReport{"GPU 0: no memory", "2", "", ""}};
+    const GpuVerdict verdict = verdict_on({slow, missing, broken, {"n4", std::nullopt}});
+    EXPECT_EQ(verdict.bad_node, "n2");
+    EXPECT_EQ(verdict.fault, "CUDA sees 1");
+    EXPECT_THAT(verdict.remarks,
+                ElementsAre("n1: GPU 1 copies 1 GB/s, the others 20", "n2: CUDA sees 1",
+                            "n3: GPU 0: no memory", "the GPUs of n4 were not checked"));
+    EXPECT_FALSE(verdict_on({slow, {"n4", std::nullopt}}).bad_node);
+}
+
+TEST(GpuCheck, IsWantedWithGpusUnlessItIsTurnedOff) {
+    plan::Plan plan;
+    EXPECT_FALSE(wants_gpu_check(plan, "", ""));
+    EXPECT_FALSE(wants_gpu_check(plan, "0", ""));
+    EXPECT_TRUE(wants_gpu_check(plan, "2", "")) << "the user's own --gres";
+    EXPECT_FALSE(wants_gpu_check(plan, "2", "0"));
+    plan.allocation.options = {{"gpus-per-node", "2", plan::Origin::job_file}};
+    EXPECT_TRUE(wants_gpu_check(plan, "", ""));
+    plan.environment = {{gpu_check_variable, "0"}};
+    EXPECT_FALSE(wants_gpu_check(plan, "", ""));
+    plan.environment.push_back({gpu_check_variable, "1"});
+    EXPECT_TRUE(wants_gpu_check(plan, "", "0")) << "the job file comes after the site";
+}
+
+TEST_F(GpuCheckPhase, ComesBeforeTheWireUpCheck) {
+    nodes_report(good_report, good_report, 0);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "gpu-check 0", "wire-up 0", "ranks 0"));
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                HasSubstr("the GPUs of 2 of 2 nodes were checked and can be used"));
+}
+
+TEST_F(GpuCheckPhase, EndsTheJobAtABadNode) {
+    nodes_report(good_report,
+                 R"({"schema": "mpi_bridge-gpus/v1", "fault": "CUDA sees 1 of the 2 GPUs", )"
+                 R"("gpus": "1", "driver": "", "slow": ""})",
+                 1);
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "gpu-check 1"));
+    EXPECT_EQ(record_.ended_by, record::EndedBy::start);
+    EXPECT_EQ(record_.failure->code, "GpuCheckFailed");
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
+    EXPECT_EQ(record_.failure->first_error_line, "CUDA sees 1 of the 2 GPUs");
+}
+
+TEST_F(GpuCheckPhase, ThatCannotRunDoesNotEndTheJob) {
+    nodes_report(good_report, "", 97);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                HasSubstr("the GPUs of n2.invalid were not checked"));
+    steps_.answers.emplace_back([](const StepRequest&) -> base::Result<StepResult> {
+        return base::fail("did not end within 60 s and was stopped", "srun");
+    });
+    ++granted_.restart;
+    EXPECT_EQ(attempt(), 0);
+}
+
+}  // namespace batchai::run
