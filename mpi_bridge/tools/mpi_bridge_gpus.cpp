@@ -171,6 +171,7 @@ class Gpu {
 // Of an even number, the faster one of the two in the middle, so that one of two GPUs can be slow.
 double median_speed(const std::vector<Gpu>& gpus) {
     std::vector<double> speeds;
+    speeds.reserve(gpus.size());
     for (const Gpu& gpu : gpus)
         speeds.push_back(gpu.bytes_per_second());
     std::sort(speeds.begin(), speeds.end());
@@ -226,9 +227,11 @@ Result check_gpus() {
         return result;
     }
     std::vector<Gpu> gpus;
+    gpus.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i)
         gpus.emplace_back(cuda, i);
     std::vector<std::thread> openers;
+    openers.reserve(gpus.size());
     for (Gpu& gpu : gpus)
         openers.emplace_back([&gpu] { gpu.open(); });
     for (std::thread& opener : openers)

@@ -168,6 +168,9 @@ said_through() {
     run with_site site batchai job create --name many --config-file "$share/many.json" --dry-run
     echo "$output"
     [[ $status -eq 0 && $output =~ many\.json:[1-9][0-9]*:[1-9][0-9]*:\ warning:\ the\ job\ has\ 6\ processes\ and\ 4\ GPUs.*\[W202\] ]]
+    run with_site site srun --job-json="$share/many.json" true
+    echo "$output"
+    [[ $status -eq 0 && $output =~ many\.json:[1-9][0-9]*:[1-9][0-9]*:\ warning:.*\[W202\] ]]
 }
 
 # run_job NAME [WORDS…]: runs the job of $share/plain.json under that name, and waits for its end.
