@@ -31,6 +31,7 @@ struct Entry {
     void* stream = nullptr;            // of an operation on device memory
     bool waited_for = false;
     Clock::time_point submitted;
+    std::optional<Clock::time_point> awaited;  // when a thread first waited for the end
 
     // State of the execution.
     std::optional<Failure> failure;  // once done

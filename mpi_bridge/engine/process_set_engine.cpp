@@ -47,6 +47,7 @@ void ProcessSetEngine::submitted(const Member::Submission& submission, Clock::ti
     Entry& entry = state_.entry(submission.index);
     entry.request = &state_.member.requests.at(submission.index);
     entry.submitted = now;
+    entry.awaited.reset();
     const bool negotiate = submission.negotiate;
     state_.trace().timeline.begin(
         state_.shown(*entry.request, negotiate ? Phase::negotiate : Phase::operation));
@@ -215,6 +216,8 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
         }
         const auto now = Clock::now();
         if (!began) began = now;
+        // A caller may wait in short pieces, between which it looks for signals.
+        if (!entry->awaited) entry->awaited = now;
         if (!looked) {
             looked = true;
             if (!bounded && await_a_little(lock, handle)) continue;
@@ -223,7 +226,7 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
         }
         if (bounded && now >= after(*began, Seconds(seconds))) return false;
         const bool stuck = entry->waits();
-        const auto limit = after(std::max(*began, state_.progress), state_.timeout());
+        const auto limit = after(std::max(*entry->awaited, state_.progress), state_.timeout());
         if (stuck && now >= limit) {
             const Failure failure = too_late(handle.entry);
             lock.unlock();

@@ -138,6 +138,32 @@ TEST(EngineFailure, IsWhatComesOfARankThatDoesNotSubmit) {
         << text;
 }
 
+// Python waits so, because it looks for signals in between.
+TEST(EngineFailure, EndsAWaitInShortPiecesToo) {
+    Wishes wishes;
+    wishes.timeout = Seconds(0.5);
+    std::atomic<int> timeouts{0};
+    std::atomic<bool> gave_up{false};
+    Ranks ranks(2, wishes);
+    ranks.run([&](Ranks::Rank& rank) {
+        if (rank.rank() == 1) {
+            for (int i = 0; i < 20'000 && !gave_up; ++i)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            return;
+        }
+        Floats tensor("lonely", {1});
+        const mpib_handle handle = submit(rank.engine(), tensor.made());
+        while (!rank.engine().poll(handle).value())
+            (void)rank.engine().wait(handle, 0.05);
+        const auto done = rank.engine().wait(handle, 0.05);
+        ASSERT_FALSE(done);
+        if (done.error().status == MPIB_ERROR_TIMEOUT) ++timeouts;
+        (void)rank.engine().release(handle);
+        gave_up = true;
+    });
+    EXPECT_EQ(timeouts, 1);
+}
+
 TEST(EngineFailure, AWaitMayEndBeforeTheOperation) {
     Ranks ranks(2);
     std::atomic<bool> waited{false};
