@@ -4,11 +4,28 @@
 #include <algorithm>
 #include <string_view>
 
+#include <fmt/format.h>
+
 namespace batchai::node {
 
 namespace {
 
 constexpr std::string_view devices_variable = "UCX_NET_DEVICES";
+
+// Returns another network card that is not slower than the chosen interface. A node's name often
+// leads to a slow network for administration, and NCCL can use several cards at once.
+const mpi_bridge::NetworkInterface* rival_of(const std::string& chosen,
+                                             const mpi_bridge::Network& network) {
+    const auto& all = network.interfaces;
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == chosen; });
+    if (found == all.end()) return nullptr;
+    const auto rival = std::find_if(all.begin(), all.end(), [&](const auto& each) {
+        return each.name != chosen && each.up && !each.loopback && each.hardware &&
+               !each.addresses.empty() && each.speed_mbps >= found->speed_mbps;
+    });
+    return rival == all.end() ? nullptr : &*rival;
+}
 
 }  // namespace
 
@@ -25,6 +42,10 @@ std::optional<NcclInterface> choose_nccl_interface(const mpi_bridge::Network& ne
     }
     const mpi_bridge::DeviceChoice choice = mpi_bridge::choose_interface(network);
     if (choice.devices.empty()) return std::nullopt;
+    if (const auto* const other = rival_of(choice.devices.front(), network))
+        return NcclInterface{
+            {},
+            fmt::format("{} is not slower than {}, so NCCL chooses", other->name, choice.reason)};
     return NcclInterface{choice.devices.front(), choice.reason};
 }
 

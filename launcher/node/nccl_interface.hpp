@@ -13,7 +13,7 @@
 namespace batchai::node {
 
 struct NcclInterface {
-    std::string name;
+    std::string name;    // empty: NCCL chooses, because another card is not slower
     std::string reason;  // for the job's log
 };
 

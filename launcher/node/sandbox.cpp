@@ -93,8 +93,15 @@ void arrange_nccl(const SandboxRequest& request, const Trace& trace, Sandbox& ou
     if (request.rendezvous_step.empty() && request.master.empty()) return;
     const std::string master = out.rendezvous ? out.rendezvous->address : request.master;
     auto interface = nccl_interface_of_this_node(master, out.environment);
-    // NCCL would take a comma for the end of the name.
-    if (!interface || interface->name.find(',') != std::string::npos) return;
+    if (!interface) return;
+    if (interface->name.empty()) {
+        out.say_nccl_interface = [trace, reason = std::move(interface->reason)] {
+            trace.line("NCCL_SOCKET_IFNAME is not set: " + reason);
+        };
+        return;
+    }
+    // NCCL would take these for the end of the name.
+    if (interface->name.find_first_of(",:") != std::string::npos) return;
     out.environment.push_back({BATCHAI_NCCL_INTERFACE_VARIABLE, interface->name});
     out.say_nccl_interface = [trace, interface = std::move(*interface)] {
         trace.line(fmt::format("NCCL_SOCKET_IFNAME is \"={}\": NCCL uses {}", interface.name,

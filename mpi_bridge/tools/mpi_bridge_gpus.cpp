@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -36,7 +37,9 @@ using mpi_bridge::Outcome;
 namespace cuda = mpi_bridge::cuda;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds limit{5};
+// A driver that nobody else has kept awake needs seconds for each GPU
+// (https://docs.nvidia.com/deploy/driver-persistence/). The launcher waits 60 s.
+constexpr std::chrono::seconds limit{45};
 constexpr int failed = 1;
 constexpr int usage_error = 2;
 constexpr std::size_t copied_bytes = 16UL << 20U;
@@ -55,7 +58,8 @@ constexpr const char* help =
     "  --report PATH  also write the result, as JSON, to PATH.TASK.json\n"
     "  --help         this text\n"
     "\n"
-    "Ends within 5 s. The exit code is 0 if all GPUs can be used, 1 if not, and 2 if the\n"
+    "Usually takes some seconds, and ends within 45 s. The exit code is 0 if all GPUs can be used, "
+    "1 if not, and 2 if the\n"
     "command line is wrong. A slow GPU is only reported.\n"
     "\n"
     "Example: srun -N4 --ntasks-per-node=1 --gpus-per-node=8 mpi_bridge_gpus\n";
@@ -65,13 +69,43 @@ struct Result {
     std::string gpus;    // how many there are
     std::string driver;  // version; empty: unknown
     std::string slow;    // which GPU is slow, in words; empty: none
+    std::string none;    // why there is nothing to check; empty: there is
 };
 
-// The number of entries of CUDA_VISIBLE_DEVICES. They need not be numbers.
-std::optional<int> expected_gpus() {
+// What CUDA_VISIBLE_DEVICES lets a process see.
+struct Visible {
+    int least = 0;
+    int most = 0;
+};
+
+// Nothing if the variable is not set. CUDA stops at the first entry that is no GPU, such as -1, and
+// a process sees one instance of a divided GPU (MIG), however many are named.
+std::optional<Visible> expected_gpus() {
     const auto devices = mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES");
-    if (!devices || devices->empty()) return std::nullopt;
-    return 1 + static_cast<int>(std::count(devices->begin(), devices->end(), ','));
+    if (!devices) return std::nullopt;
+    Visible visible;
+    bool divided = false;
+    std::istringstream list(*devices);
+    for (std::string entry; std::getline(list, entry, ',');) {
+        const bool is_gpu = !entry.empty() && entry.front() != '-' && entry != "NoDevFiles";
+        if (!is_gpu) break;
+        if (entry.rfind("MIG-", 0) == 0) divided = true;
+        ++visible.most;
+    }
+    visible.least = divided ? 1 : visible.most;
+    return visible;
+}
+
+bool exists(const char* path) {
+    return access(path, F_OK) == 0;
+}
+
+// Whether the host has GPUs, but none of NVIDIA's. Slurm sets CUDA_VISIBLE_DEVICES for all makers.
+bool has_gpus_of_others_only() {
+    for (const char* path : {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"}) {
+        if (exists(path)) return false;
+    }
+    return exists("/dev/kfd") || exists("/dev/dri");
 }
 
 // The kernel module's version is the word with digits and dots after "Kernel Module".
@@ -207,9 +241,14 @@ Done compare(std::vector<Gpu>& gpus, std::string& slow) {
 Result check_gpus() {
     Result result;
     result.driver = driver_version();
+    const auto expected = expected_gpus();
+    if (expected && expected->most == 0) {
+        result.none = "CUDA_VISIBLE_DEVICES names no GPU";
+        return result;
+    }
     const auto library = cuda::library();
     if (!library) {
-        result.fault = library.error().text;
+        (has_gpus_of_others_only() ? result.none : result.fault) = library.error().text;
         return result;
     }
     const cuda::Library& cuda = **library;
@@ -219,11 +258,10 @@ Result check_gpus() {
         return result;
     }
     result.gpus = std::to_string(count);
-    const int expected = expected_gpus().value_or(count);
-    if (count != expected) {
-        result.fault =
-            fmt::format("CUDA sees {} of the {} GPUs in CUDA_VISIBLE_DEVICES={}", count, expected,
-                        mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES").value_or(""));
+    if (expected && (count < expected->least || count > expected->most)) {
+        result.fault = fmt::format(
+            "CUDA sees {} of the {} GPUs in CUDA_VISIBLE_DEVICES={}", count, expected->most,
+            mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES").value_or(""));
         return result;
     }
     std::vector<Gpu> gpus;
@@ -245,7 +283,7 @@ Result check_gpus() {
 // The lines that the child writes: its result's members, in their order.
 std::string to_lines(const Result& result) {
     std::string lines;
-    for (std::string text : {result.fault, result.gpus, result.driver, result.slow}) {
+    for (std::string text : {result.fault, result.gpus, result.driver, result.slow, result.none}) {
         std::replace(text.begin(), text.end(), '\n', ' ');
         lines += text + '\n';
     }
@@ -255,7 +293,8 @@ std::string to_lines(const Result& result) {
 std::optional<Result> from_lines(const std::string& lines) {
     std::istringstream stream(lines);
     Result result;
-    for (std::string* member : {&result.fault, &result.gpus, &result.driver, &result.slow}) {
+    for (std::string* member :
+         {&result.fault, &result.gpus, &result.driver, &result.slow, &result.none}) {
         if (!std::getline(stream, *member) || stream.eof()) return std::nullopt;
     }
     return result;
@@ -264,14 +303,17 @@ std::optional<Result> from_lines(const std::string& lines) {
 [[noreturn]] void be_the_child(int pipe) {
     // A child that outlives the check would keep the GPUs busy.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // Slurm waits for the end of these, even if a signal cannot end the process.
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        dup2(nowhere, stream);
     const std::string lines = to_lines(check_gpus());
     // No destructors: the driver may still be at work.
     _exit(write(pipe, lines.data(), lines.size()) < 0 ? failed : 0);
 }
 
 // Reads until the end of the pipe. Returns nothing once the time is up.
-std::optional<std::string> read_all(int pipe) {
-    const auto end = Clock::now() + limit;
+std::optional<std::string> read_all(int pipe, Clock::time_point end) {
     std::string text;
     while (true) {
         const auto left =
@@ -285,6 +327,19 @@ std::optional<std::string> read_all(int pipe) {
         if (count <= 0) return text;
         text.append(buffer, static_cast<std::size_t>(count));
     }
+}
+
+// Returns how the child has ended, or nothing once the time is up: the driver is also at work while
+// a process ends.
+std::optional<int> status_of(pid_t child, Clock::time_point end) {
+    int status = 0;
+    while (Clock::now() < end) {
+        const pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child) return status;
+        if (ended < 0 && errno != EINTR) return std::nullopt;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return std::nullopt;
 }
 
 Result with_fault(std::string fault) {
@@ -303,21 +358,20 @@ Result check_in_child() {
         be_the_child(ends[1]);
     }
     close(ends[1]);
-    const auto lines = read_all(ends[0]);
-    if (!lines) {
+    const auto end = Clock::now() + limit;
+    const auto lines = read_all(ends[0], end);
+    const auto status = lines ? status_of(child, end) : std::nullopt;
+    if (!lines || !status) {
         // It may be inside a call that no signal ends, so that nobody can wait for it.
         kill(child, SIGKILL);
         return with_fault(
             fmt::format("the check of the GPUs did not end within {} s: a call of the driver hangs",
                         limit.count()));
     }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
     if (auto result = from_lines(*lines)) return std::move(*result);
     return with_fault(
-        WIFSIGNALED(status)
-            ? fmt::format("the check of the GPUs was ended by signal {}", WTERMSIG(status))
+        WIFSIGNALED(*status)
+            ? fmt::format("the check of the GPUs was ended by signal {}", WTERMSIG(*status))
             : std::string("the check of the GPUs ended without a result"));
 }
 
@@ -343,6 +397,10 @@ int main(int argc, char** argv) {
         return usage_error;
     }
     const Result result = check_in_child();
+    if (!result.none.empty()) {
+        std::fprintf(stderr, "mpi_bridge_gpus: nothing to check: %s\n", result.none.c_str());
+        return 0;
+    }
     if (reports) report(argv[2], result);
     if (!result.slow.empty()) std::fprintf(stderr, "mpi_bridge_gpus: %s\n", result.slow.c_str());
     if (result.fault.empty()) return 0;

@@ -217,8 +217,17 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     run_job hanging
     run failure_of hanging
     echo "$output"
-    jq -e '.Node == "h1" and (.FirstErrorLine | contains("did not end within 5 s"))' <<< "$output"
+    jq -e '.Node == "h1" and (.FirstErrorLine | contains("did not end within 45 s"))' <<< "$output"
     wait_until 10 prints_nothing lines_like mpi_bridge_gpus as_root_on h1 ps -eo args=
+}
+
+# Breaks when a job that hides the GPUs from its ranks is taken for one that has lost them.
+@test "a job that hides its GPUs from CUDA is not checked" {
+    job hidden 'echo "cuda=$CUDA_VISIBLE_DEVICES"' \
+        '{"environmentVariables": [{"name": "CUDA_VISIBLE_DEVICES", "value": "-1"}]}'
+    run said_through create site hidden
+    echo "$output"
+    [[ $(grep -c '^cuda=-1$' <<< "$output") -eq 4 ]]
 }
 
 # Breaks when the message for a host without a driver does not say what is missing.

@@ -11,6 +11,7 @@
 
 #include "node/bundle/bundle.hpp"
 #include "plan/gpus.hpp"
+#include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
 #include "run/phases/wire_up.hpp"
@@ -34,14 +35,6 @@ std::string usual_driver(const std::vector<NodeReport>& nodes) {
             usual = node.report->driver;
     }
     return usual;
-}
-
-// Returns why the node cannot be used; empty if it can.
-std::string fault_of(const record::GpuReport& report, const std::string& driver) {
-    if (!report.fault.empty()) return report.fault;
-    if (report.driver.empty() || report.driver == driver) return {};
-    return fmt::format("its NVIDIA driver is {}, that of the other nodes {}", report.driver,
-                       driver);
 }
 
 plan::Step one_task_per_node(int nodes) {
@@ -85,12 +78,16 @@ GpuVerdict verdict_on(const std::vector<NodeReport>& nodes) {
         }
         if (!report->slow.empty())
             verdict.remarks.push_back(fmt::format("{}: {}", node, report->slow));
-        const std::string fault = fault_of(*report, driver);
-        if (fault.empty()) continue;
-        verdict.remarks.push_back(fmt::format("{}: {}", node, fault));
+        // NCCL does not ask for equal drivers, and sites renew them node by node.
+        if (!report->driver.empty() && report->driver != driver)
+            verdict.remarks.push_back(
+                fmt::format("{}: its NVIDIA driver is {}, that of the other nodes {}", node,
+                            report->driver, driver));
+        if (report->fault.empty()) continue;
+        verdict.remarks.push_back(fmt::format("{}: {}", node, report->fault));
         if (verdict.bad_node) continue;
         verdict.bad_node = node;
-        verdict.fault = fault;
+        verdict.fault = report->fault;
     }
     return verdict;
 }
@@ -123,6 +120,14 @@ PhaseEnd GpuCheck::run(Context& context) {
     std::vector<NodeReport> of_nodes;
     for (std::size_t i = 0; i < nodes.size(); ++i)
         of_nodes.push_back({nodes[i], record::gpu_report(reports, static_cast<int>(i))});
+    const auto checked = std::count_if(of_nodes.begin(), of_nodes.end(),
+                                       [](const NodeReport& of) { return of.report; });
+    if (result && result->exit_code != 0 && checked == 0) {
+        // The step has not come to the check, because its sandbox could not be made.
+        context.log.master(first_error_line(result->messages));
+        if (auto ending = node_failure(context, name, false, result->stopped_by))
+            return {.exit_code = result->exit_code, .ending = std::move(ending)};
+    }
     GpuVerdict verdict = verdict_on(of_nodes);
     for (const std::string& remark : verdict.remarks) {
         context.log.master(remark);
@@ -130,8 +135,6 @@ PhaseEnd GpuCheck::run(Context& context) {
     }
     std::fflush(stdout);
     if (!verdict.bad_node) {
-        const auto checked = std::count_if(of_nodes.begin(), of_nodes.end(),
-                                           [](const NodeReport& of) { return of.report; });
         if (checked > 0)
             context.log.master(fmt::format(
                 "the GPUs of {} of {} nodes were checked and can be used", checked, nodes.size()));
@@ -140,11 +143,13 @@ PhaseEnd GpuCheck::run(Context& context) {
     constexpr const char* message = "The GPUs of a node cannot be used";
     std::fprintf(stderr, "batchai: %s: %s: %s\n", message, verdict.bad_node->c_str(),
                  verdict.fault.c_str());
+    // At the restart of an elastic job, the ranks that were killed may still hold a GPU.
     return ends_with({.failure = {.code = "GpuCheckFailed",
                                   .message = message,
                                   .phase = std::string(name),
                                   .node = std::move(*verdict.bad_node),
-                                  .first_error_line = std::move(verdict.fault)}});
+                                  .first_error_line = std::move(verdict.fault)},
+                      .may_start_again = true});
 }
 
 }  // namespace batchai::run
