@@ -22,7 +22,8 @@ from typing import Any
 from . import native, world
 from .buffer import Buffer, buffer_of, writable_buffer_of
 from .datatype import DataType, Op
-from .errors import CollectiveTimeoutError, InvalidArgumentError
+from .errors import InvalidArgumentError
+from .in_flight import InFlight
 from .structures import CountersStruct, Kind, OperationStruct, ResultStruct
 
 WORLD = 0
@@ -31,7 +32,6 @@ WORLD = 0
 _WAITED_FOR = 1
 _DEVICE = 2
 _NO_BYTES = ctypes.c_size_t(-1).value  # MPIB_NO_BYTES: recv can hold nothing
-_SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
 
 
 _REDUCING = (Kind.ALLREDUCE, Kind.REDUCE_SCATTER, Kind.REDUCE)
@@ -75,23 +75,16 @@ class Result:
         return ctypes.string_at(self.address, self.nbytes) if self.nbytes else b""
 
 
-class Handle:
+class Handle(InFlight):
     """An operation in flight. Its name is in use, and its buffers are kept, until release().
 
     A handle that is no longer referred to is released, which waits for the operation.
     """
 
-    __slots__ = ("__weakref__", "_kept", "_number", "_session")
+    __slots__ = ()
 
-    def __init__(self, number: int, kept: tuple[Any, ...]) -> None:
-        self._number = number
-        self._kept = kept
-        self._session = world.session()
-
-    def _live_number(self) -> int:
-        if self._number == 0 or self._session != world.session():
-            raise InvalidArgumentError("this operation is released, or from before shutdown()")
-        return self._number
+    _prefix = "mpib"
+    _what = "operation"
 
     def poll(self) -> bool:
         """Tell whether the operation is done, successfully or not."""
@@ -106,22 +99,12 @@ class Handle:
         `seconds` > 0 limits the wait: then CollectiveTimeoutError is raised, and the operation goes
         on.
         """
-        number = self._live_number()
-        left = seconds if seconds > 0 else math.inf
-        while True:
-            try:
-                native.call("mpib_wait", number, min(left, _SLICE_SECONDS))
-            except CollectiveTimeoutError:
-                left -= _SLICE_SECONDS
-                # Either this slice of the wait is over or the operation itself ran out of time.
-                if left <= 0 or native.functions().mpib_poll(number) != 0:
-                    raise
-                continue
-            return self._result(number)
+        self._wait(seconds)
+        return self._result()
 
-    def _result(self, number: int) -> Result:
+    def _result(self) -> Result:
         found = ResultStruct(struct_bytes=ctypes.sizeof(ResultStruct))
-        native.call("mpib_get_result", number, ctypes.byref(found))
+        native.call("mpib_get_result", self._live_number(), ctypes.byref(found))
         return Result(
             address=found.data or 0,
             nbytes=found.bytes,
@@ -136,27 +119,13 @@ class Handle:
     def finish(self) -> None:
         """Wait, and release also if that fails; for operations whose result is in `recv`."""
         try:
-            while True:
-                try:
-                    native.call("mpib_wait", self._live_number(), _SLICE_SECONDS)
-                    return
-                except CollectiveTimeoutError:
-                    if native.functions().mpib_poll(self._live_number()) != 0:
-                        raise
+            self._wait(0)
         finally:
             self.release()
 
     def release(self) -> None:
         """Release the name and the buffers; wait first if the operation is not done."""
-        number, self._number = self._number, 0
-        if number and self._session == world.session():
-            native.call("mpib_release", number)
-        self._kept = ()
-
-    def __del__(self) -> None:
-        number, self._number = getattr(self, "_number", 0), 0
-        if number and self._session == world.session():
-            native.functions().mpib_release(number)
+        super().release()
 
 
 def _numbers(values: Sequence[int] | None) -> Any:

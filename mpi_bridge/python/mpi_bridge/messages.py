@@ -9,41 +9,37 @@ anything that buffer_of() supports in host memory.
 from __future__ import annotations
 
 import ctypes
-import math
+import threading
 from typing import Any
 
 from . import native, world
 from .buffer import Buffer, buffer_of, writable_buffer_of
-from .errors import CollectiveTimeoutError, InvalidArgumentError
+from .in_flight import InFlight
 from .structures import MessageStruct
 
 ANY_RANK = -1
 """For a receive: from whichever rank sends first."""
 
-_SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
 _SEND, _RECEIVE = "mpib_message_send", "mpib_message_receive"
 _left_behind: list[Message] = []
+_left_behind_lock = threading.Lock()
 
 
-class Message:
+class Message(InFlight):
     """A message in flight. Its buffer is kept until release().
 
     A message that is no longer referred to is released. If it is a send that nobody receives, this
     waits, so such a message must be given to leave_behind() instead.
     """
 
-    __slots__ = ("__weakref__", "_is_send", "_kept", "_number", "_session")
+    __slots__ = ("_is_send",)
+
+    _prefix = "mpib_message"
+    _what = "message"
 
     def __init__(self, number: int, kept: Buffer, is_send: bool) -> None:
-        self._number = number
+        super().__init__(number, kept)
         self._is_send = is_send
-        self._kept: Buffer | None = kept
-        self._session = world.session()
-
-    def _live_number(self) -> int:
-        if self._number == 0 or self._session != world.session():
-            raise InvalidArgumentError("this message is released, or from before shutdown()")
-        return self._number
 
     def poll(self) -> bool:
         """Tell whether the message is done, successfully or not."""
@@ -55,17 +51,7 @@ class Message:
         `seconds` > 0 limits the wait: then CollectiveTimeoutError is raised, and the message goes
         on.
         """
-        number = self._live_number()
-        left = seconds if seconds > 0 else math.inf
-        while True:
-            try:
-                native.call("mpib_message_wait", number, min(left, _SLICE_SECONDS))
-                return
-            except CollectiveTimeoutError:
-                left -= _SLICE_SECONDS
-                # Either this slice of the wait is over or the message itself ran out of time.
-                if left <= 0 or native.functions().mpib_message_poll(number) != 0:
-                    raise
+        self._wait(seconds)
 
     def peer(self) -> int:
         """Return the other rank; ANY_RANK while a receive from any rank waits."""
@@ -73,10 +59,7 @@ class Message:
 
     def release(self) -> None:
         """Release the buffer. Withdraws a receive that waits, and waits for any other message."""
-        number, self._number = self._number, 0
-        if number and self._session == world.session():
-            native.call("mpib_message_release", number)
-        self._kept = None
+        super().release()
 
     def leave_behind(self) -> None:
         """Keep a send that perhaps nobody receives until the library is shut down.
@@ -86,13 +69,11 @@ class Message:
         if not self._is_send:
             self.release()
             return
-        _left_behind[:] = [each for each in _left_behind if each._session == world.session()]
-        _left_behind.append(self)
-
-    def __del__(self) -> None:
-        number, self._number = getattr(self, "_number", 0), 0
-        if number and self._session == world.session():
-            native.functions().mpib_message_release(number)
+        with _left_behind_lock:
+            ended = [each for each in _left_behind if each._session != world.session()]
+            for each in ended:
+                _left_behind.remove(each)
+            _left_behind.append(self)
 
 
 def _post(function: str, peer: int, buffer: Buffer, channel: str, tag: int) -> Message:

@@ -10,7 +10,7 @@ from . import native
 from .errors import InvalidArgumentError
 
 _UNKNOWN = -2
-_MOST_SETS = 256
+_MOST_SETS = 512  # MPIB_LAST_PRIVATE_SET and those below it
 
 
 def add(ranks: Sequence[int]) -> int:

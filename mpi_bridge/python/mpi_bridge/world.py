@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 from types import TracebackType
 
 from . import memory, native
@@ -14,14 +15,23 @@ from .errors import NotInitializedError
 _exit_hooks_installed = False
 _owner = 0  # the process that called init()
 _session = 0
+_joined_session = 0  # the session of the latest init()
+_kept: list[object] = []  # buffers that a library in shutdown() may be using
+_kept_lock = threading.RLock()  # the collector of garbage may come to it again
 
 
 def init() -> None:
     """Join the job step. Collective over all its ranks; a second call does nothing."""
-    global _owner
+    global _owner, _joined_session
     native.call("mpib_init")
     _owner = os.getpid()
     _install_exit_hooks()
+    # The library refuses mpib_init() while threads of the session before are still in it.
+    with _kept_lock:
+        _joined_session = _session
+        released = _kept[:]
+        _kept.clear()
+    del released
 
 
 def shutdown() -> None:
@@ -53,6 +63,17 @@ def _leave_at_exit() -> None:
 def session() -> int:
     """Return a number that changes with each shutdown(); handles of other sessions are invalid."""
     return _session
+
+
+def keep_until_init(buffers: object, session: int) -> None:
+    """Keep what the library of an earlier session may still use, until the next init().
+
+    mpib_finalize() lets messages end for some seconds. If threads do not leave the library, it even
+    returns without having let go of their memory; only the next mpib_init() tells.
+    """
+    with _kept_lock:
+        if not _is_forked() and session >= _joined_session:
+            _kept.append(buffers)
 
 
 def is_initialized() -> bool:

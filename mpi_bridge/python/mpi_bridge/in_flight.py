@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operations of the engine and messages have in common while they are in flight."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import native, world
+from .errors import CollectiveTimeoutError, InvalidArgumentError
+
+_SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
+_NO_LIMIT = 0.0
+
+
+class InFlight:
+    """A handle of the native library. `kept` are the buffers that the library may use.
+
+    One that is no longer referred to is released.
+    """
+
+    __slots__ = ("__weakref__", "_kept", "_number", "_session")
+
+    _prefix = ""  # of the native functions
+    _what = ""  # for messages
+
+    def __init__(self, number: int, kept: Any) -> None:
+        self._number = number
+        self._kept = kept
+        self._session = world.session()
+
+    def _live_number(self) -> int:
+        if self._number == 0 or self._session != world.session():
+            raise InvalidArgumentError(f"this {self._what} is released, or from before shutdown()")
+        return self._number
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the end; raise the error if it failed. `seconds` > 0 limits the wait."""
+        number = self._live_number()
+        left = seconds if seconds > 0 else math.inf
+        while True:
+            try:
+                native.call(f"{self._prefix}_wait", number, min(left, _SLICE_SECONDS))
+                return
+            except CollectiveTimeoutError:
+                left -= _SLICE_SECONDS
+                # If the end has come since the slice was over, this error does not tell of it.
+                is_done = getattr(native.functions(), f"{self._prefix}_poll")(number) != 0
+                if not is_done and left <= 0:
+                    raise
+            if is_done:
+                native.call(f"{self._prefix}_wait", number, _NO_LIMIT)
+                return
+
+    def release(self) -> None:
+        """Release the handle and let go of the buffers."""
+        number, self._number = self._number, 0
+        if number == 0:
+            return
+        try:
+            if self._session == world.session():
+                native.call(f"{self._prefix}_release", number)
+                self._kept = None
+        finally:
+            # The library may be using them while another thread is in shutdown().
+            kept, self._kept = self._kept, None
+            if kept is not None:
+                world.keep_until_init(kept, self._session)
+
+    def __del__(self) -> None:
+        number, self._number = getattr(self, "_number", 0), 0
+        if number == 0:
+            return
+        if self._session == world.session():
+            release = getattr(native.functions(), f"{self._prefix}_release")
+            if release(number) == 0:
+                return
+        world.keep_until_init(self._kept, self._session)
