@@ -21,6 +21,7 @@ from .pending import NO_BYTES, Pending, as_bytes, split_like, whole_of
 from .reductions import is_xor, reducible, reduction_of, xor_of
 from .staging import Staging
 from .work import Completer, EngineWork
+from .works import WorksInFlight
 
 _ALLREDUCE = c10d.AllreduceOptions()
 _REDUCE = c10d.ReduceOptions()
@@ -33,8 +34,6 @@ _ALLTOALL = c10d.AllToAllOptions()
 _BARRIER = c10d.BarrierOptions()
 
 Part = TypeVar("Part")
-
-_FEW_MESSAGES = 32  # so many are kept before it is looked which of them are done
 
 
 class Operations:
@@ -55,10 +54,7 @@ class Operations:
         self._naming = Naming(f"torch.{name}")
         self._completer = Completer(name)
         self._staging = Staging()
-        self._by_name: dict[str, EngineWork] = {}
-        # A message may go on although the caller has dropped its Work.
-        self._messages: list[EngineWork] = []
-        self._most_messages = _FEW_MESSAGES
+        self._in_flight = WorksInFlight()
         self._coalesced: list[EngineWork] | None = None
         self._in_engine_order = sorted(range(len(self._members)), key=self._members.__getitem__)
         self._is_ascending = self._in_engine_order == list(range(len(self._members)))
@@ -399,7 +395,7 @@ class Operations:
 
     def _next_name(self, signature: Hashable) -> str:
         name = self._naming.name(signature)
-        earlier = self._by_name.pop(name, None)
+        earlier = self._in_flight.user_of(name)
         # All ranks have submitted the earlier operation, or will do so before they come to this
         # one.
         if earlier is not None:
@@ -412,24 +408,11 @@ class Operations:
         return self._staging.place_for(name, cycle, flat) if cycle else None
 
     def _remember(self, names: list[str], work: EngineWork) -> None:
-        for name in names:
-            self._by_name[name] = work
-        if not names:
-            self._keep_message(work)
+        self._in_flight.add(work, names)
         if self._coalesced is not None:
             self._coalesced.append(work)
 
-    def _keep_message(self, work: EngineWork) -> None:
-        if len(self._messages) >= self._most_messages:
-            self._messages = [each for each in self._messages if not each.is_completed()]
-            self._most_messages = 2 * len(self._messages) + _FEW_MESSAGES
-        self._messages.append(work)
-
     def _forget_operations(self) -> None:
         """Let go of all memory but that of operations in flight; the group is not used again."""
-        messages, self._messages = self._messages, []
-        for work in messages:
-            work.leave_behind()
-        in_flight = {name: work for name, work in self._by_name.items() if not work.is_completed()}
-        self._by_name = in_flight
+        self._in_flight.leave_behind()
         self._staging = Staging()

@@ -105,7 +105,9 @@ class Pending:
             target = torch.empty(tensor.shape, dtype=tensor.dtype)
             self.copy_when_done(target, tensor)
         message = messages.receive(as_bytes(target), source, channel, tag)
-        self._source = message.peer
+        # torch counts in the order of the group, and the message in ranks of the job.
+        members = self._group._members
+        self._source = lambda: members.index(message.peer())
         self._handles.append(message)
 
     def work(self) -> EngineWork:

@@ -52,6 +52,7 @@ class EngineWork(dist.Work):
         self._lock = threading.Lock()
         self._future_lock = threading.Lock()
         self._future: torch.futures.Future | None = None
+        self._when_complete: Callable[[EngineWork], None] | None = None
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait for the end; raise the error.
@@ -114,17 +115,25 @@ class EngineWork(dist.Work):
                 handle.release()
             self._handles, self._finish, self._source = [], None, None
             self._done = True
+            then, self._when_complete = self._when_complete, None
+        if then is not None:
+            then(self)
 
-    def leave_behind(self) -> None:
-        """Give up what nobody will wait for."""
+    def when_complete(self, action: Callable[[EngineWork], None]) -> None:
+        """Call this once complete() has released the operations; to be set before the first use."""
+        self._when_complete = action
+
+    def leave_behind(self) -> bool:
+        """Give up messages that nobody will wait for; tell whether there were any."""
         if not self._lock.acquire(blocking=False):
-            return
+            return False
         try:
-            for handle in self._handles:
-                if isinstance(handle, Message):
-                    handle.leave_behind()
+            messages = [handle for handle in self._handles if isinstance(handle, Message)]
+            for message in messages:
+                message.leave_behind()
         finally:
             self._lock.release()
+        return bool(messages)
 
     def is_completed(self) -> bool:
         """Tell whether all operations are done, successfully or not."""

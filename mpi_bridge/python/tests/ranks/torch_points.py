@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed's messages between two ranks; the same with gloo, where both have them."""
 
+import weakref
 from datetime import timedelta
 
 import check
@@ -70,6 +71,41 @@ def check_from_any_rank():
         dist.send(torch.tensor([100 + RANK]), 0)
 
 
+def check_from_any_rank_of_a_group_in_another_order():
+    order = list(reversed(range(SIZE)))[: max(2, SIZE - 1)]  # with 4 ranks, rank 0 is not in it
+    for backend in ("mpi_bridge", "gloo"):
+        group = dist.new_group(order, sort_ranks=False, backend=backend)
+        if order[0] == RANK:
+            for number in range(1, len(order)):
+                got = torch.zeros(1, dtype=torch.int64)
+                sender = dist.recv(got, group=group, tag=number)
+                check.equal(f"the sender over {backend}", sender, order[number])
+                check.equal("what it sent", got.item(), sender)
+            got = torch.zeros(1, dtype=torch.int64)
+            work = group.recv_anysource([got], 0)
+            work.wait()
+            check.equal(f"its place over {backend}", work._source_rank(), len(order) - 1)
+        elif RANK in order:
+            dist.send(torch.tensor([RANK]), order[0], group=group, tag=order.index(RANK))
+            if order[-1] == RANK:
+                dist.send(torch.tensor([RANK]), order[0], group=group)
+
+
+def check_works_that_are_done_keep_no_tensors():
+    kept = []
+    for _ in range(3):
+        out, got = torch.full((2,), float(RANK)), torch.zeros(2)
+        kept += [weakref.ref(out), weakref.ref(got)]
+        works = [dist.isend(out, NEXT), dist.irecv(got, BEFORE)]
+        for work in works:
+            work.wait()
+        summed = torch.ones(3 + len(kept))  # no length repeats, so the name is outside a cycle
+        kept.append(weakref.ref(summed))
+        dist.all_reduce(summed)
+    del out, got, works, work, summed
+    check.equal("kept", sum(each() is not None for each in kept), 0)
+
+
 def check_batches():
     for group in both():
         out = torch.full((3,), float(RANK))
@@ -113,8 +149,9 @@ def check_works_that_nobody_keeps():
     dist.barrier()
     same("the last one", last, torch.tensor([-1]))
     # Messages keep their order, so these have come before it, but perhaps not been looked after.
-    for each in dist.group.WORLD._messages:
+    for each in dist.group.WORLD._in_flight.all():
         each.wait()
+    check.equal("kept", dist.group.WORLD._in_flight.all(), [])
     same("all", torch.cat(got), torch.arange(40) + BEFORE)
 
 
