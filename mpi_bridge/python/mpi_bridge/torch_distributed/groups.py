@@ -117,7 +117,8 @@ def _split(
             made = process_sets.of_all_ranks(each)
             process_set = made if list(each) == sorted(members) else process_set
     elif is_member:
-        process_set = _process_set_of(members, limit)
+        # Only the parent's members are here, so the ranks of the job cannot make it together.
+        process_set = process_sets.of_members(members, limit or 0)
     if not is_member:
         return None
     store = dist.PrefixStore(f"{name}/", parent.get_group_store())
