@@ -10,7 +10,9 @@ import torch.distributed as dist
 from torch_default_group import RANK, SIZE, both, same
 
 import mpi_bridge
-from mpi_bridge import process_sets
+from mpi_bridge import engine, private_sets, process_sets
+from mpi_bridge.engine import Kind
+from mpi_bridge.torch_distributed import process_sets as torch_sets
 
 EVERYBODY = list(range(SIZE))
 PAIRS = [EVERYBODY[start : start + 2] for start in range(0, SIZE, 2)]
@@ -161,6 +163,80 @@ def check_a_member_that_does_not_come_is_named():
         )
         check.equal(text, "rank 1 did not come" in text, True)
     else:
+        dist.new_group([RANK], use_local_synchronization=True)
+    dist.barrier()
+
+
+def sum_in_set(number, ranks):
+    tensor = torch.tensor([float(RANK)])
+    name = f"in set {number}"
+    engine.submit(Kind.ALLREDUCE, tensor, tensor, name=name, process_set=number).finish()
+    same(name, tensor, torch.tensor([float(sum(ranks))]))
+
+
+def make_and_end_a_set(ranks):
+    """Make a set of these ranks, which must agree on it, and return its number."""
+    number = private_sets.open_set(ranks, 20)
+    sum_in_set(number, ranks)
+    private_sets.close_set(number)
+    return number
+
+
+def check_that_attempts_to_make_a_set_can_be_repeated():
+    members = EVERYBODY[:3]
+    for absent in (members[0], members[-1], members[0]):
+        # A leader finds the requests that the others left behind, and they its answers.
+        for _ in range(2):
+            if RANK in members and absent != RANK:
+                check.raises(TimeoutError, lambda: private_sets.open_set(members, 0.1))
+            dist.barrier()
+        if absent == RANK:
+            check.raises(TimeoutError, lambda: private_sets.open_set(members, 0.3))
+        dist.barrier()
+        for _ in range(3):
+            if RANK in members:
+                make_and_end_a_set(members)
+    dist.barrier()
+
+
+def check_that_members_that_wait_are_found_by_the_second_attempt_of_the_leader():
+    members, late = EVERYBODY[:3], EVERYBODY[:3][-1]
+    if late == 0 or SIZE == 2:
+        return
+    if RANK == 0:
+        check.raises(TimeoutError, lambda: private_sets.open_set(members, 0.5))
+        dist.send(torch.ones(1), late)
+        make_and_end_a_set(members)
+    elif RANK in members:
+        if late == RANK:
+            dist.recv(torch.ones(1), 0)
+        make_and_end_a_set(members)
+    dist.barrier()
+
+
+def check_that_the_number_of_a_set_that_one_member_knows_is_not_used_again():
+    if RANK < 2:
+        make_and_end_a_set([0, 1])
+        alone = make_and_end_a_set([1]) if RANK == 1 else None
+        number = make_and_end_a_set([0, 1])
+        check.equal("the same number", number == alone, False)
+    dist.barrier()
+
+
+def check_split_of_a_group_of_some_ranks_on_gpus():
+    some = EVERYBODY[:-1]
+    group = dist.new_group(some)
+    if RANK in some:
+        before = torch_sets._session_with_gpus
+        torch_sets._session_with_gpus = mpi_bridge.world.session()
+        try:
+            part = dist.split_group(group, split_ranks=[some])
+            check.equal("is private", part._set.number >= private_sets.FIRST, True)
+        finally:
+            torch_sets._session_with_gpus = before
+        total(part, some)
+    else:
+        # torch names groups by their number, so all ranks must make equally many.
         dist.new_group([RANK], use_local_synchronization=True)
     dist.barrier()
 
