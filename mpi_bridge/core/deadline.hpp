@@ -25,6 +25,7 @@ class Deadline {
     [[nodiscard]] static Deadline in(Seconds patience) {
         return Deadline(after(Clock::now(), patience));
     }
+    [[nodiscard]] static Deadline at(Clock::time_point when) { return Deadline(when); }
 
     [[nodiscard]] bool passed() const { return Clock::now() >= when_; }
 

@@ -17,7 +17,9 @@ std::int64_t packed(int rank, Waits::Lane lane) {
 
 }  // namespace
 
-Waits::Waiting::Waiting(Waits* waits, int rank, Lane lane) noexcept : waits_(waits), lane_(lane) {
+Waits::Waiting::Waiting(Waits* waits, int rank, Lane lane,
+                        std::optional<Clock::time_point> since) noexcept
+    : waits_(waits), lane_(lane) {
     if (waits == nullptr) return;
     const int first = first_place(places);
     for (int tried = 0; tried < places; ++tried) {
@@ -26,6 +28,7 @@ Waits::Waiting::Waiting(Waits* waits, int rank, Lane lane) noexcept : waits_(wai
         std::int64_t expected = nobody;
         if (place.who.load(std::memory_order_relaxed) != nobody) continue;
         if (!place.who.compare_exchange_strong(expected, packed(rank, lane))) continue;
+        if (since) place.since.store(since->time_since_epoch().count(), std::memory_order_relaxed);
         place_ = at;
         return;
     }
@@ -35,6 +38,7 @@ Waits::Waiting::~Waiting() {
     if (place_ < 0) return;
     Place& place = waits_->places_[static_cast<std::size_t>(place_)];
     place.serial.fetch_add(1, std::memory_order_relaxed);
+    place.since.store(unknown, std::memory_order_relaxed);
     place.who.store(nobody, std::memory_order_release);
 }
 
@@ -50,10 +54,14 @@ std::vector<Waits::Blocked> Waits::now() const {
         const Place& place = places_[static_cast<std::size_t>(at)];
         const std::int64_t who = place.who.load(std::memory_order_acquire);
         if (who == nobody) continue;
+        const Clock::rep began = place.since.load(std::memory_order_relaxed);
+        std::optional<Clock::time_point> since;
+        if (began != unknown) since.emplace(Clock::duration(began));
         blocked.push_back({.place = at,
                            .serial = place.serial.load(std::memory_order_relaxed),
                            .rank = static_cast<int>(who >> 1),
-                           .lane = (who & 1) != 0 ? Lane::engine : Lane::direct});
+                           .lane = (who & 1) != 0 ? Lane::engine : Lane::direct,
+                           .since = since});
     }
     return blocked;
 }

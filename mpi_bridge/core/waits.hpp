@@ -4,7 +4,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "core/deadline.hpp"
 
 namespace mpi_bridge {
 
@@ -28,7 +31,9 @@ class Waits {
     // this object. If there are more waits at a time than places, some are not recorded.
     class Waiting {
       public:
-        Waiting(Waits* waits, int rank, Lane lane) noexcept;
+        // `since`: when the wait began, if this is a piece of a longer one.
+        Waiting(Waits* waits, int rank, Lane lane,
+                std::optional<Clock::time_point> since = std::nullopt) noexcept;
         ~Waiting();
         Waiting(const Waiting&) = delete;
         Waiting& operator=(const Waiting&) = delete;
@@ -47,16 +52,19 @@ class Waits {
         std::uint32_t serial = 0;  // changes when another wait takes this place
         int rank = 0;
         Lane lane = Lane::direct;
+        std::optional<Clock::time_point> since;
     };
     [[nodiscard]] std::vector<Blocked> now() const;
 
   private:
     static constexpr int places = 64;
     static constexpr std::int64_t nobody = -1;
+    static constexpr Clock::rep unknown = -1;
 
     struct alignas(64) Place {
         std::atomic<std::int64_t> who{nobody};  // rank << 1 | lane
         std::atomic<std::uint32_t> serial{0};
+        std::atomic<Clock::rep> since{unknown};
     };
     std::array<Place, places> places_;
 };

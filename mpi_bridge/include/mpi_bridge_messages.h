@@ -14,10 +14,14 @@
  *  - Lengths must be equal. If they differ, the send and the receive both fail with
  *    MPIB_ERROR_MISMATCH, with both numbers in the text. Nothing is written in that case, and other
  *    messages go on.
- *  - A lost peer or an expired deadline (mpib_set_timeout()) fails all messages, collectives and
- *    later calls of this rank, as with collectives. A receive fails with MPIB_ERROR_PEER_LOST when
- *    the rank that it names has called mpib_finalize() without sending; only a rank that this rank
- *    has exchanged messages or collectives with is noticed in this way.
+ *  - The deadline (mpib_set_timeout()) counts from the beginning of a wait, and waits with less
+ *    than a second between them are one wait. If the other side has not come by then, the message
+ *    fails alone with MPIB_ERROR_TIMEOUT, and a receive that matches a send which has failed in
+ *    this way fails likewise. If data stops on its way, all messages, collectives and later calls
+ *    of this rank fail, as with collectives; so they do when a peer is lost.
+ *  - A message fails alone with MPIB_ERROR_PEER_LOST when its other side, or the rank that a receive
+ *    names, has called mpib_finalize() before. Only a rank that this rank has exchanged messages or
+ *    collectives with is noticed in this way.
  *  - Buffers belong to the caller, are host memory, and must be neither written (send) nor accessed
  *    (receive) until the message is done. They need no alignment. A pointer to zero bytes may be
  *    NULL.

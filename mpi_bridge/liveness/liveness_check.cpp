@@ -34,7 +34,8 @@ void LivenessCheck::take_waits(std::span<const Waits::Blocked> blocked, Clock::t
     for (const Waits::Blocked& wait : blocked) {
         const std::pair key(wait.place, wait.serial);
         const auto known = waits_.find(key);
-        const auto since = known == waits_.end() ? now : known->second;
+        auto since = known == waits_.end() ? now : known->second;
+        if (wait.since) since = std::min(since, *wait.since);
         waits.emplace(key, since);
         auto entered = peers.find(wait.rank);
         if (entered == peers.end()) {

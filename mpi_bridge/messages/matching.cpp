@@ -41,4 +41,8 @@ bool Matching::withdraw(std::int64_t id) {
     return receives_.remove_if([id](const Receive& each) { return each.id == id; }) != 0;
 }
 
+void Matching::forget_offers_of(int rank) {
+    offers_.remove_if([rank](const Offer& each) { return each.from == rank; });
+}
+
 }  // namespace mpi_bridge

@@ -43,6 +43,8 @@ class Matching {
     [[nodiscard]] std::optional<Receive> hear(const Offer& offer);
     // Forgets a receive that has not been matched. Returns false if there is none.
     bool withdraw(std::int64_t id);
+    // Forgets the offers of a rank that can no longer send what it has offered.
+    void forget_offers_of(int rank);
 
   private:
     std::list<Receive> receives_;  // in the order posted

@@ -18,6 +18,8 @@ namespace {
 // than the timeout, which is for a peer that makes no progress.
 constexpr double slowest_bytes_per_second = 16.0 * 1024 * 1024;
 constexpr std::chrono::milliseconds pause_in_ending{1};
+// Waits with a longer pause between them are not pieces of one wait.
+constexpr Seconds longest_pause_in_wait{1};
 
 MessageAddress address_of(std::string_view channel, std::int64_t tag) {
     MessageAddress address;
@@ -32,13 +34,15 @@ std::string place_of(std::string_view channel, std::int64_t tag) {
                            : fmt::format("channel \"{}\", tag {}", channel, tag);
 }
 
-Deadline no_later(Deadline one, Seconds other) {
-    const auto left = Seconds(one.when() - Clock::now());
-    return Deadline::in(std::min(left, other));
-}
-
 tl::unexpected<Failure> still_under_way() {
     return fail(MPIB_ERROR_TIMEOUT, "the message is still under way");
+}
+
+Failure left(bool receives, int peer, const std::string& place) {
+    return {.status = MPIB_ERROR_PEER_LOST,
+            .text = fmt::format("{} rank {} ({}): that rank has left the job step (mpib_finalize)",
+                                receives ? "receiving from" : "sending to", peer, place),
+            .of_rank = peer};
 }
 
 tl::unexpected<Failure> unknown_message() {
@@ -95,7 +99,6 @@ Messenger::OperationPointer Messenger::add(int peer, std::string_view channel, s
     operation->address = address_of(channel, tag);
     operation->memory = memory;
     operation->bytes = bytes;
-    operation->posted = Clock::now();
     operations_.emplace(operation->id, operation);
     return operation;
 }
@@ -116,10 +119,12 @@ Outcome<Messenger::Id> Messenger::send(int to, std::string_view channel, std::in
         add(to, channel, tag, const_cast<std::byte*>(data.data()), data.size());  // NOLINT
     operation->serial = ++latest_serial_[to];
     sends_[{to, operation->serial}] = operation;
-    const Done offered = send_note(to, {.kind = Note::Kind::offer,
-                                        .serial = operation->serial,
-                                        .address = operation->address,
-                                        .bytes = operation->bytes});
+    const Done offered = catching([&] {
+        return send_note(to, {.kind = Note::Kind::offer,
+                              .serial = operation->serial,
+                              .address = operation->address,
+                              .bytes = operation->bytes});
+    });
     if (!offered) return give_up(lock, offered.error());
     return operation->id;
 }
@@ -132,23 +137,90 @@ Outcome<Messenger::Id> Messenger::receive(int from, std::string_view channel, st
     start();
     const auto operation = add(from, channel, tag, memory.data(), memory.size());
     operation->receives = true;
-    const auto offer = matching_.post({operation->id, from, operation->address});
-    if (!offer) return operation->id;
-    if (const Done taken = take(*operation, *offer); !taken) return give_up(lock, taken.error());
+    const Done taken = catching([&]() -> Done {
+        const auto offer = match(*operation);
+        if (offer) return take(*operation, *offer);
+        return {};
+    });
+    if (!taken) return give_up(lock, taken.error());
     return operation->id;
 }
 
+Done Messenger::tell_closed(int to, int process_set) {
+    Lock lock(mutex_);
+    if (down_) return tl::unexpected(*down_);
+    start();
+    const Done told = catching([&] {
+        return send_note(
+            to, {.kind = Note::Kind::closed, .serial = static_cast<std::uint32_t>(process_set)});
+    });
+    if (!told) return give_up(lock, told.error());
+    return {};
+}
+
+// The offer of a rank that has left stays behind, but its data will never come.
+std::optional<Matching::Offer> Messenger::match(const Operation& receive) {
+    const int from = receive.peer;
+    auto offer = matching_.post({receive.id, from, receive.address});
+    while (offer && parts_.transport->is_gone(offer->from)) {
+        matching_.forget_offers_of(offer->from);
+        offer = matching_.post({receive.id, from, receive.address});
+    }
+    return offer;
+}
+
 Done Messenger::send_note(int to, const Note& note) {
+    return post_note(to, note_tag, note, sizeof note);
+}
+
+Done Messenger::send_no_data(int to, std::uint32_t serial) {
+    // The note is only what a note to a rank that has left is ended by.
+    const Note note{.kind = Note::Kind::refuse, .serial = serial};
+    return post_note(to, no_data_tag(serial), note, 0);
+}
+
+Done Messenger::post_note(int to, Tag tag, const Note& note, std::size_t bytes) {
     TRY(settle_notes());
     SentNote& sent = notes_.emplace_back(SentNote{note, to, 0});
-    auto request =
-        parts_.transport->post_send(to, note_tag, std::as_bytes(std::span(&sent.note, 1)));
-    if (!request) {
-        notes_.pop_back();
-        return pass_on(std::move(request));
+    auto request = catching([&] {
+        return parts_.transport->post_send(to, tag,
+                                           std::as_bytes(std::span(&sent.note, 1)).first(bytes));
+    });
+    if (request) {
+        sent.request = *request;
+        return {};
     }
-    sent.request = *request;
+    notes_.pop_back();
+    if (!says_left(request.error(), to)) return pass_on(std::move(request));
+    missed(to, note);
     return {};
+}
+
+bool Messenger::says_left(const Failure& failure, int rank) {
+    if (failure.status != MPIB_ERROR_PEER_LOST || failure.of_rank != rank) return false;
+    if (!parts_.transport->is_gone(rank)) return false;
+    // This fails if any peer was lost, and then everything fails.
+    return parts_.transport
+        ->await_message(
+            notes_channel, note_tag.sequence, [] { return false; }, Deadline::in(Seconds(0)))
+        .has_value();
+}
+
+void Messenger::missed(int to, const Note& note) {
+    if (note.kind == Note::Kind::offer) {
+        const auto found = sends_.find({to, note.serial});
+        if (found == sends_.end()) return;
+        const OperationPointer send = found->second;
+        sends_.erase(found);
+        if (send->waits()) end(*send, left(false, to, place_of(send->channel, send->address.tag)));
+        return;
+    }
+    if (note.kind != Note::Kind::accept) return;
+    for (const auto& [id, each] : operations_) {
+        const bool moves = each->receives && each->stage == Operation::Stage::moving;
+        if (moves && each->peer == to && each->serial == note.serial)
+            end(*each, left(true, to, place_of(each->channel, each->address.tag)));
+    }
 }
 
 Done Messenger::settle_notes() {
@@ -158,14 +230,21 @@ Done Messenger::settle_notes() {
             sent = notes_.erase(sent);
             continue;
         }
-        if (done.error().status != MPIB_ERROR_TIMEOUT) return done;
-        ++sent;
+        const auto next = std::next(sent);
+        if (says_left(done.error(), sent->to)) {
+            undelivered_.splice(undelivered_.end(), notes_, sent);
+            missed(sent->to, sent->note);
+        } else if (done.error().status != MPIB_ERROR_TIMEOUT) {
+            return done;
+        }
+        sent = next;
     }
     return {};
 }
 
 Done Messenger::take(Operation& receive, const Matching::Offer& offer) {
     receive.peer = offer.from;
+    receive.serial = offer.serial;
     if (receive.bytes != offer.bytes) {
         TRY(send_note(
             offer.from,
@@ -178,16 +257,23 @@ Done Messenger::take(Operation& receive, const Matching::Offer& offer) {
                                         offer.bytes, receive.bytes)});
         return {};
     }
-    receive.request = TRY(parts_.transport->post_receive(offer.from, data_tag(offer.serial),
-                                                         std::span(receive.memory, receive.bytes)));
-    receive.stage = Operation::Stage::moving;
-    changed_.notify_all();
+    begin_to_move(receive,
+                  TRY(parts_.transport->post_receive(offer.from, data_tag(offer.serial),
+                                                     std::span(receive.memory, receive.bytes))));
     return send_note(offer.from,
                      {.kind = Note::Kind::accept, .serial = offer.serial, .bytes = receive.bytes});
 }
 
+void Messenger::begin_to_move(Operation& operation, Request request) {
+    operation.request = request;
+    operation.stage = Operation::Stage::moving;
+    operation.moving_since = Clock::now();
+    changed_.notify_all();
+}
+
 Done Messenger::hear(int from, const Note& note) {
     if (note.kind == Note::Kind::offer) {
+        if (parts_.transport->is_gone(from)) return {};
         const Matching::Offer offer{from, note.serial, note.address, note.bytes};
         const auto receive = matching_.hear(offer);
         return receive ? take(*operations_.at(receive->id), offer) : Done();
@@ -202,7 +288,8 @@ Done Messenger::hear(int from, const Note& note) {
     if (found == sends_.end()) return {};
     const OperationPointer send = found->second;
     sends_.erase(found);
-    if (send->done()) return {};
+    if (send->done())
+        return note.kind == Note::Kind::accept ? send_no_data(from, note.serial) : Done();
     if (note.kind == Note::Kind::refuse) {
         end(*send,
             Failure{.status = MPIB_ERROR_MISMATCH,
@@ -212,10 +299,8 @@ Done Messenger::hear(int from, const Note& note) {
                                         note.bytes, send->bytes)});
         return {};
     }
-    send->request = TRY(parts_.transport->post_send(from, data_tag(note.serial),
-                                                    std::span(send->memory, send->bytes)));
-    send->stage = Operation::Stage::moving;
-    changed_.notify_all();
+    begin_to_move(*send, TRY(parts_.transport->post_send(from, data_tag(note.serial),
+                                                         std::span(send->memory, send->bytes))));
     return {};
 }
 
@@ -257,11 +342,38 @@ Done Messenger::attend(Lock& lock, Operation& operation, Deadline deadline) {
         end(operation, std::nullopt);
         return {};
     }
-    if (moved.error().status == MPIB_ERROR_TIMEOUT) return moved;
-    return give_up(lock, moved.error());
+    const Failure& failure = moved.error();
+    if (failure.status == MPIB_ERROR_TIMEOUT) return moved;
+    const auto place = place_of(operation.channel, operation.address.tag);
+    if (operation.receives && failure.status == MPIB_ERROR_MISMATCH) {
+        end(operation,
+            Failure{.status = MPIB_ERROR_TIMEOUT,
+                    .text = fmt::format("receiving from rank {} ({}): that rank had given this "
+                                        "message up, because nobody received it in time",
+                                        operation.peer, place)});
+        return {};
+    }
+    if (operation.receives && says_left(failure, operation.peer)) {
+        end(operation, left(true, operation.peer, place));
+        return {};
+    }
+    return give_up(lock, failure);
 }
 
 Done Messenger::await(Lock& lock, Operation& operation, Deadline deadline) {
+    const auto now = Clock::now();
+    const bool goes_on =
+        operation.waiters != 0 ||
+        (operation.wait_ended && now <= after(*operation.wait_ended, longest_pause_in_wait));
+    if (!goes_on) operation.wait_began = now;
+    ++operation.waiters;
+    Done done = await_end(lock, operation, deadline);
+    --operation.waiters;
+    operation.wait_ended = Clock::now();
+    return done;
+}
+
+Done Messenger::await_end(Lock& lock, Operation& operation, Deadline deadline) {
     const char* const verb = operation.receives ? "receiving from" : "sending to";
     const auto too_late = [&](Seconds patience) {
         return Failure{
@@ -275,24 +387,33 @@ Done Messenger::await(Lock& lock, Operation& operation, Deadline deadline) {
     };
     while (!operation.done()) {
         const Seconds patience = parts_.timeout();
+        const int peer = operation.peer;
+        const Waits::Waiting waiting(peer == any_rank ? nullptr : parts_.waits, peer,
+                                     Waits::Lane::direct, operation.wait_began);
         if (operation.stage == Operation::Stage::moving && !operation.attended) {
             const Seconds whole =
                 patience + Seconds(static_cast<double>(operation.bytes) / slowest_bytes_per_second);
-            if (attend(lock, operation, no_later(deadline, whole)) || operation.done()) continue;
+            const auto ends = after(std::max(operation.wait_began, operation.moving_since), whole);
+            const Done attended =
+                attend(lock, operation, Deadline::at(std::min(deadline.when(), ends)));
+            if (attended || operation.done()) continue;
+            if (Clock::now() >= ends) return give_up(lock, too_late(whole));
             if (deadline.passed()) return still_under_way();
-            return give_up(lock, too_late(whole));
+            continue;
         }
-        const auto patience_ends = after(operation.posted, patience);
-        {
-            const int peer = operation.waits() ? operation.peer : any_rank;
-            const Waits::Waiting waiting(peer == any_rank ? nullptr : parts_.waits, peer,
-                                         Waits::Lane::direct);
-            changed_.wait_until(lock, std::min(deadline.when(), patience_ends));
-        }
+        const bool waits = operation.waits();
+        const auto patience_ends = after(operation.wait_began, patience);
+        changed_.wait_until(lock,
+                            waits ? std::min(deadline.when(), patience_ends) : deadline.when());
         if (operation.done()) break;
+        // Nothing is in flight, so only this message fails. An offer stays with its receiver, and
+        // hear() answers when it is accepted after all.
+        if (operation.waits() && Clock::now() >= patience_ends) {
+            if (operation.receives) matching_.withdraw(operation.id);
+            end(operation, too_late(patience));
+            break;
+        }
         if (deadline.passed()) return still_under_way();
-        if (operation.waits() && Clock::now() >= patience_ends)
-            return give_up(lock, too_late(patience));
     }
     return {};
 }
@@ -349,21 +470,28 @@ Done Messenger::release(Id id) {
 }
 
 void Messenger::work() {
+    auto next_look = after(Clock::now(), parts_.between_looks);
     for (;;) {
         auto arrival = parts_.transport->await_message(
             notes_channel, note_tag.sequence, [this] { return ending_.load(); },
-            Deadline::in(parts_.between_looks));
+            Deadline::at(next_look));
         if (ending_) break;
         Done done;
         if (!arrival) {
             done = pass_on(std::move(arrival));
         } else if (*arrival == Transport::Arrival::message) {
             done = catching([this] { return take_note(); });
-        } else {
-            look_for_peers_that_left();
+        }
+        // Notes that keep coming must not put it off.
+        if (done && Clock::now() >= next_look) {
+            done = catching([&]() -> Done {
+                if (look_for_peers_that_left())
+                    next_look = after(Clock::now(), parts_.between_looks);
+                return {};
+            });
         }
         Lock lock(mutex_);
-        if (done) done = settle_notes();
+        if (done) done = catching([this] { return settle_notes(); });
         if (!done) {
             (void)give_up(lock, done.error());
             break;
@@ -382,28 +510,31 @@ Done Messenger::take_note() {
     const auto request = TRY(parts_.transport->post_receive(
         *from, note_tag, std::as_writable_bytes(std::span(&incoming_, 1))));
     TRY(parts_.transport->wait(request, Deadline::in(no_limit)));
+    if (incoming_.kind == Note::Kind::closed) {
+        if (parts_.closed) parts_.closed(*from, static_cast<int>(incoming_.serial));
+        return {};
+    }
     const Lock lock(mutex_);
     if (down_) return {};
     return hear(*from, incoming_);
 }
 
-void Messenger::look_for_peers_that_left() {
+// Returns false if it has to look again once the notes that are here have been taken.
+bool Messenger::look_for_peers_that_left() {
     const Lock lock(mutex_);
     for (const auto& [id, operation] : operations_) {
         if (!operation->waits() || operation->peer == any_rank) continue;
         const int peer = operation->peer;
         if (!parts_.transport->is_gone(peer)) continue;
         // Everything that the peer has sent is here by now, so there is no note of its left.
-        if (parts_.transport->sender_of(notes_channel, note_tag.sequence)) return;
-        matching_.withdraw(id);
+        if (parts_.transport->sender_of(notes_channel, note_tag.sequence)) return false;
+        if (operation->receives) matching_.withdraw(id);
+        sends_.erase({peer, operation->serial});
+        matching_.forget_offers_of(peer);
         end(*operation,
-            Failure{.status = MPIB_ERROR_PEER_LOST,
-                    .text = fmt::format(
-                        "{} rank {} ({}): that rank has left the job step (mpib_finalize)",
-                        operation->receives ? "receiving from" : "sending to", peer,
-                        place_of(operation->channel, operation->address.tag)),
-                    .of_rank = peer});
+            left(operation->receives, peer, place_of(operation->channel, operation->address.tag)));
     }
+    return true;
 }
 
 void Messenger::shutdown(const Failure& cause) {
@@ -428,8 +559,15 @@ bool Messenger::ended(Deadline deadline) {
             if (!operation->attended && !operation->done())
                 (void)attend(lock, *operation, Deadline::in(Seconds(0)));
         }
-        // A broken transport holds no memory any more.
-        if (parts_.failure->failed()) notes_.clear();
+        // A broken transport holds no memory any more, but it is broken only when all have been
+        // told of the failure.
+        if (parts_.failure->failed()) {
+            lock.unlock();
+            (void)parts_.failure->fail(parts_.failure->cause());
+            lock.lock();
+            notes_.clear();
+            undelivered_.clear();
+        }
         const bool settled = settle_notes().has_value() && notes_.empty();
         if (moving.empty() && settled && !working_) return true;
         if (deadline.passed()) return false;

@@ -48,6 +48,8 @@ class Messenger {
         std::function<Seconds()> timeout;
         // How often the thread looks for peers that have left.
         Seconds between_looks{1};
+        // Called by the messenger's thread, without a lock, when a peer has closed a process set.
+        std::function<void(int peer, int process_set)> closed;
     };
 
     explicit Messenger(Parts parts);
@@ -65,6 +67,10 @@ class Messenger {
     [[nodiscard]] Done wait(Id id, double seconds);
     [[nodiscard]] std::optional<int> peer(Id id);
     [[nodiscard]] Done release(Id id);
+
+    // Tells a peer that this rank has closed a process set. Does not wait, and is delivered after
+    // everything that this rank has told this peer before.
+    [[nodiscard]] Done tell_closed(int to, int process_set);
 
     // Fails what has not been matched, with this cause, and everything that comes later.
     void shutdown(const Failure& cause);
@@ -85,14 +91,19 @@ class Messenger {
         Stage stage = Stage::waiting;
         bool receives = false;
         int peer = any_rank;
-        std::uint32_t serial = 0;  // of a send
+        std::uint32_t serial = 0;  // the sender's number; of a receive: once it is matched
         std::string channel;
         MessageAddress address;
         std::byte* memory = nullptr;
         std::size_t bytes = 0;
         Request request = 0;
         bool attended = false;  // a thread is in Transport::wait() for the request
-        Clock::time_point posted;
+        // When the wait that goes on began, or the latest one. A caller may wait in short pieces,
+        // between which it looks for signals; these are one wait.
+        Clock::time_point wait_began;
+        std::optional<Clock::time_point> wait_ended;
+        int waiters = 0;
+        Clock::time_point moving_since;
         std::optional<Failure> failure;
 
         [[nodiscard]] bool waits() const { return stage == Stage::waiting; }
@@ -115,6 +126,15 @@ class Messenger {
     // These need the lock.
     [[nodiscard]] Done send_note(int to, const Note& note);
     [[nodiscard]] Done settle_notes();
+    // Sends what ends a receive whose message this rank has given up.
+    [[nodiscard]] Done send_no_data(int to, std::uint32_t serial);
+    [[nodiscard]] Done post_note(int to, Tag tag, const Note& note, std::size_t bytes);
+    // A note could not be delivered because its target has left. Ends the operation concerned.
+    void missed(int to, const Note& note);
+    // Whether the failure says only that this rank has left in order: all other peers are there.
+    [[nodiscard]] bool says_left(const Failure& failure, int rank);
+    [[nodiscard]] std::optional<Matching::Offer> match(const Operation& receive);
+    void begin_to_move(Operation& operation, Request request);
     [[nodiscard]] Done take(Operation& receive, const Matching::Offer& offer);
     [[nodiscard]] Done hear(int from, const Note& note);
     void end(Operation& operation, std::optional<Failure> failure);
@@ -124,13 +144,14 @@ class Messenger {
     // ends everything.
     [[nodiscard]] Done attend(Lock& lock, Operation& operation, Deadline deadline);
     [[nodiscard]] Done await(Lock& lock, Operation& operation, Deadline deadline);
+    [[nodiscard]] Done await_end(Lock& lock, Operation& operation, Deadline deadline);
     // Tells everybody about a failure, without the lock.
     [[nodiscard]] tl::unexpected<Failure> give_up(Lock& lock, Failure failure);
     [[nodiscard]] Done outcome_of(Lock& lock, const Operation& operation);
 
     void work();
     [[nodiscard]] Done take_note();
-    void look_for_peers_that_left();
+    [[nodiscard]] bool look_for_peers_that_left();
 
     const Parts parts_;
     std::mutex mutex_;
@@ -141,6 +162,8 @@ class Messenger {
     Id latest_id_ = 0;
     Matching matching_;
     std::list<SentNote> notes_;
+    // Notes to ranks that have left. The transport keeps them posted, so their memory stays.
+    std::list<SentNote> undelivered_;
     Note incoming_;                // only for the thread
     std::optional<Failure> down_;  // why there can be no more messages
     std::atomic<bool> ending_{false};

@@ -11,13 +11,14 @@
 namespace mpi_bridge {
 
 // What the ranks tell each other about a message before its data moves: the sender offers it, and
-// the receiver accepts or refuses it. The transport carries a note as it lies in memory, because
-// all ranks have the same byte order (tcp_handshake.hpp).
+// the receiver accepts or refuses it. A note also says that its sender has closed a process set.
+// The transport carries a note as it lies in memory, because all ranks have the same byte order
+// (tcp_handshake.hpp).
 struct Note {
-    enum class Kind : std::uint32_t { offer = 1, accept = 2, refuse = 3 };
+    enum class Kind : std::uint32_t { offer = 1, accept = 2, refuse = 3, closed = 4 };
 
     Kind kind = Kind::offer;
-    std::uint32_t serial = 0;  // the sender's number for the message
+    std::uint32_t serial = 0;  // the sender's number for the message; closed: a process set's id
     MessageAddress address;    // of an offer
     std::uint64_t bytes = 0;   // refuse: of the receive; otherwise of the message
 };
@@ -34,6 +35,14 @@ inline constexpr Tag note_tag{notes_channel, 0, 0, 0};
 [[nodiscard]] constexpr Tag data_tag(std::uint32_t serial) {
     return {data_channel, Tag::low(serial, Tag::sequence_bits),
             Tag::low(serial >> Tag::sequence_bits, Tag::step_bits), 0};
+}
+// The same, for what a sender sends instead of data that it no longer has: it has given the message
+// up before the receiver accepted it, and the receive is already posted. It matches that receive,
+// but does not agree with it.
+[[nodiscard]] constexpr Tag no_data_tag(std::uint32_t serial) {
+    Tag tag = data_tag(serial);
+    tag.agreement = 1;
+    return tag;
 }
 
 }  // namespace mpi_bridge

@@ -24,7 +24,7 @@ Clock::time_point at(double seconds) {
 
 std::vector<Waits::Blocked> waiting_for(int rank, Waits::Lane lane = Waits::Lane::direct,
                                         std::uint32_t serial = 0) {
-    return {{.place = 0, .serial = serial, .rank = rank, .lane = lane}};
+    return {{.place = 0, .serial = serial, .rank = rank, .lane = lane, .since = {}}};
 }
 
 TEST(LivenessCheck, AsksARankThatIsWaitedForMoreAndMoreSeldom) {

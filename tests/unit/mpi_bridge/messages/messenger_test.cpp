@@ -33,7 +33,8 @@ class Ranks {
                                  .waits = &waits_,
                                  .failure = &failure,
                                  .timeout = [timeout] { return timeout; },
-                                 .between_looks = Seconds(0.02)}));
+                                 .between_looks = Seconds(0.02),
+                                 .closed = nullptr}));
             watches_.push_back(std::make_unique<FailureToken::Watch>(
                 failure, [this, rank](const Failure&) { mesh_[rank].abandon(); }));
         }
@@ -233,8 +234,102 @@ TEST_P(Messages, ThatNobodyTakesAreTooLateAtTheTimeout) {
     const auto done = ranks[0].wait(send, 0);
     EXPECT_EQ(status_of(done), MPIB_ERROR_TIMEOUT);
     EXPECT_NE(text_of(done).find("rank 1 (tag 3, 1 bytes)"), std::string::npos) << text_of(done);
-    EXPECT_TRUE(ranks.failure(0).failed());
     EXPECT_TRUE(ranks[0].release(send));
+    std::byte in{};
+    const auto never = must(ranks[0].receive(1, "", 4, {&in, 1}));
+    EXPECT_EQ(status_of(ranks[0].wait(never, 0)), MPIB_ERROR_TIMEOUT);
+    EXPECT_TRUE(ranks[0].release(never));
+    // Whoever takes it after all learns that, and other messages go on.
+    const auto late = must(ranks[1].receive(0, "", 3, {&in, 1}));
+    const auto told = ranks[1].wait(late, long_enough.count());
+    EXPECT_EQ(status_of(told), MPIB_ERROR_TIMEOUT) << text_of(told);
+    EXPECT_TRUE(ranks[1].release(late));
+    const auto next = must(ranks[1].receive(0, "", 3, {&in, 1}));
+    const auto again = must(ranks[0].send(1, "", 3, {&out, 1}));
+    EXPECT_EQ(end_of(ranks[1], next), "done");
+    EXPECT_EQ(end_of(ranks[0], again), "done");
+    EXPECT_EQ(in, out);
+    EXPECT_FALSE(ranks.failure(0).failed());
+    EXPECT_FALSE(ranks.failure(1).failed());
+}
+
+// Breaks when the time before anybody waits counts.
+TEST_P(Messages, AreLateOnlyFromTheBeginningOfTheWait) {
+    constexpr Seconds timeout{0.3};
+    Ranks ranks(GetParam(), 2, timeout);
+    std::byte in{};
+    const auto receive = must(ranks[0].receive(1, "", 0, {&in, 1}));
+    std::this_thread::sleep_for(timeout);
+    const auto began = Clock::now();
+    EXPECT_EQ(status_of(ranks[0].wait(receive, 0)), MPIB_ERROR_TIMEOUT);
+    EXPECT_GE(Seconds(Clock::now() - began), timeout);
+    EXPECT_TRUE(ranks[0].release(receive));
+}
+
+// A caller that looks for signals waits in short pieces.
+TEST_P(Messages, AreTooLateInShortWaitsToo) {
+    Ranks ranks(GetParam(), 2, Seconds(0.2));
+    std::byte in{};
+    const auto receive = must(ranks[0].receive(1, "", 0, {&in, 1}));
+    const auto deadline = soon();
+    while (ranks[0].poll(receive) == false && !deadline.passed())
+        (void)ranks[0].wait(receive, 0.01);
+    EXPECT_EQ(ranks[0].poll(receive), true);
+    EXPECT_NE(text_of(ranks[0].wait(receive, 0)).find("did not send"), std::string::npos);
+    EXPECT_TRUE(ranks[0].release(receive));
+}
+
+// Breaks when an offer that nobody stands behind any more is accepted.
+TEST_P(Messages, OfferedByAPeerThatHasLeftAreNotReceived) {
+    Ranks ranks(GetParam(), 3);
+    const std::byte out{1};
+    std::byte in{};
+    const auto stale = must(ranks[1].send(0, "", 5, {&out, 1}));
+    // Notes of one rank arrive in order, so the first offer is here by then.
+    const auto hello = must(ranks[1].send(0, "", 0, {&out, 1}));
+    EXPECT_EQ(end_of(ranks[0], must(ranks[0].receive(1, "", 0, {&in, 1}))), "done");
+    EXPECT_EQ(end_of(ranks[1], hello), "done");
+    ranks[1].shutdown({MPIB_ERROR_NOT_INITIALIZED, "left"});
+    EXPECT_TRUE(ranks[1].ended(soon()));
+    EXPECT_TRUE(ranks[1].release(stale));
+    std::thread leaving([&] { ranks.transport(1).close(soon()); });
+    // Whether rank 0 knows already that the other has left or not, only these messages fail.
+    const auto receive = must(ranks[0].receive(1, "", 5, {&in, 1}));
+    EXPECT_EQ(status_of(ranks[0].wait(receive, long_enough.count())), MPIB_ERROR_PEER_LOST);
+    EXPECT_TRUE(ranks[0].release(receive));
+    leaving.join();
+    const auto send = must(ranks[0].send(1, "", 6, {&out, 1}));
+    EXPECT_EQ(status_of(ranks[0].wait(send, long_enough.count())), MPIB_ERROR_PEER_LOST);
+    EXPECT_TRUE(ranks[0].release(send));
+    const auto other = must(ranks[2].send(0, "", 7, {&out, 1}));
+    EXPECT_EQ(end_of(ranks[0], must(ranks[0].receive(2, "", 7, {&in, 1}))), "done");
+    EXPECT_EQ(end_of(ranks[2], other), "done");
+    EXPECT_FALSE(ranks.failure(0).failed());
+}
+
+// Breaks when the messages of other ranks put off the look for those that have left.
+TEST_P(Messages, OfAPeerThatHasLeftFailWhileOthersKeepComing) {
+    Ranks ranks(GetParam(), 3);
+    const std::byte out{1};
+    std::byte in{};
+    const auto hello = must(ranks[1].send(0, "", 0, {&out, 1}));
+    EXPECT_EQ(end_of(ranks[0], must(ranks[0].receive(1, "", 0, {&in, 1}))), "done");
+    EXPECT_EQ(end_of(ranks[1], hello), "done");
+    std::byte never{};
+    const auto receive = must(ranks[0].receive(1, "", 1, {&never, 1}));
+    ranks[1].shutdown({MPIB_ERROR_NOT_INITIALIZED, "left"});
+    EXPECT_TRUE(ranks[1].ended(soon()));
+    std::thread leaving([&] { ranks.transport(1).close(soon()); });
+    const auto deadline = soon();
+    while (ranks[0].poll(receive) == false && !deadline.passed()) {
+        const auto send = must(ranks[2].send(0, "", 2, {&out, 1}));
+        EXPECT_EQ(end_of(ranks[0], must(ranks[0].receive(2, "", 2, {&in, 1}))), "done");
+        EXPECT_EQ(end_of(ranks[2], send), "done");
+    }
+    EXPECT_EQ(ranks[0].poll(receive), true);
+    EXPECT_EQ(status_of(ranks[0].wait(receive, 0)), MPIB_ERROR_PEER_LOST);
+    EXPECT_TRUE(ranks[0].release(receive));
+    leaving.join();
 }
 
 TEST_P(Messages, InFlightFailAtTheShutdown) {
