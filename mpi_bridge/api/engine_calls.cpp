@@ -146,6 +146,11 @@ int mpib_process_set_ranks(int id, int* ranks, int room) {
     });
 }
 
+int mpib_process_set_is_free(int id) {
+    return number_from_engine(
+        0, [=](Engine& engine) { return engine.process_set_is_free(id) ? 1 : 0; });
+}
+
 int mpib_process_set_ids(int* ids, int room) {
     return number_from_engine(
         0, [=](Engine& engine) { return copy_out(engine.process_set_ids(), ids, room); });

@@ -17,12 +17,19 @@ constexpr Seconds longest_broken_end{10};
 
 }  // namespace
 
-Engine::Engine(EngineParts parts)
-    : sets_(std::make_unique<ProcessSets>(parts)),
-      messenger_(std::make_unique<Messenger>(Messenger::Parts{.transport = parts.transport,
-                                                              .waits = parts.waits,
-                                                              .failure = parts.failure,
-                                                              .timeout = parts.timeout})) {}
+Engine::Engine(EngineParts parts) {
+    parts.tell_closed = [this](int to, int process_set) {
+        return messenger_->tell_closed(to, process_set);
+    };
+    sets_ = std::make_unique<ProcessSets>(parts);
+    Messenger::Parts own{.transport = parts.transport,
+                         .waits = parts.waits,
+                         .failure = parts.failure,
+                         .timeout = parts.timeout,
+                         .closed = nullptr};
+    own.closed = [this](int peer, int process_set) { sets_->member_closed(process_set, peer); };
+    messenger_ = std::make_unique<Messenger>(std::move(own));
+}
 
 Engine::~Engine() {
     static_cast<void>(shutdown());
@@ -112,6 +119,10 @@ std::optional<std::vector<int>> Engine::process_set_ranks(int id) const {
 
 std::vector<int> Engine::process_set_ids() const {
     return sets_->ids();
+}
+
+bool Engine::process_set_is_free(int id) {
+    return sets_->is_free(id);
 }
 
 bool Engine::shutdown() {

@@ -36,6 +36,8 @@ struct EngineParts {
     // without peers.
     Transport* transport = nullptr;
     Waits* waits = nullptr;
+    // Tells a rank that this one has closed a process set; the engine sets it.
+    std::function<Done(int to, int process_set)> tell_closed;
     // Allocates and frees memory for buckets, aligned for every datatype; preferably memory that
     // communicators reduce without copies. The span is empty if there is none left.
     std::function<Bytes(std::size_t)> allocate;
@@ -83,6 +85,8 @@ class Engine {
     [[nodiscard]] std::optional<int> process_set_rank(int id) const;
     [[nodiscard]] std::optional<std::vector<int>> process_set_ranks(int id) const;
     [[nodiscard]] std::vector<int> process_set_ids() const;
+    // Whether a set that only its members know can be opened with this id.
+    [[nodiscard]] bool process_set_is_free(int id);
 
     // The messages between two ranks, which end with the engine.
     [[nodiscard]] Messenger& messenger() { return *messenger_; }

@@ -37,8 +37,8 @@ void NegotiationThread::start() {
     if (started_) return;
     const Lock lock(state_.mutex);
     if (started_ || state_.member.failure) return;
-    ended_ = false;
     thread_ = std::thread([this] { work(); });
+    ended_ = false;
     started_ = true;
 }
 
@@ -81,10 +81,15 @@ void NegotiationThread::rounds() {
             return;
         }
         if (state_.ending) return;
+        if (*woken != Communicator::Next::call) {
+            say_closed();
+            if (closed_) return;
+        }
         if (failed(devices_.watch())) return;
         bool keeps_alive = false;
         if (*woken == Communicator::Next::late) keeps_alive = look_for_stalls();
-        if (*woken != Communicator::Next::call && !has_news() && !keeps_alive) continue;
+        const bool begins = (has_news() || keeps_alive) && !said_closed_;
+        if (*woken != Communicator::Next::call && !begins) continue;
         if (failed(catching([this] { return round(); }))) return;
     }
 }
@@ -93,6 +98,23 @@ bool NegotiationThread::has_news() {
     const Lock lock(state_.mutex);
     state_.news = false;
     return state_.member.has_news();
+}
+
+void NegotiationThread::say_closed() {
+    Lock lock(state_.mutex);
+    if (!state_.member.retired || !state_.member.idle()) return;
+    if (!said_closed_) {
+        said_closed_ = true;
+        lock.unlock();
+        for (const int rank : state_.group.ranks) {
+            // A failure that matters has ended everything already, and at the end of the job it
+            // makes no difference whether the others hear of it.
+            if (rank != state_.member.own_rank())
+                (void)state_.host.parts().tell_closed(rank, state_.process_set);
+        }
+        lock.lock();
+    }
+    closed_ = state_.closed_members.size() + 1 == state_.group.ranks.size();
 }
 
 Done NegotiationThread::round() {
@@ -135,7 +157,7 @@ Done NegotiationThread::round() {
     if (!step) return tl::unexpected(step.error());
     latest_round_ = Clock::now();
     closed_ = std::get<RoundOver>(*step).closed;
-    state_.news = state_.member.has_news();
+    state_.news = state_.member.has_news() || state_.member.retired;
     if (!state_.round.who_heard) return {};
     state_.round.who_heard = false;
     const auto text = pending_text(Clock::now(), state_.host.parts().settings.stall.report);

@@ -44,6 +44,10 @@ class NegotiationThread {
     void work();
     void rounds();
     [[nodiscard]] bool has_news();
+    // Tells the other members that this one has closed a set that only its members know, once no
+    // operation of this rank is under way, and finds out whether all have said so. From then on
+    // this rank begins no round, so that nobody is left alone in one.
+    void say_closed();
 
     // Runs a round and its steps.
     [[nodiscard]] Done round();
@@ -71,6 +75,7 @@ class NegotiationThread {
     StallWatch stall_watch_;
     Clock::time_point latest_round_;
     bool closed_ = false;
+    bool said_closed_ = false;
     bool ended_ = true;
     std::atomic<bool> started_{false};
     std::thread thread_;

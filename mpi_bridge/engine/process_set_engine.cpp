@@ -300,6 +300,21 @@ void ProcessSetEngine::close() {
     state_.host.parts().wake();
 }
 
+void ProcessSetEngine::retire() {
+    start();
+    const Lock lock(state_.mutex);
+    state_.member.retire();
+    state_.news = true;
+    state_.host.parts().wake();
+}
+
+void ProcessSetEngine::member_closed(int rank) {
+    const Lock lock(state_.mutex);
+    state_.closed_members.insert(rank);
+    state_.news = true;
+    state_.host.parts().wake();
+}
+
 bool ProcessSetEngine::let_go() {
     {
         const Lock lock(state_.mutex);

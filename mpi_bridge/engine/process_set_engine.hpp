@@ -37,6 +37,7 @@ class ProcessSetEngine {
     ProcessSetEngine& operator=(const ProcessSetEngine&) = delete;
 
     [[nodiscard]] const Group& group() const { return state_.group; }
+    [[nodiscard]] int process_set() const { return state_.process_set; }
 
     // The operation must have passed check_operation().
     [[nodiscard]] Outcome<mpib_handle> submit(const mpib_operation& operation);
@@ -53,6 +54,10 @@ class ProcessSetEngine {
     void start() { negotiation_.start(); }
     // The process set ends once all members have called this. Does not wait for that.
     void close();
+    // The same for a set that only its members know; see Member::retire().
+    void retire();
+    // Another member, by its global rank, has retired.
+    void member_closed(int rank);
     // If all members have done so and the threads have ended, frees what they have used, and
     // returns true. Handles stay valid. One thread at a time may call this.
     [[nodiscard]] bool let_go();

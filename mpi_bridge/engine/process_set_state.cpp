@@ -62,6 +62,10 @@ void ProcessSetState::take_completions() {
     member.completions.clear();
     if (any_well) progress = Clock::now();
     if (sleepers != 0) changed.notify_all();
+    if (!member.retired) return;
+    // The negotiation says that the member has closed the set when its last operation is done.
+    news = true;
+    host.parts().wake();
 }
 
 void ProcessSetState::abandon(const Failure& cause) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "core/group.hpp"
@@ -72,9 +73,10 @@ struct ProcessSetState {
     std::condition_variable changed;  // an operation is done, the lane is idle, a thread ended
     Member member;
     Round round;
-    std::deque<Entry> entries;   // indexed like their requests
-    Clock::time_point progress;  // when an operation last ended
-    int sleepers = 0;            // threads that wait for `changed`
+    std::deque<Entry> entries;     // indexed like their requests
+    Clock::time_point progress;    // when an operation last ended
+    int sleepers = 0;              // threads that wait for `changed`
+    std::set<int> closed_members;  // global ranks that have said so; see Member::retire()
 
     std::atomic<bool> news{false};    // the negotiation should look
     std::atomic<bool> ending{false};  // threads should end

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "core/catching.hpp"
 #include "engine/negotiation/operation_check.hpp"
 
 namespace mpi_bridge {
@@ -139,7 +140,10 @@ Outcome<int> ProcessSets::add(const Descriptor& change) {
         latest_id_ = id;
         engine = TRY(make(ranks, id));
     }
-    if (engine != nullptr) engine->start();
+    if (engine == nullptr) return id;
+    // The other members have the set, and would wait for this rank for ever.
+    if (const Done started = start(*engine, id); !started)
+        return tl::unexpected(parts_.failure->fail(started.error()));
     return id;
 }
 
@@ -159,10 +163,46 @@ Done ProcessSets::open(const std::vector<int>& ranks, int id) {
         if (shutdown_) return tl::unexpected(*shutdown_);
         if (!sets_[static_cast<std::size_t>(id)].ranks.empty())
             return invalid(fmt::format("process set {} exists already", id));
+        if (private_.contains(id)) {
+            return invalid(fmt::format(
+                "process set {} is not free, because a member has not closed it yet", id));
+        }
         engine = TRY(make(ranks, id));
+        private_[id] = engine;
+        for (const int rank : closed_early_[id])
+            engine->member_closed(rank);
+        closed_early_.erase(id);
     }
-    engine->start();
-    return {};
+    return start(*engine, id);
+}
+
+Done ProcessSets::start(ProcessSetEngine& engine, int id) {
+    Done started = catching([&]() -> Done {
+        engine.start();
+        return {};
+    });
+    if (started) return {};
+    const std::lock_guard lock(mutex_);
+    sets_[static_cast<std::size_t>(id)] = Set{};
+    serving_[static_cast<std::size_t>(id)] = nullptr;
+    private_.erase(id);
+    return started;
+}
+
+bool ProcessSets::is_free(int id) {
+    if (id < first_private || id >= most) return false;
+    let_go_of_closed();
+    const std::lock_guard lock(mutex_);
+    return !private_.contains(id);
+}
+
+void ProcessSets::member_closed(int id, int rank) {
+    const std::lock_guard lock(mutex_);
+    const auto found = private_.find(id);
+    if (found == private_.end())
+        closed_early_[id].insert(rank);
+    else
+        found->second->member_closed(rank);
 }
 
 Done ProcessSets::close(int id) {
@@ -185,7 +225,10 @@ Outcome<int> ProcessSets::remove(int id) {
         serving_[static_cast<std::size_t>(id)] = nullptr;
     }
     if (engine == nullptr) return id;
-    engine->close();
+    if (id < first_private)
+        engine->close();
+    else
+        engine->retire();
     let_go_of_closed();
     const std::lock_guard lock(mutex_);
     closed_.push_back(engine);
@@ -198,8 +241,15 @@ void ProcessSets::let_go_of_closed() {
         const std::lock_guard lock(mutex_);
         closed.swap(closed_);
     }
-    std::erase_if(closed, [](ProcessSetEngine* each) { return each->let_go(); });
+    std::vector<int> free;
+    std::erase_if(closed, [&](ProcessSetEngine* each) {
+        if (!each->let_go()) return false;
+        free.push_back(each->process_set());
+        return true;
+    });
     const std::lock_guard lock(mutex_);
+    for (const int id : free)
+        private_.erase(id);
     closed_.insert(closed_.end(), closed.begin(), closed.end());
 }
 

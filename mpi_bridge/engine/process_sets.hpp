@@ -4,9 +4,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/process_set_engine.hpp"
@@ -38,10 +40,14 @@ class ProcessSets final : public EngineHost {
     // Makes a change that all ranks ask for, one at a time. Returns the id of the set.
     [[nodiscard]] Outcome<int> change(const Descriptor& change);
 
-    // Makes, or ends, a set that only its members know. All of them must make the same call, and
-    // have agreed on an id that is free on each of them. Does not wait for them.
+    // Makes, or ends, a set that only its members know. All of them must open it, and have agreed
+    // on an id that is free on each of them. Neither waits for the other members. A closed set uses
+    // its id, and runs on without work, until all members have closed it.
     [[nodiscard]] Done open(const std::vector<int>& ranks, int id);
     [[nodiscard]] Done close(int id);
+    [[nodiscard]] bool is_free(int id);
+    // Another member of such a set has closed it.
+    void member_closed(int id, int rank);
 
     [[nodiscard]] std::optional<int> own_index(int id) const;
     [[nodiscard]] std::optional<std::vector<int>> ranks(int id) const;
@@ -71,6 +77,8 @@ class ProcessSets final : public EngineHost {
     [[nodiscard]] Outcome<ProcessSetEngine*> make(const std::vector<int>& ranks, int id);
     [[nodiscard]] Group group_of(const std::vector<int>& ranks) const;
     [[nodiscard]] std::vector<ProcessSetEngine*> all();
+    // Starts a new engine, or forgets its set again.
+    [[nodiscard]] Done start(ProcessSetEngine& engine, int id);
     // Frees the memory and the threads of sets that all members have closed by now.
     void let_go_of_closed();
 
@@ -83,6 +91,9 @@ class ProcessSets final : public EngineHost {
     std::array<Set, most> sets_;
     int latest_id_ = MPIB_WORLD;
     std::vector<ProcessSetEngine*> closed_;  // those that have not let go yet
+    // By the id of a set that only its members know, from open() until it has let go.
+    std::map<int, ProcessSetEngine*> private_;
+    std::map<int, std::set<int>> closed_early_;  // members that closed before this rank opened
     // Engines by the number in handles, and by the id of the set; both are read without the lock.
     // An engine is kept when its set is removed, because handles refer to it, but not its memory
     // and its threads.

@@ -234,15 +234,18 @@ MPIB_API mpib_status mpib_process_set_remove(int id);
  * A set that only its members know, for programs in which the other ranks cannot take part in
  * mpib_process_set_add(). open: all members must pass the same ranks, in ascending order, and the
  * same id, from MPIB_FIRST_PRIVATE_SET to MPIB_LAST_PRIVATE_SET; they must have agreed on one that
- * none of them uses, with messages for example (mpi_bridge_messages.h). close: all members must
- * call it. Both return without waiting for the other members. Operations that are in flight in the
- * set when all members have closed it fail. An id should not be used again soon. Such a set may
- * have the same members as another set, and does not support device memory yet.
+ * is free on each of them, with messages for example (mpi_bridge_messages.h). close: only for this
+ * rank, which can submit nothing more to the set; operations in flight go on. Both return without
+ * waiting for the other members. The id is free again when all members have closed the set and
+ * nothing is in flight in it; if a member ends without closing it, never. Such a set may have the
+ * same members as another set, and does not support device memory yet.
  */
 #define MPIB_FIRST_PRIVATE_SET 256
 #define MPIB_LAST_PRIVATE_SET 511
 MPIB_API mpib_status mpib_process_set_open(const int* ranks, int count, int id);
 MPIB_API mpib_status mpib_process_set_close(int id);
+/* Returns 1 when mpib_process_set_open() is possible with this id on this rank, otherwise 0. */
+MPIB_API int mpib_process_set_is_free(int id);
 /* The index of this rank in the set, -1 when it is not a member, or -2 when the set is unknown. */
 MPIB_API int mpib_process_set_rank(int id);
 /* The number of members, or -2 when the set is unknown. */

@@ -38,6 +38,7 @@ std::uint64_t wishes_of(Member& member, bool announces) {
     if (member.asks_who) wishes |= Announcement::asks_who;
     if (!member.closing) wishes |= Announcement::stays_open;
     member.joined_reported = member.joined;
+    member.closing_reported = member.closing;
     member.asks_who = false;
     return wishes;
 }

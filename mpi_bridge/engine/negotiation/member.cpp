@@ -63,6 +63,7 @@ Outcome<Member::Index> Member::claim_name(const mpib_operation& operation) {
 
 Outcome<Member::Submission> Member::submit(const mpib_operation& operation, Clock::time_point now) {
     if (failure) return tl::unexpected(*failure);
+    if (retired) return invalid("this rank has closed the process set");
     if (joined)
         return invalid("nothing can be submitted between mpib_join and the join of all ranks");
     const auto index = TRY(claim_name(operation));
@@ -153,7 +154,9 @@ void Member::abandon(const Failure& cause) {
 }
 
 bool Member::has_news() const {
-    if (asks_who || closing || wants_to_leave_plan() || joined != joined_reported) return true;
+    // Telling it once is enough: every round to come says so again.
+    if (closing && !closing_reported) return true;
+    if (asks_who || wants_to_leave_plan() || joined != joined_reported) return true;
     for (Index index = 0; index < requests.size(); ++index) {
         const OwnRequest& request = requests.at(index);
         if (request.stage != Stage::waiting || request.planned) continue;
@@ -161,6 +164,15 @@ bool Member::has_news() const {
         if (request.settled ? !request.reported : !request.announced) return true;
     }
     return false;
+}
+
+bool Member::idle() const {
+    if (plan.busy) return false;
+    for (Index index = 0; index < requests.size(); ++index) {
+        const Stage stage = requests.at(index).stage;
+        if (stage == Stage::waiting || stage == Stage::running) return false;
+    }
+    return true;
 }
 
 void Member::start_head(Head& head) {

@@ -75,6 +75,12 @@ class Member {
     void release(Index index);
     // The program wants the process set to end; it ends once all members want that.
     void close() { closing = true; }
+    // The program will submit nothing more to a set that only its members know. No round is told,
+    // because other members may have left by then: each member tells each other one outside of the
+    // rounds when it is idle, and the set has ended when all have said so.
+    void retire() { retired = true; }
+    // Whether no request of the program waits or runs.
+    [[nodiscard]] bool idle() const;
 
     // ---- Events of the lane that runs the plan ----
 
@@ -128,6 +134,8 @@ class Member {
     bool order_changed = false;    // the reason: its head was not submitted in the planned order
     bool asks_who = false;         // the members are to tell what each of them has submitted
     bool closing = false;
+    bool closing_reported = false;  // the other members know
+    bool retired = false;
     std::uint64_t serial = 0;  // of the latest negotiated execution
     int plans_left = 0;        // how often a member has asked to leave a plan
 

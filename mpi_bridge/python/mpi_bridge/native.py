@@ -70,6 +70,7 @@ _INT_FUNCTIONS = {
     "mpib_process_set_size": [_INT],
     "mpib_process_set_ranks": [_INT, _INTS, _INT],
     "mpib_process_set_ids": [_INTS, _INT],
+    "mpib_process_set_is_free": [_INT],
 }
 
 

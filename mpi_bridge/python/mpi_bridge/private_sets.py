@@ -10,7 +10,7 @@ import ctypes
 import threading
 from collections.abc import Sequence
 
-from . import native, process_sets, world
+from . import native, world
 from .agreement import COUNT, NONE_IS_FREE, Agreements, place_of
 from .errors import InvalidArgumentError
 
@@ -51,5 +51,9 @@ def close_set(process_set: int) -> None:
 
 
 def _used_places() -> int:
-    """Return a number whose bit n says that the set FIRST + n is in use."""
-    return sum(1 << (number - FIRST) for number in process_sets.ids() if number >= FIRST)
+    """Return a number whose bit n says that the set FIRST + n is in use.
+
+    A set that is closed here counts as long as another member has not closed it.
+    """
+    is_free = native.functions().mpib_process_set_is_free
+    return sum(1 << place for place in range(COUNT) if not is_free(FIRST + place))

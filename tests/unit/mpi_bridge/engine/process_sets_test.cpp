@@ -175,6 +175,81 @@ TEST(EngineProcessSets, CanBeOpenedByTheirMembersAlone) {
     });
 }
 
+// The id of a set, and its engine, are in use until all members have closed it.
+TEST(EngineProcessSets, ThatOnlyTheirMembersKnowEndWhenAllHaveClosedThem) {
+    constexpr int id = MPIB_FIRST_PRIVATE_SET;
+    Ranks ranks(3);
+    const auto open_and_use = [&](Ranks::Rank& rank) {
+        ASSERT_TRUE(rank.engine().process_set_is_free(id));
+        ASSERT_TRUE(rank.engine().open_process_set(std::vector{0, 1, 2}, id));
+        for (int step = 0; step < 12; ++step)
+            expect_sum(rank, id, "x", 1, 3);
+        EXPECT_FALSE(rank.engine().process_set_is_free(id));
+    };
+    for (int time = 0; time < 3; ++time) {
+        ranks.run(open_and_use);
+        const auto rounds = ranks.at(2).counters().negotiation_rounds;
+        for (const int rank : {0, 1}) {
+            ASSERT_TRUE(ranks.at(rank).engine().close_process_set(id));
+            EXPECT_FALSE(ranks.at(rank).engine().process_set_is_free(id));
+            EXPECT_FALSE(ranks.at(rank).engine().open_process_set(std::vector{0, 1}, id));
+        }
+        // Time for rounds that must not be.
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        EXPECT_EQ(ranks.at(2).counters().negotiation_rounds, rounds);
+        ASSERT_TRUE(ranks.at(2).engine().close_process_set(id));
+        const auto deadline = mpi_bridge::Deadline::in(mpi_bridge::Seconds(20));
+        for (const int rank : {0, 1, 2}) {
+            while (!ranks.at(rank).engine().process_set_is_free(id) && !deadline.passed())
+                std::this_thread::yield();
+            EXPECT_TRUE(ranks.at(rank).engine().process_set_is_free(id));
+        }
+    }
+}
+
+TEST(EngineProcessSets, ThatAMemberHasClosedAndLeftDoNotFailTheOthers) {
+    constexpr int id = MPIB_FIRST_PRIVATE_SET;
+    Ranks ranks(3);
+    ranks.run([&](Ranks::Rank& rank) {
+        ASSERT_TRUE(rank.engine().open_process_set(std::vector{0, 1, 2}, id));
+        for (int step = 0; step < 5; ++step)
+            expect_sum(rank, id, "x", 1, 3);
+    });
+    ASSERT_TRUE(ranks.at(0).engine().close_process_set(id));
+    ASSERT_TRUE(ranks.at(0).engine().shutdown());
+    ranks.at(0).transport().abandon();
+    ranks.run([&](Ranks::Rank& rank) {
+        if (rank.rank() == 0) return;
+        ASSERT_TRUE(rank.rank() == 2 || rank.engine().close_process_set(id));
+        ASSERT_TRUE(rank.engine().open_process_set(std::vector{1, 2}, id + 1));
+        for (int step = 0; step < 5; ++step)
+            expect_sum(rank, id + 1, "x", 1, 2);
+        ASSERT_TRUE(rank.engine().close_process_set(id + 1));
+        const auto deadline = mpi_bridge::Deadline::in(mpi_bridge::Seconds(20));
+        while (!rank.engine().process_set_is_free(id + 1) && !deadline.passed())
+            std::this_thread::yield();
+        EXPECT_TRUE(rank.engine().process_set_is_free(id + 1));
+    });
+    EXPECT_TRUE(ranks.at(1).failures().empty());
+    EXPECT_TRUE(ranks.at(2).failures().empty());
+}
+
+// An operation that was under way is done although this rank has closed the set.
+TEST(EngineProcessSets, FinishWhatIsInFlightWhenAMemberClosesThem) {
+    constexpr int id = MPIB_FIRST_PRIVATE_SET;
+    Ranks ranks(2);
+    ranks.run([&](Ranks::Rank& rank) {
+        ASSERT_TRUE(rank.engine().open_process_set(std::vector{0, 1}, id));
+        Floats tensor("x", {1, 1});
+        tensor.operation.process_set = id;
+        const auto handle = submit(rank.engine(), tensor.made());
+        ASSERT_TRUE(rank.engine().close_process_set(id));
+        const auto done = finish(rank.engine(), handle);
+        EXPECT_TRUE(done) << done.error().text;
+        EXPECT_EQ(tensor.recv, (std::vector<float>{2, 2}));
+    });
+}
+
 TEST(EngineProcessSets, ThatOnlyTheirMembersKnowAreChecked) {
     Ranks ranks(2);
     ranks.run([&](Ranks::Rank& rank) {
