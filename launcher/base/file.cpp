@@ -43,8 +43,12 @@ tl::unexpected<Error> system_error(std::string_view action, const std::filesyste
                 code == ENOENT ? ExitCode::not_found : ExitCode::failed);
 }
 
+bool FileDescriptor::close() {
+    return ::close(release()) == 0;
+}
+
 void FileDescriptor::reset(int descriptor) {
-    if (descriptor_ >= 0) close(descriptor_);
+    if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = descriptor;
 }
 

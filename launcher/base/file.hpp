@@ -38,6 +38,9 @@ class FileDescriptor {
     [[nodiscard]] int get() const { return descriptor_; }
     [[nodiscard]] bool valid() const { return descriptor_ >= 0; }
     int release() { return std::exchange(descriptor_, -1); }
+    // Returns false, with errno, if what was written may be lost. A network file system often
+    // learns only now that the disk or the user's quota is full.
+    [[nodiscard]] bool close();
     void reset(int descriptor);
 
   private:

@@ -134,16 +134,16 @@ LineMerger::LineMerger(const std::vector<Source>& sources, const LogDirectory& l
 
 base::Result<void> LineMerger::poll(Clock::time_point until) {
     base::Result<void> outcome;
+    std::size_t next = 0;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
         const std::size_t number = (next_ + i) % sources_.size();
         if (auto copied = copy(number, false, until); !copied) outcome = std::move(copied);
         if (Clock::now() < until) continue;
-        next_ = (number + 1) % sources_.size();
-        target_ = {};
-        return outcome;
+        next = (number + 1) % sources_.size();
+        break;
     }
-    next_ = 0;
-    target_ = {};
+    next_ = next;
+    if (auto closed = close_target(); !closed) outcome = std::move(closed);
     return outcome;
 }
 
@@ -153,7 +153,9 @@ base::Result<void> LineMerger::finish() {
         if (auto copied = copy(number, true, Clock::time_point::max()); !copied)
             outcome = std::move(copied);
     }
-    target_ = {};
+    if (auto closed = close_target(); !closed) outcome = std::move(closed);
+    // A later call cannot write again what the file system has lost.
+    if (outcome && lost_) return tl::unexpected(*lost_);
     return outcome;
 }
 
@@ -174,9 +176,15 @@ base::Result<void> LineMerger::copy(std::size_t number, bool last_time, Clock::t
     // A block without any newline is copied as it is, so that memory use stays bounded.
     constexpr std::size_t longest = 1UL << 20U;
     std::string block(std::min(longest, size - source.copied()), '\0');
+    // Trouble with one of the two files does not stop the other one.
+    bool to_own = !source.own.name.empty();
+    bool to_target = true;
+    base::Result<void> outcome;
     do {
+        std::size_t from = to_target ? source.target.bytes : source.own.bytes;
+        if (to_own) from = std::min(from, source.own.bytes);
         const ssize_t count =
-            pread(file.get(), block.data(), block.size(), static_cast<off_t>(source.copied()));
+            pread(file.get(), block.data(), block.size(), static_cast<off_t>(from));
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return base::fail(std::strerror(errno), source.path);
         std::string_view bytes(block.data(), static_cast<std::size_t>(count));
@@ -186,43 +194,73 @@ base::Result<void> LineMerger::copy(std::size_t number, bool last_time, Clock::t
             // must not be torn then either.
             if (whole_lines || bytes.size() == longest) bytes = bytes.substr(0, last_newline + 1);
         } else if (whole_lines && bytes.size() < longest) {
-            source.without_line = size;
-            return {};
+            source.without_line = outcome ? size : 0;
+            return outcome;
         }
-        if (bytes.empty()) return {};
-        TRY(append(number, bytes));
-    } while (Clock::now() < until);
-    return {};
+        if (bytes.empty()) return outcome;
+        // One of the files may have more of the bytes, because the disk was full when the other one
+        // was to be written. What a full disk has taken of a block is not written again.
+        const auto missing = [&](const Copy& copy) {
+            return bytes.substr(std::min(bytes.size(), copy.bytes - from));
+        };
+        if (to_own) {
+            if (auto appended = append_to_own(number, missing(source.own)); !appended) {
+                outcome = std::move(appended);
+                to_own = false;
+            }
+        }
+        if (to_target) {
+            if (auto appended = append_to_target(source, missing(source.target)); !appended) {
+                outcome = std::move(appended);
+                to_target = false;
+            }
+        }
+    } while ((to_own || to_target) && Clock::now() < until);
+    return outcome;
 }
 
-// `bytes` follow those that both copies have. One of them may have more, because the disk was full
-// when the other one was to be written. What a full disk has taken of a block is not written again.
-base::Result<void> LineMerger::append(std::size_t number, std::string_view bytes) {
-    Growing& source = sources_[number];
-    const std::size_t from = source.copied();
-    if (!source.own.name.empty())
-        TRY(append_to_own(number, bytes.substr(std::min(bytes.size(), source.own.bytes - from))));
+base::Result<void> LineMerger::append_to_target(Growing& source, std::string_view bytes) {
+    if (bytes.empty()) return {};
     if (!target_.valid() || target_name_ != source.target.name) {
+        TRY(close_target());
         target_ = TRY(logs_.append(source.target.name));
         target_name_ = source.target.name;
     }
-    bytes.remove_prefix(std::min(bytes.size(), source.target.bytes - from));
     const std::size_t written = base::write_until_error(target_.get(), bytes);
     source.target.bytes += written;
     if (written == bytes.size()) return {};
     return base::fail(std::strerror(errno), source.target.name);
 }
 
+base::Result<void> LineMerger::close_target() {
+    if (!target_.valid() || target_.close()) return {};
+    // These may be bytes of any source, and nobody knows how many are missing.
+    lost_ = base::Error{.what = std::strerror(errno), .where = target_name_};
+    return tl::unexpected(*lost_);
+}
+
 base::Result<void> LineMerger::append_to_own(std::size_t number, std::string_view bytes) {
     if (bytes.empty()) return {};
     Growing& source = sources_[number];
-    const base::FileDescriptor file = TRY(logs_.append(source.own.name));
-    if (source.own.bytes == 0)
-        source.own_begin =
+    base::FileDescriptor file = TRY(logs_.append(source.own.name));
+    const auto size =
+        static_cast<std::uint64_t>(TRY(status_of(file.get(), source.own.name)).st_size);
+    if (source.own.bytes == 0) source.own_begin = size;
+    const std::uint64_t end = source.own_begin + source.own.bytes;
+    // What follows would not be where its notes say that it is.
+    if (size < end) return base::fail("has been removed or has lost bytes", source.own.name);
+    std::size_t written = base::write_until_error(file.get(), bytes);
+    int reason = errno;
+    if (!file.close()) {
+        reason = errno;
+        lost_ = base::Error{.what = std::strerror(reason), .where = source.own.name};
+        // Nobody else writes to this file, so its size says what has arrived.
+        file = TRY(logs_.append(source.own.name));
+        const auto left =
             static_cast<std::uint64_t>(TRY(status_of(file.get(), source.own.name)).st_size);
-    const std::size_t written = base::write_until_error(file.get(), bytes);
-    const int reason = errno;
-    if (noted_ && written > 0) noted_(number, source.own_begin + source.own.bytes, written);
+        written = std::min<std::uint64_t>(written, left - std::min(left, end));
+    }
+    if (noted_ && written > 0) noted_(number, end, written);
     source.own.bytes += written;
     if (written == bytes.size()) return {};
     return base::fail(std::strerror(reason), source.own.name);

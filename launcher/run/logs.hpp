@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,7 +93,7 @@ class LineMerger {
     // call. An error at one source does not stop the others; the last error is returned.
     [[nodiscard]] base::Result<void> poll(Clock::time_point until = Clock::time_point::max());
     // Copies everything that is left. Call once, after the writers have ended. Makes the sources
-    // that do not exist.
+    // that do not exist. Unless this is an error, all bytes of the sources are in the logs.
     [[nodiscard]] base::Result<void> finish();
 
   private:
@@ -113,8 +114,9 @@ class LineMerger {
     };
     [[nodiscard]] base::Result<void> copy(std::size_t number, bool last_time,
                                           Clock::time_point until);
-    [[nodiscard]] base::Result<void> append(std::size_t number, std::string_view bytes);
+    [[nodiscard]] base::Result<void> append_to_target(Growing& source, std::string_view bytes);
     [[nodiscard]] base::Result<void> append_to_own(std::size_t number, std::string_view bytes);
+    [[nodiscard]] base::Result<void> close_target();
 
     std::vector<Growing> sources_;
     const LogDirectory& logs_;
@@ -122,6 +124,7 @@ class LineMerger {
     std::size_t next_ = 0;         // the source to begin with
     base::FileDescriptor target_;  // the file that was written last
     std::string target_name_;
+    std::optional<base::Error> lost_;  // bytes that had been written already
 };
 
 }  // namespace batchai::run

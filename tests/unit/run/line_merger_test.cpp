@@ -1,12 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "run/logs.hpp"
 #include "scratch.hpp"
+
+namespace {
+
+// A file that keeps only a part of what was written, as on a file server whose disk is full.
+struct {
+    std::string path;  // empty: none
+    off_t kept = 0;
+} full_disk;
+
+}  // namespace
+
+// An NFS client tells a program of a full disk when it closes the file.
+extern "C" int close(int descriptor) {
+    std::array<char, 4096> path{};
+    const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+    const bool full = !full_disk.path.empty() &&
+                      readlink(link.c_str(), path.data(), path.size() - 1) > 0 &&
+                      full_disk.path == path.data();
+    const bool lost = full && truncate(path.data(), full_disk.kept) == 0;
+    const auto status = static_cast<int>(syscall(SYS_close, descriptor));
+    if (!lost) return status;
+    errno = EDQUOT;
+    return -1;
+}
 
 namespace batchai::run {
 
@@ -14,6 +42,9 @@ class LineMergerTest : public ScratchTest {
   protected:
     void SetUp() override {
         ScratchTest::SetUp();
+        SetUpLogs();
+    }
+    void SetUpLogs() {
         logs = LogDirectory(path("logs"));
         ASSERT_TRUE(logs.make());
     }
@@ -161,6 +192,67 @@ TEST_F(LineMergerTest, TriesEachOfTheTwoFilesAgain) {
     ASSERT_TRUE(merger.finish());
     EXPECT_EQ(merged(), text_of("0"));
     EXPECT_EQ(text_of("logs/own"), text_of("0"));
+}
+
+// Breaks when bytes that a full file server has lost count as copied, so that their only good copy
+// is removed.
+TEST_F(LineMergerTest, RemembersWhatTheFileSystemHasLost) {
+    for (const std::string full : {"own", "merged"}) {
+        SCOPED_TRACE(full);
+        std::filesystem::remove_all(path("logs"));
+        std::filesystem::remove(path("0"));
+        SetUpLogs();
+        auto one = sources({"0"});
+        one[0].own = "own";
+        std::vector<Note> notes;
+        LineMerger merger(one, logs,
+                          [&](std::size_t source, std::uint64_t offset, std::size_t length) {
+                              notes.push_back({source, offset, length});
+                          });
+        append("0", "one\n");
+        ASSERT_TRUE(merger.poll());
+        append("0", "two\n");
+        full_disk = {.path = std::filesystem::canonical(path("logs/" + full)), .kept = 6};
+        EXPECT_FALSE(merger.poll());
+        full_disk.path.clear();
+        append("0", "three\n");
+        ASSERT_TRUE(merger.poll());
+        const auto finished = merger.finish();
+        ASSERT_FALSE(finished);
+        EXPECT_EQ(finished.error().where, full);
+        // The rank's own file can be continued, because nobody else writes to it.
+        EXPECT_EQ(text_of("logs/own"), "one\ntwo\nthree\n");
+        const std::vector<Note> whole{{0, 0, 4}, {0, 4, 4}, {0, 8, 6}};
+        const std::vector<Note> in_parts{{0, 0, 4}, {0, 4, 2}, {0, 6, 8}};
+        EXPECT_EQ(notes, full == "own" ? in_parts : whole);
+    }
+}
+
+// Breaks when the merged file ends where a rank's own file cannot be written any more.
+TEST_F(LineMergerTest, GoesOnWithTheMergedFileWithoutARanksOwnOne) {
+    ASSERT_TRUE(logs.make_directory("ranks"));
+    auto both = sources({"0", "1"});
+    both[0].own = "ranks/0";
+    both[1].own = "ranks/1";
+    LineMerger merger(both, logs);
+    append("0", "before\n");
+    ASSERT_TRUE(merger.poll());
+    std::filesystem::remove_all(path("logs/ranks"));
+    std::string all = "before\n";
+    // Longer than the longest block.
+    for (int i = 0; i < 3; ++i) {
+        const std::string line = std::string(1U << 20U, 'x') + "\n";
+        append("0", line);
+        EXPECT_FALSE(merger.poll());
+        all += line;
+    }
+    EXPECT_TRUE(merged() == all);
+    // What would follow is not where it was noted.
+    ASSERT_TRUE(logs.make_directory("ranks"));
+    append("0", "end");
+    EXPECT_FALSE(merger.finish());
+    EXPECT_TRUE(merged() == all + "end");
+    EXPECT_EQ(text_of("logs/ranks/0"), "");
 }
 
 // Breaks when a rank that prints faster than it can be copied keeps the others from being copied.
