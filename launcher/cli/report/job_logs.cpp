@@ -66,38 +66,50 @@ base::Result<base::Time> time_since(std::string_view text, base::Time now) {
         base::ExitCode::usage);
 }
 
-base::Result<std::vector<bool>> chosen_ranks(const record::RankPlaces& places,
-                                             const LogChoice& choice) {
-    const auto count = static_cast<int>(places.nodes.size());
-    const auto has_ranks = [&] {
-        return count == 1 ? std::string("its only rank is 0")
-                          : fmt::format("its ranks are 0 to {}", count - 1);
-    };
+base::Result<void> check_choice(const std::vector<record::RankPlaces>& starts,
+                                const LogChoice& choice) {
+    std::size_t count = 0;
+    std::vector<std::string> nodes;
+    bool any = false;
+    for (const record::RankPlaces& places : starts) {
+        count = std::max(count, places.nodes.size());
+        for (const std::string& node : places.nodes) {
+            if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+        }
+        const std::vector<bool> chosen = chosen_ranks(places, choice);
+        any = any || std::find(chosen.begin(), chosen.end(), true) != chosen.end();
+    }
+    for (const int rank : choice.ranks.value_or(std::vector<int>())) {
+        if (static_cast<std::size_t>(rank) >= count)
+            return base::fail(fmt::format("the job has no rank {}", rank), "--rank",
+                              count == 1 ? std::string("its only rank is 0")
+                                         : fmt::format("its ranks are 0 to {}", count - 1),
+                              base::ExitCode::not_found);
+    }
+    for (const std::string& node : choice.nodes) {
+        if (std::find(nodes.begin(), nodes.end(), node) == nodes.end())
+            return base::fail(fmt::format("the job has no rank on a node {}", node), "--node",
+                              fmt::format("its ranks are on {}", fmt::join(nodes, ", ")),
+                              base::ExitCode::not_found);
+    }
+    if (!any)
+        return base::fail("none of these ranks is on these nodes", "--rank and --node",
+                          "leave one of the two out", base::ExitCode::not_found);
+    return {};
+}
+
+std::vector<bool> chosen_ranks(const record::RankPlaces& places, const LogChoice& choice) {
     std::vector<bool> chosen(places.nodes.size(), !choice.ranks);
     for (const int rank : choice.ranks.value_or(std::vector<int>())) {
-        if (rank >= count)
-            return base::fail(fmt::format("the job has no rank {}", rank), "--rank", has_ranks(),
-                              base::ExitCode::not_found);
-        chosen[static_cast<std::size_t>(rank)] = true;
+        if (static_cast<std::size_t>(rank) < chosen.size())
+            chosen[static_cast<std::size_t>(rank)] = true;
     }
     if (choice.nodes.empty()) return chosen;
-    for (const std::string& node : choice.nodes) {
-        if (std::find(places.nodes.begin(), places.nodes.end(), node) != places.nodes.end())
-            continue;
-        std::vector<std::string> nodes = places.nodes;
-        nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-        return base::fail(fmt::format("the job has no rank on a node {}", node), "--node",
-                          fmt::format("its ranks are on {}", fmt::join(nodes, ", ")),
-                          base::ExitCode::not_found);
-    }
     for (std::size_t rank = 0; rank < chosen.size(); ++rank) {
         if (std::find(choice.nodes.begin(), choice.nodes.end(), places.nodes[rank]) ==
             choice.nodes.end())
             chosen[rank] = false;
     }
-    if (std::find(chosen.begin(), chosen.end(), true) == chosen.end())
-        return base::fail("none of these ranks is on these nodes", "--rank and --node",
-                          "leave one of the two out", base::ExitCode::not_found);
     return chosen;
 }
 
@@ -354,17 +366,14 @@ JobLogReader::JobLogReader(record::JobFiles files, std::filesystem::path logs, L
       make_printer_(std::move(make_printer)) {}
 
 // Returns the names of the starts that have ranks and have not been read yet, in order. Without a
-// wish for an attempt these are the newest, and those that follow the one that is being read. A
-// tail is that of the last start.
+// wish for an attempt these are the newest, and those that follow the one that is being read.
 base::Result<std::vector<std::string>> JobLogReader::starts_to_read() const {
     std::vector<std::string> out;
     bool read = !started();
     const auto add = [&](const std::string& start) {
         std::error_code ignored;
-        if (read && std::filesystem::exists(files_.rank_places(start), ignored)) {
-            if (!started() && choice_.tail) out.clear();
+        if (read && std::filesystem::exists(files_.rank_places(start), ignored))
             out.push_back(start);
-        }
         read = read || start == start_;
     };
     for (const record::Attempt& attempt : TRY(record::all_attempts(files_))) {
@@ -379,22 +388,61 @@ base::Result<std::vector<std::string>> JobLogReader::starts_to_read() const {
     return out;
 }
 
-base::Result<std::optional<record::RankPlaces>> JobLogReader::newest() const {
-    const auto names = TRY(starts_to_read());
-    if (names.empty()) return std::nullopt;
-    return std::optional(TRY(record::read_rank_places(files_, names.front())));
+// Returns the starts with which reading begins, in order. The ranks that the user has named must be
+// in one of them.
+base::Result<std::vector<JobLogReader::Start>> JobLogReader::first_starts() const {
+    std::vector<Start> out;
+    std::vector<record::RankPlaces> places;
+    for (const std::string& name : TRY(starts_to_read())) {
+        places.push_back(TRY(record::read_rank_places(files_, name)));
+        out.push_back({.name = name, .places = places.back()});
+    }
+    if (!out.empty()) TRY(check_choice(places, choice_));
+    return out;
 }
 
-base::Result<void> JobLogReader::open(const std::string& start) {
-    const auto places = TRY(record::read_rank_places(files_, start));
-    std::vector<bool> ranks = TRY(chosen_ranks(places, choice_));
+base::Result<std::optional<std::map<int, std::string>>> JobLogReader::ranks() const {
+    std::vector<Start> starts = TRY(first_starts());
+    if (starts.empty()) return std::nullopt;
+    // A rank's tail is that of the last start that has the rank.
+    if (choice_.tail) std::reverse(starts.begin(), starts.end());
+    std::map<int, std::string> out;
+    for (const Start& start : starts) {
+        const std::vector<bool> chosen = chosen_ranks(start.places, choice_);
+        for (std::size_t rank = 0; rank < chosen.size(); ++rank) {
+            if (chosen[rank]) out.try_emplace(static_cast<int>(rank), start.places.nodes[rank]);
+        }
+    }
+    return std::optional(std::move(out));
+}
+
+// Returns the starts to read now.
+base::Result<std::vector<JobLogReader::Start>> JobLogReader::starts() const {
+    std::vector<Start> out;
+    if (started()) {
+        for (const std::string& name : TRY(starts_to_read()))
+            out.push_back({.name = name, .places = TRY(record::read_rank_places(files_, name))});
+        return out;
+    }
+    out = TRY(first_starts());
+    if (!choice_.tail) return out;
+    const auto last = std::find_if(out.rbegin(), out.rend(), [&](const Start& start) {
+        const std::vector<bool> chosen = chosen_ranks(start.places, choice_);
+        return std::find(chosen.begin(), chosen.end(), true) != chosen.end();
+    });
+    if (last == out.rend()) return out;
+    return std::vector<Start>{*last};
+}
+
+base::Result<void> JobLogReader::open(const Start& start) {
+    std::vector<bool> ranks = chosen_ranks(start.places, choice_);
     const bool again = started();
-    printer_ = make_printer_(places, ranks);
-    reader_.emplace(files_, logs_, start, std::move(ranks), choice_);
-    start_ = start;
+    printer_ = make_printer_(start.places, ranks);
+    reader_.emplace(files_, logs_, start.name, std::move(ranks), choice_);
+    start_ = start.name;
     if (!again) return reader_->skip(choice_);
     say(fmt::format("the ranks were started again; their files are in {}",
-                    record::rank_log_directory(start)));
+                    record::rank_log_directory(start.name)));
     return {};
 }
 
@@ -419,7 +467,7 @@ base::Result<JobLogReader::Found> JobLogReader::pump(bool ended) {
         if (!printer_->flush()) return Found::stopped;
         if (reader_->more()) return Found::more;
     }
-    for (const std::string& start : TRY(starts_to_read())) {
+    for (const Start& start : TRY(starts())) {
         TRY(close());
         if (printer_ && !printer_->flush()) return Found::stopped;
         TRY(open(start));

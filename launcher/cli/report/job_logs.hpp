@@ -39,10 +39,14 @@ struct LogChoice {
 // "1d".
 [[nodiscard]] base::Result<base::Time> time_since(std::string_view text, base::Time now);
 
-// Returns for each rank whether it is chosen. A rank or node that the job does not have is an error
-// that says what it has.
-[[nodiscard]] base::Result<std::vector<bool>> chosen_ranks(const record::RankPlaces& places,
-                                                           const LogChoice& choice);
+// Refuses a rank or node that the job has in none of its starts, and says what it has. A start of
+// an elastic job may have fewer ranks than the one before it, and an attempt may have other nodes.
+[[nodiscard]] base::Result<void> check_choice(const std::vector<record::RankPlaces>& starts,
+                                              const LogChoice& choice);
+
+// Returns for each rank of a start whether it is chosen. These may be none.
+[[nodiscard]] std::vector<bool> chosen_ranks(const record::RankPlaces& places,
+                                             const LogChoice& choice);
 
 // Gets bytes in their order. Returns false to stop, for example because the reader has gone away.
 using LogSink = std::function<bool(std::string_view)>;
@@ -128,9 +132,9 @@ class JobLogReader {
     JobLogReader(record::JobFiles files, std::filesystem::path logs, LogChoice choice,
                  std::optional<int> attempt, MakePrinter make_printer);
 
-    // Returns where the ranks run that are printed first, or with --tail, only; nothing if the
-    // ranks have not been started.
-    [[nodiscard]] base::Result<std::optional<record::RankPlaces>> newest() const;
+    // Returns the chosen ranks, each with the node of the start from which it is printed first;
+    // nothing if the ranks have not been started.
+    [[nodiscard]] base::Result<std::optional<std::map<int, std::string>>> ranks() const;
 
     enum class Found { nothing_new, something_new, more, stopped };
     // Prints what has come since the last call. `ended` means that nothing more can come. Call it
@@ -140,8 +144,14 @@ class JobLogReader {
     [[nodiscard]] bool started() const { return reader_.has_value(); }
 
   private:
+    struct Start {
+        std::string name;
+        record::RankPlaces places;
+    };
     [[nodiscard]] base::Result<std::vector<std::string>> starts_to_read() const;
-    [[nodiscard]] base::Result<void> open(const std::string& start);
+    [[nodiscard]] base::Result<std::vector<Start>> first_starts() const;
+    [[nodiscard]] base::Result<std::vector<Start>> starts() const;
+    [[nodiscard]] base::Result<void> open(const Start& start);
     [[nodiscard]] base::Result<void> close();
 
     record::JobFiles files_;

@@ -88,8 +88,10 @@ std::vector<std::string> prefixes_of(const record::RankPlaces& places,
 }  // namespace
 
 JobLogReader::MakePrinter printer_to_output(Prefixes prefixes) {
-    return [prefixes](const record::RankPlaces& places, const std::vector<bool>& ranks) {
-        const bool several = std::count(ranks.begin(), ranks.end(), true) > 1;
+    // A later start may have fewer ranks, but the lines still have to be told apart.
+    return [prefixes, several = false](const record::RankPlaces& places,
+                                       const std::vector<bool>& ranks) mutable {
+        several = several || std::count(ranks.begin(), ranks.end(), true) > 1;
         const bool wanted =
             prefixes == Prefixes::always || (prefixes == Prefixes::several && several);
         return LogPrinter(wanted ? prefixes_of(places, ranks) : std::vector<std::string>(),

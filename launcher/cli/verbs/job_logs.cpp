@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/job_logs.hpp"
 
-#include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -86,16 +86,13 @@ base::Result<bool> print_all(JobLogReader& reader, bool ended) {
 
 // Prints the ranks one after the other, each below its name.
 base::Result<void> print_each(const LogPlace& place, const LogChoice& choice,
-                              const JobLogsOptions& options, const record::RankPlaces& places,
-                              const std::vector<bool>& ranks, bool ended) {
+                              const JobLogsOptions& options,
+                              const std::map<int, std::string>& ranks, bool ended) {
     bool first = true;
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-        if (!ranks[rank]) continue;
+    for (const auto& [rank, node] : ranks) {
         LogChoice one = choice;
-        one.nodes.clear();
-        one.ranks = {static_cast<int>(rank)};
-        if (!print_bytes(
-                fmt::format("{}==> {}:{} <==\n", first ? "" : "\n", places.nodes[rank], rank)))
+        one.ranks = {rank};
+        if (!print_bytes(fmt::format("{}==> {}:{} <==\n", first ? "" : "\n", node, rank)))
             return {};
         first = false;
         JobLogReader reader(place.files, place.logs, std::move(one), options.attempt,
@@ -114,11 +111,10 @@ Answer print_logs(const Surroundings& here, const LogPlace& place, const LogChoi
     const bool ended = report.ended() && !options.task;
     JobLogReader reader(place.files, place.logs, choice, options.attempt,
                         printer_to_output(options.merge ? Prefixes::always : Prefixes::none));
-    const auto newest = TRY(reader.newest());
-    if (!newest) return tl::unexpected(not_started(report, options));
-    const std::vector<bool> ranks = TRY(chosen_ranks(*newest, choice));
-    if (!options.merge && std::count(ranks.begin(), ranks.end(), true) > 1) {
-        TRY(print_each(place, choice, options, *newest, ranks, ended));
+    const auto ranks = TRY(reader.ranks());
+    if (!ranks) return tl::unexpected(not_started(report, options));
+    if (!options.merge && ranks->size() > 1) {
+        TRY(print_each(place, choice, options, *ranks, ended));
     } else {
         TRY(print_all(reader, ended));
     }

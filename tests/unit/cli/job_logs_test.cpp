@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,14 +40,17 @@ TEST(TimeSince, IsATimeOrHowLongAgoItWas) {
 
 TEST(ChosenRanks, AreThoseOfBothLists) {
     const record::RankPlaces places{.nodes = {"a", "a", "b", "b"}};
-    EXPECT_EQ(chosen_ranks(places, {}).value(), (std::vector<bool>{true, true, true, true}));
-    EXPECT_EQ(chosen_ranks(places, {.ranks = {{1, 2}}, .nodes = {"b"}}).value(),
+    EXPECT_EQ(chosen_ranks(places, {}), (std::vector<bool>{true, true, true, true}));
+    EXPECT_EQ(chosen_ranks(places, {.ranks = {{1, 2, 9}}, .nodes = {"b"}}),
               (std::vector<bool>{false, false, true, false}));
-    EXPECT_EQ(chosen_ranks(places, {.ranks = {{4}}, .nodes = {}}).error().hint,
+    EXPECT_EQ(check_choice({places}, {.ranks = {{4}}, .nodes = {}}).error().hint,
               "its ranks are 0 to 3");
-    EXPECT_EQ(chosen_ranks(places, {.ranks = {}, .nodes = {"c"}}).error().hint,
+    EXPECT_EQ(check_choice({places}, {.ranks = {}, .nodes = {"c"}}).error().hint,
               "its ranks are on a, b");
-    EXPECT_FALSE(chosen_ranks(places, {.ranks = {{0}}, .nodes = {"b"}}));
+    EXPECT_FALSE(check_choice({places}, {.ranks = {{0}}, .nodes = {"b"}}));
+    const record::RankPlaces fewer{.nodes = {"b", "d"}};
+    EXPECT_TRUE(check_choice({places, fewer}, {.ranks = {{0, 3}}, .nodes = {"a", "d"}}));
+    EXPECT_FALSE(check_choice({places, fewer}, {.ranks = {{3}}, .nodes = {"d"}}));
 }
 
 TEST(LogPrinter, EndsALineBeforeAnotherStreamGoesOn) {
@@ -148,6 +152,42 @@ TEST_F(JobLogs, GoOnWhereTheyWereLeft) {
     EXPECT_EQ(all(), "1 again\n") << "of the newest attempt";
     EXPECT_EQ(all({}, 1), "0 one\n1 two\n");
     EXPECT_EQ(all({}, 3), "");
+}
+
+// Breaks when ranks or nodes that an elastic job has lost make the others unreadable.
+TEST_F(JobLogs, AreThoseOfEveryStartThatHasTheRanks) {
+    print(0, RankStream::output, "zero\n");
+    print(1, RankStream::output, "one\n");
+    record::Attempt record;
+    record.restarts.resize(1);
+    ASSERT_TRUE(base::write_atomically(files_.attempt(1), record::to_json(record)));
+    start_ = "1-1";
+    ASSERT_TRUE(record::write_rank_places(files_, start_, {.nodes = {"b"}}));
+    fs::create_directories(logs_ / record::rank_log_directory(start_));
+    print(0, RankStream::output, "zero again\n");
+    EXPECT_EQ(all(), "0 zero\n1 one\n0 zero again\n");
+    EXPECT_EQ(all({.ranks = {{1}}, .nodes = {}}), "1 one\n");
+    EXPECT_EQ(all({.ranks = {{1}}, .nodes = {}, .tail = 1}), "1 one\n");
+    EXPECT_EQ(all({.ranks = {}, .nodes = {"a"}}), "0 zero\n");
+    EXPECT_EQ(all({.ranks = {}, .nodes = {"b"}}), "1 one\n0 zero again\n");
+    EXPECT_EQ(all({.ranks = {{0, 1}}, .nodes = {}, .tail = 9}), "0 zero again\n");
+    EXPECT_FALSE(reader({.ranks = {{2}}, .nodes = {}}).pump(true));
+    using Ranks = std::map<int, std::string>;
+    EXPECT_EQ(reader().ranks().value(), (Ranks{{0, "a"}, {1, "b"}}));
+    EXPECT_EQ(reader({.ranks = {}, .nodes = {}, .tail = 1}).ranks().value(),
+              (Ranks{{0, "b"}, {1, "b"}}));
+}
+
+// Breaks when following ends with an error once an attempt has other nodes than the one before it.
+TEST_F(JobLogs, GoOnWithoutTheNodesThatANewAttemptLacks) {
+    print(0, RankStream::output, "one\n");
+    auto following = reader({.ranks = {}, .nodes = {"a"}});
+    ASSERT_TRUE(following.pump(false));
+    begin(2);
+    ASSERT_TRUE(record::write_rank_places(files_, start_, {.nodes = {"c", "d"}}));
+    print(0, RankStream::output, "elsewhere\n");
+    ASSERT_TRUE(following.pump(true));
+    EXPECT_EQ(seen_, "0 one\n");
 }
 
 TEST_F(JobLogs, HaveATail) {
