@@ -29,19 +29,25 @@ base::Result<struct stat> status_of(int descriptor, const std::string& path) {
     return status;
 }
 
+// Somebody else may have made the directory while they could write to the one above it.
+base::Result<void> check_ours(int descriptor, const std::string& path) {
+    const struct stat status = TRY(status_of(descriptor, path));
+    if (status.st_uid != geteuid())
+        return base::fail(
+            fmt::format("belongs to user {}, not to you (user {})", status.st_uid, geteuid()), path,
+            "submit the job again; its logs then have another directory");
+    if ((status.st_mode & others_may_write) != 0)
+        return base::fail(
+            fmt::format("can be written to by others (mode {:04o})", status.st_mode & 07777U), path,
+            fmt::format("chmod go-w {}", path));
+    return {};
+}
+
 }  // namespace
 
 base::Result<void> LogDirectory::make() {
     base::Root here = TRY(base::make_guarded_directory(path_));
-    const struct stat status = TRY(status_of(here.directory.get(), path_));
-    if (status.st_uid != geteuid())
-        return base::fail(
-            fmt::format("belongs to user {}, not to you (user {})", status.st_uid, geteuid()),
-            path_, "submit the job again; its logs then have another directory");
-    if ((status.st_mode & others_may_write) != 0)
-        return base::fail(
-            fmt::format("can be written to by others (mode {:04o})", status.st_mode & 07777U),
-            path_, fmt::format("chmod go-w {}", path_));
+    TRY(check_ours(here.directory.get(), path_));
     directory_ = std::move(here.directory);
     return {};
 }
@@ -55,6 +61,7 @@ base::Result<void> LogDirectory::make_directory(const std::string& name) const {
             return base::system_error("make", path_ + "/" + name);
         base::FileDescriptor next = base::open_beneath(parent, each, O_PATH | O_DIRECTORY);
         if (!next.valid()) return base::system_error("open", path_ + "/" + name);
+        TRY(check_ours(next.get(), path_ + "/" + name));
         below = std::move(next);
     }
     return {};

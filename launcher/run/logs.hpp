@@ -31,6 +31,7 @@ class LogDirectory {
 
     [[nodiscard]] const std::string& path() const { return path_; }
     // Makes a directory in it and its missing parents, never through a link. `name` is relative.
+    // Refuses what belongs to somebody else or can be written to by others.
     [[nodiscard]] base::Result<void> make_directory(const std::string& name) const;
     // Opens a file in the directory for appending, never through a link.
     [[nodiscard]] base::Result<base::FileDescriptor> append(const std::string& name) const;

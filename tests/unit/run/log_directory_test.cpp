@@ -90,6 +90,11 @@ TEST_F(LogDirectoryTest, MakesDirectoriesThroughNoLink) {
     fs::create_directories(path("elsewhere"));
     fs::create_directory_symlink(path("elsewhere"), path("shared/a/led"));
     EXPECT_FALSE(logs.make_directory("led/1"));
+    fs::create_directory(path("shared/a/open"));
+    fs::permissions(path("shared/a/open"), fs::perms::all);
+    const auto made = logs.make_directory("open/1");
+    ASSERT_FALSE(made);
+    EXPECT_THAT(made.error().what, HasSubstr("can be written to by others"));
     EXPECT_TRUE(fs::is_empty(path("elsewhere")));
 }
 
