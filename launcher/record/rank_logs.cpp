@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 
 #include "base/file.hpp"
 #include "base/record.hpp"
+#include "base/text.hpp"
 
 namespace batchai::base {
 
@@ -40,12 +42,42 @@ std::string rank_log(std::string_view start, RankStream stream, std::string_view
                        stream == RankStream::output ? "stdout" : "stderr", rank);
 }
 
-RankPlaces places_of_ranks(const std::vector<std::string>& nodes, int ranks) {
+namespace {
+
+// Returns how many neighbouring ranks the distribution places on a node before it goes on with the
+// next node, or nothing if that is unknown. 0 means that no rank comes back to an earlier node.
+std::optional<std::size_t> ranks_in_a_row(std::string_view distribution) {
+    const std::string text = base::lower(distribution);
+    // "pack" fills the nodes, however many CPUs they have. "nopack" is what happens without it.
+    if (text.ends_with(",pack")) return std::nullopt;
+    // What follows the colon is about sockets and cores.
+    const std::string_view over_nodes = std::string_view(text).substr(0, text.find_first_of(":,"));
+    if (over_nodes.empty() || over_nodes == "*" || over_nodes == "block") return 0;
+    if (over_nodes == "cyclic") return 1;
+    constexpr std::string_view plane = "plane=";
+    if (!over_nodes.starts_with(plane)) return std::nullopt;
+    const auto size = base::number_in<std::uint16_t>(over_nodes.substr(plane.size()));
+    if (!size || *size == 0) return std::nullopt;
+    return *size;
+}
+
+}  // namespace
+
+RankPlaces places_of_ranks(const std::vector<std::string>& nodes, int ranks,
+                           std::string_view distribution) {
     RankPlaces out;
     const auto wanted = static_cast<std::size_t>(ranks);
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-        out.nodes.insert(out.nodes.end(),
-                         wanted / nodes.size() + (i < wanted % nodes.size() ? 1 : 0), nodes[i]);
+    const auto in_a_row = ranks_in_a_row(distribution);
+    if (!in_a_row && nodes.size() > 1) {
+        out.nodes.resize(wanted);
+    } else if (in_a_row.value_or(0) > 0) {
+        for (std::size_t rank = 0; rank < wanted; ++rank)
+            out.nodes.push_back(nodes[rank / *in_a_row % nodes.size()]);
+    } else {
+        for (std::size_t i = 0; i < nodes.size(); ++i)
+            out.nodes.insert(out.nodes.end(),
+                             wanted / nodes.size() + (i < wanted % nodes.size() ? 1 : 0), nodes[i]);
+    }
     return out;
 }
 

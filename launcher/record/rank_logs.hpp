@@ -31,14 +31,17 @@ inline constexpr std::array rank_streams{RankStream::output, RankStream::error};
 
 // Where the ranks of a start run.
 struct RankPlaces {
-    std::vector<std::string> nodes;  // of each rank
+    std::vector<std::string> nodes;  // of each rank; "" if unknown
 
     bool operator==(const RankPlaces&) const = default;
 };
 
-// Returns the nodes of `ranks` ranks as srun places them: in the order of the nodes, as evenly as
-// possible, with the greater numbers of ranks on the first nodes.
-[[nodiscard]] RankPlaces places_of_ranks(const std::vector<std::string>& nodes, int ranks);
+// Returns the nodes of `ranks` ranks as srun places them. `distribution` is srun's option of this
+// name, such as "cyclic", or empty. Without it, the ranks are placed in the order of the nodes, as
+// evenly as possible, with the greater numbers of ranks on the first nodes. The nodes are unknown
+// for a distribution that depends on more than this.
+[[nodiscard]] RankPlaces places_of_ranks(const std::vector<std::string>& nodes, int ranks,
+                                         std::string_view distribution);
 
 [[nodiscard]] base::Result<void> write_rank_places(const JobFiles& files, std::string_view start,
                                                    const RankPlaces& places);

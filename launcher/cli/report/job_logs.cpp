@@ -86,6 +86,12 @@ base::Result<void> check_choice(const std::vector<record::RankPlaces>& starts,
                                          : fmt::format("its ranks are 0 to {}", count - 1),
                               base::ExitCode::not_found);
     }
+    const bool unknown = std::find(nodes.begin(), nodes.end(), "") != nodes.end();
+    if (unknown && !any && !choice.nodes.empty())
+        return base::fail(
+            "Slurm was given a --distribution of the ranks over the nodes with which "
+            "it is not known where each rank runs",
+            "--node", "choose ranks with --rank", base::ExitCode::not_found);
     for (const std::string& node : choice.nodes) {
         if (std::find(nodes.begin(), nodes.end(), node) == nodes.end())
             return base::fail(fmt::format("the job has no rank on a node {}", node), "--node",
@@ -96,6 +102,10 @@ base::Result<void> check_choice(const std::vector<record::RankPlaces>& starts,
         return base::fail("none of these ranks is on these nodes", "--rank and --node",
                           "leave one of the two out", base::ExitCode::not_found);
     return {};
+}
+
+std::string name_of_rank(const std::string& node, std::size_t rank) {
+    return node.empty() ? std::to_string(rank) : fmt::format("{}:{}", node, rank);
 }
 
 std::vector<bool> chosen_ranks(const record::RankPlaces& places, const LogChoice& choice) {

@@ -48,6 +48,9 @@ struct LogChoice {
 [[nodiscard]] std::vector<bool> chosen_ranks(const record::RankPlaces& places,
                                              const LogChoice& choice);
 
+// Returns "n2:3" for a rank on a node, or "3" if the node is not known.
+[[nodiscard]] std::string name_of_rank(const std::string& node, std::size_t rank);
+
 // Gets bytes in their order. Returns false to stop, for example because the reader has gone away.
 using LogSink = std::function<bool(std::string_view)>;
 

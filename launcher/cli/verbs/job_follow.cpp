@@ -73,7 +73,7 @@ std::vector<std::string> prefixes_of(const record::RankPlaces& places,
     std::size_t widest = 0;
     std::vector<std::string> out;
     for (std::size_t rank = 0; rank < places.nodes.size(); ++rank) {
-        out.push_back(fmt::format("{}:{}", places.nodes[rank], rank));
+        out.push_back(name_of_rank(places.nodes[rank], rank));
         if (ranks[rank]) widest = std::max(widest, out.back().size());
     }
     const bool coloured = colours();

@@ -92,7 +92,8 @@ base::Result<void> print_each(const LogPlace& place, const LogChoice& choice,
     for (const auto& [rank, node] : ranks) {
         LogChoice one = choice;
         one.ranks = {rank};
-        if (!print_bytes(fmt::format("{}==> {}:{} <==\n", first ? "" : "\n", node, rank)))
+        if (!print_bytes(fmt::format("{}==> {} <==\n", first ? "" : "\n",
+                                     name_of_rank(node, static_cast<std::size_t>(rank)))))
             return {};
         first = false;
         JobLogReader reader(place.files, place.logs, std::move(one), options.attempt,

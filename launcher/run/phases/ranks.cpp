@@ -66,8 +66,15 @@ base::Result<void> add_outputs(TaskOutputs& outputs, record::PieceWriter& pieces
 
 // Notes where the ranks run. Without this record their files are there, but `job logs` cannot tell
 // whose they are. It is written while the ranks start, which need not wait for the disk.
-void note_places(const Context& context, const plan::Step& step) {
-    const auto places = record::places_of_ranks(context.place.nodes, step.processes);
+void note_places(const Context& context, const plan::Step& step,
+                 const base::Environment& environment) {
+    std::string_view distribution;
+    for (const std::string& variable : environment) {
+        constexpr std::string_view name = "SLURM_DISTRIBUTION=";
+        if (variable.starts_with(name))
+            distribution = std::string_view(variable).substr(name.size());
+    }
+    const auto places = record::places_of_ranks(context.place.nodes, step.processes, distribution);
     const auto written = record::write_rank_places(context.files(), context.start(), places);
     if (!written) std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
 }
@@ -153,21 +160,22 @@ PhaseEnd Ranks::run(Context& context) {
     TensorFlowJob tensorflow(context);
     const auto started = tensorflow.start(step, environment);
     bool noted = false;
-    StepEnd end{.result = started ? context.steps.run({.arguments = srun_arguments(
-                                                           context.plan, step, context.plan.mpi,
-                                                           files, context.step_nodes()),
-                                                       .environment = srun_environment(environment),
-                                                       .tick =
-                                                           [&] {
-                                                               if (!std::exchange(noted, true))
-                                                                   note_places(context, step);
-                                                               outputs.poll();
-                                                               pieces.flush();
-                                                           },
-                                                       .enough = [&] { return tensorflow.poll(); }})
-                                  : tl::unexpected(started.error())};
+    StepEnd end{.result =
+                    started ? context.steps.run(
+                                  {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
+                                                               files, context.step_nodes()),
+                                   .environment = srun_environment(environment),
+                                   .tick =
+                                       [&] {
+                                           if (!std::exchange(noted, true))
+                                               note_places(context, step, environment);
+                                           outputs.poll();
+                                           pieces.flush();
+                                       },
+                                   .enough = [&] { return tensorflow.poll(); }})
+                            : tl::unexpected(started.error())};
     tensorflow.end();
-    if (!noted) note_places(context, step);
+    if (!noted) note_places(context, step, environment);
     const bool copied = outputs.finish("the ranks' output");
     pieces.flush();
     context.log.collect_traces();

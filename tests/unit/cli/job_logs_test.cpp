@@ -274,9 +274,27 @@ TEST_F(JobLogs, SurviveDamagedPieces) {
 }
 
 TEST(PlacesOfRanks, AreThoseOfSrun) {
-    EXPECT_EQ(record::places_of_ranks({"a", "b", "c"}, 5).nodes,
-              (std::vector<std::string>{"a", "a", "b", "b", "c"}));
-    EXPECT_EQ(record::places_of_ranks({"a", "b"}, 1).nodes, (std::vector<std::string>{"a"}));
+    using Nodes = std::vector<std::string>;
+    const auto places = [](int ranks, std::string_view distribution) {
+        return record::places_of_ranks({"a", "b", "c"}, ranks, distribution).nodes;
+    };
+    for (const char* block : {"", "*", "block", "block:block", "Block:cyclic,NoPack"})
+        EXPECT_EQ(places(5, block), (Nodes{"a", "a", "b", "b", "c"})) << block;
+    EXPECT_EQ(places(1, ""), (Nodes{"a"}));
+    EXPECT_EQ(places(5, "cyclic:block"), (Nodes{"a", "b", "c", "a", "b"}));
+    EXPECT_EQ(places(7, "plane=2"), (Nodes{"a", "a", "b", "b", "c", "c", "a"}));
+    for (const char* unknown : {"arbitrary", "block,Pack", "plane", "plane=0", "plane=x"})
+        EXPECT_EQ(places(2, unknown), (Nodes{"", ""})) << unknown;
+    EXPECT_EQ(record::places_of_ranks({"a"}, 2, "arbitrary").nodes, (Nodes{"a", "a"}));
+}
+
+TEST(ChosenRanks, HaveNoNodesIfTheseAreUnknown) {
+    const record::RankPlaces places{.nodes = {"", ""}};
+    EXPECT_TRUE(check_choice({places}, {.ranks = {{1}}, .nodes = {}}));
+    EXPECT_EQ(check_choice({places}, {.ranks = {}, .nodes = {"a"}}).error().hint,
+              "choose ranks with --rank");
+    EXPECT_EQ(name_of_rank("", 3), "3");
+    EXPECT_EQ(name_of_rank("a", 3), "a:3");
 }
 
 }  // namespace
