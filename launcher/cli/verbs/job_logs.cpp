@@ -16,6 +16,7 @@
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "record/attempt.hpp"
 #include "slurm/hostlist.hpp"
 
 namespace batchai::cli {
@@ -103,13 +104,18 @@ base::Result<void> print_each(const LogPlace& place, const LogChoice& choice,
     return {};
 }
 
+// The state of an array job is that of its last task, and another task may have ended before.
+base::Result<bool> task_has_ended(const record::JobFiles& files) {
+    const auto attempt = TRY(record::latest_attempt(files));
+    return attempt && attempt->end.has_value();
+}
+
 // Prints what there is.
 Answer print_logs(const Surroundings& here, const LogPlace& place, const LogChoice& choice,
                   const JobLogsOptions& options) {
     const auto key = TRY(key_of(options));
     const auto report = TRY(report_job(here.store, here.slurm, key));
-    // The state of an array job is that of its last task, and says nothing about the others.
-    const bool ended = report.ended() && !options.task;
+    const bool ended = report.ended() || (options.task && TRY(task_has_ended(place.files)));
     JobLogReader reader(place.files, place.logs, choice, options.attempt,
                         printer_to_output(options.merge ? Prefixes::always : Prefixes::none));
     const auto ranks = TRY(reader.ranks());
