@@ -156,6 +156,7 @@ base::Result<int> follow_new_job(const Surroundings& here, const store::Job& job
         Interruption::forget();
         followed = TRY(follow_logs(watch, reader, progress));
     }
+    if (followed.stopped) return 0;
     if (followed.report.ended()) return say_end(followed.report);
     const int exit_code = say_interrupted(followed.report);
     say("follow it again: " + command_to_come_back(job.key));

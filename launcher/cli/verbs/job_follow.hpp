@@ -41,7 +41,8 @@ enum class Prefixes {
 
 // Follows a job that has just been submitted, and returns the exit code of the command, which is
 // the job's. After Ctrl-C the user is asked what is to become of the job; it goes on if nobody can
-// be asked. `key` must be that of a job which is not an array.
+// be asked. The result is 0 if standard output was closed, and the job goes on. `key` must be that
+// of a job which is not an array.
 [[nodiscard]] base::Result<int> follow_new_job(const Surroundings& here, const store::Job& job);
 
 }  // namespace batchai::cli
