@@ -70,11 +70,11 @@ ends_well() {
     [[ $status -eq 0 ]]
 }
 
-# files_are NAME FILE…: the job's logs, besides those of the launcher.
+# files_are NAME FILE…: the job's logs, besides those of the launcher and the directory of the ranks.
 files_are() {
     local files
     files=$(batchai job file list --job "$1" --query '[].name' --output tsv) || return
-    diff <(printf '%s\n' "${@:2}" | sort) <(grep -v '^execution' <<< "$files" | sort)
+    diff <(printf '%s\n' ranks "${@:2}" | sort) <(grep -v '^execution' <<< "$files" | sort)
 }
 
 # task_is NAME FILE JQ_FILTER: what a task has printed into its file passes the filter.
