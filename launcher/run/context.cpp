@@ -128,6 +128,14 @@ constexpr const char* distribution_variable = "SLURM_DISTRIBUTION";
 
 }  // namespace
 
+base::Environment layout_variables(const plan::Plan& plan, const Lookup& environment) {
+    const auto distribution = plan::distribution_of_ranks(plan);
+    if (!distribution) return {};
+    // The option of sbatch, srun or salloc may be the user's own. Slurm tells it in this variable.
+    return {distribution_variable +
+            ('=' + environment(distribution_variable).value_or(*distribution))};
+}
+
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
@@ -143,11 +151,10 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
         out.push_back("BATCHAI_ELASTIC_DIRECTORY=" + context.files().elastic().string());
         out.emplace_back("HOROVOD_ELASTIC=1");
     }
-    // The option of sbatch, srun or salloc may be the user's own. Slurm tells it in this variable.
-    if (const auto distribution = plan::distribution_of_ranks(context.plan);
-        kind == plan::StepKind::ranks && distribution)
-        out.push_back(distribution_variable +
-                      ('=' + from_environment(distribution_variable).value_or(*distribution)));
+    if (kind == plan::StepKind::ranks) {
+        for (std::string& variable : layout_variables(context.plan, from_environment))
+            out.push_back(std::move(variable));
+    }
     if (kind == plan::StepKind::preparation)
         out.emplace_back(BATCHAI_IDENTITY_VARIABLE "=" BATCHAI_IDENTITY_ROOT);
     // The plugin derives the ranks' RANK, MASTER_PORT, … from these variables. A process that runs

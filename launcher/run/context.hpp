@@ -139,6 +139,10 @@ struct Context {
 // Returns the directory of the job's logs, as this node sees it.
 [[nodiscard]] std::string output_directory(const plan::Plan& plan);
 
+// Returns the variables by which srun lays out the ranks, and any step whose tasks must run where
+// the ranks will.
+[[nodiscard]] base::Environment layout_variables(const plan::Plan& plan, const Lookup& environment);
+
 // Returns the variables that a step's srun gets in addition to our own environment.
 [[nodiscard]] base::Environment step_environment(const Context& context, plan::StepKind kind);
 

@@ -25,13 +25,17 @@ PhaseEnd HoldPorts::run(Context& context) {
     const plan::Step ranks = context.main_step_here();
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+    // Without these variables, the tasks that hold the ports would not be where the workers are.
+    base::Environment environment = environment_of_bare_nodes();
+    for (std::string& variable : layout_variables(context.plan, from_environment))
+        environment.push_back(std::move(variable));
     auto answer =
         hold_ports({.arguments = hold_ports_arguments(
                         context.plan, ranks,
                         {program, "hold-ports",
                          fmt::format("--parameter-servers={}", cluster.parameter_servers)},
                         context.step_nodes()),
-                    .environment = environment_of_bare_nodes(),
+                    .environment = std::move(environment),
                     .messages_path = context.files().step_messages(context.start(), name).string(),
                     .stopped_by = [&] { return context.steps.stopped_by(); }},
                    cluster, {.nodes = context.place.nodes, .addresses = context.place.addresses});

@@ -68,6 +68,23 @@ TEST(TensorFlowWiring, ReadsThePortsOfAllTasksInAnyOrder) {
     EXPECT_FALSE(read_task_ports(server + workers + "hello\n", cluster));
 }
 
+// Breaks when the tasks that hold the ports are elsewhere than the workers.
+TEST(Layout, FollowsTheUsersOwnDistribution) {
+    plan::Plan plan;
+    plan.allocation.nodes = 2;
+    plan.allocation.processes = 4;
+    plan.allocation.processes_per_node = 2;
+    plan.allocation.cpus_per_process = 1;
+    const auto of_user = [](const std::string& name) {
+        return name == "SLURM_DISTRIBUTION" ? std::optional<std::string>("cyclic") : std::nullopt;
+    };
+    const auto of_nobody = [](const std::string&) { return std::optional<std::string>(); };
+    EXPECT_THAT(layout_variables(plan, of_user), testing::IsEmpty());
+    plan.allocation.options.push_back({"gres", "gpu:2"});
+    EXPECT_THAT(layout_variables(plan, of_nobody), ElementsAre("SLURM_DISTRIBUTION=block:block"));
+    EXPECT_THAT(layout_variables(plan, of_user), ElementsAre("SLURM_DISTRIBUTION=cyclic"));
+}
+
 TEST(TensorFlowWiring, NamesTheHostsAsBatchAiDid) {
     EXPECT_THAT(host_variables(some_tasks(TensorFlowMaster::chief)),
                 ElementsAre("AZ_BATCHAI_WORKER_HOSTS=10.0.0.4:1001,10.0.0.4:1002,[fd00::5]:1003",
