@@ -151,7 +151,10 @@ if [ "$SLURM_PROCID" != 0 ]; then work; exit; fi
 trap : HUP INT TERM USR1 USR2
 (work)
 code=$?
-if [ $code = 0 ]; then echo ended > {}; fi
+if [ $code = 0 ] && ! echo ended > {}; then
+echo "batchai: error: the job cannot be told that its master has ended" >&2
+exit 1
+fi
 exit $code)",
                                 command, base::single_quoted(master_end));
 }
