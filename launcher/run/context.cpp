@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -115,6 +117,12 @@ std::string Context::rank_output_file(const std::string& rank) const {
 
 std::string Context::rank_error_file(const std::string& rank) const {
     return files().rank_error(start(), rank).string();
+}
+
+void Context::remove_rank_files(const std::string& rank) const {
+    std::error_code ignored;
+    for (const std::string& file : {rank_output_file(rank), rank_error_file(rank)})
+        std::filesystem::remove(file, ignored);
 }
 
 std::string output_directory(const plan::Plan& plan) {

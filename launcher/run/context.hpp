@@ -134,6 +134,8 @@ struct Context {
     // "%t" for srun.
     [[nodiscard]] std::string rank_output_file(const std::string& rank) const;
     [[nodiscard]] std::string rank_error_file(const std::string& rank) const;
+    // Removes these files of `rank`, which is a number.
+    void remove_rank_files(const std::string& rank) const;
 };
 
 // Returns the directory of the job's logs, as this node sees it.

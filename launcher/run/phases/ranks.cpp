@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "record/rank_logs.hpp"
+#include "record/task_reports.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
@@ -79,15 +80,26 @@ void note_places(const Context& context, const plan::Step& step,
     if (!written) std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
 }
 
+// In an allocation of salloc, `batchai run` may have run before, and the names of its files were
+// the same. srun would append to what the ranks printed then, which would be copied again, and a
+// report of then would be taken for one of these ranks. Pieces belong to srun's files unless the
+// logs last longer than the job.
+void forget_earlier_run(const Context& context, const plan::Step& step) {
+    for (int rank = 0; rank < step.processes; ++rank)
+        context.remove_rank_files(std::to_string(rank));
+    record::forget_reports(context.files().refusals(context.start()));
+    record::forget_reports(context.files().rank_failures(context.start()));
+    std::error_code ignored;
+    if (context.plan.directories.stdouterr_host.empty())
+        std::filesystem::remove(context.files().rank_pieces(context.start()), ignored);
+}
+
 // Keeps what the ranks have printed once in addition to the merged files: as files of the logs, or
 // as those that srun has written if the logs disappear with the job.
 void remove_copied_output(const Context& context, const plan::Step& step) {
     if (context.plan.directories.stdouterr_host.empty()) return;
-    std::error_code ignored;
-    for (const record::RankStream stream : record::rank_streams) {
-        for (int i = 0; i < step.processes; ++i)
-            std::filesystem::remove(file_of(context, stream, std::to_string(i)), ignored);
-    }
+    for (int rank = 0; rank < step.processes; ++rank)
+        context.remove_rank_files(std::to_string(rank));
 }
 
 // What is known once the step of the ranks has ended.
@@ -142,6 +154,7 @@ PhaseEnd Ranks::run(Context& context) {
                     .error_files = {},
                     .refusals = context.files().refusals(context.start()),
                     .rank_failures = context.files().rank_failures(context.start())};
+    forget_earlier_run(context, step);
     record::PieceWriter pieces(context.files().rank_pieces(context.start()).string());
     TaskOutputs outputs(context.logs);
     if (auto added = add_outputs(outputs, pieces, context, step); !added)

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,9 @@ base::Error no_ports(const std::string& why, const PortsRequest& request) {
 base::Result<PortsAnswer> hold_ports(const PortsRequest& request,
                                      const plan::TensorFlowCluster& cluster,
                                      const NodeAddresses& at) {
+    // The file may be left from an earlier run in the same allocation.
+    std::error_code ignored;
+    std::filesystem::remove(request.messages_path, ignored);
     base::Pipe pipe = TRY(base::make_pipe());
     BackgroundStep step = TRY(BackgroundStep::start(
         request.arguments, request.environment,

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "record/task_reports.hpp"
 #include "run/blame/slurm_words.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "run/tensorflow/wiring.hpp"
@@ -51,6 +54,12 @@ ParameterServers::ParameterServers(const Context& context)
 }
 
 base::Result<void> ParameterServers::start() {
+    // An earlier run in the same allocation may have left files of the same names.
+    std::error_code ignored;
+    std::filesystem::remove(messages_path_, ignored);
+    record::forget_reports(words_.refusals);
+    for (int task = 0; task < step_.processes; ++task)
+        context_.remove_rank_files(file_name(std::to_string(task)));
     std::vector<TaskFile> printed;
     std::vector<TaskFile> complained;
     for (int i = 0; i < step_.processes; ++i) {
@@ -104,7 +113,10 @@ void ParameterServers::end() {
 
 std::optional<record::Failure> ParameterServers::failure(std::string_view phase) const {
     const int exit_code = exit_code_.value_or(0);
-    if (exit_code == 0 && bad_ends(said_).empty()) return std::nullopt;
+    const auto ends = bad_ends(said_);
+    const bool all_are_victims =
+        std::all_of(ends.begin(), ends.end(), [](const TaskEnd& end) { return end.victim; });
+    if (exit_code == 0 && all_are_victims) return std::nullopt;
     record::Failure failure{.phase = std::string(phase)};
     failure.exit_code = blame(failure, exit_code == 0 ? 1 : exit_code, said_, words_).exit_code;
     if (failure.first_error_line.empty()) failure.first_error_line = first_error_line(said_);

@@ -101,6 +101,14 @@ class PhasesTest : public ScratchTest {
         EXPECT_EQ(record_.exit_code, exit_code);
         return exit_code;
     }
+    // Has the next step end so after rank 1 has written to its standard error.
+    void answer_of_rank_1(const std::string& standard_error, int exit_code,
+                          const std::string& messages) {
+        steps_.answers.emplace_back([=, this](const StepRequest&) {
+            append("job/attempts/1.stderr-1.txt", standard_error);
+            return StepResult{.exit_code = exit_code, .messages = messages, .stopped_by = {}};
+        });
+    }
     [[nodiscard]] std::vector<std::string> phases() const {
         std::vector<std::string> out;
         for (const record::Phase& phase : record_.phases) {

@@ -132,6 +132,26 @@ TEST_F(PhasesTest, OutputThatIsNotInLastingLogsIsKept) {
     EXPECT_EQ(text_of("job/attempts/1.stdout-1.txt"), "one\n");
 }
 
+// Breaks when `batchai run`, called twice in an allocation of salloc, copies the first run's output
+// again or blames a rank for a report of then.
+TEST_F(PhasesTest, WhatAnEarlierRunLeftInTheSameAllocationDoesNotCount) {
+    append("job/attempts/1.stdout-0.txt", "earlier\n");
+    append("job/attempts/1.stderr-1.txt", "ValueError: earlier\n");
+    append("job/attempts/1.refused.1.txt", "earlier refusal\n");
+    steps_.answer(0);  // the wire-up check
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        append("job/attempts/1.stdout-0.txt", "now\n");
+        return StepResult{.exit_code = 3,
+                          .messages = "srun: error: n2.invalid: task 1: Exited with exit code 3\n",
+                          .stopped_by = {}};
+    });
+    EXPECT_EQ(attempt(), 3);
+    EXPECT_EQ(text_of("logs/stdout.txt"), "now\n");
+    EXPECT_THAT(text_of("logs/stderr.txt"), Not(HasSubstr("earlier")));
+    EXPECT_EQ(record_.failure->rank, 1);
+    EXPECT_THAT(record_.failure->first_error_line, Not(HasSubstr("earlier")));
+}
+
 TEST_F(PhasesTest, AFailedWireUpCheckIsToldInTheFirstRanksFile) {
     plan_.steps[0].stdout_name = "stdout-%t.txt";
     plan_.steps[0].stderr_name = "stderr-%t.txt";
@@ -228,9 +248,8 @@ TEST_F(PhasesTest, ANodeThatStopsStoringWithoutAWordFailsTheJob) {
 
 TEST_F(PhasesTest, TheFailedRankIsNamed) {
     steps_.answer(0);
-    append("job/attempts/1.stderr-1.txt",
-           "Traceback (most recent call last):\n  x\nKeyError: 'a'\n");
-    steps_.answer(1, "srun: error: n2.invalid: task 1: Exited with exit code 1\n");
+    answer_of_rank_1("Traceback (most recent call last):\n  x\nKeyError: 'a'\n", 1,
+                     "srun: error: n2.invalid: task 1: Exited with exit code 1\n");
     EXPECT_EQ(attempt(), 1);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "wire-up 0", "ranks 1"));
     EXPECT_EQ(record_.failure->code, "JobFailed");
@@ -289,11 +308,11 @@ TEST_F(PhasesTest, AStepThatSlurmEndedForItsMemoryNamesTheNode) {
         "srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"
         "srun: error: n1.invalid: task 0: Killed\n"
         "srun: error: n2.invalid: task 1: Killed\n";
-    append("job/attempts/1.stderr-1.txt", std::string(1UL << 20U, '.') +
-                                              "\nslurmstepd-n2: error: StepId=7.1 exceeded memory "
-                                              "limit (2 > 1), being killed\n");
     steps_.answer(0);
-    steps_.answer(137, killed);
+    answer_of_rank_1(std::string(1UL << 20U, '.') +
+                         "\nslurmstepd-n2: error: StepId=7.1 exceeded memory limit (2 > 1), being "
+                         "killed\n",
+                     137, killed);
     EXPECT_EQ(attempt(), 137);
     EXPECT_EQ(record_.ended_by, record::EndedBy::memory);
     EXPECT_EQ(record_.failure->code, "JobOutOfMemory");

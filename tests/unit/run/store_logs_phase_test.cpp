@@ -55,8 +55,8 @@ TEST_F(StoreLogsPhase, StoresTheLogsOnceTheyAreComplete) {
 
 TEST_F(StoreLogsPhase, StoresThemHoweverTheAttemptEnded) {
     steps_.answer(0);
-    append("job/attempts/1.stderr-1.txt", "KeyError: 'a'\n");
-    steps_.answer(3, "srun: error: n2.invalid: task 1: Exited with exit code 3\n");
+    answer_of_rank_1("KeyError: 'a'\n", 3,
+                     "srun: error: n2.invalid: task 1: Exited with exit code 3\n");
     EXPECT_EQ(attempt(), 3);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "wire-up 0", "ranks 3", "logs 0"));
     EXPECT_EQ(record_.failure->phase, "ranks");
