@@ -22,8 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Parameter servers that got TERM have not failed: Slurm ends the job, or warns it of its time
-// limit. The ranks then have this time to end by themselves.
+// Parameter servers ignore TERM, unless their program handles it. If it ends then, it has not
+// failed: Slurm ends the job, or warns it of its time limit. The ranks then have this time to end
+// by themselves.
 constexpr std::chrono::seconds after_term{60};
 
 std::string file_name(std::string_view task) {

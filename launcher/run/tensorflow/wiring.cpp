@@ -166,9 +166,10 @@ std::string parameter_server_command(const plan::Plan& plan, const TensorFlowTas
     // TensorFlow would take all memory of the GPUs, which belong to the workers.
     if (plan::last_value(plan.environment, "CUDA_VISIBLE_DEVICES") == nullptr)
         script += "export CUDA_VISIBLE_DEVICES=-1\n";
-    // Slurm sends a signal that the user has asked for (--signal) to all steps; it is meant for the
-    // workers.
-    script += "trap '' HUP USR1 USR2\n";
+    // Slurm sends a signal that the user has asked for (--signal), or a warning that the job will
+    // be preempted, to all steps; it is meant for the workers. When these have ended, so do the
+    // parameter servers: their srun has Slurm kill them.
+    script += "trap '' HUP TERM USR1 USR2\n";
     return script + export_config(plan, tasks) + command;
 }
 

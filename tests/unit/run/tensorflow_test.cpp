@@ -174,7 +174,7 @@ TEST_F(PortsStep, HoldsThePortsAsLongAsTheyAreNeeded) {
 TEST_F(PortsStep, SaysWhyThereAreNone) {
     const auto refused = answer(request("echo worker 0 n1 7; echo 'srun: error: no node' >&2"));
     EXPECT_EQ(refused.error().what, "no ports can be held for the tasks: srun: error: no node");
-    std::filesystem::remove(path("messages"));
+    // What srun has said in an earlier run is not repeated.
     PortsRequest late = request("sleep 60");
     late.deadline = std::chrono::seconds(0);
     EXPECT_EQ(answer(late).error().what,
@@ -189,6 +189,18 @@ TEST_F(PortsStep, IsGivenUpWhenTheJobEnds) {
     ASSERT_TRUE(given_up);
     EXPECT_FALSE(given_up->ports);
     EXPECT_EQ(given_up->stopped_by, SIGTERM);
+}
+
+// Slurm sends all steps the signals that warn the workers of the job's end.
+TEST(TensorFlowWiring, ParameterServersOutliveWarnings) {
+    EXPECT_EQ(
+        run_task("sh",
+                 parameter_server_command(
+                     {}, some_tasks(TensorFlowMaster::worker),
+                     "for signal in HUP TERM USR1 USR2; do kill -$signal $$; done; echo alive"),
+                 0, "n1")
+            .standard_output,
+        "alive\n");
 }
 
 class MasterEnd : public ScratchTest {};
@@ -206,6 +218,10 @@ TEST_F(MasterEnd, IsToldOnceWorkerZeroHasEndedWell) {
     EXPECT_FALSE(std::filesystem::exists(file));
     EXPECT_EQ(after("true", 1, "n1"), 0);
     EXPECT_FALSE(std::filesystem::exists(file)) << "it is not the master";
+    // Nothing else would end the other workers.
+    EXPECT_EQ(
+        run_task("sh", worker_command({}, tasks, "true", path("missing/end")), 0, "n1").exit_code,
+        1);
     // The program handles a signal that all processes of the task get.
     EXPECT_EQ(after("trap 'exit 0' TERM; kill -TERM $$; kill -TERM $(exec sh -c 'echo $PPID'); "
                     "sleep 9; exit 4",
