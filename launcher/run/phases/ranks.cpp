@@ -122,14 +122,15 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
 
     record::Failure failure{.phase = std::string(name)};
     const Blame blamed = blame(failure, step_code, said, words);
-    const auto by = blamed.for_memory ? record::EndedBy::memory
-                                      : end_of_step(said).value_or(record::EndedBy::program);
-    const record::EndWords words_of_end = record::words_of(by);
+    auto by = blamed.for_memory ? record::EndedBy::memory
+                                : end_of_step(said).value_or(record::EndedBy::program);
     int exit_code = blamed.exit_code;
     if (auto of_servers = tensorflow.failure(failure, name)) {
-        failure = std::move(*of_servers);
+        failure = std::move(of_servers->failure);
+        by = of_servers->by;
         exit_code = failure.exit_code.value_or(exit_code);
     }
+    const record::EndWords words_of_end = record::words_of(by);
     failure.code = words_of_end.code;
     failure.message = words_of_end.message;
     if (!blamed.evidence.empty()) context.log.master(blamed.evidence);
@@ -187,7 +188,7 @@ PhaseEnd Ranks::run(Context& context) {
                                        },
                                    .enough = [&] { return tensorflow.poll(); }})
                             : tl::unexpected(started.error())};
-    tensorflow.end();
+    tensorflow.end(end.result);
     if (!noted) note_places(context, step, environment);
     const bool copied = outputs.finish("the ranks' output");
     pieces.flush();
@@ -203,6 +204,7 @@ PhaseEnd Ranks::run(Context& context) {
     PhaseEnd out = judged(context, end, words, tensorflow);
     // The search for the culprit reads these files.
     if (copied) remove_copied_output(context, step);
+    tensorflow.remove_copied_output();
     return out;
 }
 

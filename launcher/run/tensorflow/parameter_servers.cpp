@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 // failed: Slurm ends the job, or warns it of its time limit. The ranks then have this time to end
 // by themselves.
 constexpr std::chrono::seconds after_term{60};
+
+// Workers that have lost a parameter server may end before its srun knows of that.
+constexpr std::chrono::milliseconds for_word_of_servers{1500};
 
 std::string file_name(std::string_view task) {
     return fmt::format("ps-{}", task);
@@ -102,31 +106,44 @@ bool ParameterServers::poll() {
     return !were_told_to_end(messages(), exit_code) || Clock::now() > *ended_at_ + after_term;
 }
 
-void ParameterServers::end() {
+void ParameterServers::end(bool workers_failed) {
     if (!running_) return;
+    const auto until = Clock::now() + for_word_of_servers;
+    while (workers_failed && running_->runs() && bad_ends(messages()).empty() &&
+           Clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
     said_ = messages();
     if (!running_->runs()) exit_code_ = running_->exit_code();
     running_.reset();
-    outputs_.finish("the parameter servers' output");
+    copied_ = outputs_.finish("the parameter servers' output");
     if (!bad_ends(said_).empty() || exit_code_.value_or(0) != 0)
         context_.logs.append_text(file_of_task(step_.stderr_name, "0"), said_);
 }
 
-std::optional<record::Failure> ParameterServers::failure(std::string_view phase) const {
+std::optional<FailureOfServers> ParameterServers::failure(std::string_view phase) const {
     const int exit_code = exit_code_.value_or(0);
     const auto ends = bad_ends(said_);
     const bool all_are_victims =
         std::all_of(ends.begin(), ends.end(), [](const TaskEnd& end) { return end.victim; });
     if (exit_code == 0 && all_are_victims) return std::nullopt;
     record::Failure failure{.phase = std::string(phase)};
-    failure.exit_code = blame(failure, exit_code == 0 ? 1 : exit_code, said_, words_).exit_code;
+    const Blame blamed = blame(failure, exit_code == 0 ? 1 : exit_code, said_, words_);
+    failure.exit_code = blamed.exit_code;
     if (failure.first_error_line.empty()) failure.first_error_line = first_error_line(said_);
     failure.first_error_line =
         failure.rank
             ? fmt::format("parameter server {}: {}", *failure.rank, failure.first_error_line)
             : fmt::format("parameter servers: {}", failure.first_error_line);
     failure.rank.reset();  // its number is not that of a rank
-    return failure;
+    const auto by = blamed.for_memory ? record::EndedBy::memory
+                                      : end_of_step(said_).value_or(record::EndedBy::program);
+    return FailureOfServers{.failure = std::move(failure), .by = by};
+}
+
+void ParameterServers::remove_copied_output() const {
+    if (!copied_ || context_.plan.directories.stdouterr_host.empty()) return;
+    for (int task = 0; task < step_.processes; ++task)
+        context_.remove_rank_files(file_name(std::to_string(task)));
 }
 
 }  // namespace batchai::run

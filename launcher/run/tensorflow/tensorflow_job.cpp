@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/tensorflow/tensorflow_job.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/file.hpp"
 #include "run/blame/culprit.hpp"
-#include "run/blame/slurm_words.hpp"
 #include "run/tensorflow/wiring.hpp"
 
 namespace batchai::run {
@@ -29,26 +27,33 @@ base::Result<void> TensorFlowJob::start(plan::Step& workers, base::Environment& 
 
 bool TensorFlowJob::poll() {
     servers_failed_ = servers_ && servers_->poll();
-    if (servers_failed_ || master_end_.empty()) return servers_failed_;
-    return !base::read_file(master_end_).value_or(std::string()).empty();
+    return servers_failed_ || master_has_ended();
 }
 
-void TensorFlowJob::end() {
-    if (servers_) servers_->end();
+bool TensorFlowJob::master_has_ended() const {
+    return !master_end_.empty() && !base::read_file(master_end_).value_or(std::string()).empty();
+}
+
+void TensorFlowJob::end(const base::Result<StepResult>& workers) {
+    const bool workers_failed =
+        workers && workers->exit_code != 0 && !workers->stopped_by && !has_succeeded(*workers);
+    if (servers_) servers_->end(workers_failed);
     context_.held_ports.reset();
 }
 
 bool TensorFlowJob::has_succeeded(const StepResult& workers) const {
-    if (!workers.ended_on_request || servers_failed_ || workers.stopped_by) return false;
-    const auto ends = bad_ends(workers.messages);
-    return std::all_of(ends.begin(), ends.end(), [](const TaskEnd& end) { return end.victim; });
+    return !servers_failed_ && !workers.stopped_by && master_has_ended();
 }
 
-std::optional<record::Failure> TensorFlowJob::failure(const record::Failure& of_worker,
-                                                      std::string_view phase) const {
+void TensorFlowJob::remove_copied_output() const {
+    if (servers_) servers_->remove_copied_output();
+}
+
+std::optional<FailureOfServers> TensorFlowJob::failure(const record::Failure& of_worker,
+                                                       std::string_view phase) const {
     auto of_servers = servers_ ? servers_->failure(phase) : std::nullopt;
     if (of_servers && !servers_failed_ &&
-        tells_of_a_broken_connection(of_servers->first_error_line) &&
+        tells_of_a_broken_connection(of_servers->failure.first_error_line) &&
         !tells_of_a_broken_connection(of_worker.first_error_line))
         return std::nullopt;
     return of_servers;
