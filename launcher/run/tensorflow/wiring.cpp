@@ -103,14 +103,15 @@ std::string cluster_json(const TensorFlowTasks& tasks) {
     return fmt::format("{{{}}}", fmt::join(members, ","));
 }
 
-// Sets TF_CONFIG from the shell's variables "role" and "index".
+// Sets TF_CONFIG from the shell's variables "batchai_role" and "batchai_index".
 std::string export_config(const plan::Plan& plan, const TensorFlowTasks& tasks) {
     if (plan::last_value(plan.environment, "TF_CONFIG") != nullptr) return {};
     const std::string begin =
         fmt::format(R"({{"cluster":{},"task":{{"type":")", cluster_json(tasks));
-    return fmt::format(R"(export TF_CONFIG={}"$role"'","index":'"$index"'}},"environment":"cloud"}}'
+    return fmt::format(
+        R"(export TF_CONFIG={}"$batchai_role"'","index":'"$batchai_index"'}},"environment":"cloud"}}'
 )",
-                       base::single_quoted(begin));
+        base::single_quoted(begin));
 }
 
 // Slurm has laid out the step that holds the ports in the same way, from the same numbers. If it
@@ -135,34 +136,37 @@ esac
 std::string worker_command(const plan::Plan& plan, const TensorFlowTasks& tasks,
                            const std::string& command, const std::string& master_end) {
     std::string script = check_node("worker", tasks.ports.workers);
-    script += "role=worker index=$SLURM_PROCID\n";
+    script += "batchai_role=worker batchai_index=$SLURM_PROCID\n";
     if (tasks.cluster.master != TensorFlowMaster::worker)
         script += fmt::format(
-            R"(if [ "$index" = 0 ]; then role={}; else index=$((index - 1)); fi
+            R"(if [ "$batchai_index" = 0 ]; then batchai_role={}; else batchai_index=$((batchai_index - 1)); fi
 )",
             tasks.cluster.master == TensorFlowMaster::chief ? "chief" : "master");
     script += export_config(plan, tasks);
     if (master_end.empty()) return script + command;
     // The shell stays to report the end, so it must outlive the signals that the program handles.
-    return script + fmt::format(R"(work() {{
+    // The empty line is for a command that ends in a backslash.
+    return script + fmt::format(R"(batchai_work() {{
 {}
+
 }}
-if [ "$SLURM_PROCID" != 0 ]; then work; exit; fi
+if [ "$SLURM_PROCID" != 0 ]; then batchai_work; exit; fi
 trap : HUP INT TERM USR1 USR2
-(work)
-code=$?
-if [ $code = 0 ] && ! echo ended > {}; then
+(batchai_work)
+batchai_code=$?
+if [ $batchai_code = 0 ] && ! echo ended > {}; then
 echo "batchai: error: the job cannot be told that its master has ended" >&2
 exit 1
 fi
-exit $code)",
+exit $batchai_code)",
                                 command, base::single_quoted(master_end));
 }
 
 std::string parameter_server_command(const plan::Plan& plan, const TensorFlowTasks& tasks,
                                      const std::string& command) {
     std::string script = check_node("parameter server", tasks.ports.parameter_servers);
-    script += "role=ps index=$SLURM_PROCID\nexport AZ_BATCHAI_TASK_INDEX=$SLURM_PROCID\n";
+    script +=
+        "batchai_role=ps batchai_index=$SLURM_PROCID\nexport AZ_BATCHAI_TASK_INDEX=$SLURM_PROCID\n";
     // TensorFlow would take all memory of the GPUs, which belong to the workers.
     if (plan::last_value(plan.environment, "CUDA_VISIBLE_DEVICES") == nullptr)
         script += "export CUDA_VISIBLE_DEVICES=-1\n";

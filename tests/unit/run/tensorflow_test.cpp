@@ -214,6 +214,8 @@ TEST_F(MasterEnd, IsToldOnceWorkerZeroHasEndedWell) {
     };
     EXPECT_EQ(after("exec true # well", 0, "n1"), 0);
     EXPECT_EQ(text_of("end"), "ended\n");
+    EXPECT_EQ(after("exec true \\", 0, "n1"), 0);
+    EXPECT_EQ(text_of("end"), "ended\n");
     EXPECT_EQ(after("exec sh -c 'exit 3'", 0, "n1"), 3);
     EXPECT_FALSE(std::filesystem::exists(file));
     EXPECT_EQ(after("true", 1, "n1"), 0);
