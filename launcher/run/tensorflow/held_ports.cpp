@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/tensorflow/held_ports.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -49,14 +48,9 @@ base::Result<PortsAnswer> hold_ports(const PortsRequest& request,
     pipe.write_end.reset(-1);
     const std::size_t wanted = static_cast<std::size_t>(cluster.workers) +
                                static_cast<std::size_t>(cluster.parameter_servers);
-    // Each line has a role, two numbers and the name of a node.
-    const std::size_t most = wanted * 400;
     const auto deadline = Clock::now() + request.deadline;
-    std::string lines;
-    const auto count = [&] {
-        return static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
-    };
-    while (count() < wanted) {
+    PortLines lines;
+    while (lines.count() < wanted) {
         if (const auto signal = request.stopped_by())
             return PortsAnswer{.ports = std::nullopt, .stopped_by = signal};
         if (Clock::now() > deadline)
@@ -64,10 +58,13 @@ base::Result<PortsAnswer> hold_ports(const PortsRequest& request,
                 fmt::format("they are not there after {} s", request.deadline.count()), request));
         pollfd waiting{pipe.read_end.get(), POLLIN, 0};
         if (::poll(&waiting, 1, look_milliseconds) <= 0) continue;
-        if (!base::drain(pipe.read_end.get(), lines, most) && count() < wanted)
+        std::string printed;
+        const bool more = base::drain(pipe.read_end.get(), printed);
+        lines.add(printed);
+        if (!more && lines.count() < wanted)
             return tl::unexpected(no_ports("the step that holds them has ended", request));
     }
-    TaskPorts ports = TRY(read_task_ports(lines, cluster));
+    TaskPorts ports = TRY(read_task_ports(lines.lines(), cluster));
     return PortsAnswer{.ports = HeldPorts{.tasks = tensorflow_tasks(cluster, std::move(ports), at),
                                           .printed = std::move(pipe.read_end),
                                           .holder = std::move(step)},
@@ -96,6 +93,8 @@ int hold_ports_here(int parameter_servers) {
         held.push_back(std::move(*port));
         return true;
     };
+    // What Slurm's TaskProlog printed may have no end of a line.
+    std::fputc('\n', stdout);
     if (!hold(true, *task) || (*local == 0 && *node < parameter_servers && !hold(false, *node))) {
         std::fprintf(stderr, "batchai: error: node %s has no free port\n", name->c_str());
         return 1;

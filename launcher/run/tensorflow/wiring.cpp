@@ -21,11 +21,31 @@ constexpr std::string_view worker_word = "worker";
 constexpr std::string_view server_word = "ps";
 constexpr int elsewhere_exit_code = 98;
 
+// Slurm's TaskProlog may print lines of its own before those of a task.
+constexpr std::string_view first_word = "batchai-port ";
+// More than a role, two numbers and the name of a node.
+constexpr std::size_t longest_line = 1024;
+
 }  // namespace
 
 std::string line_of_port(bool of_worker, int task, const TaskPort& port) {
-    return fmt::format("{} {} {} {}\n", of_worker ? worker_word : server_word, task, port.node,
-                       port.port);
+    return fmt::format("{}{} {} {} {}\n", first_word, of_worker ? worker_word : server_word, task,
+                       port.node, port.port);
+}
+
+void PortLines::add(std::string_view printed) {
+    rest_ += printed;
+    std::size_t begin = 0;
+    for (std::size_t end = 0; (end = rest_.find('\n', begin)) != std::string::npos;
+         begin = end + 1) {
+        const std::string_view line = std::string_view(rest_).substr(begin, end - begin + 1);
+        if (!line.starts_with(first_word)) continue;
+        lines_ += line;
+        ++count_;
+    }
+    rest_.erase(0, begin);
+    // A longer line is not one of ours. The byte that is kept says that the line has begun.
+    if (rest_.size() > longest_line) rest_.resize(1);
 }
 
 base::Result<TaskPorts> read_task_ports(std::string_view lines,
@@ -34,8 +54,8 @@ base::Result<TaskPorts> read_task_ports(std::string_view lines,
     ports.workers.resize(static_cast<std::size_t>(cluster.workers));
     ports.parameter_servers.resize(static_cast<std::size_t>(cluster.parameter_servers));
     for (const std::string_view line : base::split(lines, '\n')) {
-        if (line.empty()) continue;
-        const auto words = base::split(line, ' ');
+        if (!line.starts_with(first_word)) continue;
+        const auto words = base::split(line.substr(first_word.size()), ' ');
         const auto task = words.size() == 4 ? base::number_in<std::size_t>(words[1]) : std::nullopt;
         const auto port = words.size() == 4 ? base::number_in<int>(words[3]) : std::nullopt;
         auto& tasks = words[0] == worker_word ? ports.workers : ports.parameter_servers;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +33,21 @@ struct TaskPorts {
 // The line in which a task of the step that holds the ports tells of one of them.
 [[nodiscard]] std::string line_of_port(bool of_worker, int task, const TaskPort& port);
 
-// Reads the lines of all tasks, which come in any order. It is an error if a task of the cluster
-// has none.
+// Collects such lines from what the tasks of that step print, and drops all others.
+class PortLines {
+  public:
+    void add(std::string_view printed);
+    [[nodiscard]] std::size_t count() const { return count_; }
+    [[nodiscard]] const std::string& lines() const { return lines_; }
+
+  private:
+    std::string lines_;
+    std::string rest_;  // after the last end of a line
+    std::size_t count_ = 0;
+};
+
+// Reads the lines of all tasks, which come in any order, and ignores any others. It is an error if
+// a task of the cluster has none.
 [[nodiscard]] base::Result<TaskPorts> read_task_ports(std::string_view lines,
                                                       const plan::TensorFlowCluster& cluster);
 

@@ -65,7 +65,23 @@ TEST(TensorFlowWiring, ReadsThePortsOfAllTasksInAnyOrder) {
     EXPECT_EQ(*ports, (TaskPorts{{{"n1", 7}, {"n2", 8}}, {{"n1", 9}}}));
     EXPECT_EQ(read_task_ports(workers, cluster).error().what, "no port is held for ps 0");
     EXPECT_FALSE(read_task_ports(workers + line_of_port(false, 1, {"n2", 9}), cluster));
-    EXPECT_FALSE(read_task_ports(server + workers + "hello\n", cluster));
+    EXPECT_FALSE(read_task_ports(server + workers + "batchai-port hello\n", cluster));
+}
+
+// Breaks when a TaskProlog that prints keeps jobs from starting.
+TEST(TensorFlowWiring, TakesOnlyItsOwnLinesForPorts) {
+    const std::string printed = "hello\n" + line_of_port(true, 0, {"n1", 7}) +
+                                std::string(5000, '.') + "\nand more\n\n" +
+                                line_of_port(true, 1, {"n2", 8}) + "unfinished";
+    for (const std::size_t at_once : {printed.size(), std::size_t{1}, std::size_t{7}}) {
+        PortLines lines;
+        for (std::size_t at = 0; at < printed.size(); at += at_once)
+            lines.add(std::string_view(printed).substr(at, at_once));
+        EXPECT_EQ(lines.count(), 2U);
+        const auto ports = read_task_ports(lines.lines(), {.workers = 2});
+        ASSERT_TRUE(ports) << ports.error().text();
+        EXPECT_EQ(ports->workers, (std::vector<TaskPort>{{"n1", 7}, {"n2", 8}}));
+    }
 }
 
 // Breaks when the tasks that hold the ports are elsewhere than the workers.
@@ -161,8 +177,9 @@ class PortsStep : public ScratchTest {
 
 TEST_F(PortsStep, HoldsThePortsAsLongAsTheyAreNeeded) {
     auto held =
-        answer(request("trap 'echo ended >&2; exit' USR1; echo worker 1 n2 8; "
-                       "echo worker 0 n1 7; while :; do sleep 0.05; done"));
+        answer(request("trap 'echo ended >&2; exit' USR1; echo hello; "
+                       "echo batchai-port worker 1 n2 8; echo batchai-port worker 0 n1 7; while :; "
+                       "do sleep 0.05; done"));
     ASSERT_TRUE(held) << held.error().text();
     ASSERT_TRUE(held->ports);
     EXPECT_THAT(held->ports->tasks.workers, ElementsAre("10.0.0.4:7", "[fd00::5]:8"));
@@ -172,14 +189,15 @@ TEST_F(PortsStep, HoldsThePortsAsLongAsTheyAreNeeded) {
 }
 
 TEST_F(PortsStep, SaysWhyThereAreNone) {
-    const auto refused = answer(request("echo worker 0 n1 7; echo 'srun: error: no node' >&2"));
+    const auto refused =
+        answer(request("echo batchai-port worker 0 n1 7; echo 'srun: error: no node' >&2"));
     EXPECT_EQ(refused.error().what, "no ports can be held for the tasks: srun: error: no node");
     // What srun has said in an earlier run is not repeated.
     PortsRequest late = request("sleep 60");
     late.deadline = std::chrono::seconds(0);
     EXPECT_EQ(answer(late).error().what,
               "no ports can be held for the tasks: they are not there after 0 s");
-    EXPECT_FALSE(answer(request("echo something else; echo and more; sleep 60")));
+    EXPECT_FALSE(answer(request("echo something else; echo and more")));
 }
 
 TEST_F(PortsStep, IsGivenUpWhenTheJobEnds) {
