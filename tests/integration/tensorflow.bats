@@ -115,6 +115,8 @@ nothing_is_left() {
             and .host == \"h$((i + 1))\" and .met == 8 and .index == \"$i\" and .devices == \"-1\"
             and (.ps | split(\",\"))[$i] == .own and (.is_rank | not)"
     done
+    # What is in the logs is kept there only.
+    prints_nothing as_user find "$HOME_DIR/records" -name '*.std*-ps-*'
     wait_until 20 nothing_is_left
 }
 

@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/process.hpp"
 #include "run/tensorflow/held_ports.hpp"
+#include "run/tensorflow/tensorflow_job.hpp"
 #include "run/tensorflow/wiring.hpp"
 
 namespace batchai::run {
@@ -248,6 +249,49 @@ TEST_F(MasterEnd, IsToldOnceWorkerZeroHasEndedWell) {
                     0, "n1"),
               0);
     EXPECT_EQ(text_of("end"), "ended\n");
+}
+
+// What a worker does after the master's end does not count, even if it fails before anyone has seen
+// that end.
+TEST_F(PhasesTest, AMasterThatHasEndedWellDecides) {
+    LogDirectory logs(path("logs"));
+    ExecutionLog log(logs, path("job/node"), granted_.nodes);
+    Context context{.plan = plan_,
+                    .options = options_,
+                    .granted = granted_,
+                    .steps = steps_,
+                    .outside = outside_,
+                    .logs = logs,
+                    .log = log,
+                    .elastic = {},
+                    .ports = {},
+                    .place = place_on(granted_.nodes)};
+    const auto master_end = context.files().master_end(context.start());
+    ASSERT_TRUE(base::make_directories(master_end.parent_path()));
+    auto held =
+        hold_ports({.arguments = {"sh", "-c",
+                                  "echo batchai-port worker 0 n1 7; "
+                                  "echo batchai-port worker 1 n2 8; "
+                                  "echo batchai-port ps 0 n1 9; sleep 1"},
+                    .environment = base::environment_without({}),
+                    .messages_path = path("messages")},
+                   {.workers = 2, .parameter_servers = 1, .master = TensorFlowMaster::chief},
+                   {nodes, addresses});
+    ASSERT_TRUE(held && held->ports);
+    context.held_ports = std::move(held->ports);
+    context.held_ports->tasks.parameter_servers.clear();  // no srun is there to start them
+    TensorFlowJob job(context);
+    plan::Step workers = plan_.steps.front();
+    base::Environment environment;
+    ASSERT_TRUE(job.start(workers, environment));
+    const StepResult failed{.exit_code = 1,
+                            .messages = "srun: error: n2: task 1: Exited with exit code 1\n"};
+    EXPECT_FALSE(job.has_succeeded(failed));
+    EXPECT_FALSE(job.poll());
+    append("job/attempts/1.master-end", "ended\n");
+    EXPECT_TRUE(job.has_succeeded(failed));
+    EXPECT_FALSE(job.has_succeeded({.exit_code = 130, .stopped_by = SIGINT}));
+    EXPECT_TRUE(job.poll());
 }
 
 }  // namespace batchai::run
