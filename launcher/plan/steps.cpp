@@ -119,8 +119,9 @@ struct StepMaker {
                              .arguments_key = "workerCommandLineArgs"};
         std::string command = command_of(settings, master);
         if (const std::string others = command_of(settings, worker); others != command)
+            // The blank line keeps a backslash at the end of the command from joining it with "fi".
             command =
-                fmt::format("if [ \"$SLURM_PROCID\" = 0 ]; then\n{}\nfi\n{}", command, others);
+                fmt::format("if [ \"$SLURM_PROCID\" = 0 ]; then\n{}\n\nfi\n{}", command, others);
         planning.refuse_too_long(command.size(), pointer_to(settings));
         return ranks(std::move(command), planning.plan.allocation, each_worker);
     }

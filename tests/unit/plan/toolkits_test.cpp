@@ -145,7 +145,7 @@ TEST(Toolkits, TensorFlowRunsWorkersBesideParameterServers) {
     ASSERT_EQ(made.plan->steps.size(), 2U);
     EXPECT_EQ(made.plan->steps[0], parameter_servers("exec 'python3' 'a.py' --ps", 2));
     EXPECT_EQ(made.plan->steps[1], ranks("if [ \"$SLURM_PROCID\" = 0 ]; then\n"
-                                         "exec 'python3' 'a.py' --master # first\nfi\n"
+                                         "exec 'python3' 'a.py' --master # first\n\nfi\n"
                                          "exec 'python3' 'a.py' --worker",
                                          3, 2, "-wk-%t"));
     EXPECT_EQ(made.plan->allocation.processes, 3);
