@@ -242,7 +242,7 @@ LUA
     local id plan task
     # The first rank that fails ends the other, so each waits until both have printed.
     job task "$(jq -n '{stdOutErrPathPrefix: "/shared/doors/logs", customMpiSettings: {processCount: 2,
-        commandLine: "echo task $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_JOB_ID temp $AZ_BATCHAI_JOB_TEMP; touch $AZ_BATCHAI_JOB_TEMP/$SLURM_PROCID; until [ -e $AZ_BATCHAI_JOB_TEMP/0 ] && [ -e $AZ_BATCHAI_JOB_TEMP/1 ]; do sleep 0.1; done; [ $SLURM_ARRAY_TASK_ID != 2 ]"}}')"
+        commandLine: "echo task $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_JOB_ID temp $AZ_BATCHAI_JOB_TEMP; touch /shared/doors/logs/said.$SLURM_ARRAY_TASK_ID.$SLURM_PROCID; until [ -e /shared/doors/logs/said.$SLURM_ARRAY_TASK_ID.0 ] && [ -e /shared/doors/logs/said.$SLURM_ARRAY_TASK_ID.1 ]; do sleep 0.1; done; [ $SLURM_ARRAY_TASK_ID != 2 ]"}}')"
     run with_site plain sbatch --parsable --array=0-3 -o "$share/array-%a.txt" \
         --job-json="$share/task.json" --wrap='batchai run'
     echo "$output"
