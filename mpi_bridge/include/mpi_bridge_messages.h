@@ -19,9 +19,9 @@
  *    fails alone with MPIB_ERROR_TIMEOUT, and a receive that matches a send which has failed in
  *    this way fails likewise. If data stops on its way, all messages, collectives and later calls
  *    of this rank fail, as with collectives; so they do when a peer is lost.
- *  - A message fails alone with MPIB_ERROR_PEER_LOST when its other side, or the rank that a receive
- *    names, has called mpib_finalize() before. Only a rank that this rank has exchanged messages or
- *    collectives with is noticed in this way.
+ *  - A message fails alone with MPIB_ERROR_PEER_LOST when its other side, or the rank that a
+ *    receive names, has called mpib_finalize() before. Only a rank that this rank has exchanged
+ *    messages or collectives with is noticed in this way.
  *  - Buffers belong to the caller, are host memory, and must be neither written (send) nor accessed
  *    (receive) until the message is done. They need no alignment. A pointer to zero bytes may be
  *    NULL.
