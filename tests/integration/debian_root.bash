@@ -14,6 +14,9 @@ ubuntu_keyring_digest=0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8
 # for each recipe, and kept in $BATCHAI_CACHE/debian.
 debian_root() { make_distribution_root "${DEBIAN_MIRROR:-}" "$@"; }
 
+# debian_host_root SUITE [PACKAGE…]: the same, kept beside the others: the root of hosts, not an image.
+debian_host_root() { root_kind=host- make_distribution_root "${DEBIAN_MIRROR:-}" "$@"; }
+
 # ubuntu_root SUITE [PACKAGE…]: the same of Ubuntu, from UBUNTU_MIRROR.
 ubuntu_root() {
     local mirror=${UBUNTU_MIRROR:?is the mirror of Ubuntu} keys
@@ -38,7 +41,8 @@ make_distribution_root() {
     local mirror=$1 suite=$2 cache=${BATCHAI_CACHE:-/var/cache/batchai}/debian key root made
     local packages=() options=(--variant=minbase)
     key=$({ cat "${BASH_SOURCE[0]}" && printf '%s\n' "$@"; } | sha256sum | cut -c1-16)
-    made=$cache/$suite-$key.sqsh
+    local kind=${root_kind:-}
+    made=$cache/$kind$suite-$key.sqsh
     shift 2
     while (($#)) && [[ $1 != -- ]]; do
         packages+=("$1")
@@ -49,18 +53,18 @@ make_distribution_root() {
         options+=(--include="$(IFS=,; echo "${packages[*]}")")
     fi
     if [[ ! -e $made ]]; then
-        root=$cache/making-$suite
+        root=$cache/making-$kind$suite
         rm -rf "$root"
         mkdir -p "$cache"
-        debootstrap "${options[@]}" "$suite" "$root" ${mirror:+"$mirror"} > "$cache/$suite.log" 2>&1 || {
-            tail -n 20 "$cache/$suite.log" >&2
+        debootstrap "${options[@]}" "$suite" "$root" ${mirror:+"$mirror"} > "$cache/$kind$suite.log" 2>&1 || {
+            tail -n 20 "$cache/$kind$suite.log" >&2
             return 1
         }
         cp /etc/resolv.conf "$root/etc/resolv.conf"
         # Its package file stays where apt-get looks for it: the hosts of the test have no network.
-        chroot "$root" apt-get install -q -y --download-only "$debian_extra" >> "$cache/$suite.log" 2>&1
+        chroot "$root" apt-get install -q -y --download-only "$debian_extra" >> "$cache/$kind$suite.log" 2>&1
         mksquashfs "$root" "$made.new" -quiet -no-progress -comp lz4 > /dev/null
-        rm -f "$cache/$suite-"*.sqsh
+        rm -f "$cache/$kind$suite-"*.sqsh
         mv "$made.new" "$made"
         rm -rf "$root"
     fi

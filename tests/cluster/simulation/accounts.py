@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The users of the simulated hosts. The machine's own accounts stay as they are."""
+"""The users of the simulated hosts. The accounts of their system stay as they are."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _FIRST_ORDINARY = 1000
 _NOBODY = 65534
 
 
-def _system_lines(file: str) -> list[str]:
-    """The machine's system accounts: the daemons run as them. Ordinary users are left out."""
-    lines = Path(file).read_text().splitlines()
+def _system_lines(file: Path) -> list[str]:
+    """The system accounts: the daemons run as them. Ordinary users are left out."""
+    lines = file.read_text().splitlines()
     ids = [(line, int(line.split(":")[2])) for line in lines if line.count(":") >= 3]
     taken = {user.number for user in USERS} | {_SHARED_GROUP_NUMBER}
     return [
@@ -36,19 +36,19 @@ def _system_lines(file: str) -> list[str]:
     ]
 
 
-def password_file() -> str:
+def password_file(system: str) -> str:
     own = [
         f"{user.name}:x:{user.number}:{user.number}:{user.name}:/home/{user.name}:/bin/bash"
         for user in USERS
     ]
-    return "\n".join(_system_lines("/etc/passwd") + own) + "\n"
+    return "\n".join(_system_lines(Path(system) / "etc/passwd") + own) + "\n"
 
 
-def group_file() -> str:
+def group_file(system: str) -> str:
     own = [f"{user.name}:x:{user.number}:" for user in USERS]
     members = ",".join(user.name for user in USERS)
     own.append(f"{SHARED_GROUP}:x:{_SHARED_GROUP_NUMBER}:{members}")
-    return "\n".join(_system_lines("/etc/group") + own) + "\n"
+    return "\n".join(_system_lines(Path(system) / "etc/group") + own) + "\n"
 
 
 def make_homes(cluster: Cluster) -> None:

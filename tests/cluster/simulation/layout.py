@@ -34,6 +34,8 @@ class Cluster:
     prefix: str | None = None
     proctrack: str = PROCTRACKS[0]
     gpus: int = 0
+    # The operating system of the hosts: "/" is the machine's own.
+    system: str = "/"
 
     @property
     def gpu_files(self) -> list[str]:
@@ -85,6 +87,12 @@ def check(cluster: Cluster) -> None:
         raise ClusterError(
             f"{cluster.nodes} nodes are not possible", hint=f"ask for 1 to {_MOST_NODES}"
         )
+    if not (Path(cluster.system) / "usr/sbin/slurmd").exists():
+        raise ClusterError(
+            f"{cluster.system} has no slurmd", hint="install slurmd, slurmctld and slurmdbd there"
+        )
+    if cluster.prefix and cluster.system != "/":
+        raise ClusterError("a prefix of this machine cannot be shown by hosts of another system")
     if not 0 <= cluster.gpus <= _MOST_GPUS:
         raise ClusterError(
             f"{cluster.gpus} GPUs per node are not possible", hint=f"ask for 0 to {_MOST_GPUS}"

@@ -27,10 +27,14 @@ def _tmpfs(target: Path, mode: int) -> None:
     kernel.mount("tmpfs", str(target), "tmpfs", 0, f"mode={mode:o}")
 
 
-def _bind_machine(root: Path) -> None:
-    """Every top-level directory of the machine that is not made afresh."""
-    for entry in os.scandir("/"):
+def _bind_system(cluster: Cluster, root: Path) -> None:
+    """Every directory of the system that is not made afresh; devices are the machine's."""
+    for entry in os.scandir(cluster.system):
         if entry.name in _MADE_HERE:
+            continue
+        if entry.name == "dev":
+            (root / "dev").mkdir()
+            kernel.bind("/dev", str(root / "dev"))
             continue
         if entry.is_symlink():
             (root / entry.name).symlink_to(Path(entry.path).readlink())
@@ -53,7 +57,7 @@ def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
         str(etc),
         "overlay",
         0,
-        f"lowerdir=/etc,upperdir={layer}/upper,workdir={layer}/work",
+        f"lowerdir={Path(cluster.system) / 'etc'},upperdir={layer}/upper,workdir={layer}/work",
     )
     addresses = [f"{cluster.address(other)} {other}" for other in cluster.hosts]
     path = f"{cluster.prefix}/bin:$PATH" if cluster.prefix else "$PATH"
@@ -62,8 +66,8 @@ def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
         "hosts": "\n".join(["127.0.0.1 localhost", *addresses]) + "\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
         "resolv.conf": "",
-        "passwd": accounts.password_file(),
-        "group": accounts.group_file(),
+        "passwd": accounts.password_file(cluster.system),
+        "group": accounts.group_file(cluster.system),
         "profile.d/minicluster.sh": f"export PATH={path}\n",
     }
     for name, text in files.items():
@@ -156,7 +160,7 @@ def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
     _tmpfs(root, 0o755)
     # Unbindable: else the copy of /var made below would contain this very tree.
     kernel.mount(None, str(root), None, kernel.MS_UNBINDABLE)
-    _bind_machine(root)
+    _bind_system(cluster, root)
     _make_etc(cluster, host, root)
     _make_runtime(root)
     if host != LOGIN:
