@@ -7,8 +7,9 @@
  *    they were sent. The channel is any text. Equal texts are the same channel, so parts of a
  *    program that must not take each other's messages use different ones.
  *  - Sending is asynchronous, and a send completes only when its receive has been posted and the
- *    data has left. So no rank has to keep data that nobody has asked for. Two ranks that each wait
- *    for a send before they post their receive wait for ever.
+ *    data has left. So no rank has to keep data that nobody has asked for, except that of messages
+ *    of up to 1 KiB, which travels with the offer. Two ranks that each wait for a send before they
+ *    post their receive wait for ever.
  *  - Messages do not depend on collectives, and neither waits for the other. Any thread may call
  *    any function.
  *  - Lengths must be equal. If they differ, the send and the receive both fail with
@@ -22,6 +23,8 @@
  *  - A message fails alone with MPIB_ERROR_PEER_LOST when its other side, or the rank that a
  *    receive names, has called mpib_finalize() before. Only a rank that this rank has exchanged
  *    messages or collectives with is noticed in this way.
+ *  - In both cases a receive of up to 1 KiB can still succeed until this rank has heard that its
+ *    sender has given up or left.
  *  - Buffers belong to the caller, are host memory, and must be neither written (send) nor accessed
  *    (receive) until the message is done. They need no alignment. A pointer to zero bytes may be
  *    NULL.

@@ -2,6 +2,7 @@
 #include "messages/matching.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace mpi_bridge {
 namespace {
@@ -20,7 +21,7 @@ std::optional<Matching::Offer> Matching::post(const Receive& receive) {
         receives_.push_back(receive);
         return std::nullopt;
     }
-    const Offer taken = *offer;
+    Offer taken = std::move(*offer);
     offers_.erase(offer);
     return taken;
 }
@@ -39,6 +40,14 @@ std::optional<Matching::Receive> Matching::hear(const Offer& offer) {
 
 bool Matching::withdraw(std::int64_t id) {
     return receives_.remove_if([id](const Receive& each) { return each.id == id; }) != 0;
+}
+
+void Matching::give_up(int from, std::uint32_t serial) {
+    for (Offer& each : offers_) {
+        if (each.from != from || each.serial != serial) continue;
+        each.withdrawn = true;
+        each.carried.clear();
+    }
 }
 
 void Matching::forget_offers_of(int rank) {

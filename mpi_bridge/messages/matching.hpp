@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <vector>
 
 namespace mpi_bridge {
 
@@ -30,6 +31,8 @@ class Matching {
         std::uint32_t serial = 0;  // the sender's number for it
         MessageAddress address;
         std::uint64_t bytes = 0;
+        std::vector<std::byte> carried{};  // the data, if the offer carries it
+        bool withdrawn = false;            // the sender has given it up
     };
     struct Receive {
         std::int64_t id = 0;
@@ -43,6 +46,8 @@ class Matching {
     [[nodiscard]] std::optional<Receive> hear(const Offer& offer);
     // Forgets a receive that has not been matched. Returns false if there is none.
     bool withdraw(std::int64_t id);
+    // Marks an offer that has not been taken as given up: whoever takes it learns that.
+    void give_up(int from, std::uint32_t serial);
     // Forgets the offers of a rank that can no longer send what it has offered.
     void forget_offers_of(int rank);
 

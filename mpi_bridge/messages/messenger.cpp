@@ -18,6 +18,8 @@ namespace {
 // than the timeout, which is for a peer that makes no progress.
 constexpr double slowest_bytes_per_second = 16.0 * 1024 * 1024;
 constexpr std::chrono::milliseconds pause_in_ending{1};
+// A program that has just waited for a message is assumed to wait for another one.
+constexpr std::chrono::milliseconds lease{1};
 // Waits with a longer pause between them are not pieces of one wait.
 constexpr Seconds longest_pause_in_wait{1};
 
@@ -43,6 +45,13 @@ Failure left(bool receives, int peer, const std::string& place) {
             .text = fmt::format("{} rank {} ({}): that rank has left the job step (mpib_finalize)",
                                 receives ? "receiving from" : "sending to", peer, place),
             .of_rank = peer};
+}
+
+Failure given_up(int peer, const std::string& place) {
+    return {.status = MPIB_ERROR_TIMEOUT,
+            .text = fmt::format("receiving from rank {} ({}): that rank had given this message up, "
+                                "because nobody received it in time",
+                                peer, place)};
 }
 
 tl::unexpected<Failure> unknown_message() {
@@ -120,10 +129,12 @@ Outcome<Messenger::Id> Messenger::send(int to, std::string_view channel, std::in
     operation->serial = ++latest_serial_[to];
     sends_[{to, operation->serial}] = operation;
     const Done offered = catching([&] {
-        return send_note(to, {.kind = Note::Kind::offer,
-                              .serial = operation->serial,
-                              .address = operation->address,
-                              .bytes = operation->bytes});
+        Note note{.kind = Note::Kind::offer,
+                  .serial = operation->serial,
+                  .address = operation->address,
+                  .bytes = operation->bytes};
+        if (Note::carries(data.size())) std::copy(data.begin(), data.end(), note.carried.begin());
+        return send_note(to, note);
     });
     if (!offered) return give_up(lock, offered.error());
     return operation->id;
@@ -257,6 +268,18 @@ Done Messenger::take(Operation& receive, const Matching::Offer& offer) {
                                         offer.bytes, receive.bytes)});
         return {};
     }
+    if (offer.withdrawn) {
+        end(receive, given_up(offer.from, place_of(receive.channel, receive.address.tag)));
+        return {};
+    }
+    if (Note::carries(offer.bytes)) {
+        std::copy(offer.carried.begin(), offer.carried.end(), receive.memory);
+        TRY(send_note(
+            offer.from,
+            {.kind = Note::Kind::accept, .serial = offer.serial, .bytes = receive.bytes}));
+        end(receive, std::nullopt);
+        return {};
+    }
     begin_to_move(receive,
                   TRY(parts_.transport->post_receive(offer.from, data_tag(offer.serial),
                                                      std::span(receive.memory, receive.bytes))));
@@ -268,15 +291,24 @@ void Messenger::begin_to_move(Operation& operation, Request request) {
     operation.request = request;
     operation.stage = Operation::Stage::moving;
     operation.moving_since = Clock::now();
-    changed_.notify_all();
+    stir();
 }
 
 Done Messenger::hear(int from, const Note& note) {
     if (note.kind == Note::Kind::offer) {
         if (parts_.transport->is_gone(from)) return {};
-        const Matching::Offer offer{from, note.serial, note.address, note.bytes};
+        Matching::Offer offer{
+            .from = from, .serial = note.serial, .address = note.address, .bytes = note.bytes};
+        if (Note::carries(note.bytes)) {
+            const auto data = std::span(note.carried).first(note.bytes);
+            offer.carried.assign(data.begin(), data.end());
+        }
         const auto receive = matching_.hear(offer);
         return receive ? take(*operations_.at(receive->id), offer) : Done();
+    }
+    if (note.kind == Note::Kind::withdraw) {
+        matching_.give_up(from, note.serial);
+        return {};
     }
     if (note.kind != Note::Kind::accept && note.kind != Note::Kind::refuse) {
         return fail(MPIB_ERROR_INTERNAL,
@@ -288,8 +320,11 @@ Done Messenger::hear(int from, const Note& note) {
     if (found == sends_.end()) return {};
     const OperationPointer send = found->second;
     sends_.erase(found);
-    if (send->done())
-        return note.kind == Note::Kind::accept ? send_no_data(from, note.serial) : Done();
+    if (send->done()) {
+        // A receive that has accepted carried data is done as well.
+        const bool awaits_data = note.kind == Note::Kind::accept && !Note::carries(send->bytes);
+        return awaits_data ? send_no_data(from, note.serial) : Done();
+    }
     if (note.kind == Note::Kind::refuse) {
         end(*send,
             Failure{.status = MPIB_ERROR_MISMATCH,
@@ -297,6 +332,10 @@ Done Messenger::hear(int from, const Note& note) {
                                         "were sent",
                                         from, place_of(send->channel, send->address.tag),
                                         note.bytes, send->bytes)});
+        return {};
+    }
+    if (Note::carries(send->bytes)) {
+        end(*send, std::nullopt);
         return {};
     }
     begin_to_move(*send, TRY(parts_.transport->post_send(from, data_tag(note.serial),
@@ -307,7 +346,12 @@ Done Messenger::hear(int from, const Note& note) {
 void Messenger::end(Operation& operation, std::optional<Failure> failure) {
     operation.stage = Operation::Stage::done;
     operation.failure = std::move(failure);
+    stir();
+}
+
+void Messenger::stir() {
     changed_.notify_all();
+    if (leading_ && !stirred_.exchange(true)) parts_.transport->wake();
 }
 
 void Messenger::fail_waiting(const Failure& cause) {
@@ -346,11 +390,7 @@ Done Messenger::attend(Lock& lock, Operation& operation, Deadline deadline) {
     if (failure.status == MPIB_ERROR_TIMEOUT) return moved;
     const auto place = place_of(operation.channel, operation.address.tag);
     if (operation.receives && failure.status == MPIB_ERROR_MISMATCH) {
-        end(operation,
-            Failure{.status = MPIB_ERROR_TIMEOUT,
-                    .text = fmt::format("receiving from rank {} ({}): that rank had given this "
-                                        "message up, because nobody received it in time",
-                                        operation.peer, place)});
+        end(operation, given_up(operation.peer, place));
         return {};
     }
     if (operation.receives && says_left(failure, operation.peer)) {
@@ -403,14 +443,27 @@ Done Messenger::await_end(Lock& lock, Operation& operation, Deadline deadline) {
         }
         const bool waits = operation.waits();
         const auto patience_ends = after(operation.wait_began, patience);
-        changed_.wait_until(lock,
-                            waits ? std::min(deadline.when(), patience_ends) : deadline.when());
+        const auto ends = waits ? std::min(deadline.when(), patience_ends) : deadline.when();
+        if (waits && !leading_) {
+            TRY(lead(lock, Deadline::at(ends)));
+        } else {
+            changed_.wait_until(lock, ends);
+        }
         if (operation.done()) break;
         // Nothing is in flight, so only this message fails. An offer stays with its receiver, and
         // hear() answers when it is accepted after all.
         if (operation.waits() && Clock::now() >= patience_ends) {
             if (operation.receives) matching_.withdraw(operation.id);
             end(operation, too_late(patience));
+            if (!operation.receives && Note::carries(operation.bytes)) {
+                // Nobody answers this note; an answer that is under way is for nobody.
+                sends_.erase({operation.peer, operation.serial});
+                const Done told = catching([&] {
+                    return send_note(operation.peer,
+                                     {.kind = Note::Kind::withdraw, .serial = operation.serial});
+                });
+                if (!told) return give_up(lock, told.error());
+            }
             break;
         }
         if (deadline.passed()) return still_under_way();
@@ -469,19 +522,91 @@ Done Messenger::release(Id id) {
     return {};
 }
 
+Done Messenger::lead(Lock& lock, Deadline deadline) {
+    ++leads_;
+    stirred_ = false;
+    leading_ = true;
+    if (listening_) parts_.transport->wake();
+    Done heard = catching([&] {
+        return listen(
+            lock, true, [this] { return stirred_.load(); }, deadline);
+    });
+    leading_ = false;
+    led_ = Clock::now();
+    // Another thread that waits leads from now on, or the messenger's takes over after the lease.
+    changed_.notify_all();
+    if (resting_long_) rested_.notify_one();
+    if (!heard) return give_up(lock, std::move(heard.error()));
+    return {};
+}
+
+Done Messenger::listen(Lock& lock, bool leads, const std::function<bool()>& stop,
+                       Deadline deadline) {
+    if (!taking_ && !incoming_.request) {
+        lock.unlock();
+        auto arrival = catching([&] {
+            return parts_.transport->await_message(notes_channel, note_tag.sequence, stop,
+                                                   deadline);
+        });
+        lock.lock();
+        if (!arrival) return pass_on(std::move(arrival));
+        if (*arrival != Transport::Arrival::message) return {};
+    }
+    if (taking_) {
+        changed_.wait_until(lock, deadline.when(), [&] { return !taking_ || stop(); });
+        return {};
+    }
+    taking_ = true;
+    // A leader that takes a note looks at its operation afterwards, so stir() must not wake it, and
+    // with it all that wait for other messages.
+    if (leads) stirred_ = true;
+    Done taken = catching([&] { return take_note(lock, deadline); });
+    if (!lock.owns_lock()) lock.lock();
+    taking_ = false;
+    changed_.notify_all();
+    return taken;
+}
+
+Done Messenger::take_note(Lock& lock, Deadline deadline) {
+    lock.unlock();
+    Transport& transport = *parts_.transport;
+    if (!incoming_.request) {
+        const auto from = transport.sender_of(notes_channel, note_tag.sequence);
+        if (!from) return {};
+        incoming_.from = *from;
+        incoming_.request = TRY(transport.post_receive(
+            *from, note_tag, std::as_writable_bytes(std::span(&incoming_.note, 1))));
+    }
+    Done received = transport.wait(*incoming_.request, deadline);
+    if (!received) {
+        // The rest of the note is still to come.
+        if (received.error().status == MPIB_ERROR_TIMEOUT) return {};
+        return received;
+    }
+    incoming_.request.reset();
+    if (incoming_.note.kind == Note::Kind::closed) {
+        if (parts_.closed) parts_.closed(incoming_.from, static_cast<int>(incoming_.note.serial));
+        return {};
+    }
+    lock.lock();
+    if (down_) return {};
+    return hear(incoming_.from, incoming_.note);
+}
+
 void Messenger::work() {
     auto next_look = after(Clock::now(), parts_.between_looks);
-    for (;;) {
-        auto arrival = parts_.transport->await_message(
-            notes_channel, note_tag.sequence, [this] { return ending_.load(); },
-            Deadline::at(next_look));
-        if (ending_) break;
+    Lock lock(mutex_);
+    while (!ending_) {
         Done done;
-        if (!arrival) {
-            done = pass_on(std::move(arrival));
-        } else if (*arrival == Transport::Arrival::message) {
-            done = catching([this] { return take_note(); });
+        if (leading_ || Clock::now() < led_ + lease) {
+            rest(lock, next_look);
+        } else {
+            listening_ = true;
+            done = listen(
+                lock, false, [this] { return ending_ || leading_; }, Deadline::at(next_look));
+            listening_ = false;
         }
+        if (ending_) break;
         // Notes that keep coming must not put it off.
         if (done && Clock::now() >= next_look) {
             done = catching([&]() -> Done {
@@ -490,38 +615,28 @@ void Messenger::work() {
                 return {};
             });
         }
-        Lock lock(mutex_);
         if (done) done = catching([this] { return settle_notes(); });
         if (!done) {
             (void)give_up(lock, done.error());
             break;
         }
     }
-    const Lock lock(mutex_);
     working_ = false;
     changed_.notify_all();
 }
 
-Done Messenger::take_note() {
-    const auto from = parts_.transport->sender_of(notes_channel, note_tag.sequence);
-    if (!from) return {};
-    // If the sender ends in the middle of the note, the transport keeps the receive, and with it
-    // this memory, until it is abandoned; so the memory is not on this stack.
-    const auto request = TRY(parts_.transport->post_receive(
-        *from, note_tag, std::as_writable_bytes(std::span(&incoming_, 1))));
-    TRY(parts_.transport->wait(request, Deadline::in(no_limit)));
-    if (incoming_.kind == Note::Kind::closed) {
-        if (parts_.closed) parts_.closed(*from, static_cast<int>(incoming_.serial));
-        return {};
-    }
-    const Lock lock(mutex_);
-    if (down_) return {};
-    return hear(*from, incoming_);
+void Messenger::rest(Lock& lock, Clock::time_point end) {
+    const auto leads = leads_;
+    rested_.wait_until(lock, std::min(end, Clock::now() + lease));
+    // Waits that follow each other quickly must not wake this thread, and neither must a long one.
+    if (ending_ || !leading_ || leads_ != leads) return;
+    resting_long_ = true;
+    rested_.wait_until(lock, end, [&] { return ending_ || !leading_ || leads_ != leads; });
+    resting_long_ = false;
 }
 
 // Returns false if it has to look again once the notes that are here have been taken.
 bool Messenger::look_for_peers_that_left() {
-    const Lock lock(mutex_);
     for (const auto& [id, operation] : operations_) {
         if (!operation->waits() || operation->peer == any_rank) continue;
         const int peer = operation->peer;
@@ -543,6 +658,8 @@ void Messenger::shutdown(const Failure& cause) {
         if (!down_) down_ = cause;
         fail_waiting(cause);
         ending_ = true;
+        changed_.notify_all();
+        rested_.notify_one();
     }
     if (parts_.transport != nullptr) parts_.transport->wake();
 }
@@ -567,9 +684,11 @@ bool Messenger::ended(Deadline deadline) {
             lock.lock();
             notes_.clear();
             undelivered_.clear();
+            if (!taking_) incoming_.request.reset();
         }
         const bool settled = settle_notes().has_value() && notes_.empty();
-        if (moving.empty() && settled && !working_) return true;
+        const bool listens = leading_ || taking_ || incoming_.request;
+        if (moving.empty() && settled && !working_ && !listens) return true;
         if (deadline.passed()) return false;
         changed_.wait_for(lock, pause_in_ending);
     }

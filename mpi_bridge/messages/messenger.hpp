@@ -32,9 +32,11 @@ namespace mpi_bridge {
 // receive of the data and answers with a second note, upon which the sender sends the data. So data
 // never meets a rank that has no place for it, and both sides learn of lengths that differ.
 //
-// The first message of a process starts a thread that takes the notes in. The data is moved by
-// whatever thread makes the transport progress, and the thread that waits for a message also waits
-// for its data. Any thread may call any function.
+// A thread that waits for a message takes the notes in, for all messages, so that a note wakes no
+// thread but the one that it is for. Of several such threads one does, the leader. The first
+// message of a process starts a thread that takes the notes in while nobody waits. The data is
+// moved by whatever thread makes the transport progress, and the thread that waits for a message
+// also waits for its data. Any thread may call any function.
 class Messenger {
   public:
     using Id = std::int64_t;
@@ -48,7 +50,8 @@ class Messenger {
         std::function<Seconds()> timeout;
         // How often the thread looks for peers that have left.
         Seconds between_looks{1};
-        // Called by the messenger's thread, without a lock, when a peer has closed a process set.
+        // Called without a lock when a peer has closed a process set, by the messenger's thread or
+        // one that waits for a message.
         std::function<void(int peer, int process_set)> closed;
     };
 
@@ -111,6 +114,14 @@ class Messenger {
     };
     using OperationPointer = std::shared_ptr<Operation>;
 
+    // The note that is being taken in. If its sender ends in the middle of it, the transport keeps
+    // the receive, and with it this memory, until it is abandoned.
+    struct Incoming {
+        Note note;
+        int from = 0;
+        std::optional<Request> request;  // posted, and not done
+    };
+
     struct SentNote {
         Note note;
         int to = 0;
@@ -149,8 +160,19 @@ class Messenger {
     [[nodiscard]] tl::unexpected<Failure> give_up(Lock& lock, Failure failure);
     [[nodiscard]] Done outcome_of(Lock& lock, const Operation& operation);
 
+    // Takes in a note, if one comes before the deadline and before `stop` (see
+    // Transport::await_message()). Returns at least after each note.
+    [[nodiscard]] Done listen(Lock& lock, bool leads, const std::function<bool()>& stop,
+                              Deadline deadline);
+    [[nodiscard]] Done take_note(Lock& lock, Deadline deadline);
+    // The same for the thread that waits, until an operation changes.
+    [[nodiscard]] Done lead(Lock& lock, Deadline deadline);
+    // Wakes the threads that wait for an operation to change. Needs the lock.
+    void stir();
+
     void work();
-    [[nodiscard]] Done take_note();
+    // Leaves the notes to threads that wait, as long as they keep waiting.
+    void rest(Lock& lock, Clock::time_point end);
     [[nodiscard]] bool look_for_peers_that_left();
 
     const Parts parts_;
@@ -164,8 +186,16 @@ class Messenger {
     std::list<SentNote> notes_;
     // Notes to ranks that have left. The transport keeps them posted, so their memory stays.
     std::list<SentNote> undelivered_;
-    Note incoming_;                // only for the thread
-    std::optional<Failure> down_;  // why there can be no more messages
+    Incoming incoming_;  // only for the thread that has set taking_
+    bool taking_ = false;
+    std::atomic<bool> leading_{false};  // written with the lock
+    std::atomic<bool> stirred_{false};  // the leader has to look at its operation
+    std::uint64_t leads_ = 0;           // how often a thread has begun to lead
+    Clock::time_point led_;             // when the latest leader left
+    bool listening_ = false;            // the thread takes notes in
+    bool resting_long_ = false;         // the thread looks for a new leader only when woken
+    std::condition_variable rested_;    // for the thread
+    std::optional<Failure> down_;       // why there can be no more messages
     std::atomic<bool> ending_{false};
     bool working_ = false;  // the thread has not ended
     std::thread thread_;

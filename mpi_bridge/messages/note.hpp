@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,18 +12,28 @@
 namespace mpi_bridge {
 
 // What the ranks tell each other about a message before its data moves: the sender offers it, and
-// the receiver accepts or refuses it. A note also says that its sender has closed a process set.
-// The transport carries a note as it lies in memory, because all ranks have the same byte order
-// (tcp_handshake.hpp).
+// the receiver accepts or refuses it. The offer of a short message carries its data, so that
+// accepting it ends it; its sender says so when it gives it up. A note also says that its sender
+// has closed a process set. The transport carries a note as it lies in memory, because all ranks
+// have the same byte order (tcp_handshake.hpp).
 struct Note {
-    enum class Kind : std::uint32_t { offer = 1, accept = 2, refuse = 3, closed = 4 };
+    enum class Kind : std::uint32_t { offer = 1, accept = 2, refuse = 3, closed = 4, withdraw = 5 };
 
     Kind kind = Kind::offer;
     std::uint32_t serial = 0;  // the sender's number for the message; closed: a process set's id
     MessageAddress address;    // of an offer
     std::uint64_t bytes = 0;   // refuse: of the receive; otherwise of the message
+    // All notes have one length, and to send so many bytes takes hardly longer than to send few.
+    static constexpr std::size_t most_carried = 1024;
+    std::array<std::byte, most_carried> carried{};  // the data of an offer that carries it
+
+    // Whether the offer of a message of this length carries its data.
+    [[nodiscard]] static constexpr bool carries(std::uint64_t bytes) {
+        return bytes <= most_carried;
+    }
 };
-static_assert(sizeof(Note) == 40, "a note has no padding that would travel uninitialised");
+static_assert(sizeof(Note) == 40 + Note::most_carried,
+              "a note has no padding that would travel uninitialised");
 
 // Messages do not belong to a process set, so the two numbers tell notes from data.
 inline constexpr std::uint32_t notes_channel = Channel{Channel::Lane::messages, 0}.number();

@@ -53,12 +53,26 @@ class LookingHabit {
     std::optional<std::chrono::nanoseconds> before_;
 };
 
+// What a waiting thread does where others need the processor.
+enum class Manner {
+    // It yields the processor some times first: right for steps of a collective, whose ranks are
+    // all under way, so that the processor soon comes back.
+    yields,
+    // It blocks at once, and is woken as soon as there is something: right for what depends on the
+    // program of another rank. A thread that yields comes back only after all others that could
+    // run.
+    blocks,
+};
+
 // One wait.
 class Patience {
   public:
     enum class Next { look, block };
 
-    explicit Patience(LookingHabit& habit) : habit_(habit), looks_(habit.looks()) {}
+    explicit Patience(LookingHabit& habit, Manner manner = Manner::yields)
+        : habit_(habit), looks_(habit.looks()) {
+        if (manner == Manner::blocks && looks_ == LookingHabit::few) looks_ = 0;
+    }
 
     // To be called after each poll that found nothing.
     [[nodiscard]] Next next() {

@@ -155,7 +155,7 @@ Done TcpTransportImplementation::wait(Request request, Deadline deadline) {
             return !alive;
         };
         const Waits::Waiting waiting(options_.waits, operation.peer, operation.tag.lane());
-        if (!watch_.wait(lock, happened, deadline)) {
+        if (!watch_.wait(lock, happened, deadline, Tag::manner(operation.tag.channel))) {
             return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
         }
     }
@@ -191,7 +191,7 @@ Outcome<Transport::Arrival> TcpTransportImplementation::await_message(
         }
         return arrival != Arrival::late;
     };
-    (void)watch_.wait(lock, happened, deadline);
+    (void)watch_.wait(lock, happened, deadline, Tag::manner(channel));
     traffic_.want_no_more();
     --awaiting_;
     if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");

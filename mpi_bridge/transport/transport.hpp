@@ -11,6 +11,7 @@
 #include "core/failure.hpp"
 #include "core/group.hpp"
 #include "core/waits.hpp"
+#include "transport/patience.hpp"
 
 namespace mpi_bridge {
 
@@ -35,6 +36,12 @@ struct Tag {
         return of_channel == Channel::Lane::direct || of_channel == Channel::Lane::messages
                    ? Waits::Lane::direct
                    : Waits::Lane::engine;
+    }
+
+    // How a thread waits for a message of this channel (Channel::number()).
+    [[nodiscard]] static constexpr Manner manner(std::uint32_t channel) {
+        return Channel::lane_of(channel) == Channel::Lane::messages ? Manner::blocks
+                                                                    : Manner::yields;
     }
 
     [[nodiscard]] static constexpr std::uint32_t low(std::uint32_t value, unsigned bits) {

@@ -329,7 +329,7 @@ Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
         return !alive;
     };
     const Waits::Waiting waiting(waits_, operation.peer, operation.tag.lane());
-    if (!watch_->wait(lock, happened, deadline)) {
+    if (!watch_->wait(lock, happened, deadline, Tag::manner(operation.tag.channel))) {
         return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
     }
     if (!alive) return alive;
@@ -365,7 +365,7 @@ Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
         }
         return arrival != Arrival::late;
     };
-    (void)watch_->wait(lock, happened, deadline);
+    (void)watch_->wait(lock, happened, deadline, Tag::manner(channel));
     --awaiting_;
     if (worker_ == nullptr) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
     if (!alive) return pass_on(std::move(alive));

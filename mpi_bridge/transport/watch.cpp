@@ -64,9 +64,10 @@ void Watch::rouse_all() {
     if (polled_) interrupt_poller();
 }
 
-bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, Deadline deadline) {
+bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, Deadline deadline,
+                 Manner manner) {
     ++waiting_;
-    Patience patience(habit_);
+    Patience patience(habit_, manner);
     bool sleeps = false;
     bool in_time = true;
     // What this thread waits for has hardly begun, so a first look would be in vain.

@@ -52,7 +52,7 @@ class Watch {
     // has passed. `happened` is called with the mutex held, by other threads too, and must not call
     // back.
     [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, const Condition& happened,
-                            Deadline deadline);
+                            Deadline deadline, Manner manner = Manner::yields);
 
     // Looks once, without waiting. Returns true when something moved.
     bool look();

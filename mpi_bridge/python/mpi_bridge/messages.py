@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 from . import native, world
-from .buffer import Buffer, buffer_of, writable_buffer_of
+from .buffer import buffer_of, writable_buffer_of
 from .in_flight import InFlight
 from .structures import MessageStruct
 
@@ -37,7 +37,7 @@ class Message(InFlight):
     _prefix = "mpib_message"
     _what = "message"
 
-    def __init__(self, number: int, kept: Buffer, is_send: bool) -> None:
+    def __init__(self, number: int, kept: Any, is_send: bool) -> None:
         super().__init__(number, kept)
         self._is_send = is_send
 
@@ -76,25 +76,42 @@ class Message(InFlight):
             _left_behind.append(self)
 
 
-def _post(function: str, peer: int, buffer: Buffer, channel: str, tag: int) -> Message:
+def _post(
+    function: str, peer: int, address: int, nbytes: int, kept: Any, channel: bytes, tag: int
+) -> Message:
     message = MessageStruct(
-        struct_bytes=ctypes.sizeof(MessageStruct),
-        peer=peer,
-        channel=channel.encode(),
-        tag=tag,
-        memory=buffer.address or None,
-        bytes=buffer.nbytes,
+        ctypes.sizeof(MessageStruct), peer, channel, tag, address or None, nbytes
     )
     number = ctypes.c_int64()
     native.call(function, ctypes.byref(message), ctypes.byref(number))
-    return Message(number.value, buffer, function == _SEND)
+    return Message(number.value, kept, function == _SEND)
 
 
 def send(data: Any, to: int, channel: str = "", tag: int = 0) -> Message:
     """Send a buffer, which must not change until done, to a rank of the job. Returns at once."""
-    return _post(_SEND, to, buffer_of(data), channel, tag)
+    buffer = buffer_of(data)
+    return _post(_SEND, to, buffer.address, buffer.nbytes, buffer, channel.encode(), tag)
 
 
 def receive(target: Any, source: int = ANY_RANK, channel: str = "", tag: int = 0) -> Message:
     """Receive from a rank of the job into a buffer of the same length. Returns at once."""
-    return _post(_RECEIVE, source, writable_buffer_of(target), channel, tag)
+    buffer = writable_buffer_of(target)
+    return _post(_RECEIVE, source, buffer.address, buffer.nbytes, buffer, channel.encode(), tag)
+
+
+# The same for a contiguous torch tensor on the host. To find out what a buffer is takes as long as
+# to send a short one.
+
+
+def _nbytes_of(tensor: Any) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def send_tensor(tensor: Any, to: int, channel: bytes, tag: int) -> Message:
+    """Send a tensor's bytes, which must not change until done. Returns at once."""
+    return _post(_SEND, to, tensor.data_ptr(), _nbytes_of(tensor), tensor, channel, tag)
+
+
+def receive_tensor(tensor: Any, source: int, channel: bytes, tag: int) -> Message:
+    """Receive a tensor's bytes from a rank of the job. Returns at once."""
+    return _post(_RECEIVE, source, tensor.data_ptr(), _nbytes_of(tensor), tensor, channel, tag)

@@ -125,6 +125,21 @@ TEST(LookingHabit, ACrowdedHostLooksBriefly) {
     EXPECT_EQ(crowded.looks(), mpi_bridge::LookingHabit::few);
 }
 
+// Breaks when a wait for a message yields to busy programs, which keep the processor for long.
+TEST(Patience, BlocksAtOnceOnACrowdedHostIfItsMannerSaysSo) {
+    mpi_bridge::LookingHabit crowded(true);
+    mpi_bridge::Patience blocks(crowded, mpi_bridge::Manner::blocks);
+    EXPECT_FALSE(blocks.gives_way());
+    EXPECT_EQ(blocks.next(), mpi_bridge::Patience::Next::block);
+    mpi_bridge::Patience yields(crowded);
+    EXPECT_TRUE(yields.gives_way());
+    EXPECT_EQ(yields.next(), mpi_bridge::Patience::Next::look);
+    // Where there is room, it looks often.
+    mpi_bridge::LookingHabit alone(false);
+    mpi_bridge::Patience looks(alone, mpi_bridge::Manner::blocks);
+    EXPECT_EQ(looks.next(), mpi_bridge::Patience::Next::look);
+}
+
 // Breaks when the file of the kernel is misread: two busy threads on one processor must wait.
 TEST(LookingHabit, TheKernelTellsTheTimeWithoutAProcessor) {
     const auto before = mpi_bridge::time_without_processor();

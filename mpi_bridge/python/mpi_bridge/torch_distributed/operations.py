@@ -20,7 +20,7 @@ from .naming import Naming
 from .pending import NO_BYTES, Pending, as_bytes, split_like, whole_of
 from .reductions import is_xor, reducible, reduction_of, xor_of
 from .staging import Staging
-from .work import Completer, EngineWork
+from .work import Completer, EngineWork, OwnCompleter
 from .works import WorksInFlight
 
 _ALLREDUCE = c10d.AllreduceOptions()
@@ -53,6 +53,7 @@ class Operations:
         self._limit = limit
         self._naming = Naming(f"torch.{name}")
         self._completer = Completer(name)
+        self._own_completer = OwnCompleter(name)
         self._staging = Staging()
         self._in_flight = WorksInFlight()
         self._coalesced: list[EngineWork] | None = None
@@ -407,7 +408,7 @@ class Operations:
         cycle = self._naming.cycle_of(name)
         return self._staging.place_for(name, cycle, flat) if cycle else None
 
-    def _remember(self, names: list[str], work: EngineWork) -> None:
+    def _remember(self, names: Sequence[str], work: EngineWork) -> None:
         self._in_flight.add(work, names)
         if self._coalesced is not None:
             self._coalesced.append(work)

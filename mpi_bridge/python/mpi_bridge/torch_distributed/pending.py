@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from .. import engine, messages
+from .. import engine, torch_streams
 from ..engine import Handle, Kind
-from ..messages import Message
-from .work import EngineWork, OwnCompleter
+from .work import EngineWork
 
 if TYPE_CHECKING:
     from .operations import Operations
@@ -28,10 +27,9 @@ class Pending:
         self._group = group
         self._result = result
         self._names: list[str] = []
-        self._handles: list[Handle | Message] = []
+        self._handles: list[Handle] = []
         self._streams: dict[torch.device, int] = {}
         self._finish: list[Callable[[], None]] = []
-        self._source: Callable[[], int] | None = None
         self.limit = group._limit  # the timeout in seconds, or None
 
     def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -87,42 +85,19 @@ class Pending:
         )
 
     def _note_stream(self, device: torch.device) -> int:
-        stream = torch.cuda.current_stream(device).cuda_stream
+        stream = torch_streams.current(device)
         self._streams[device] = stream
         return stream
 
-    def send(self, tensor: torch.Tensor, to: int, channel: str, tag: int) -> None:
-        """Send a tensor's bytes to a rank of the job."""
-        # Device memory goes through the host. cpu() waits for what the current stream holds.
-        flat = as_bytes(tensor.detach().contiguous().cpu())
-        self._handles.append(messages.send(flat, to, channel, tag))
-
-    def receive(self, tensor: torch.Tensor, source: int, channel: str, tag: int) -> None:
-        """Receive a tensor's bytes from a rank of the job."""
-        if tensor.device.type == "cpu":
-            target = self.target(tensor)
-        else:
-            target = torch.empty(tensor.shape, dtype=tensor.dtype)
-            self.copy_when_done(target, tensor)
-        message = messages.receive(as_bytes(target), source, channel, tag)
-        # torch counts in the order of the group, and the message in ranks of the job.
-        members = self._group._members
-        self._source = lambda: members.index(message.peer())
-        self._handles.append(message)
-
     def work(self) -> EngineWork:
         """Return the Work that stands for all of it."""
-        completer = self._group._completer
-        if any(isinstance(handle, Message) for handle in self._handles):
-            completer = OwnCompleter(completer.name)
         work = EngineWork(
             self._handles,
             self._result,
             self._complete if self._finish else None,
-            completer,
+            self._group._completer,
             limit=self.limit,
             streams=self._streams,
-            source=self._source,
         )
         self._group._remember(self._names, work)
         return work

@@ -7,7 +7,9 @@ Each group has a channel of its own, so that messages of different groups are no
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,8 +18,9 @@ import torch.distributed as dist
 from .. import messages
 from ..errors import CollectiveTimeoutError
 from .operations import Operations
-from .pending import Pending
-from .work import WorkOfSeveral
+from .work import EngineWork, WorkOfSeveral
+
+Finish = Callable[[], None]
 
 
 class PointToPoint(Operations):
@@ -29,26 +32,58 @@ class PointToPoint(Operations):
     def _channel(self) -> str:
         return f"torch.{self._name}"
 
+    @cached_property
+    def _channel_bytes(self) -> bytes:
+        return self._channel.encode()
+
     def send(self, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> dist.Work:
         """Send a tensor to a member; done when the member receives it."""
         (tensor,) = tensors
-        pending = Pending(self, tensors)
-        pending.send(tensor, self._members[dst], self._channel, tag)
-        return pending.work()
+        if not _is_plain(tensor):
+            # Device memory goes through the host. cpu() waits for what the current stream holds.
+            tensor = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
+        to = self._members[dst]
+        return self._work(messages.send_tensor(tensor, to, self._channel_bytes, tag), tensors)
 
     def recv(self, tensors: list[torch.Tensor], src: int, tag: int = 0) -> dist.Work:
         """Receive a tensor of the same number of bytes from a member."""
-        return self._receive(tensors, self._members[src], tag)
+        message, finish = self._receive(tensors, self._members[src], tag)
+        return self._work(message, tensors, finish, lambda: src)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
         """Receive from whichever member sends first."""
-        return self._receive(tensors, messages.ANY_RANK, tag)
+        message, finish = self._receive(tensors, messages.ANY_RANK, tag)
+        # torch counts in the order of the group, and the message in ranks of the job.
+        return self._work(message, tensors, finish, lambda: self._members.index(message.peer()))
 
-    def _receive(self, tensors: list[torch.Tensor], source: int, tag: int) -> dist.Work:
+    def _receive(
+        self, tensors: list[torch.Tensor], source: int, tag: int
+    ) -> tuple[messages.Message, Finish | None]:
         (tensor,) = tensors
-        pending = Pending(self, tensors)
-        pending.receive(tensor, source, self._channel, tag)
-        return pending.work()
+        if _is_plain(tensor):
+            return messages.receive_tensor(tensor, source, self._channel_bytes, tag), None
+        landed = torch.empty(tensor.shape, dtype=tensor.dtype)
+        place = tensor.detach()
+
+        def copy_to_its_place() -> None:
+            with torch.no_grad():
+                place.copy_(landed)
+
+        message = messages.receive_tensor(landed, source, self._channel_bytes, tag)
+        return message, copy_to_its_place
+
+    def _work(
+        self,
+        message: messages.Message,
+        tensors: list[torch.Tensor],
+        finish: Finish | None = None,
+        source: Callable[[], int] | None = None,
+    ) -> dist.Work:
+        work = EngineWork(
+            [message], tensors, finish, self._own_completer, limit=self._limit, source=source
+        )
+        self._remember((), work)
+        return work
 
     # What torch calls around operations that it wants to be one.
 
@@ -111,6 +146,11 @@ class PointToPoint(Operations):
             f"monitored_barrier of group {self._name}: rank {self._members[0]} did not say within "
             f"{seconds:g} s that all ranks have reached it; its error names those that have not"
         )
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Tell whether the host finds the tensor's elements one after the other at its address."""
+    return tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
 def _is_done(message: messages.Message, deadline: float | None) -> bool:

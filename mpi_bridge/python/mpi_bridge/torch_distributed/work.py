@@ -14,6 +14,7 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
+from .. import torch_streams
 from ..engine import Handle
 from ..errors import CollectiveTimeoutError
 from ..messages import Message
@@ -88,9 +89,7 @@ class EngineWork(dist.Work):
     def _order_current_streams(self) -> None:
         """Make the current streams wait for those that the operations follow."""
         for device, number in self._streams.items():
-            current = torch.cuda.current_stream(device)
-            if current.cuda_stream != number:
-                current.wait_stream(torch.cuda.ExternalStream(number, device))
+            torch_streams.make_current_wait(device, number)
 
     def complete(self) -> None:
         """Wait for the end and keep the error, if there is one."""
@@ -107,7 +106,7 @@ class EngineWork(dist.Work):
                     self._finish()
                     # The copies to the results' places are in the order of these streams.
                     for device in self._streams:
-                        self._streams[device] = torch.cuda.current_stream(device).cuda_stream
+                        self._streams[device] = torch_streams.current(device)
             except Exception as error:
                 self._error = error
             # This also releases the names and the buffers.
@@ -188,7 +187,7 @@ class EngineWork(dist.Work):
             # The future takes down where the current streams are, so these must be the streams
             # that the results are in the order of.
             for device, number in self._streams.items():
-                stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(number, device)))
+                stack.enter_context(torch.cuda.stream(torch_streams.stream_of(device, number)))
             self.complete()
             if self._error is not None:
                 self._future.set_exception(self._error)

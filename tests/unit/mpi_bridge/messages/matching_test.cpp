@@ -48,4 +48,13 @@ TEST(Matching, ForgetsAReceiveThatIsWithdrawn) {
     EXPECT_FALSE(matching.hear({0, 1, address(0, 0), 8}));
 }
 
+TEST(Matching, SaysOfAnOfferThatItWasGivenUp) {
+    Matching matching;
+    EXPECT_FALSE(matching.hear({1, 7, address(0, 0), 1}));
+    EXPECT_FALSE(matching.hear({2, 7, address(0, 0), 1}));
+    matching.give_up(1, 7);
+    EXPECT_TRUE(matching.post({1, Matching::any_rank, address(0, 0)})->withdrawn);
+    EXPECT_FALSE(matching.post({2, Matching::any_rank, address(0, 0)})->withdrawn);
+}
+
 }  // namespace
