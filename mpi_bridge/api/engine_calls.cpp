@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "api/with_engine.hpp"
+#include "gpu/cuda_library.hpp"
+#include "gpu/nccl_library.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {
@@ -154,4 +156,23 @@ int mpib_process_set_is_free(int id) {
 int mpib_process_set_ids(int* ids, int room) {
     return number_from_engine(
         0, [=](Engine& engine) { return copy_out(engine.process_set_ids(), ids, room); });
+}
+
+int mpib_cuda_installed(void) {
+    int installed = 0;
+    (void)mpi_bridge::guarded([&]() -> mpi_bridge::Done {
+        installed = mpi_bridge::cuda::is_installed() ? 1 : 0;
+        return {};
+    });
+    return installed;
+}
+
+int mpib_nccl_version(void) {
+    int version = 0;
+    (void)mpi_bridge::guarded([&]() -> mpi_bridge::Done {
+        if (!mpi_bridge::cuda::is_installed()) return {};
+        if (const auto nccl = mpi_bridge::nccl::library()) version = (*nccl)->version;
+        return {};
+    });
+    return version;
 }

@@ -27,9 +27,10 @@ Outcome<DevicePath> device_path(const Environment& environment) {
     const auto text = environment("MPI_BRIDGE_GPU_PATH");
     if (!text || text->empty() || *text == "auto") return DevicePath::automatic;
     if (*text == "nccl") return DevicePath::nccl;
-    if (*text == "staged") return DevicePath::staged;
+    // With "host", packages such as horovod.torch copy tensors to the host themselves.
+    if (*text == "staged" || *text == "host") return DevicePath::staged;
     if (*text == "ucx") return DevicePath::ucx;
-    return invalid("MPI_BRIDGE_GPU_PATH=\"" + *text + "\" is not auto, nccl, staged or ucx");
+    return invalid("MPI_BRIDGE_GPU_PATH=\"" + *text + "\" is not auto, nccl, staged, host or ucx");
 }
 
 }  // namespace

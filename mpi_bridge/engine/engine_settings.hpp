@@ -20,7 +20,7 @@ struct EngineSettings {
     // MPI_BRIDGE_BUCKET_BYTES, or else HOROVOD_FUSION_THRESHOLD. 0: no tensor shares a bucket.
     std::size_t bucket_bytes = std::size_t{25} << 20;
     StallSettings stall;
-    // How device memory travels. MPI_BRIDGE_GPU_PATH: "auto", "nccl", "staged" or "ucx".
+    // How device memory travels. MPI_BRIDGE_GPU_PATH: "auto", "nccl", "staged", "host" or "ucx".
     DevicePath device_path = DevicePath::automatic;
     // How long a rank that waits for a planned operation tolerates that it has not itself submitted
     // an earlier tensor of the plan, before it asks all ranks to leave the plan. Doubles each time

@@ -93,4 +93,9 @@ Outcome<const Library*> library() {
     return &*loaded;
 }
 
+bool is_installed() {
+    static const bool found = SharedLibrary::open(request).has_value();
+    return found;
+}
+
 }  // namespace mpi_bridge::cuda

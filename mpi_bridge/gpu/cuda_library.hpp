@@ -108,4 +108,8 @@ struct Library {
 // thread may call it. MPI_BRIDGE_CUDA_LIBRARY names a file to load instead of libcuda.so.1.
 [[nodiscard]] Outcome<const Library*> library();
 
+// Whether the driver's library can be loaded. CUDA is not initialised, so that a process may still
+// fork children that use it.
+[[nodiscard]] bool is_installed();
+
 }  // namespace mpi_bridge::cuda

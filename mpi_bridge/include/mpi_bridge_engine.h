@@ -267,6 +267,16 @@ MPIB_API mpib_status mpib_timeline_start(const char* path);
 /* Completes the file. Returns MPIB_OK if there is no timeline. */
 MPIB_API mpib_status mpib_timeline_stop(void);
 
+/*
+ * What operations on device memory can use in this process, before or after mpib_init(). They load
+ * the libraries, but do not initialise CUDA, so that the process may still fork.
+ */
+/* Returns 1 if the library of the CUDA driver can be loaded, otherwise 0. */
+MPIB_API int mpib_cuda_installed(void);
+/* Returns the version code of NCCL (22809 is 2.28.9), or 0 if there is no NCCL 2.20 or newer, or no
+ * CUDA driver, with which alone NCCL is of use. */
+MPIB_API int mpib_nccl_version(void);
+
 /* What this rank has done since mpib_init(), by kind (the index is an mpib_kind), blocking calls
  * included. */
 typedef struct mpib_counters {

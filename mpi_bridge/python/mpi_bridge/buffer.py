@@ -2,23 +2,23 @@
 """Where the elements of an object are in memory, found without copying them.
 
 Supported objects are torch tensors, numpy arrays, objects with the buffer protocol (bytes,
-bytearray, memoryview, array.array), and, as read-only sources, DLPack objects. The elements must be
+bytearray, memoryview, array.array), and DLPack objects, such as JAX's arrays. The elements must be
 contiguous, in row-major order and in host memory; anything else is refused, because a hidden copy
-of a receive buffer would lose the result. Only the engine accepts CUDA tensors.
+of a receive buffer would lose the result. Only the engine accepts CUDA memory: torch tensors, and
+arrays with `__cuda_array_interface__` or DLPack, such as CuPy's.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
 
-from . import datatype
+from . import cuda_arrays, datatype, dlpack
 from .datatype import DataType
 from .errors import InvalidArgumentError
-
-_DLPACK_HOST = 1  # kDLCPU
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Buffer:
     readonly: bool
     owner: Any
     on_device: bool = False  # CUDA memory; the host must not access the address
+    stream: int | None = None  # the CUDA stream in whose order its owner uses it, if that is known
+    shape: tuple[int, ...] | None = None  # if only the object's own protocol tells it
 
     @property
     def count(self) -> int:
@@ -63,9 +65,6 @@ _get_buffer.restype = ctypes.c_int
 _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
 _release_buffer.restype = None
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_capsule_pointer.restype = ctypes.c_void_p
 
 
 class _HeldView:
@@ -82,21 +81,6 @@ class _HeldView:
             _release_buffer(ctypes.byref(self.view))
 
 
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
 def _describe(source: Any) -> str:
     return f"{type(source).__module__}.{type(source).__qualname__}"
 
@@ -111,6 +95,11 @@ def _from_torch(tensor: Any, allow_device: bool) -> Buffer:
         raise _refuse(tensor, f"it lies on {tensor.device}; buffers are host memory")
     if not tensor.is_contiguous():
         raise _refuse(tensor, "it is not contiguous; pass tensor.contiguous()")
+    stream = None
+    if on_device:
+        from . import torch_streams
+
+        stream = torch_streams.current(tensor.device)
     itemsize = tensor.element_size()
     name = str(tensor.dtype).rpartition(".")[2]
     return Buffer(
@@ -121,6 +110,7 @@ def _from_torch(tensor: Any, allow_device: bool) -> Buffer:
         readonly=False,
         owner=tensor,
         on_device=on_device,
+        stream=stream,
     )
 
 
@@ -154,36 +144,42 @@ def _from_buffer_protocol(source: Any) -> Buffer:
     )
 
 
-def _is_contiguous(tensor: _DLTensor) -> bool:
-    if not tensor.strides:
-        return True
-    expected = 1
-    for axis in reversed(range(tensor.ndim)):
-        if tensor.shape[axis] > 1 and tensor.strides[axis] != expected:
-            return False
-        expected *= tensor.shape[axis]
-    return True
-
-
 def _from_dlpack(source: Any) -> Buffer:
-    if hasattr(source, "__dlpack_device__") and source.__dlpack_device__()[0] != _DLPACK_HOST:
+    if dlpack.device_of(source) != dlpack.HOST:
         raise _refuse(source, "it lies on an accelerator; buffers are host memory")
-    # The capsule is never renamed to "used_dltensor", so it frees its tensor itself.
-    capsule = source.__dlpack__()
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-    if not _is_contiguous(tensor):
+    found = dlpack.describe(source)
+    if not found.is_contiguous:
         raise _refuse(source, "it is not contiguous in row-major order")
-    count = 1
-    for axis in range(tensor.ndim):
-        count *= tensor.shape[axis]
-    itemsize = (tensor.bits * tensor.lanes + 7) // 8
+    itemsize = (found.bits * found.lanes + 7) // 8
     return Buffer(
-        address=(tensor.data or 0) + tensor.byte_offset,
-        nbytes=count * itemsize,
+        address=found.address,
+        nbytes=math.prod(found.shape) * itemsize,
         itemsize=itemsize,
-        datatype=datatype.from_dlpack(tensor.code, tensor.bits, tensor.lanes),
-        readonly=True,
-        owner=(source, capsule),
+        datatype=datatype.from_dlpack(found.type_code, found.bits, found.lanes),
+        readonly=found.readonly,
+        owner=(source, found.capsule),
+        shape=found.shape,
+    )
+
+
+def _from_cuda_array(source: Any, stream: int | None) -> Buffer:
+    array = cuda_arrays.describe(source, stream)
+    if not array.is_contiguous:
+        raise _refuse(source, "it is not contiguous in row-major order")
+    if array.format:
+        kind = datatype.from_typestr(array.format)
+    else:
+        kind = datatype.from_dlpack(*array.dlpack_type)
+    return Buffer(
+        address=array.address,
+        nbytes=math.prod(array.shape) * array.itemsize,
+        itemsize=array.itemsize,
+        datatype=kind,
+        readonly=array.readonly,
+        owner=array.owner,
+        on_device=True,
+        stream=array.stream,
+        shape=array.shape,
     )
 
 
@@ -199,28 +195,41 @@ def _is_torch_tensor(source: Any) -> bool:
     return hasattr(source, "data_ptr") and hasattr(source, "element_size")
 
 
-def buffer_of(source: Any, allow_device: bool = False) -> Buffer:
-    """Return the memory of `source` for reading; CUDA memory only if the caller allows it."""
+def buffer_of(source: Any, allow_device: bool = False, stream: int | None = None) -> Buffer:
+    """Return the memory of `source` for reading; CUDA memory only if the caller allows it.
+
+    `stream` is the CUDA stream in whose order the caller will use CUDA memory; None is the one that
+    the object's owner names.
+    """
     if isinstance(source, Buffer):
         return source
     if _is_torch_tensor(source):
         return _from_torch(source, allow_device)
     if _is_numpy_array(source):
         return _from_numpy(source)
+    if allow_device and cuda_arrays.is_cuda_array(source):
+        return _from_cuda_array(source, stream)
     try:
         memoryview(source).release()
-    except TypeError:
+    except (TypeError, BufferError, ValueError) as error:
+        # JAX's arrays of bfloat16 have the buffer protocol, but only DLPack can describe them.
         if hasattr(source, "__dlpack__"):
             return _from_dlpack(source)
-        raise _refuse(
-            source, "it is no tensor, array, DLPack object or buffer-protocol object"
-        ) from None
+        if hasattr(source, "__cuda_array_interface__"):
+            raise _refuse(source, "it lies on an accelerator; buffers are host memory") from None
+        if isinstance(error, TypeError):
+            raise _refuse(
+                source, "it is no tensor, array, DLPack object or buffer-protocol object"
+            ) from None
+        raise _refuse(source, str(error)) from error
     return _from_buffer_protocol(source)
 
 
-def writable_buffer_of(source: Any, allow_device: bool = False) -> Buffer:
+def writable_buffer_of(
+    source: Any, allow_device: bool = False, stream: int | None = None
+) -> Buffer:
     """Return the memory of `source` for writing; refuse read-only objects."""
-    buffer = buffer_of(source, allow_device)
+    buffer = buffer_of(source, allow_device, stream)
     if buffer.readonly:
         raise _refuse(source, "it is read-only")
     return buffer

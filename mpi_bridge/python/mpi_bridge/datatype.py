@@ -80,3 +80,14 @@ def from_format(code: str) -> DataType | None:
 def from_dlpack(code: int, bits: int, lanes: int) -> DataType | None:
     """Return the type of a DLPack triple, None if it cannot be reduced."""
     return _BY_DLPACK.get((code, bits)) if lanes == 1 else None
+
+
+def from_typestr(text: str) -> DataType | None:
+    """Return the type of an array interface's typestr ("<f4"), None if it cannot be reduced."""
+    if text[:1] == ">" and text[2:] != "1":
+        return None
+    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
+    kind = kinds.get(text[1:2])
+    if kind is None:
+        return None
+    return from_name(kind if kind == "bool" else f"{kind}{8 * int(text[2:])}")

@@ -7,22 +7,26 @@ and then runs them without negotiation. Every call releases the interpreter lock
 main thread checks for signals twice a second.
 
 Buffers are anything that buffer_of() supports; a Handle keeps them alive until the operation is
-done. CUDA tensors need a library that supports device memory; `stream` is then the number of the
-cudaStream_t whose order they follow.
+done. An operation on CUDA memory follows a CUDA stream: it begins after what the stream held when
+the operation was submitted, and what is enqueued there after wait() finds the result. No host waits
+for the device. `stream` is the number of that cudaStream_t, 0 for the legacy default stream. By
+default it is the stream that is current in torch, or the one that an array names in its
+`__cuda_array_interface__`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import native, world
+from . import cuda_arrays, native, world
 from .buffer import Buffer, buffer_of, writable_buffer_of
 from .datatype import DataType, Op
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, MpiBridgeError
 from .in_flight import InFlight
 from .structures import CountersStruct, Kind, OperationStruct, ResultStruct
 
@@ -52,7 +56,8 @@ class Result:
     rows: int  # length of the first dimension
     received_rows: tuple[int, ...]  # allgather, alltoall: rows from each member of the set
     last_joined: int  # join: the rank that joined last; otherwise -1
-    on_device: bool = False  # if so, the data is for the framework that owns the stream
+    on_device: bool = False  # if so, the data is ready in the order of `stream`
+    stream: int = 0  # the CUDA stream that the operation followed
 
     def _require_host_memory(self) -> None:
         if self.on_device:
@@ -74,6 +79,12 @@ class Result:
         self._require_host_memory()
         return ctypes.string_at(self.address, self.nbytes) if self.nbytes else b""
 
+    def cuda_bytes(self) -> cuda_arrays.CudaBytes:
+        """Return the data in CUDA memory, for a copy that a framework enqueues on `stream`."""
+        if not self.on_device:
+            raise InvalidArgumentError("the result is in host memory")
+        return cuda_arrays.CudaBytes(self.address, self.nbytes, self.stream)
+
 
 class Handle(InFlight):
     """An operation in flight. Its name is in use, and its buffers are kept, until release().
@@ -81,10 +92,16 @@ class Handle(InFlight):
     A handle that is no longer referred to is released, which waits for the operation.
     """
 
-    __slots__ = ()
+    __slots__ = ("_is_ordered", "stream")
 
     _prefix = "mpib"
     _what = "operation"
+
+    def __init__(self, number: int, kept: tuple[Buffer, ...], stream: int | None = None) -> None:
+        super().__init__(number, kept)
+        self.stream = stream
+        """The CUDA stream that the operation follows; None in host memory."""
+        self._is_ordered = stream is None  # whether that stream waits for the operation
 
     def poll(self) -> bool:
         """Tell whether the operation is done, successfully or not."""
@@ -113,7 +130,8 @@ class Handle(InFlight):
             if found.received_rows
             else (),
             last_joined=found.last_joined,
-            on_device=any(buffer.on_device for buffer in self._kept),
+            on_device=self.stream is not None,
+            stream=self.stream or cuda_arrays.LEGACY,
         )
 
     def finish(self) -> None:
@@ -123,9 +141,23 @@ class Handle(InFlight):
         finally:
             self.release()
 
+    def _wait(self, seconds: float) -> None:
+        super()._wait(seconds)
+        self._is_ordered = True
+
     def release(self) -> None:
         """Release the name and the buffers; wait first if the operation is not done."""
+        if not self._is_ordered and self._number:
+            # Without it, the device could still use buffers that are given back to an allocator.
+            with contextlib.suppress(MpiBridgeError):
+                self._wait(0)
         super().release()
+
+    def __del__(self) -> None:
+        number = getattr(self, "_number", 0)
+        if number and not getattr(self, "_is_ordered", True) and self._session == world.session():
+            native.functions().mpib_wait(number, 0.0)
+        super().__del__()
 
 
 def _numbers(values: Sequence[int] | None) -> Any:
@@ -133,7 +165,7 @@ def _numbers(values: Sequence[int] | None) -> Any:
 
 
 def _shape_of(source: Any, buffer: Buffer) -> tuple[int, ...]:
-    shape = getattr(source, "shape", None)
+    shape = getattr(source, "shape", buffer.shape)
     # A shape of another type, such as TensorFlow's, is ignored.
     if isinstance(shape, tuple) and math.prod(shape) == buffer.count:
         return tuple(shape)
@@ -178,15 +210,29 @@ class Prepared:
 
     __slots__ = ("_kept", "_operation")
 
-    def __init__(self, operation: OperationStruct, kept: tuple[Any, ...]) -> None:
+    def __init__(self, operation: OperationStruct, kept: tuple[Buffer, ...]) -> None:
         self._operation = operation
         self._kept = kept
 
-    def submit(self) -> Handle:
-        """Submit the operation and return at once."""
+    @property
+    def on_device(self) -> bool:
+        """Whether the buffers are CUDA memory."""
+        return bool(self._operation.flags & _DEVICE)
+
+    def submit(self, stream: int | None = None) -> Handle:
+        """Submit the operation and return at once.
+
+        On CUDA memory it follows `stream`, or the one that was given before. Only one thread at a
+        time may submit it.
+        """
+        followed = None
+        if self.on_device:
+            if stream is not None:
+                self._operation.stream = cuda_arrays.engine_stream(stream)
+            followed = self._operation.stream or cuda_arrays.LEGACY
         number = ctypes.c_int64()
         native.call("mpib_submit", ctypes.byref(self._operation), ctypes.byref(number))
-        return Handle(number.value, self._kept)
+        return Handle(number.value, self._kept, followed)
 
     def call(self) -> None:
         """Submit, wait and release in one native call; signals are handled when it returns."""
@@ -200,15 +246,29 @@ def _set_send(
     shape: Sequence[int] | None,
     stream: int | None,
 ) -> Buffer:
-    source = buffer_of(send, allow_device=True)
+    source = buffer_of(send, allow_device=True, stream=stream)
     lengths, datatype = _layout(kind, send, source, shape)
     operation.send = source.address or None
     operation.shape, operation.dimensions = _numbers(lengths), len(lengths)
     operation.datatype = datatype
     if source.on_device:
         operation.flags |= _DEVICE
-        operation.stream = stream
+        operation.stream = cuda_arrays.engine_stream(source.stream if stream is None else stream)
+    elif stream is not None:
+        raise InvalidArgumentError(
+            f"{kind.name.lower()}: a CUDA stream was given, but the buffer is in host memory"
+        )
     return source
+
+
+def _require_same_place(kind: Kind, send: Buffer, recv: Buffer) -> None:
+    if send.on_device == recv.on_device:
+        return
+    places = {True: "CUDA memory", False: "host memory"}
+    raise InvalidArgumentError(
+        f"{kind.name.lower()}: send is in {places[send.on_device]}, recv in "
+        f"{places[recv.on_device]}; both must be in the same"
+    )
 
 
 def _set_splits(operation: OperationStruct, splits: Sequence[int]) -> None:
@@ -263,8 +323,11 @@ def prepare(
     if send is not None:
         kept.append(_set_send(operation, kind, send, shape, stream))
     if recv is not None:
-        target = writable_buffer_of(recv, allow_device=True)
+        # Its owner's work, too, must be done before the operation writes to it.
+        order = operation.stream or cuda_arrays.LEGACY
+        target = writable_buffer_of(recv, allow_device=True, stream=order if kept else None)
         if kept:
+            _require_same_place(kind, kept[0], target)
             _require_capacity(kind, kept[0], target, kind in (Kind.ALLREDUCE, Kind.BROADCAST))
         operation.recv = target.address or None
         operation.recv_bytes = target.nbytes or _NO_BYTES
@@ -305,6 +368,16 @@ def join() -> int:
     global _joins
     _joins = (world.session(), joins() + 1)
     return last.value
+
+
+def cuda_installed() -> bool:
+    """Tell whether the library of the CUDA driver can be loaded; CUDA is not initialised."""
+    return native.functions().mpib_cuda_installed() == 1
+
+
+def nccl_version() -> int:
+    """Return the version code of the NCCL that CUDA memory can go through, 0 if there is none."""
+    return native.functions().mpib_nccl_version()
 
 
 def timeline_start(path: str) -> None:

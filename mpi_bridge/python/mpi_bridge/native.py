@@ -71,6 +71,8 @@ _INT_FUNCTIONS = {
     "mpib_process_set_ranks": [_INT, _INTS, _INT],
     "mpib_process_set_ids": [_INTS, _INT],
     "mpib_process_set_is_free": [_INT],
+    "mpib_cuda_installed": [],
+    "mpib_nccl_version": [],
 }
 
 

@@ -7,7 +7,9 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Hashable
 from types import TracebackType
+from typing import Callable
 
 from . import memory, native
 from .errors import NotInitializedError
@@ -17,6 +19,7 @@ _owner = 0  # the process that called init()
 _session = 0
 _joined_session = 0  # the session of the latest init()
 _kept: list[object] = []  # buffers that a library in shutdown() may be using
+_before_leaving: dict[Hashable, Callable[[], None]] = {}
 _kept_lock = threading.RLock()  # the collector of garbage may come to it again
 
 
@@ -50,6 +53,10 @@ def _leave(keep_content: bool) -> None:
     global _session
     if _is_forked():
         return
+    # The library gives operations only a short time to end, and then aborts them on all ranks.
+    while _before_leaving:
+        _, action = _before_leaving.popitem()
+        action()
     _session += 1
     memory.keep_beyond(lambda: native.call("mpib_finalize"), keep_content)
 
@@ -58,6 +65,14 @@ def _leave_at_exit() -> None:
     # Existing arrays must stay mapped, because threads may run on, but their contents do not
     # matter.
     _leave(keep_content=False)
+
+
+def before_leaving(key: Hashable, action: Callable[[], None]) -> None:
+    """Call `action` once, before this process leaves the step; another one of this key is ignored.
+
+    It lets devices finish the operations that have been handed to them. It must not raise.
+    """
+    _before_leaving.setdefault(key, action)
 
 
 def session() -> int:

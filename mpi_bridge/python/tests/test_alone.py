@@ -35,6 +35,21 @@ def test_a_process_without_a_launcher_is_rank_0_of_1():
     assert prints(code) == ["0", "1", "0", "1", "0", "1", "True", "True", "False"]
 
 
+def test_devices_may_finish_before_the_process_leaves():
+    code = (
+        "import mpi_bridge as m\n"
+        "from mpi_bridge import world\n"
+        "m.init()\n"
+        "def finish(): print('finish', m.is_initialized())\n"
+        "world.before_leaving('device', finish)\n"
+        "world.before_leaving('device', lambda: print('another'))\n"
+        "m.shutdown(); m.shutdown()\n"
+        "m.init()\n"
+        "world.before_leaving('device', lambda: print('at_exit', m.is_initialized()))\n"
+    )
+    assert prints(code) == ["finish", "True", "at_exit", "True"]
+
+
 def test_questions_before_init_raise_a_value_error():
     code = (
         "import mpi_bridge as m\n"

@@ -43,6 +43,16 @@ void CommunicatorRecord::await(const std::function<bool()>& reached) {
     }
 }
 
+namespace {
+
+std::string text_of(const Deed& deed) {
+    return "kind " + std::to_string(deed.kind) + " of " + std::to_string(deed.count) + " x type " +
+           std::to_string(deed.type) + " (op " + std::to_string(deed.op) + ", root " +
+           std::to_string(deed.root) + ")";
+}
+
+}  // namespace
+
 // All ranks come to the same meeting, and mean the same by it.
 void CommunicatorRecord::meet(const Deed& deed) {
     auto& own = segment_->seats[static_cast<std::size_t>(rank)];
@@ -54,7 +64,10 @@ void CommunicatorRecord::meet(const Deed& deed) {
         const auto& seat = segment_->seats[static_cast<std::size_t>(other)];
         await([&] { return seat.met >= meetings_; });
         if (!(seat.deeds[page] == deed)) {
-            misuse("the ranks of a communicator make different calls");
+            misuse("the ranks of a communicator make different calls: in call " +
+                   std::to_string(meetings_) + " rank " + std::to_string(rank) + " makes " +
+                   text_of(deed) + ", rank " + std::to_string(other) + " " +
+                   text_of(seat.deeds[page]));
         }
     }
 }

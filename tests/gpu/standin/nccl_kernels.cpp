@@ -31,7 +31,8 @@ std::byte* reach_out(void* memory, std::size_t bytes, const Device& device) {
 }  // namespace
 
 void CommunicatorRecord::run_kernel(const std::vector<Operation>& operations) {
-    if (!device.take_slot(stopped_)) return;
+    // What follows an aborted kernel does not run; the other ranks must not take it for a call.
+    if (stopped_ || !device.take_slot(stopped_)) return;
     try {
         std::vector<Operation> to_exchange;
         for (const Operation& each : operations) {

@@ -74,9 +74,17 @@ def mpi_threads_supported() -> bool:
     return True
 
 
+def cuda_built() -> bool:
+    """Tell whether the CUDA driver is installed; this library needs nothing else for CUDA tensors.
+
+    CUDA is not initialised, so the process may still fork.
+    """
+    return engine.cuda_installed()
+
+
 def nccl_built() -> int:
-    """Return the version code of NCCL, 0 where it is not used."""
-    return 0
+    """Return the version code of NCCL (22809 is 2.28.9), 0 without NCCL 2.20 or a CUDA driver."""
+    return engine.nccl_version()
 
 
 def _absent() -> bool:
@@ -85,7 +93,7 @@ def _absent() -> bool:
 
 
 mpi_enabled = mpi_built = gloo_enabled = gloo_built = _absent
-ddl_built = ccl_built = cuda_built = rocm_built = _absent
+ddl_built = ccl_built = rocm_built = _absent
 
 __all__ = [
     "ccl_built",

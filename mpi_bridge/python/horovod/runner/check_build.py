@@ -41,7 +41,7 @@ def report() -> tuple[str, bool]:
         "",
         "Available Tensor Operations:",
         _line(is_there, "mpi_bridge (shared memory, UCX)"),
-        _line(bool(basics.nccl_built()), "NCCL"),
+        _line(is_there and bool(basics.nccl_built()), "NCCL"),
         _line(basics.ddl_built(), "DDL"),
         _line(basics.ccl_built(), "CCL"),
         _line(basics.mpi_built(), "MPI"),

@@ -16,6 +16,7 @@ from ..common.agreement import require_same
 from ..common.handles import Together
 from ..common.process_sets import ProcessSet, global_process_set, number_of
 from . import tensors
+from .placement import Way, described_tensor, device_for_received, way_of
 from .tensors import Place
 
 
@@ -23,7 +24,7 @@ def _broadcast_all(
     what: str, named: list[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet
 ) -> None:
     """Overwrite tensors with the root's, once all ranks agree on the list of tensors."""
-    described = ", ".join(f"{name}:{tensor.dtype}{list(tensor.shape)}" for name, tensor in named)
+    described = ", ".join(f"{name}:{described_tensor(tensor)}" for name, tensor in named)
     require_same(what, described, number_of(process_set))
     Together(
         [
@@ -74,19 +75,24 @@ class _WithoutTensors(pickle.Pickler):
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             return None
         self.tensors.append(value.detach())
-        return value.dtype, tuple(value.shape)
+        return value.dtype, tuple(value.shape), way_of(value) is Way.DEVICE
 
 
 class _WithEmptyTensors(pickle.Unpickler):
-    """Puts new tensors in the places of the omitted ones."""
+    """Puts new tensors in the places of the omitted ones, in the same kind of memory.
 
-    def __init__(self, stream: io.BytesIO) -> None:
+    `like` are tensors of this rank, which show what device it uses.
+    """
+
+    def __init__(self, stream: io.BytesIO, like: list[torch.Tensor]) -> None:
         super().__init__(stream)
+        self._like = like
         self.tensors: list[torch.Tensor] = []
 
     def persistent_load(self, description: Any) -> torch.Tensor:
-        dtype, shape = description
-        self.tensors.append(torch.empty(shape, dtype=dtype))
+        dtype, shape, on_device = description
+        device = device_for_received(self._like) if on_device else torch.device("cpu")
+        self.tensors.append(torch.empty(shape, dtype=dtype, device=device))
         return self.tensors[-1]
 
 
@@ -131,7 +137,8 @@ def broadcast_optimizer_state(
         skeleton, found = stream.getvalue(), pickler.tensors
     skeleton = broadcast_object(skeleton, root_rank, process_set=process_set)
     if not is_root:
-        unpickler = _WithEmptyTensors(io.BytesIO(skeleton))
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        unpickler = _WithEmptyTensors(io.BytesIO(skeleton), parameters)
         state, found = unpickler.load(), unpickler.tensors
     named = [(str(position), tensor) for position, tensor in enumerate(found)]
     _broadcast_all("broadcast_optimizer_state", named, root_rank, process_set)

@@ -3,8 +3,9 @@
 
 The other ranks of the node can access it, so a bucket of adjacent gradients is reduced in place,
 without a copy into a bucket and back. A parameter's `grad` is then a view of this memory, which the
-caller reads, clips and clears. If gradients travel in another type, or are on an accelerator, the
-memory holds the data that travels.
+caller reads, clips and clears. If gradients travel in another type, or through host memory, the
+memory holds the data that travels. For gradients on the engine's CUDA device it is memory there.
+The flags are always in host memory, because the host reads them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from typing import Any, Callable
 
 import torch
 
-from mpi_bridge import InternalError, engine, memory
+from mpi_bridge import InternalError, engine, memory, torch_streams
 from mpi_bridge.engine import Kind
 
 from ..common import reduce_ops
 from ..common.process_sets import number_of
 from .compression import Compressor
-from .tensors import Place, Reduction
+from .placement import Way, way_of
+from .tensors import Order, Place, Reduction
+
+_HOST = torch.device("cpu")
 
 
 class _Slot:
@@ -32,8 +36,10 @@ class _Slot:
         self.operation = operation
 
 
-def _allocate(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return shared memory, or ordinary memory if the node has no shared memory left."""
+def _allocate(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return memory of the device; on the host shared memory, or ordinary if there is no more."""
+    if device != _HOST:
+        return torch.zeros(count, dtype=dtype, device=device)
     try:
         shared = memory.allocate(count * dtype.itemsize)
     except InternalError:
@@ -63,21 +69,21 @@ class GradientMemory:
         place_of_flags: Place,
     ) -> None:
         self._slots: dict[torch.Tensor, _Slot] = {}
-        counts: dict[torch.dtype, int] = {flags.dtype: flags.numel()}
-        for parameter in parameters:
-            dtype = compression.travels_as(parameter.dtype)
-            counts[dtype] = counts.get(dtype, 0) + parameter.numel()
-        arenas = {dtype: _allocate(max(count, 1), dtype) for dtype, count in counts.items()}
+        places = {p: (compression.travels_as(p.dtype), _travels_on(p)) for p in parameters}
+        of_flags = (flags.dtype, _HOST)
+        counts: dict[tuple[torch.dtype, torch.device], int] = {of_flags: flags.numel()}
+        for parameter, place in places.items():
+            counts[place] = counts.get(place, 0) + parameter.numel()
+        arenas = {place: _allocate(max(count, 1), *place) for place, count in counts.items()}
         used = dict.fromkeys(counts, 0)
-        for parameter in parameters:
-            dtype = compression.travels_as(parameter.dtype)
-            first, used[dtype] = used[dtype], used[dtype] + parameter.numel()
-            flat = arenas[dtype][first : used[dtype]]
+        for parameter, place in places.items():
+            first, used[place] = used[place], used[place] + parameter.numel()
+            flat = arenas[place][first : used[place]]
             view = flat.as_strided(parameter.shape, _strides(parameter))
-            is_gradient = dtype == parameter.dtype and parameter.device.type == "cpu"
+            is_gradient = place == (parameter.dtype, parameter.device)
             operation = _prepare(flat, parameter.shape, reduction, place_of(parameter))
             self._slots[parameter] = _Slot(view, is_gradient, operation)
-        self._flags = arenas[flags.dtype][used[flags.dtype] :]
+        self._flags = arenas[of_flags][used[of_flags] :]
         self._flags_operation = _prepare(self._flags, flags.shape, reduction, place_of_flags)
 
     def __contains__(self, parameter: Any) -> bool:
@@ -103,10 +109,14 @@ class GradientMemory:
             slot.view.copy_(gradient)
         if slot.is_gradient:
             parameter.grad = slot.view
-        handle = slot.operation.submit()
+        device = slot.view.device
+        stream = None if device == _HOST else torch_streams.current(device)
+        handle = slot.operation.submit(stream)
+        order = Order(device, stream)
 
         def finish() -> None:
             handle.finish()
+            order.join()
             if parameter.grad is slot.view:
                 return
             if parameter.grad is None:
@@ -114,6 +124,10 @@ class GradientMemory:
             parameter.grad.copy_(slot.view)
 
         return finish
+
+
+def _travels_on(parameter: torch.Tensor) -> torch.device:
+    return parameter.device if way_of(parameter) is Way.DEVICE else _HOST
 
 
 def _prepare(

@@ -35,6 +35,7 @@ from ..common.reduce_ops import ReduceOp
 from . import sparse, tensors
 from .compression import Compressor
 from .gradient_memory import GradientMemory
+from .placement import described_tensor
 from .tensors import Place, Reduction
 
 if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
@@ -213,8 +214,7 @@ class GradientReducer:
         if self._agreed:
             return
         described = ", ".join(
-            f"{name}:{parameter.dtype}{list(parameter.shape)}"
-            for parameter, name in self._names.items()
+            f"{name}:{described_tensor(parameter)}" for parameter, name in self._names.items()
         )
         digest = zlib.crc32(described.encode())
         numbers = torch.tensor([digest, -digest, self._passes, -self._passes])
@@ -290,7 +290,7 @@ class GradientReducer:
 
         The flags have the type of the first parameter, whose gradient usually arrives last, so that
         they share its bucket. They do not follow the actual last arrival, which may differ between
-        ranks.
+        ranks. They are in host memory even if the gradients are not, because the host reads them.
         """
         dtype = next(iter(self._names)).dtype
         if self._travels_by_type:
@@ -315,8 +315,8 @@ class GradientReducer:
 
 def _no_rows(parameter: torch.Tensor) -> torch.Tensor:
     """Return the sparse gradient of a parameter that took no part in the step."""
-    indices = torch.empty((1, 0), dtype=torch.int64)
-    values = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype)
+    indices = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)
+    values = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype, device=parameter.device)
     return torch.sparse_coo_tensor(indices, values, parameter.shape, check_invariants=False)
 
 

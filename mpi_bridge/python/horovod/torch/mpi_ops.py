@@ -5,7 +5,7 @@ Each comes in up to four forms: it returns a new tensor, or (name_) works in pla
 (name_async) returns a handle for poll() and synchronize(). The forms that wait and return a new
 tensor are differentiable. Operations are matched by `name`, and those without a name by the order
 of calls. `process_set` limits an operation to some ranks; even then, `root_rank` is a rank of the
-job. Tensors on an accelerator travel through host memory.
+job. CUDA tensors are used where they are: see tensors and placement.
 """
 
 from __future__ import annotations

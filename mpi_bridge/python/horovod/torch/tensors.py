@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch tensors for the engine: each function submits one operation.
 
-The functions return a Pending, whose finish() returns the result as a tensor. Tensors that are not
-contiguous in host memory travel as contiguous copies.
+The functions return a Pending, whose finish() returns the result as a tensor. Host memory and the
+memory of the engine's CUDA device are used as they are; tensors elsewhere travel as copies in host
+memory (see placement), and those that are not contiguous as contiguous copies.
+
+An operation on CUDA memory begins after what the current stream holds when it is submitted.
+finish() makes the stream wait that is current then. The host waits only until all ranks have
+submitted the operation.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mpi_bridge import InvalidArgumentError, engine
+from mpi_bridge import InvalidArgumentError, engine, torch_streams
 from mpi_bridge.engine import Kind
 
 from ..common import reduce_ops
@@ -20,6 +25,7 @@ from ..common.handles import Submitted
 from ..common.process_sets import ProcessSet, global_process_set, number_of
 from ..common.reduce_ops import Average, ReduceOp
 from ..common.util import even_parts
+from .placement import Way, way_of
 
 
 @dataclass(frozen=True)
@@ -62,18 +68,50 @@ class Place:
         )
 
 
+@dataclass(frozen=True)
+class Order:
+    """The place of an operation in the order of its device; nothing to do in host memory."""
+
+    device: torch.device
+    stream: int | None  # the CUDA stream that the operation follows
+
+    def join(self) -> None:
+        """Make the current stream wait for the operation, once the engine's wait is over."""
+        if self.stream is not None:
+            torch_streams.make_current_wait(self.device, self.stream)
+
+    def let_go(self) -> None:
+        """Before memory goes back: the operation's stream waits for what the current one reads."""
+        if self.stream is not None:
+            torch_streams.make_wait_for_current(self.device, self.stream)
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Tell whether the engine can work on the tensor's own memory."""
-    return tensor.device.type == "cpu" and tensor.is_contiguous()
+    return way_of(tensor) is not Way.STAGED and tensor.is_contiguous()
+
+
+def readable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor if the engine can read it, otherwise a copy that it can read."""
+    if way_of(tensor) is Way.STAGED:
+        return staged(tensor)
+    return tensor.detach().contiguous()
 
 
 def staged(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor if the engine can read it, otherwise a copy that it can read."""
+    """Return contiguous host memory with the tensor's values: the tensor itself, or a copy."""
     return tensor.detach().cpu().contiguous()
 
 
+def _target_for(output: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Return the output if the engine can write it, otherwise memory like the source's."""
+    if is_plain(output) and output.device == source.device:
+        return output.detach()
+    return torch.empty_like(source)
+
+
 def _by_rows(tensor: torch.Tensor) -> torch.Tensor:
-    source = staged(tensor)
+    source = readable(tensor)
     return source if source.dim() else source.view(1)
 
 
@@ -81,8 +119,8 @@ def allreduce(
     tensor: torch.Tensor, output: torch.Tensor, reduction: Reduction, place: Place
 ) -> Submitted:
     """Reduce `tensor` into `output`, which may be the same."""
-    source = staged(tensor)
-    target = output.detach() if is_plain(output) else torch.empty_like(source)
+    source = readable(tensor)
+    target = _target_for(output, source)
     handle = place.submit(
         Kind.ALLREDUCE,
         source,
@@ -91,13 +129,16 @@ def allreduce(
         prescale=reduction.prescale,
         postscale=reduction.postscale,
     )
-    return Submitted(handle, lambda _: _into(output, target))
+    order = Order(source.device, handle.stream)
+    return Submitted(handle, lambda _: _into(output, target, order))
 
 
-def _into(output: torch.Tensor, received: torch.Tensor) -> torch.Tensor:
+def _into(output: torch.Tensor, received: torch.Tensor, order: Order) -> torch.Tensor:
+    order.join()
     if received.data_ptr() != output.data_ptr():
         with torch.no_grad():
             output.copy_(received)
+        order.let_go()
     return output
 
 
@@ -105,15 +146,27 @@ def broadcast(
     tensor: torch.Tensor, output: torch.Tensor, root_rank: int, place: Place
 ) -> Submitted:
     """Copy the root's `tensor` into `output`, which may be the same."""
-    source = staged(tensor)
-    target = output.detach() if is_plain(output) else torch.empty_like(source)
+    source = readable(tensor)
+    target = _target_for(output, source)
     handle = place.submit(Kind.BROADCAST, source, target, root=root_rank)
-    return Submitted(handle, lambda _: _into(output, target))
+    order = Order(source.device, handle.stream)
+    return Submitted(handle, lambda _: _into(output, target, order))
 
 
-def _received(result: engine.Result, source: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    tensor = torch.empty((result.rows, *source.shape[1:]), dtype=source.dtype)
-    result.copy_to(tensor)
+def _received(
+    result: engine.Result, source: torch.Tensor, like: torch.Tensor, order: Order
+) -> torch.Tensor:
+    """Copy a result out of the engine's memory."""
+    shape = (result.rows, *source.shape[1:])
+    tensor = torch.empty(shape, dtype=source.dtype, device=source.device)
+    if order.stream is None:
+        result.copy_to(tensor)
+    elif result.nbytes:
+        order.join()
+        content = torch.as_tensor(result.cuda_bytes(), device=source.device)
+        tensor.view(-1).view(torch.uint8).copy_(content)
+        # The engine takes its memory back in the order of that stream.
+        order.let_go()
     return tensor.to(like.device)
 
 
@@ -121,8 +174,9 @@ def allgather(tensor: torch.Tensor, place: Place) -> Submitted:
     """Join all ranks' rows; the result is the tensor and the number of rows of each rank."""
     source = _by_rows(tensor)
     handle = place.submit(Kind.ALLGATHER, source, None)
+    order = Order(source.device, handle.stream)
     return Submitted(
-        handle, lambda result: (_received(result, source, tensor), result.received_rows)
+        handle, lambda result: (_received(result, source, tensor, order), result.received_rows)
     )
 
 
@@ -130,8 +184,9 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | None, place: Place) -
     """Send splits[i] rows to member i; the result is the tensor and the rows from each member."""
     source = _by_rows(tensor)
     handle = place.submit(Kind.ALLTOALL, source, None, splits=splits)
+    order = Order(source.device, handle.stream)
     return Submitted(
-        handle, lambda result: (_received(result, source, tensor), result.received_rows)
+        handle, lambda result: (_received(result, source, tensor, order), result.received_rows)
     )
 
 
@@ -144,10 +199,10 @@ def require_rows(tensors: Iterable[torch.Tensor]) -> None:
 def reducescatter(tensor: torch.Tensor, reduction: Reduction, place: Place) -> Submitted:
     """Reduce, and keep this rank's share of the rows; low ranks get the remainder."""
     require_rows([tensor])
-    source = staged(tensor)
+    source = readable(tensor)
     number_of(place.process_set)
     rows = even_parts(source.shape[0], place.process_set.size())[place.process_set.rank()]
-    target = torch.empty((rows, *source.shape[1:]), dtype=source.dtype)
+    target = torch.empty((rows, *source.shape[1:]), dtype=source.dtype, device=source.device)
     handle = place.submit(
         Kind.REDUCE_SCATTER,
         source,
@@ -156,4 +211,10 @@ def reducescatter(tensor: torch.Tensor, reduction: Reduction, place: Place) -> S
         prescale=reduction.prescale,
         postscale=reduction.postscale,
     )
-    return Submitted(handle, lambda _: target.to(tensor.device))
+    order = Order(source.device, handle.stream)
+
+    def result(_: engine.Result) -> torch.Tensor:
+        order.join()
+        return target.to(tensor.device)
+
+    return Submitted(handle, result)

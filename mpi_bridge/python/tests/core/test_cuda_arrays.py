@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mpi_bridge.engine on CUDA memory at 1, 2 and 4 ranks, on the stand-in for CUDA and NCCL.
+
+BATCHAI_STANDIN_FOLDER has the stand-in's libraries. With a device for each rank the data goes over
+NCCL, with one device for all through host memory. The seeds change when the device does its work.
+"""
+
+import os
+from pathlib import Path
+
+import launch
+import pytest
+
+pytest.importorskip("numpy")
+FOLDER = os.environ.get("BATCHAI_STANDIN_FOLDER")
+pytestmark = pytest.mark.skipif(not FOLDER, reason="BATCHAI_STANDIN_FOLDER is not set")
+
+
+def _environment(devices, seed):
+    folder = Path(FOLDER or ".")
+    return {
+        "MPI_BRIDGE_CUDA_LIBRARY": str(folder / "libcuda.so.1"),
+        "MPI_BRIDGE_NVRTC_LIBRARY": str(folder / "libnvrtc.so.12"),
+        "MPI_BRIDGE_NCCL_LIBRARY": str(folder / "libnccl.so.2"),
+        "BATCHAI_STANDIN": f"devices={devices} delay=300 seed={seed}",
+    }
+
+
+@launch.checks("device/cuda_arrays.py")
+def test_a_device_for_each_rank(how, name):
+    launch.assert_passed(("device/cuda_arrays.py",), how, name, **_environment(4, 1))
+
+
+@launch.checks("device/cuda_arrays.py", hows=("2 ranks", "4 ranks"))
+def test_one_device_for_all_ranks(how, name):
+    launch.assert_passed(("device/cuda_arrays.py",), how, name, **_environment(1, 2))
