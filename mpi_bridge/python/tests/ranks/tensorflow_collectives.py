@@ -292,4 +292,5 @@ def check_other_things():
     check.equal("also in a graph", "mismatch" in text, True)
 
 
-rows.run(globals())
+if __name__ == "__main__":
+    rows.run(globals())

@@ -119,4 +119,5 @@ def check_a_rank_whose_step_did_not_fail_is_told():
         train_on_batch(model)
 
 
-rows.run(globals())
+if __name__ == "__main__":
+    rows.run(globals())

@@ -283,4 +283,5 @@ def check_elastic_states():
     check.equal("went back", variable.numpy(), [0.0])
 
 
-rows.run(globals())
+if __name__ == "__main__":
+    rows.run(globals())

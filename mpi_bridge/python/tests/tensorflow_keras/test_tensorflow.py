@@ -1,22 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow at 1, 2 and 4 ranks; each program runs once for each number."""
+"""horovod.tensorflow at 1, 2 and 4 ranks: all programs run once for each number of ranks."""
 
 import launch
 import pytest
 
 pytest.importorskip("tensorflow")
 
-
-@launch.checks("tensorflow_collectives.py")
-def test_collectives(how, name):
-    launch.assert_passed(("tensorflow_collectives.py",), how, name)
+PROGRAMS = ("tensorflow_collectives.py", "tensorflow_training.py", "tensorflow_overlap.py")
 
 
-@launch.checks("tensorflow_training.py")
-def test_training(how, name):
-    launch.assert_passed(("tensorflow_training.py",), how, name)
-
-
-@launch.checks("tensorflow_overlap.py")
-def test_overlap(how, name):
-    launch.assert_passed(("tensorflow_overlap.py",), how, name)
+@launch.checks(*PROGRAMS)
+def test_at_every_number_of_ranks(how, name):
+    launch.assert_passed(PROGRAMS, how, name)
