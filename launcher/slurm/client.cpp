@@ -32,7 +32,7 @@ struct Known {
 };
 
 // Parts of Slurm's messages in lower case. The first match counts.
-constexpr std::array<Known, 14> known{{
+constexpr std::array<Known, 14> known_faults{{
     {"invalid partition",
      "see the partitions with \"sinfo -s\"; the cluster's vmSize chooses one "
      "in site.lua"},
@@ -101,7 +101,7 @@ base::Error refusal(std::string_view command, std::string_view standard_error) {
                       {},
                       base::ExitCode::refused};
     const std::string lowered = base::lower(error.what);
-    for (const Known& entry : known) {
+    for (const Known& entry : known_faults) {
         if (lowered.find(entry.text) == std::string::npos) continue;
         error.hint = std::string(entry.hint);
         break;
