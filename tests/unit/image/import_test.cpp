@@ -24,6 +24,9 @@ TEST(Manifest, GivesTheBytesOfItsLayers) {
     EXPECT_EQ(layer_bytes(R"({"layers": [{"size": 7}, {"size": 35}]})"), 42);
     EXPECT_EQ(layer_bytes(R"({"manifests": []})"), 0);
     EXPECT_EQ(layer_bytes("nonsense"), 0);
+    EXPECT_EQ(layer_bytes(R"({"layers": [{"size": -1}]})"), 0);
+    EXPECT_EQ(layer_bytes(R"({"layers": [{"size": 9223372036854775807}, {"size": 7}]})"),
+              std::int64_t{1} << 50);
 }
 
 TEST(Manifest, OfAListGivesTheInstanceForTheMachine) {
