@@ -114,6 +114,10 @@ std::string canonical_registry(std::string_view text) {
     return hub ? std::string(docker_hub) : lower;
 }
 
+bool names_registry(std::string_view component) {
+    return component == "localhost" || component.find_first_of(".:") != std::string_view::npos;
+}
+
 struct Server {
     std::string registry;  // empty: none was given
     bool plain_http = false;
@@ -142,11 +146,12 @@ tl::expected<Server, BadReference> parse_server(const std::optional<std::string>
                           fmt::format("write \"{}\" there, and put \"{}/\" before the image's name",
                                       host, path.substr(1)));
     server.registry = canonical_registry(host);
+    // The tools would ask Docker Hub for the repositories of a user of that name.
+    if (!names_registry(server.registry))
+        return bad_server(
+            fmt::format("\"serverUrl\" is a host without a domain and a port: \"{}\"", *url),
+            fmt::format("write its port: \"{}:443\"", host));
     return server;
-}
-
-bool names_registry(std::string_view component) {
-    return component == "localhost" || component.find_first_of(".:") != std::string_view::npos;
 }
 
 // Removes ":tag" and "@digest" from the end of `rest` and returns them.

@@ -120,6 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
     Forms, WrongImages,
     testing::Values(
         Wrong{"", "", "has no name", "repository", false},
+        Wrong{"x", "https://registry/", "without a domain", "\"registry:443\"", true},
         Wrong{"a b", "", "a blank", "repository", false},
         Wrong{"https://nvcr.io/x:1", "", "web address", "\"nvcr.io/x:1\"", false},
         Wrong{"nvcr.io#nvidia/x:1", "", "enroot's way", "\"nvcr.io/nvidia/x:1\"", false},
