@@ -259,6 +259,8 @@ CdiSpec decode(const Value& document, const std::string& file) {
         throw std::runtime_error("has no \"cdiVersion\" or no \"kind\"");
     CdiSpec spec;
     spec.kind = text_of(document, "kind");
+    if (spec.kind.front() == '/' || spec.device_class().empty())
+        throw std::runtime_error("has a \"kind\" that is not VENDOR/CLASS");
     Decoder decoder(spec, file);
     decoder.note_unknown(document,
                          {"cdiVersion", "kind", "annotations", "devices", "containerEdits"});

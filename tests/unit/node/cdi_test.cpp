@@ -153,13 +153,16 @@ TEST(Cdi, SaysWhatIsWrong) {
         return spec ? std::string("none") : spec.error().what;
     };
     const auto edits = [&](const std::string& inside) {
-        return fault(R"({"cdiVersion":"1","kind":"k","containerEdits":{)" + inside + "}}");
+        return fault(R"({"cdiVersion":"1","kind":"v/k","containerEdits":{)" + inside + "}}");
     };
     EXPECT_THAT(fault("{}"), HasSubstr("cdiVersion"));
+    for (const char* kind : {"k", "/k", "v/"})
+        EXPECT_THAT(fault(std::string(R"({"cdiVersion":"1","kind":")") + kind + "\"}"),
+                    HasSubstr("VENDOR/CLASS"));
     EXPECT_NE(fault("["), "none");
     EXPECT_THAT(fault("a: [", CdiFormat::yaml), HasSubstr("line 1"));
     EXPECT_THAT(fault("&a [*a]", CdiFormat::yaml), testing::Not("none"));
-    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"k","devices":3})"), HasSubstr("not a list"));
+    EXPECT_THAT(fault(R"({"cdiVersion":"1","kind":"v/k","devices":3})"), HasSubstr("not a list"));
     EXPECT_THAT(edits(R"("env":["=x"])"), HasSubstr("NAME=value"));
     EXPECT_THAT(edits(R"("deviceNodes":[{"path":"dev/x"}])"), HasSubstr("absolute"));
     EXPECT_THAT(edits(R"("mounts":[{"hostPath":"/a","containerPath":"/b","options":["sync"]}])"),
@@ -173,7 +176,7 @@ TEST(Cdi, SaysWhatIsWrong) {
 }
 
 TEST(Cdi, RemarksOnWhatNoContainerGets) {
-    const auto spec = parsed(R"({"cdiVersion":"0.7.0","kind":"k","annotations":{"a":"b"},
+    const auto spec = parsed(R"({"cdiVersion":"0.7.0","kind":"v/k","annotations":{"a":"b"},
         "containerEdits":{"intelRdt":{"closID":"x"},"env":[]}})",
                              CdiFormat::json);
     EXPECT_THAT(spec.remarks, ElementsAre(HasSubstr("\"intelRdt\" is ignored")));
