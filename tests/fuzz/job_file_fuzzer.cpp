@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -14,14 +13,12 @@
 #include "job/schema/storage_account.hpp"
 #include "job/syntax/utf8.hpp"
 #include "job/to_json.hpp"
+#include "tests/fuzz/promise.hpp"
 
 namespace {
 
 using namespace batchai::job;
-
-void promise(bool kept) {
-    if (!kept) std::abort();
-}
+using batchai::fuzz::promise;
 
 bool in_order(const Diagnostic& a, const Diagnostic& b) {
     return std::tie(a.position.line, a.position.column) <

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Whoever runs a registry decides what it answers: manifests, lists of manifests, configurations of
+// images, and the texts of errors that skopeo passes on.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "image/command.hpp"
+#include "image/import.hpp"
+#include "image/resolve.hpp"
+#include "plan/plan.hpp"
+#include "tests/fuzz/promise.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using batchai::fuzz::promise;
+    namespace image = batchai::image;
+    const std::string text(data, data + size);
+    promise(image::layer_bytes(text) >= 0);
+    static_cast<void>(image::instance_digest(text, "amd64"));
+    promise(image::digest_of(text).size() == 71);
+
+    batchai::plan::Container container;
+    container.image = "registry.example/image:tag";
+    if (image::read_config(text, container)) {
+        for (const auto& variable : container.environment) {
+            promise(!variable.name.empty() && variable.name.find('=') == std::string::npos);
+        }
+    }
+
+    const auto error = image::explain(
+        text,
+        {.image = container.image, .registry = "registry.example", .credential_source = "none"});
+    promise(!error.what.empty());
+    static_cast<void>(image::last_message(text));
+    return 0;
+}
