@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completes a relocatable bundle of mpi_bridge at installation.
 
-usage: make_bundle.py BUNDLE COMPAT
+usage: make_bundle.py BUNDLE COMPAT SOURCES
 
 BUNDLE already has lib/libmpi_bridge.so.0 and the programs in libexec/batchai. Every shared
 library that these need is copied beside them, found as this machine's loader finds it, with UCX's
 modules and PMIx's components; the search paths of the copies become relative ($ORIGIN). What has to
 be the other system's own is left out: the C library, the RDMA libraries, whose providers are found
 by fixed paths, and the drivers of GPUs. COMPAT is a library with functions that an older C library
-lacks; it is brought for the objects that use them.
+lacks; it is brought for the objects that use them. SOURCES is a file for the list of what was
+copied from this machine, a path in each line.
 
   lib/mpi_bridge         UCX and what it needs; its modules are in ucx
   lib/mpi_bridge/pmix    PMIx and what only it needs; hidden where another libpmix is to be used
@@ -112,10 +113,12 @@ def copy(source: Path, target: Path) -> None:
 class Bundle:
     """The directory, and what is known of it so far."""
 
-    def __init__(self, directory: Path, compat: Path) -> None:
+    def __init__(self, directory: Path, compat: Path, sources: Path) -> None:
         """`directory` has the objects that the bundle is made for."""
         self.directory = directory
         self.compat = compat
+        self.sources = sources
+        self.brought: set[Path] = set()
         self.library = directory / "lib/libmpi_bridge.so.0"
         self.programs = sorted((directory / "libexec/batchai").iterdir())
         # Renamed into place when it is complete.
@@ -156,6 +159,8 @@ class Bundle:
             copy(self.compat, self.private / self.compat.name)
             self.count_c_library(self.private / self.compat.name)
         self.private.rename(final)
+        lines = sorted(f"{path.resolve()}\n" for path in self.brought)
+        self.sources.write_text("".join(lines), encoding="utf-8")
         self.write_manifest(libpmix)
 
     def bring_pmix_installation(self, libpmix: Path, components: Libraries) -> None:
@@ -173,6 +178,7 @@ class Bundle:
         for name, path in libraries.items():
             target = directory / name
             copy(path, target)
+            self.brought.add(path)
             self.search(target, places)
 
     def search(self, path: Path, places: list[Path]) -> None:
@@ -225,9 +231,9 @@ class Bundle:
 
 def main() -> None:
     """The program."""
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
-    Bundle(Path(sys.argv[1]), Path(sys.argv[2])).make()
+    Bundle(*map(Path, sys.argv[1:])).make()
 
 
 if __name__ == "__main__":

@@ -67,6 +67,17 @@ def _headers(build: Path, folders: tuple[str, ...], others: tuple[str, ...]) -> 
     return headers
 
 
+def _sources_of_bundle(build: Path) -> set[dpkg.Installed]:
+    """The packages from whose files make_bundle.py has copied; every file must be of one."""
+    bundled = set()
+    for path in (build / "mpi_bridge/bundle/sources.txt").read_text(encoding="utf-8").splitlines():
+        owners = dpkg.owners([path])
+        if not owners:
+            raise SystemExit(f"{path} is in the bundle, but in no package: what is its licence?")
+        bundled |= owners
+    return bundled
+
+
 def of_package(root: Path, part: str, build: Path) -> Contents:
     """Looks at the files of a part below `root`, the prefix it is staged in."""
     bundle = root / BUNDLE
@@ -74,9 +85,7 @@ def of_package(root: Path, part: str, build: Path) -> Contents:
     for path in elf_files(root):
         if bundle not in path.parents:
             names |= needed_names(path)
-    # Modules and components are not in the loader's cache: they are asked for by pattern.
-    copies = [f"*/{path.name}" for path in elf_files(bundle) if ".so" in path.name]
-    bundled = {each for each in dpkg.owners(copies) if not each.name.endswith(("-dev", "-dbgsym"))}
+    bundled = _sources_of_bundle(build) if bundle.exists() else set()
     files = {dpkg.loaded_library(name) for name in names}
     needed = dpkg.owners(path for path in files if path)
     compiled = dpkg.owners(_headers(build, *_FOLDERS[part])) if part in _FOLDERS else set()

@@ -49,10 +49,11 @@ class MadeBundle(unittest.TestCase):
         ):
             (made / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, made / target)
+        sources = Path(cls.scratch.name) / "sources.txt"
+        command = [sys.executable, "-B", TOOL / "make_bundle.py", made, compat, sources]
         for _ in range(2):  # as when an installation is repeated
-            subprocess.run(
-                [sys.executable, "-B", TOOL / "make_bundle.py", made, compat], check=True
-            )
+            subprocess.run(command, check=True)
+        cls.sources = sources.read_text().splitlines()
         # It must work wherever it is mounted.
         cls.bundle = Path(cls.scratch.name) / "moved"
         made.rename(cls.bundle)
@@ -66,6 +67,11 @@ class MadeBundle(unittest.TestCase):
     @classmethod
     def tearDownClass(cls) -> None:
         cls.scratch.cleanup()
+
+    def test_what_was_copied_is_listed_by_its_path_on_this_machine(self) -> None:
+        """The bills of materials of packages are made from the list."""
+        self.assertTrue(all(Path(path).is_file() for path in self.sources), self.sources)
+        self.assertTrue(any("libpmix.so" in path for path in self.sources), self.sources)
 
     def test_takes_nothing_from_this_machine_but_what_each_system_has_itself(self) -> None:
         self.assertGreater(len(self.objects), 8)
