@@ -60,12 +60,13 @@ def write_changelog(documents: Path, package: str, version: str, contact: str, t
 
 
 def copy_licences(documents: Path, found: contents.Contents) -> None:
-    """The licences of the packages whose files are in the bundle."""
-    for package in sorted(found.bundled):
-        target = documents / "bundle" / f"{package.name}.copyright"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(package.copyright_file, target)
-        target.chmod(0o644)
+    """The licences of what is in the bundle, and of what was compiled in."""
+    for kind, packages in (("bundle", found.bundled), ("compiled-in", found.compiled_in)):
+        for package in sorted(packages):
+            target = documents / kind / f"{package.name}.copyright"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(package.copyright_file, target)
+            target.chmod(0o644)
 
 
 def main() -> None:
