@@ -3,6 +3,7 @@
 # What is in the packages. ctest sets SOURCE and PACKAGES, the directory that `make` has filled.
 
 bats_require_minimum_version 1.5.0
+load ../integration/lib
 
 debian_packages=(batchai batchai-slurm-plugin-22.05 libmpi-bridge0 libmpi-bridge-dev python3-mpi-bridge)
 
@@ -214,7 +215,7 @@ rpm_of() { echo "$PACKAGES/rpm/$1"-[0-9]*.rpm; }
     listed=$(rpm -qp --scripts "$(rpm_of batchai-slurm-plugin-22.05)")
     [[ $listed == *"preuninstall scriptlet"*"still named in"* && $listed != *postinstall* ]]
     for name in "$PACKAGES"/rpm/*.rpm; do
-        [[ $(rpm -qpl "$name" | grep -E '^/(etc|var|run)') == "" ]]
+        prints_nothing lines_like '^/(etc|var|run)' rpm -qpl "$name"
     done
 }
 
