@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,32 +44,70 @@ enum class Finding : std::uint8_t {
 struct FindingKind {
     std::string_view code;  // stable: never renumber, never reuse
     std::string_view title;
+    std::string_view remedy;  // whole sentences, in Markdown
 };
 
 // In the order of the enumerators of Finding.
 inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count_)> finding_kinds{{
-    {"E100", "A toolkit is not supported in this form"},
-    {"E102", "There are fewer processes than nodes"},
-    {"E103", "A path is not absolute, too long or has \"..\""},
-    {"E104", "Nothing is mounted at the log directory"},
-    {"E105", "This site does not have the cluster's VM size"},
-    {"E106", "The cluster has fewer nodes than the job asks for"},
-    {"E107", "A file server is not known to this site"},
-    {"E108", "A mount command is not one that this site allows"},
-    {"E109", "A name or URL is not a place in a storage account"},
-    {"E110", "This site has no directory for a storage account"},
-    {"E111", "There is nothing to run on the first node"},
-    {"E112", "A secret is in a key vault"},
-    {"E113", "A variable of an elastic job has a wrong value"},
-    {"E114", "The image or its registry cannot be used"},
-    {"E115", "A text is longer than Linux can pass to a program"},
-    {"E116", "A variable of a TensorFlow job has a wrong value"},
-    {"E120", "A mount option is not known or not allowed"},
-    {"E121", "There is no key for a storage account"},
-    {"W200", "A variable that a text refers to is not known"},
-    {"W201", "Nothing is mounted at an output directory"},
-    {"W202", "Several ranks share a GPU"},
+    {"E100", "A toolkit is not supported in this form",
+     "Remove the setting or the variable that the message names, or use another toolkit."},
+    {"E102", "There are fewer processes than nodes",
+     "Lower `nodeCount`, or raise the number of processes: each node runs at least one."},
+    {"E103", "A path is not absolute, too long or has \"..\"",
+     "Write an absolute path without \"..\", which usually starts with "
+     "`$AZ_BATCHAI_JOB_MOUNT_ROOT`."},
+    {"E104", "Nothing is mounted at the log directory",
+     "Mount a volume there with `mountVolumes`, or choose a `stdOutErrPathPrefix` below one "
+     "of the mounts that the message lists."},
+    {"E105", "This site does not have the cluster's VM size",
+     "Use a cluster with a VM size of this site, or ask the admin to add it to `vm_sizes` "
+     "in `site.lua`."},
+    {"E106", "The cluster has fewer nodes than the job asks for",
+     "Lower `nodeCount`, or enlarge the cluster with `batchai cluster resize`."},
+    {"E107", "A file server is not known to this site",
+     "Use a file server that the message lists, or ask the admin to add it to "
+     "`file_servers` in `site.lua`."},
+    {"E108", "A mount command is not one that this site allows",
+     "Use a name that the message lists, or ask the admin to add the command to "
+     "`named_mounts` in `site.lua`."},
+    {"E109", "A name or URL is not a place in a storage account",
+     "Write `https://<account>.file.core.windows.net/<share>`. Names have letters, digits "
+     "and hyphens."},
+    {"E110", "This site has no directory for a storage account",
+     "Use another account, or ask the admin to add the directory to `storage_accounts` in "
+     "`site.lua`."},
+    {"E111", "There is nothing to run on the first node",
+     "Give the toolkit's settings a `commandLine` for the first node."},
+    {"E112", "A secret is in a key vault",
+     "Give the value itself instead of the reference. Key vaults are not supported yet."},
+    {"E113", "A variable of an elastic job has a wrong value",
+     "Correct the variable that the message names ([elastic jobs](elastic.md))."},
+    {"E114", "The image or its registry cannot be used",
+     "Check the image's name, the registry's URL and the credentials "
+     "([containers](containers.md))."},
+    {"E115", "A text is longer than Linux can pass to a program",
+     "Put the text into a file on a mounted directory, and pass the path of that file."},
+    {"E116", "A variable of a TensorFlow job has a wrong value",
+     "Correct the variable that the message names ([toolkits](toolkits.md#tensorflow))."},
+    {"E120", "A mount option is not known or not allowed",
+     "Remove the option, or use one of those that the message lists "
+     "([volumes](volumes.md))."},
+    {"E121", "There is no key for a storage account",
+     "Set `AZURE_BATCHAI_STORAGE_ACCOUNT` and `AZURE_BATCHAI_STORAGE_KEY`, or give "
+     "`credentials.accountKey`. The admin can name a `credentials_file` in `site.lua` "
+     "instead."},
+    {"W200", "A variable that a text refers to is not known",
+     "Define the variable in `environmentVariables`, or correct its name. A command line is "
+     "expanded on the node, where more variables are known."},
+    {"W201", "Nothing is mounted at an output directory",
+     "Mount a volume there if the outputs are to be kept: they are deleted when the job "
+     "ends."},
+    {"W202", "Several ranks share a GPU",
+     "Use at most as many processes as GPUs: otherwise, tensors go through host memory."},
 }};
+
+static_assert(std::ranges::none_of(finding_kinds, &std::string_view::empty, &FindingKind::remedy),
+              "each code says what to do");
 
 // Collects all faults of one job file. take() returns them in the order of their positions.
 class Findings {

@@ -25,7 +25,7 @@ bool is_current(const std::filesystem::path& path, const std::string& text) {
         return false;
     }
     if (*present == text) return true;
-    fmt::print(stderr, "{}: differs from the field table\nhint: run batchai_job_docs {}\n",
+    fmt::print(stderr, "{}: differs from the tables in the code\nhint: run batchai_job_docs {}\n",
                path.string(), path.parent_path().string());
     return false;
 }
@@ -39,8 +39,9 @@ int run(int count, char** words) {
     const std::filesystem::path directory = words[count - 1];
     const auto handle = check ? is_current : write;
     const bool page = handle(directory / "job-json.md", batchai::job::reference_page());
+    const bool errors = handle(directory / "errors.md", batchai::job::errors_page());
     const bool schema = handle(directory / "job.schema.json", batchai::job::schema_document());
-    return page && schema ? 0 : 1;
+    return page && errors && schema ? 0 : 1;
 }
 
 }  // namespace

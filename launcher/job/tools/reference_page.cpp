@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <map>
 #include <set>
 #include <string_view>
 
@@ -8,11 +7,9 @@
 #include "base/text.hpp"
 #include "job/parse.hpp"
 #include "job/schema/checks.hpp"
-#include "job/schema/faults.hpp"
 #include "job/schema/field.hpp"
 #include "job/schema/field_table.hpp"
 #include "job/tools/documents.hpp"
-#include "plan/findings.hpp"
 
 namespace batchai::job {
 
@@ -153,15 +150,8 @@ std::string reference_page() {
     std::set<std::string_view> done;
     describe(job_file_object, done, out);
     out +=
-        "\n## Diagnostics\n\nEvery message ends with its code. Codes that start with E are errors; "
-        "with W, warnings.\n\n| Code | Meaning |\n|---|---|\n";
-    std::map<std::string_view, std::string_view> titles;
-    for (const FaultKind& kind : fault_kinds)
-        titles.emplace(kind.code, kind.title);
-    for (const plan::FindingKind& kind : plan::finding_kinds)
-        titles.emplace(kind.code, kind.title);
-    for (const auto& [code, title] : titles)
-        out += fmt::format("| {} | {} |\n", code, title);
+        "\n## Diagnostics\n\nEvery message ends with a code. [Messages about job files](errors.md) "
+        "lists the codes, and says what to do about each.\n";
     return out;
 }
 
