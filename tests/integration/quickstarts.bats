@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The quick starts in docs/, command by command, as a user types them: each page is the test. Also,
-# that the index of docs/ names every page.
+# The quick starts in docs/, command by command, as a user types them: each page is the test.
 #
 # What a page has to look like:
 #   - A block marked ```console has commands after "$ " and below each what it prints, both outputs
@@ -218,16 +217,4 @@ has_option() { as_user srun --help | grep -q -e --job-json; }
     prints_nothing as_root_on login find /etc/batchai /etc/slurm \
         -name site.lua -o -name cli_filter.lua -o -name batchai.conf
     prints_nothing lines_like ^CliFilterPlugins as_root_on login cat /etc/slurm/slurm.conf
-}
-
-# Breaks when a page is added, renamed or removed and the index is not.
-@test "the index of docs/ names every page" {
-    local page
-    for page in "$SOURCE"/docs/*.md; do
-        page=${page##*/}
-        [[ $page == README.md ]] || grep -qF "]($page)" "$SOURCE/docs/README.md" || {
-            echo "docs/README.md does not name $page"
-            return 1
-        }
-    done
 }
