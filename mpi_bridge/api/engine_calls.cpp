@@ -101,6 +101,31 @@ mpib_status mpib_join(int* last_rank) {
     });
 }
 
+mpib_status mpib_set_device(int device) {
+    return with_engine("mpib_set_device",
+                       [=](Engine& engine) { return engine.set_device(device); });
+}
+
+int mpib_device(void) {
+    return number_from_engine(MPIB_DEVICE_UNKNOWN, [](Engine& engine) { return engine.device(); });
+}
+
+int64_t mpib_device_mark(mpib_handle handle) {
+    int64_t mark = 0;
+    (void)with_engine("mpib_device_mark", [&](Engine& engine) -> Done {
+        mark = engine.device_mark(handle);
+        return {};
+    });
+    return mark;
+}
+
+int mpib_device_reached(int64_t mark) {
+    return number_from_engine(-1, [=](Engine& engine) {
+        const auto reached = engine.device_reached(mark);
+        return !reached ? -1 : (*reached ? 1 : 0);
+    });
+}
+
 mpib_status mpib_process_set_add(const int* ranks, int count, int* id) {
     return with_engine("mpib_process_set_add", [=](Engine& engine) -> Done {
         if (ranks == nullptr || count <= 0 || id == nullptr)
@@ -170,8 +195,7 @@ int mpib_cuda_installed(void) {
 int mpib_nccl_version(void) {
     int version = 0;
     (void)mpi_bridge::guarded([&]() -> mpi_bridge::Done {
-        if (!mpi_bridge::cuda::is_installed()) return {};
-        if (const auto nccl = mpi_bridge::nccl::library()) version = (*nccl)->version;
+        if (mpi_bridge::cuda::is_installed()) version = mpi_bridge::nccl::version_in_process();
         return {};
     });
     return version;

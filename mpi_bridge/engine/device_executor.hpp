@@ -11,6 +11,7 @@
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
+#include "engine/execute/own_device.hpp"
 #include "engine/execute/total_order.hpp"
 #include "gpu/device_group.hpp"
 
@@ -77,11 +78,15 @@ class DeviceExecutor {
     // Makes all calls that wait, and all later ones, fail.
     void abandon(const Failure& cause);
 
+    // The device of this process, as far as it is known.
+    [[nodiscard]] OwnDevice& own_device() { return own_device_; }
+
   private:
     [[nodiscard]] TotalOrder::Time propose(int process_set);
     [[nodiscard]] Done await_turn(int process_set, TotalOrder::Time agreed, const Watch& watch);
     void finish(int process_set);
 
+    OwnDevice own_device_;
     std::atomic<bool> several_sets_{false};
     std::mutex mutex_;
     std::condition_variable changed_;

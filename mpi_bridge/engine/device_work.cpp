@@ -15,12 +15,20 @@ constexpr Seconds longest_close{30};
 // How long one wait in the group may take; a group that has failed reports that itself.
 constexpr Seconds longest_look{60};
 
+// Returns this rank's number among the ranks of its host.
+int local_index(const Group& world) {
+    const auto own = world.hosts.begin() + world.own;
+    return static_cast<int>(std::count(world.hosts.begin(), own, *own));
+}
+
 DeviceLane::Options options_for(ProcessSetState& state) {
     DeviceLane::Options options;
     options.name = fmt::format("process set {}", state.process_set);
     options.path = state.host.parts().settings.device_path;
     options.open = [&state] { return state.open(Channel::Lane::device); };
     options.timeout = state.host.parts().timeout;
+    options.own_device = &state.host.devices().own_device();
+    options.local_index = local_index(state.host.parts().world);
     return options;
 }
 
@@ -106,6 +114,14 @@ bool DeviceWork::poll(ProcessSetState::Lock& lock, const DeviceTicket& ticket) {
     if (!reached) state_.fail(reached.error());
     lock.lock();
     return !reached || *reached;
+}
+
+std::optional<bool> DeviceWork::reached(const DeviceTicket& ticket) {
+    if (!lane_.is_open()) return std::nullopt;
+    const auto reached = lane_.poll(ticket);
+    if (reached) return *reached;
+    state_.fail(reached.error());
+    return std::nullopt;
 }
 
 Done DeviceWork::watch() {

@@ -43,6 +43,10 @@ class DeviceWork {
     // meanwhile.
     [[nodiscard]] bool poll(ProcessSetState::Lock& lock, const DeviceTicket& ticket);
 
+    // The same for a ticket of an operation that need not be known any more; nullopt if the work
+    // has failed. Any thread may call this, without the lock.
+    [[nodiscard]] std::optional<bool> reached(const DeviceTicket& ticket);
+
     // Returns the failure of the work in flight, if it has failed or makes no progress. Any thread
     // may call this.
     [[nodiscard]] Done watch();

@@ -72,6 +72,7 @@ Outcome<int> Engine::join() {
     operation.struct_bytes = sizeof operation;
     operation.kind = MPIB_JOIN;
     operation.name = "mpib_join";
+    sets_->devices().own_device().suppose_current();
     const auto handle = TRY(submit(operation));
     const Done done = wait(handle, 0);
     const auto result = this->result(handle);
@@ -79,6 +80,27 @@ Outcome<int> Engine::join() {
     if (!done) return tl::unexpected(done.error());
     if (!result) return tl::unexpected(result.error());
     return result->last_joined;
+}
+
+Done Engine::set_device(int device) {
+    return sets_->devices().own_device().choose(device);
+}
+
+int Engine::device() {
+    return sets_->devices().own_device().known();
+}
+
+std::int64_t Engine::device_mark(mpib_handle handle) {
+    const auto found = sets_->find(handle);
+    if (!found) return 0;
+    return DeviceMark{found->handle.set, found->engine->device_ticket(found->handle)}.pack();
+}
+
+std::optional<bool> Engine::device_reached(std::int64_t mark) {
+    const DeviceMark unpacked = DeviceMark::unpack(mark);
+    ProcessSetEngine* const engine = sets_->numbered(unpacked.set);
+    if (engine == nullptr || unpacked.ticket.number == 0) return std::nullopt;
+    return engine->device_reached(unpacked.ticket);
 }
 
 Outcome<int> Engine::add_process_set(std::span<const int> ranks) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -75,6 +76,15 @@ class Engine {
     [[nodiscard]] Done call(const mpib_operation& operation);
     // Returns the rank that joined last.
     [[nodiscard]] Outcome<int> join();
+
+    // The device of this process's tensors: CUDA's ordinal, -1 for host memory, -2 if not known
+    // yet.
+    [[nodiscard]] Done set_device(int device);
+    [[nodiscard]] int device();
+    // The place of an operation under way in the order of its device; 0 if it has none.
+    [[nodiscard]] std::int64_t device_mark(mpib_handle handle);
+    // Returns nullopt if the mark is unknown or its process set has failed.
+    [[nodiscard]] std::optional<bool> device_reached(std::int64_t mark);
 
     [[nodiscard]] Outcome<int> add_process_set(std::span<const int> ranks);
     [[nodiscard]] Done remove_process_set(int id);

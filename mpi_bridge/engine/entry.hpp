@@ -89,6 +89,26 @@ struct Handle {
     }
 };
 
+// mpib_device_mark(): a ticket of the DeviceGroup of one process set.
+struct DeviceMark {
+    static constexpr unsigned ticket_bits = 63 - Handle::set_bits;
+
+    std::uint32_t set = 0;  // as in Handle
+    DeviceTicket ticket;
+
+    [[nodiscard]] std::int64_t pack() const {
+        if (ticket.number == 0) return 0;
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(set) << ticket_bits |
+                                         ticket.number);
+    }
+    [[nodiscard]] static DeviceMark unpack(std::int64_t packed) {
+        if (packed <= 0) return {};
+        const auto bits = static_cast<std::uint64_t>(packed);
+        return {static_cast<std::uint32_t>(bits >> ticket_bits),
+                {bits & ((std::uint64_t{1} << ticket_bits) - 1)}};
+    }
+};
+
 [[nodiscard]] inline tl::unexpected<Failure> unknown_handle() {
     return invalid("the handle is unknown, or was released");
 }

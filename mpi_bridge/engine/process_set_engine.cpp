@@ -168,6 +168,14 @@ Outcome<mpib_result> ProcessSetEngine::result(const Handle& handle) {
     return result;
 }
 
+DeviceTicket ProcessSetEngine::device_ticket(const Handle& handle) {
+    const Lock lock(state_.mutex);
+    const Entry* const entry = state_.find(handle);
+    if (entry == nullptr || !entry->done() || entry->failure || !entry->descriptor().device)
+        return {};
+    return entry->ticket;
+}
+
 Done ProcessSetEngine::release(const Handle& handle) {
     Lock lock(state_.mutex);
     if (state_.find(handle) == nullptr) return unknown_handle();

@@ -44,6 +44,12 @@ class ProcessSetEngine {
     [[nodiscard]] std::optional<bool> poll(const Handle& handle);
     [[nodiscard]] Done wait(const Handle& handle, double seconds);
     [[nodiscard]] Outcome<mpib_result> result(const Handle& handle);
+    // Returns the ticket of an operation under way on the device, else one with the number 0.
+    [[nodiscard]] DeviceTicket device_ticket(const Handle& handle);
+    // Returns nullopt if the device's work has failed.
+    [[nodiscard]] std::optional<bool> device_reached(const DeviceTicket& ticket) {
+        return devices_.reached(ticket);
+    }
     [[nodiscard]] Done release(const Handle& handle);
     [[nodiscard]] Done call(const mpib_operation& operation);
 

@@ -58,6 +58,11 @@ class ProcessSets final : public EngineHost {
     // Returns true if all threads have ended.
     [[nodiscard]] bool ended(Deadline deadline);
 
+    // Returns null if there is no engine with this number (Handle::set).
+    [[nodiscard]] ProcessSetEngine* numbered(std::uint32_t number) {
+        return number < by_number_.size() ? by_number_[number].load() : nullptr;
+    }
+
     [[nodiscard]] const EngineParts& parts() const override { return parts_; }
     [[nodiscard]] bool only_one() const override { return engines_made_ == 1; }
     [[nodiscard]] DeviceExecutor& devices() override { return devices_; }

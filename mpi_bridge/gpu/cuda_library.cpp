@@ -94,8 +94,16 @@ Outcome<const Library*> library() {
 }
 
 bool is_installed() {
-    static const bool found = SharedLibrary::open(request).has_value();
-    return found;
+    return SharedLibrary::open(request).has_value();
+}
+
+std::optional<Device> current_device() {
+    const auto file = SharedLibrary::find_loaded(request);
+    decltype(Library::context_device) context_device = nullptr;
+    Device device = 0;
+    if (!file || !file->bind(context_device, "cuCtxGetDevice")) return std::nullopt;
+    if (context_device(&device) != success) return std::nullopt;
+    return device;
 }
 
 }  // namespace mpi_bridge::cuda

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/failure.hpp"
@@ -48,6 +50,11 @@ constexpr int not_captured = 0;
 constexpr int capture_mode_relaxed = 2;
 constexpr unsigned event_disable_timing = 2;
 constexpr unsigned host_alloc_portable = 1;
+
+// Whether it is the default stream of the calling thread (CU_STREAM_PER_THREAD).
+inline bool is_per_thread(const void* stream) {
+    return reinterpret_cast<std::uintptr_t>(stream) == 2;
+}
 
 // The functions of the library, and functions that describe their results.
 struct Library {
@@ -111,5 +118,9 @@ struct Library {
 // Whether the driver's library can be loaded. CUDA is not initialised, so that a process may still
 // fork children that use it.
 [[nodiscard]] bool is_installed();
+
+// Returns the device that is current for the calling thread, if there is one. Nothing is loaded or
+// initialised for it.
+[[nodiscard]] std::optional<Device> current_device();
 
 }  // namespace mpi_bridge::cuda

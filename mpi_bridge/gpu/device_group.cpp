@@ -130,10 +130,14 @@ Outcome<bool> is_captured(DeviceStream stream) {
 }
 
 int current_device() {
-    auto cuda = cuda::library();
-    cuda::Device device = -1;
-    if (!cuda || (*cuda)->context_device(&device) != cuda::success) return -1;
-    return device;
+    return cuda::current_device().value_or(-1);
+}
+
+int device_count() {
+    const auto cuda = cuda::library();
+    int count = 0;
+    if (!cuda || (*cuda)->device_count(&count) != cuda::success) return 0;
+    return count;
 }
 
 Outcome<std::unique_ptr<DeviceGroup>> DeviceGroup::open(DeviceGroupOptions options) {

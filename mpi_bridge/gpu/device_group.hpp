@@ -157,8 +157,12 @@ struct DeviceGroupOptions {
 // stream is the legacy default stream.
 [[nodiscard]] Outcome<bool> is_captured(DeviceStream stream);
 
-// Returns the ordinal of the current device of this thread, or -1 if there is none.
+// Returns the ordinal of the current device of this thread, or -1 if there is none. Nothing is
+// loaded for it.
 [[nodiscard]] int current_device();
+
+// Returns how many devices this process sees, 0 without a CUDA driver. Initialises CUDA.
+[[nodiscard]] int device_count();
 
 // The collectives of one process set on this rank's device, in the order of calls. The order and
 // the arguments must match on all ranks; nothing here checks that.

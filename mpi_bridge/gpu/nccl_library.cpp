@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/nccl_library.hpp"
 
+#include <mutex>
+#include <optional>
+
 #include <fmt/format.h>
 
+#include "core/environment.hpp"
 #include "gpu/shared_library.hpp"
 
 namespace mpi_bridge::nccl {
@@ -74,9 +78,21 @@ std::string Library::describe(Result result, Communicator communicator) const {
 }
 
 Outcome<const Library*> library() {
-    static const Outcome<Library> loaded = load();
-    if (!loaded) return tl::unexpected<Failure>(loaded.error());
+    static std::mutex mutex;
+    static std::optional<Library> loaded;
+    const std::lock_guard lock(mutex);
+    // A failure is not kept, because a framework may bring NCCL with it later.
+    if (!loaded) loaded = TRY(load());
     return &*loaded;
+}
+
+int version_in_process() {
+    if (process_environment(request.override_variable).value_or("").empty() &&
+        !SharedLibrary::find_loaded(request)) {
+        return 0;
+    }
+    const auto found = library();
+    return found ? (*found)->version : 0;
 }
 
 }  // namespace mpi_bridge::nccl

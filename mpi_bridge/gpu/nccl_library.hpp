@@ -94,9 +94,15 @@ struct Library {
     [[nodiscard]] std::string describe(Result result, Communicator communicator) const;
 };
 
-// Loads the library at the first call; later calls return the same answer. Any thread may call it.
+// Loads the library at the first call that finds one; later calls return that. Any thread may call
+// it.
 // Fails if NCCL is older than 2.20. MPI_BRIDGE_NCCL_LIBRARY names a file to load instead of
 // libnccl.so.2.
 [[nodiscard]] Outcome<const Library*> library();
+
+// Returns the version of the library that is in this process, or that MPI_BRIDGE_NCCL_LIBRARY
+// names; 0 if there is none or it cannot be used. Loads no other: a framework that is imported
+// later would get it in place of its own.
+[[nodiscard]] int version_in_process();
 
 }  // namespace mpi_bridge::nccl

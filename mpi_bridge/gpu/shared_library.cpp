@@ -77,10 +77,7 @@ Outcome<SharedLibrary> SharedLibrary::open(const LibraryRequest& request) {
                     fmt::format("{} could not be loaded from {}, which {} names: {}", request.name,
                                 wanted, request.override_variable, dlerror()));
     }
-    for (const char* name : request.file_names) {
-        void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-        if (handle != nullptr) return SharedLibrary(handle, path_of(handle, name));
-    }
+    if (auto loaded = find_loaded(request)) return *std::move(loaded);
     std::vector<std::string> candidates(request.file_names.begin(), request.file_names.end());
     for (auto& path : library_paths(request))
         candidates.push_back(std::move(path));
@@ -95,6 +92,21 @@ Outcome<SharedLibrary> SharedLibrary::open(const LibraryRequest& request) {
                             "file in {}",
                             request.name, fmt::join(candidates, ", "), fmt::join(faults, "; "),
                             request.advice, request.override_variable));
+}
+
+std::optional<SharedLibrary> SharedLibrary::find_loaded(const LibraryRequest& request) {
+    const char* wanted =
+        request.override_variable == nullptr ? nullptr : variable(request.override_variable);
+    const auto loaded = [](const char* name) -> std::optional<SharedLibrary> {
+        void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+        if (handle == nullptr) return std::nullopt;
+        return SharedLibrary(handle, path_of(handle, name));
+    };
+    if (wanted != nullptr) return loaded(wanted);
+    for (const char* name : request.file_names) {
+        if (auto found = loaded(name)) return found;
+    }
+    return std::nullopt;
 }
 
 Outcome<void*> SharedLibrary::find(const char* symbol) const {

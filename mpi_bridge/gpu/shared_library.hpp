@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,10 @@ class SharedLibrary {
     // $CONDA_PREFIX; a CUDA toolkit in $CUDA_HOME or /usr/local/cuda. The text of a failure says
     // what was tried.
     [[nodiscard]] static Outcome<SharedLibrary> open(const LibraryRequest& request);
+
+    // Returns the one that open() would return, provided that it is in the process already. Loads
+    // nothing.
+    [[nodiscard]] static std::optional<SharedLibrary> find_loaded(const LibraryRequest& request);
 
     // Sets `function` to the symbol's address. A failure names the symbol and the file.
     template <typename Function>

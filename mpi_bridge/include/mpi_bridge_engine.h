@@ -66,8 +66,8 @@
  *    stream, and the host, may use the result then. mpib_wait() must still be called to get the
  *    status.
  *  - mpib_release() without mpib_wait() waits until the operation is under way, and makes no stream
- *    wait for it: the buffers must stay until mpib_poll() has returned 1 or the device was
- *    synchronised.
+ *    wait for it: the buffers must stay until mpib_poll() has returned 1, mpib_device_reached()
+ * has, or the device was synchronised.
  *  - mpib_call() is mpib_submit(), mpib_wait() and mpib_release().
  *  - The engine notices within some seconds what goes wrong after mpib_wait(), on the device or at
  *    a peer: the operations under way are aborted on every rank, and every later call fails. The
@@ -86,6 +86,8 @@
  *    the host; others are refused. The engine asks CUDA where memory is only under this flag;
  *    without it, pointers must be to host memory.
  *  - send and recv must be aligned to their elements.
+ *  - CUDA's per-thread default stream is not supported: in a thread of the engine its number means
+ *    another stream.
  *  - MPIB_REDUCE is not supported yet. MPIB_BARRIER and MPIB_JOIN ignore the flag; a barrier
  *    synchronises the hosts and waits for no device. Joined ranks take part with neutral elements
  *    in memory of their own.
@@ -128,6 +130,10 @@ typedef enum mpib_kind {
 /* send and recv are CUDA device memory, used in the order of `stream`; see above. */
 #define MPIB_DEVICE 2u
 
+/* For `place`; n is CUDA's ordinal in this process. */
+#define MPIB_ON_DEVICE(n) ((n) + 1)
+#define MPIB_ON_HOST (-1)
+
 /* For recv_bytes: recv has room for nothing, and may be NULL. */
 #define MPIB_NO_BYTES SIZE_MAX
 
@@ -163,6 +169,9 @@ typedef struct mpib_operation {
      * result follows from this operation alone: 0 means that length, and a smaller value is
      * refused. */
     size_t recv_bytes;
+    /* MPIB_DEVICE: where the tensor is, MPIB_ON_DEVICE(n) or MPIB_ON_HOST. 0: where send or recv
+     * is, which says nothing if there are no elements. */
+    int place;
 } mpib_operation;
 
 /* Names an operation in flight; never 0. */
@@ -223,6 +232,29 @@ MPIB_API mpib_status mpib_call(const mpib_operation* operation);
 MPIB_API mpib_status mpib_join(int* last_rank);
 
 /*
+ * The device of this rank's tensors: CUDA's ordinal, or -1 for host memory. The first tensor
+ * decides on it. A rank that takes part in operations on device memory before it has had one,
+ * because it has joined or its tensors have had no elements, needs to know it earlier. It then
+ * takes the one that is given here; otherwise the one of a `place`; otherwise the one that is
+ * current for the calling thread; otherwise one of this host's by its local rank. If its tensors
+ * are elsewhere after all, they are refused. set: fails if the device does not exist, or if another
+ * one was decided on.
+ */
+#define MPIB_DEVICE_UNKNOWN (-2)
+MPIB_API mpib_status mpib_set_device(int device);
+MPIB_API int mpib_device(void);
+
+/*
+ * A place in the order of this rank's device, which outlives the handle. mark: that of an operation
+ * on device memory that mpib_wait() has found under way; 0 for any other. reached: returns 1 when
+ * the device has finished that operation and everything before it, 0 when it has not, and -1 when
+ * that will never be known, because the engine has failed. Whoever frees buffers otherwise than in
+ * the order of `stream` must keep them until 1.
+ */
+MPIB_API int64_t mpib_device_mark(mpib_handle handle);
+MPIB_API int mpib_device_reached(int64_t mark);
+
+/*
  * Process sets. add: collective over all ranks of the job, which must pass the same ranks in
  * ascending order. If a set with the same members exists already, all ranks get
  * MPIB_ERROR_INVALID_ARGUMENT. At most 255 of these sets exist at a time. remove: collective over
@@ -268,13 +300,14 @@ MPIB_API mpib_status mpib_timeline_start(const char* path);
 MPIB_API mpib_status mpib_timeline_stop(void);
 
 /*
- * What operations on device memory can use in this process, before or after mpib_init(). They load
- * the libraries, but do not initialise CUDA, so that the process may still fork.
+ * What operations on device memory can use in this process, before or after mpib_init(). CUDA is
+ * not initialised, so that the process may still fork.
  */
 /* Returns 1 if the library of the CUDA driver can be loaded, otherwise 0. */
 MPIB_API int mpib_cuda_installed(void);
-/* Returns the version code of NCCL (22809 is 2.28.9), or 0 if there is no NCCL 2.20 or newer, or no
- * CUDA driver, with which alone NCCL is of use. */
+/* Returns the version code of the NCCL in this process (22809 is 2.28.9). It is 0 if no NCCL 2.20
+ * or newer has been loaded yet (by a framework, by an operation, or because MPI_BRIDGE_NCCL_LIBRARY
+ * names it), or if there is no CUDA driver. */
 MPIB_API int mpib_nccl_version(void);
 
 /* What this rank has done since mpib_init(), by kind (the index is an mpib_kind), blocking calls

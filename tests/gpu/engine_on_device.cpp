@@ -132,4 +132,68 @@ TEST(EngineOnDevice, RefusesMemoryOfTheHostAfterMemoryOfADevice) {
         << refused.error().text;
 }
 
+// An allreduce and an allgather in which this rank has nothing, and so no memory.
+void take_part_with_nothing(Ranks::Rank& rank, CudaQueue* queue, int place) {
+    Tensor something("gathered from one", queue, filled(3, 7));
+    const std::int64_t none = 0;
+    auto nothing = something.operation(MPIB_ALLGATHER, false);
+    if (rank.rank() != 0) {
+        nothing.send = nullptr;
+        nothing.shape = &none;
+        nothing.place = place;
+    }
+    const auto handle = submit(rank.engine(), nothing);
+    const auto done = rank.engine().wait(handle, 0);
+    ASSERT_TRUE(done) << done.error().text;
+    EXPECT_EQ(copied(queue, must(rank.engine().result(handle))), filled(3, 7));
+    ASSERT_TRUE(rank.engine().release(handle));
+}
+
+TEST(EngineOnDevice, ARankWhoseFirstTensorIsEmptyKeepsItsDevice) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    for (const int place : {MPIB_ON_DEVICE(0), 0}) {
+        // Without a place, the ranks of a host share out the devices.
+        if (place == 0 && device_count() > 1) continue;
+        as_ranks({0, 0}, DevicePath::automatic, [place](Ranks::Rank& rank, CudaQueue* queue) {
+            take_part_with_nothing(rank, queue, place);
+            take_steps(rank, queue, 2);
+            EXPECT_EQ(rank.engine().device(), 0);
+        });
+    }
+}
+
+TEST(EngineOnDevice, ARankThatJoinsFirstKeepsItsDevice) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    as_ranks({0, 0}, DevicePath::automatic, [](Ranks::Rank& rank, CudaQueue* queue) {
+        if (device_count() > 1) {
+            ASSERT_TRUE(rank.engine().set_device(0));
+        }
+        if (rank.rank() == 0) take_steps(rank, queue, 1);
+        EXPECT_EQ(must(rank.engine().join()), 0);
+        take_steps(rank, queue, 2);
+        EXPECT_EQ(rank.engine().device(), 0);
+    });
+}
+
+TEST(EngineOnDevice, RefusesAPlaceThatIsNotTheTensors) {
+    if (auto device = first_device(); !device) GTEST_SKIP() << device.error().text;
+    Ranks ranks(1);
+    const auto queue = must(CudaQueue::open(*must(first_device())));
+    Tensor tensor("x", queue.get(), filled(4, 1));
+    auto operation = tensor.operation(MPIB_ALLREDUCE);
+    operation.place = MPIB_ON_HOST;
+    const auto refused = ranks.at(0).engine().submit(operation);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().text.find("names host memory, but its memory is in CUDA device 0"),
+              std::string::npos)
+        << refused.error().text;
+    auto& engine = ranks.at(0).engine();
+    EXPECT_EQ(engine.device(), MPIB_DEVICE_UNKNOWN);
+    EXPECT_FALSE(engine.set_device(1000));
+    EXPECT_FALSE(engine.set_device(-2));
+    EXPECT_TRUE(engine.set_device(0));
+    EXPECT_TRUE(engine.set_device(0));
+    EXPECT_FALSE(engine.set_device(MPIB_ON_HOST));
+}
+
 }  // namespace

@@ -8,13 +8,30 @@
 
 #include "core/log.hpp"
 #include "core/parts.hpp"
+#include "gpu/cuda_library.hpp"
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-std::string place_name(int device) {
-    return device < 0 ? std::string("host memory") : fmt::format("CUDA device {}", device);
+// Returns where the operation's tensor is, or OwnDevice::unknown: memory without elements has no
+// place unless the caller names one.
+Outcome<int> place_of(const mpib_operation& operation) {
+    if (operation.place < MPIB_ON_HOST)
+        return invalid(fmt::format("place {} is unknown", operation.place));
+    int named = OwnDevice::unknown;
+    if (operation.place != 0) named = operation.place < 0 ? OwnDevice::host : operation.place - 1;
+    const bool is_empty = std::find(operation.shape, operation.shape + operation.dimensions, 0) !=
+                          operation.shape + operation.dimensions;
+    // What others send may still come into recv.
+    const bool receives = operation.recv_bytes != 0 && operation.recv_bytes != MPIB_NO_BYTES;
+    const void* memory = is_empty ? nullptr : operation.send;
+    if (memory == nullptr && (!is_empty || receives)) memory = operation.recv;
+    if (memory == nullptr) return named;
+    const int found = TRY(device_of(memory));
+    if (named == OwnDevice::unknown || named == found) return found;
+    return invalid(fmt::format("the operation names {}, but its memory is in {}", place_name(named),
+                               place_name(found)));
 }
 
 Done control_allgather(Communicator& control, Seconds patience, std::span<const std::byte> own,
@@ -63,20 +80,42 @@ HostCollectives host_collectives(Communicator& communicator, std::function<Secon
 }  // namespace
 
 Done DeviceLane::admit(const mpib_operation& operation) {
-    const void* memory = operation.send != nullptr ? operation.send : operation.recv;
-    if (memory == nullptr) return {};  // no elements
-    const auto found = TRY(device_of(memory));
-    int expected = unknown;
-    if (found >= 0 && TRY(is_captured({operation.stream}))) {
+    if (cuda::is_per_thread(operation.stream)) {
+        return invalid(
+            "the per-thread default stream of CUDA is not supported yet; pass a stream that the "
+            "program has created, or the legacy default stream (0)");
+    }
+    const int place = TRY(place_of(operation));
+    if (place == OwnDevice::unknown) {
+        options_.own_device->suppose_current();
+        return {};
+    }
+    if (place >= 0 && TRY(is_captured({operation.stream}))) {
         return invalid(
             "the stream is being captured into a CUDA graph, which is not supported yet; submit "
             "the operation outside of the capture");
     }
-    if (device_.compare_exchange_strong(expected, found) || expected == found) return {};
+    return settle_on(place);
+}
+
+Done DeviceLane::settle_on(int device) {
+    int expected = OwnDevice::unknown;
+    if (device_.compare_exchange_strong(expected, device) || expected == device) {
+        had_a_tensor_ = true;
+        options_.own_device->noted(device);
+        return {};
+    }
+    if (!had_a_tensor_) {
+        return invalid(
+            fmt::format("the tensor is in {}, but this rank has taken part in operations of {} "
+                        "with {} before it had a tensor; say with mpib_set_device() where its "
+                        "tensors are, before it joins or passes one without elements",
+                        place_name(device), options_.name, place_name(expected)));
+    }
     return invalid(
         fmt::format("the tensor is in {}, but this rank's earlier ones of {} are in {}; "
                     "under MPIB_DEVICE all must be in one place",
-                    place_name(found), options_.name, place_name(expected)));
+                    place_name(device), options_.name, place_name(expected)));
 }
 
 Outcome<DeviceNote> DeviceLane::note(DeviceStream stream) {
@@ -109,9 +148,14 @@ DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
     options.name = options_.name;
     options.rank = control.group().own;
     options.size = control.group().size();
-    // A rank that joined before it had any tensor takes part with its current device.
-    const int device = device_;
-    options.device = device == unknown ? current_device() : device;
+    // This rank may have joined, or may have had tensors without elements only. What it takes part
+    // with holds from now on, also for a tensor that another thread submits meanwhile.
+    int device = device_;
+    if (device == OwnDevice::unknown) {
+        const int settled = options_.own_device->settle(options_.local_index);
+        if (device_.compare_exchange_strong(device, settled)) device = settled;
+    }
+    options.device = device;
     options.path = options_.path;
     options.patience = options_.timeout();
     options.watch = [this]() -> Done {
@@ -140,7 +184,6 @@ Done DeviceLane::open(Communicator& control) {
         host_ = TRY(options_.open());
     }
     auto options = group_options(control);
-    const int device = options.device;
     auto group = DeviceGroup::open(std::move(options));
     if (!group) {
         refused_ = !control_failed_;
@@ -151,7 +194,6 @@ Done DeviceLane::open(Communicator& control) {
         group_ = std::move(*group);
         if (cause_) group_->abandon(*cause_);
     }
-    device_ = device;
     in_use_ = group_.get();
     if (control.group().own == 0) {
         log(LogLevel::info,

@@ -11,6 +11,7 @@
 #include "collectives/communicator.hpp"
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
+#include "engine/execute/own_device.hpp"
 #include "gpu/device_group.hpp"
 #include "mpi_bridge_engine.h"
 
@@ -30,19 +31,20 @@ class DeviceLane {
         // Opens a communicator of Channel::Lane::device.
         std::function<Outcome<std::unique_ptr<Communicator>>()> open;
         std::function<Seconds()> timeout;
+        OwnDevice* own_device = nullptr;
+        int local_index = 0;  // of this rank among those of its host
     };
     explicit DeviceLane(Options options) : options_(std::move(options)) {}
 
     // ---- For any thread ----
 
-    // Fails unless the memory is where this rank's other tensors are: on one device, or on the
-    // host.
+    // Fails unless the tensor is where this rank's other ones are: on one device, or on the host.
     [[nodiscard]] Done admit(const mpib_operation& operation);
     // Notes the current position of the stream. Empty before the group is open.
     [[nodiscard]] Outcome<DeviceNote> note(DeviceStream stream);
     [[nodiscard]] bool is_open() const { return in_use_ != nullptr; }
-    [[nodiscard]] bool on_host() const { return device_ < 0; }
-    // CUDA's ordinal, once the group is open; -1: host memory.
+    [[nodiscard]] bool on_host() const { return device_ < 0; }  // or not open
+    // CUDA's ordinal or OwnDevice::host, once the group is open.
     [[nodiscard]] int device() const { return device_; }
     [[nodiscard]] Outcome<bool> poll(const DeviceTicket& ticket);
     [[nodiscard]] Done make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
@@ -81,12 +83,14 @@ class DeviceLane {
         std::string what;
         Clock::time_point since;
     };
-    static constexpr int unknown = -2;
 
+    // Fails unless the device is that of this rank's other tensors.
+    [[nodiscard]] Done settle_on(int device);
     [[nodiscard]] DeviceGroupOptions group_options(Communicator& control);
 
     const Options options_;
-    std::atomic<int> device_{unknown};  // CUDA's ordinal; -1: host memory
+    std::atomic<int> device_{OwnDevice::unknown};
+    std::atomic<bool> had_a_tensor_{false};  // otherwise device_ was settled without one
     bool control_failed_ = false;
     bool refused_ = false;
 

@@ -34,6 +34,9 @@ class Buffer:
     on_device: bool = False  # CUDA memory; the host must not access the address
     stream: int | None = None  # the CUDA stream in whose order its owner uses it, if that is known
     shape: tuple[int, ...] | None = None  # if only the object's own protocol tells it
+    device: int | None = None  # CUDA's ordinal, if the object tells it
+    # Whether its owner gives CUDA memory back in the order of streams, and not at once.
+    in_stream_order: bool = False
 
     @property
     def count(self) -> int:
@@ -111,6 +114,8 @@ def _from_torch(tensor: Any, allow_device: bool) -> Buffer:
         owner=tensor,
         on_device=on_device,
         stream=stream,
+        device=tensor.device.index if on_device else None,
+        in_stream_order=on_device,
     )
 
 
@@ -180,6 +185,7 @@ def _from_cuda_array(source: Any, stream: int | None) -> Buffer:
         on_device=True,
         stream=array.stream,
         shape=array.shape,
+        device=array.device,
     )
 
 

@@ -3,7 +3,7 @@
 
 They say where they are through `__cuda_array_interface__` or DLPack, and so need no library of
 theirs here. A stream is the number of a cudaStream_t; 0 is the legacy default stream. In both
-protocols that stream is 1, and the per-thread default stream is 2.
+protocols that stream is 1, and the per-thread default stream is 2, which the engine refuses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from .errors import InvalidArgumentError
 
 LEGACY = 0
 _LEGACY_IN_PROTOCOLS = 1
-_PER_THREAD = 2
 _FIRST_WITH_STREAMS = 3
 
 
@@ -25,12 +24,6 @@ def engine_stream(stream: int | None) -> int:
     number = LEGACY if stream is None else int(stream)
     if number < 0:
         raise InvalidArgumentError(f"{number} is no CUDA stream")
-    if number == _PER_THREAD:
-        # Threads of the engine would take it for their own.
-        raise InvalidArgumentError(
-            "the per-thread default stream of CUDA is not supported yet; pass a stream that the "
-            "program has created, or the legacy default stream (0)"
-        )
     return LEGACY if number == _LEGACY_IN_PROTOCOLS else number
 
 
@@ -51,6 +44,7 @@ class CudaArray:
     readonly: bool
     stream: int | None
     owner: Any
+    device: int | None  # CUDA's ordinal, if the array tells it
 
 
 def is_cuda_array(source: Any) -> bool:
@@ -73,10 +67,10 @@ def describe(source: Any, stream: int | None) -> CudaArray:
         # Before version 3 there were no streams, so that nothing is known about pending work.
         if interface.get("version", 0) < _FIRST_WITH_STREAMS and hasattr(source, "__dlpack__"):
             return _ordered_by_producer(source, interface, engine_stream(stream))
-        return _from_interface(source, interface, None)
+        return _from_interface(source, source, interface, None)
     own = engine_stream(own)
     if stream is None or engine_stream(stream) == own:
-        return _from_interface(source, interface, own)
+        return _from_interface(source, source, interface, own)
     if not hasattr(source, "__dlpack__"):
         raise InvalidArgumentError(
             f"the array is in use in CUDA stream {own}, but the operation is to follow stream "
@@ -89,10 +83,10 @@ def describe(source: Any, stream: int | None) -> CudaArray:
 def _ordered_by_producer(source: Any, interface: Any, stream: int) -> CudaArray:
     """Let the producer make `stream` wait for what its own stream holds; no host waits."""
     ordered = dlpack.describe(source, _protocol_stream(stream))
-    return _from_interface((source, ordered.capsule), interface, stream)
+    return _from_interface(source, (source, ordered.capsule), interface, stream)
 
 
-def _from_interface(owner: Any, interface: Any, stream: int | None) -> CudaArray:
+def _from_interface(source: Any, owner: Any, interface: Any, stream: int | None) -> CudaArray:
     address, readonly = interface["data"]
     shape = tuple(interface["shape"])
     format = interface["typestr"]
@@ -107,6 +101,7 @@ def _from_interface(owner: Any, interface: Any, stream: int | None) -> CudaArray
         readonly=bool(readonly),
         stream=stream,
         owner=owner,
+        device=dlpack.cuda_ordinal_of(source),
     )
 
 
@@ -122,6 +117,7 @@ def _from_dlpack(source: Any, stream: int) -> CudaArray:
         readonly=found.readonly,
         stream=stream,
         owner=(source, found.capsule),
+        device=dlpack.cuda_ordinal_of(source),
     )
 
 
@@ -159,3 +155,10 @@ class CudaBytes:
             "strides": None,
             "stream": _protocol_stream(self.stream),
         }
+
+    def dlpack_capsule(self, device: int) -> Any:
+        """Return a DLPack capsule, for a consumer that has ordered its own stream already.
+
+        `device` is CUDA's ordinal.
+        """
+        return dlpack.capsule_of(self._address, self._nbytes, (dlpack.CUDA, device))

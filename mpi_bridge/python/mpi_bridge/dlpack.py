@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a DLPack object says about its memory, read from its capsule.
+"""DLPack: what an object says about its memory, read from its capsule, and capsules of our own.
 
-The capsule is never consumed: it keeps its tensor, and frees it when it is deleted. Only a producer
-that knows DLPack 1.0 can say that its memory may be written; all others count as read-only, because
-JAX, for instance, hands out memory that its program must not change.
+An object's capsule is never consumed: it keeps its tensor, and frees it when it is deleted. Only a
+producer that knows DLPack 1.0 can say that its memory may be written; all others count as
+read-only, because JAX, for instance, hands out memory that its program must not change.
 """
 
 from __future__ import annotations
@@ -29,6 +29,16 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _capsule_pointer.restype = ctypes.c_void_p
 
 
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_new_capsule.restype = ctypes.py_object
+
+_libc = ctypes.CDLL(None)
+_allocate = _libc.malloc
+_allocate.argtypes = [ctypes.c_size_t]
+_allocate.restype = ctypes.c_void_p
+
+
 class _Tensor(ctypes.Structure):
     """DLTensor."""
 
@@ -43,6 +53,17 @@ class _Tensor(ctypes.Structure):
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    """DLManagedTensor, followed by the length of its only dimension."""
+
+    _fields_ = (
+        ("tensor", _Tensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("length", ctypes.c_int64),
     )
 
 
@@ -78,6 +99,38 @@ def device_of(source: Any) -> int:
     if not hasattr(source, "__dlpack_device__"):
         return HOST
     return int(source.__dlpack_device__()[0])
+
+
+def cuda_ordinal_of(source: Any) -> int | None:
+    """Return CUDA's ordinal of the object's device, if it has one and says so."""
+    if not hasattr(source, "__dlpack_device__"):
+        return None
+    kind, ordinal = source.__dlpack_device__()
+    return int(ordinal) if int(kind) == CUDA else None
+
+
+def capsule_of(address: int, nbytes: int, device: tuple[int, int]) -> Any:
+    """Return a capsule that describes bytes which somebody else keeps alive.
+
+    Its consumer frees the description with free(), so that no code of Python has to run then.
+    """
+    block = _allocate(ctypes.sizeof(_Managed))
+    if not block:
+        raise MemoryError
+    managed = _Managed.from_address(block)
+    managed.length = nbytes
+    managed.tensor = _Tensor(
+        data=address or None,
+        device_type=device[0],
+        device_id=device[1],
+        ndim=1,
+        code=1,
+        bits=8,
+        lanes=1,
+        shape=ctypes.cast(block + _Managed.length.offset, ctypes.POINTER(ctypes.c_int64)),
+    )
+    managed.deleter = ctypes.cast(_libc.free, ctypes.c_void_p)
+    return _new_capsule(block, b"dltensor", None)
 
 
 def describe(source: Any, stream: int | None = None) -> Description:

@@ -6,12 +6,12 @@ in any order. The engine plans operations that are submitted again under the sam
 and then runs them without negotiation. Every call releases the interpreter lock, and a wait in the
 main thread checks for signals twice a second.
 
-Buffers are anything that buffer_of() supports; a Handle keeps them alive until the operation is
-done. An operation on CUDA memory follows a CUDA stream: it begins after what the stream held when
-the operation was submitted, and what is enqueued there after wait() finds the result. No host waits
-for the device. `stream` is the number of that cudaStream_t, 0 for the legacy default stream. By
-default it is the stream that is current in torch, or the one that an array names in its
-`__cuda_array_interface__`.
+Buffers are anything that buffer_of() supports. They are kept alive until the handle is released,
+and those in CUDA memory until the device has finished with them. An operation on CUDA memory
+follows a CUDA stream: it begins after what the stream held when the operation was submitted, and
+what is enqueued there after wait() finds the result. No host waits for the device. `stream` is the
+number of that cudaStream_t, 0 for the legacy default stream. By default it is the stream that is
+current in torch, or the one that an array names in its `__cuda_array_interface__`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import cuda_arrays, native, world
+from . import cuda_arrays, native, on_device, world
 from .buffer import Buffer, buffer_of, writable_buffer_of
 from .datatype import DataType, Op
-from .errors import InvalidArgumentError, MpiBridgeError
+from .errors import (
+    CollectiveTimeoutError,
+    InvalidArgumentError,
+    MismatchError,
+    MpiBridgeError,
+)
 from .in_flight import InFlight
 from .structures import CountersStruct, Kind, OperationStruct, ResultStruct
 
@@ -92,16 +97,24 @@ class Handle(InFlight):
     A handle that is no longer referred to is released, which waits for the operation.
     """
 
-    __slots__ = ("_is_ordered", "stream")
+    __slots__ = ("_is_ordered", "_may_run_on", "_process_set", "stream")
 
     _prefix = "mpib"
     _what = "operation"
 
-    def __init__(self, number: int, kept: tuple[Buffer, ...], stream: int | None = None) -> None:
+    def __init__(
+        self,
+        number: int,
+        kept: tuple[Buffer, ...],
+        stream: int | None = None,
+        process_set: int = WORLD,
+    ) -> None:
         super().__init__(number, kept)
         self.stream = stream
         """The CUDA stream that the operation follows; None in host memory."""
         self._is_ordered = stream is None  # whether that stream waits for the operation
+        self._process_set = process_set
+        self._may_run_on = False  # whether the device may go on with it although it has failed
 
     def poll(self) -> bool:
         """Tell whether the operation is done, successfully or not."""
@@ -142,7 +155,14 @@ class Handle(InFlight):
             self.release()
 
     def _wait(self, seconds: float) -> None:
-        super()._wait(seconds)
+        try:
+            super()._wait(seconds)
+        except (InvalidArgumentError, MismatchError, CollectiveTimeoutError):
+            # Nothing was enqueued, or the operation goes on.
+            raise
+        except MpiBridgeError:
+            self._may_run_on = True
+            raise
         self._is_ordered = True
 
     def release(self) -> None:
@@ -151,12 +171,26 @@ class Handle(InFlight):
             # Without it, the device could still use buffers that are given back to an allocator.
             with contextlib.suppress(MpiBridgeError):
                 self._wait(0)
+        self._keep_until_finished()
         super().release()
+
+    def _keep_until_finished(self) -> None:
+        """Before the release: the device may use the buffers for longer than the handle lives."""
+        if self.stream is None or not self._number or self._session != world.session():
+            return
+        mark = native.functions().mpib_device_mark(self._number)
+        if mark:
+            buffers = tuple(each for each in self._kept if not each.in_stream_order)
+            on_device.released(self._process_set, mark, buffers)
+        elif self._may_run_on:
+            world.keep_until_init(self._kept, self._session)
 
     def __del__(self) -> None:
         number = getattr(self, "_number", 0)
-        if number and not getattr(self, "_is_ordered", True) and self._session == world.session():
-            native.functions().mpib_wait(number, 0.0)
+        if number and getattr(self, "stream", None) is not None:
+            if not self._is_ordered and self._session == world.session():
+                self._may_run_on = native.functions().mpib_wait(number, 0.0) != 0
+            self._keep_until_finished()
         super().__del__()
 
 
@@ -227,15 +261,22 @@ class Prepared:
         """
         followed = None
         if self.on_device:
+            on_device.sweep()
             if stream is not None:
                 self._operation.stream = cuda_arrays.engine_stream(stream)
             followed = self._operation.stream or cuda_arrays.LEGACY
         number = ctypes.c_int64()
         native.call("mpib_submit", ctypes.byref(self._operation), ctypes.byref(number))
-        return Handle(number.value, self._kept, followed)
+        return Handle(number.value, self._kept, followed, self._operation.process_set)
 
     def call(self) -> None:
-        """Submit, wait and release in one native call; signals are handled when it returns."""
+        """Submit, wait and release in one native call; signals are handled when it returns.
+
+        On CUDA memory it is several calls, because the device still uses the buffers afterwards.
+        """
+        if self.on_device:
+            self.submit().finish()
+            return
         native.call("mpib_call", ctypes.byref(self._operation))
 
 
@@ -253,6 +294,8 @@ def _set_send(
     operation.datatype = datatype
     if source.on_device:
         operation.flags |= _DEVICE
+        # Memory without elements says nothing about its device.
+        operation.place = 0 if source.device is None else source.device + 1
         operation.stream = cuda_arrays.engine_stream(source.stream if stream is None else stream)
     elif stream is not None:
         raise InvalidArgumentError(
@@ -370,13 +413,31 @@ def join() -> int:
     return last.value
 
 
+def set_device(device: int) -> None:
+    """Say on which CUDA device this process has its tensors, -1 for host memory.
+
+    It is needed only if this rank takes part in operations on CUDA memory before it has had a
+    tensor there, because it has joined or its arrays have had no elements.
+    """
+    native.call("mpib_set_device", device)
+
+
+def device() -> int | None:
+    """Return the CUDA device of this process's operations, -1 for host memory, None if unknown."""
+    found = native.functions().mpib_device()
+    return None if found < -1 else found
+
+
 def cuda_installed() -> bool:
     """Tell whether the library of the CUDA driver can be loaded; CUDA is not initialised."""
     return native.functions().mpib_cuda_installed() == 1
 
 
 def nccl_version() -> int:
-    """Return the version code of the NCCL that CUDA memory can go through, 0 if there is none."""
+    """Return the version code of the NCCL in this process, 0 if there is none or no CUDA driver.
+
+    Import the framework first: NCCL comes with it, and none is loaded here in its place.
+    """
     return native.functions().mpib_nccl_version()
 
 

@@ -40,6 +40,7 @@ _STATUS_FUNCTIONS = {
     "mpib_release": [_HANDLE],
     "mpib_call": [_POINTER],
     "mpib_join": [_POINTER],
+    "mpib_set_device": [_INT],
     "mpib_process_set_add": [_INTS, _INT, _POINTER],
     "mpib_process_set_remove": [_INT],
     "mpib_process_set_open": [_INTS, _INT, _INT],
@@ -71,6 +72,8 @@ _INT_FUNCTIONS = {
     "mpib_process_set_ranks": [_INT, _INTS, _INT],
     "mpib_process_set_ids": [_INTS, _INT],
     "mpib_process_set_is_free": [_INT],
+    "mpib_device": [],
+    "mpib_device_reached": [ctypes.c_int64],
     "mpib_cuda_installed": [],
     "mpib_nccl_version": [],
 }
@@ -84,6 +87,8 @@ def functions() -> ctypes.CDLL:
         function = getattr(loaded, name)
         function.argtypes = argument_types
         function.restype = _INT
+    loaded.mpib_device_mark.argtypes = [_HANDLE]
+    loaded.mpib_device_mark.restype = ctypes.c_int64
     loaded.mpib_alloc.argtypes = [_SIZE]
     loaded.mpib_alloc.restype = _POINTER
     loaded.mpib_free.argtypes = [_POINTER]

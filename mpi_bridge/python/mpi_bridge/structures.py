@@ -43,6 +43,7 @@ class OperationStruct(ctypes.Structure):
         ("flags", ctypes.c_uint),
         ("stream", ctypes.c_void_p),
         ("recv_bytes", ctypes.c_size_t),
+        ("place", ctypes.c_int),
     )
 
 

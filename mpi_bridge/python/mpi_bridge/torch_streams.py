@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the CUDA stream that is current in torch, for operations of the engine.
 
-Nothing here makes the host wait, until the process leaves the step.
+Nothing here makes the host wait.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
+from collections.abc import Iterable
 
 import torch
-
-from . import world
 
 
 def current(device: torch.device) -> int:
     """Return the number (a cudaStream_t) of the stream that is current for the device."""
-    world.before_leaving(("torch", device), functools.partial(_finish, device))
     return torch.cuda.current_stream(device).cuda_stream
-
-
-def _finish(device: torch.device) -> None:
-    """Wait for the device: other ranks may need this one's part of what is under way there."""
-    # A device that has failed cannot be waited for, and the error has been raised elsewhere.
-    with contextlib.suppress(RuntimeError):
-        torch.cuda.synchronize(device)
 
 
 def stream_of(device: torch.device, number: int) -> torch.cuda.Stream:
@@ -45,3 +34,14 @@ def make_wait_for_current(device: torch.device, number: int) -> None:
     """Make the other stream wait for what the current one holds now."""
     if current(device) != number:
         stream_of(device, number).wait_stream(torch.cuda.current_stream(device))
+
+
+def keep_from_reuse(device: torch.device, number: int, tensors: Iterable[torch.Tensor]) -> None:
+    """Tell torch's allocator that the stream uses tensors, whichever stream they are from.
+
+    Otherwise a block that is freed goes to the next tensor of its own stream at once, also if this
+    stream still reads it.
+    """
+    stream = stream_of(device, number)
+    for tensor in tensors:
+        tensor.record_stream(stream)

@@ -75,6 +75,9 @@ def assert_passed(programs, how, name, **environment):
 def assert_passed_in(result, name):
     if re.search(rf"^PASSED {name}$", result.stdout, re.MULTILINE):
         return
+    skipped = re.search(rf"^SKIPPED {name}: (.*)$", result.stdout, re.MULTILINE)
+    if skipped:
+        pytest.skip(skipped[1])
     texts = re.findall(
         rf"^FAILED {name} on.*?(?=^(?:PASSED|FAILED) |\Z)", result.stdout, re.M | re.S
     )

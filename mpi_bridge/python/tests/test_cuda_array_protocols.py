@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading what arrays in CUDA memory say of themselves; needs neither a GPU nor the library."""
 
+import ctypes
+import gc
+
 import pytest
 
-from mpi_bridge import DataType, InvalidArgumentError, buffer_of, cuda_arrays, writable_buffer_of
+from mpi_bridge import (
+    DataType,
+    InvalidArgumentError,
+    buffer_of,
+    cuda_arrays,
+    dlpack,
+    writable_buffer_of,
+)
 
 
 class Described:
@@ -76,10 +86,28 @@ def test_another_stream_needs_a_producer_that_can_order_it():
         buffer_of(Described(stream=64), allow_device=True, stream=80)
 
 
-@pytest.mark.parametrize("stream", [2, -1])
-def test_streams_that_the_engine_cannot_follow_are_refused(stream):
-    with pytest.raises(InvalidArgumentError, match="stream"):
-        cuda_arrays.engine_stream(stream)
+def test_a_number_that_is_no_stream_is_refused():
+    with pytest.raises(InvalidArgumentError, match="is no CUDA stream"):
+        cuda_arrays.engine_stream(-1)
+
+
+def test_an_array_of_another_threads_default_stream_can_be_ordered_by_its_producer():
+    # Only an operation that is to follow that stream is refused, by the library.
+    assert buffer_of(Described(stream=2), allow_device=True).stream == 2
+
+
+def test_a_result_can_be_read_by_dlpack_without_numpy():
+    content = ctypes.create_string_buffer(b"abcdef", 6)
+    capsule = dlpack.capsule_of(ctypes.addressof(content), 6, (dlpack.HOST, 0))
+    tensor = pytest.importorskip("torch").utils.dlpack.from_dlpack(capsule)
+    assert bytes(tensor.tolist()) == b"abcdef"
+    assert tensor.data_ptr() == ctypes.addressof(content)
+    del tensor, capsule
+    gc.collect()
+    empty = pytest.importorskip("torch").utils.dlpack.from_dlpack(
+        dlpack.capsule_of(0, 0, (dlpack.HOST, 0))
+    )
+    assert empty.numel() == 0
 
 
 def test_read_only_arrays_are_no_targets():

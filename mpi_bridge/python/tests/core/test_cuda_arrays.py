@@ -26,6 +26,10 @@ def _environment(devices, seed):
     }
 
 
+def _with_ranks():
+    return os.pathsep.join([str(launch.RANKS), os.environ.get("PYTHONPATH", "")])
+
+
 @launch.checks("device/cuda_arrays.py")
 def test_a_device_for_each_rank(how, name):
     launch.assert_passed(("device/cuda_arrays.py",), how, name, **_environment(4, 1))
@@ -34,3 +38,21 @@ def test_a_device_for_each_rank(how, name):
 @launch.checks("device/cuda_arrays.py", hows=("2 ranks", "4 ranks"))
 def test_one_device_for_all_ranks(how, name):
     launch.assert_passed(("device/cuda_arrays.py",), how, name, **_environment(1, 2))
+
+
+@launch.checks("device/join_first.py")
+def test_joining_first(how, name):
+    launch.assert_passed(("device/join_first.py",), how, name, **_environment(4, 3))
+
+
+@launch.checks("device/join_first.py", hows=("2 ranks",))
+def test_joining_first_with_one_device_for_all(how, name):
+    launch.assert_passed(("device/join_first.py",), how, name, **_environment(1, 4))
+
+
+def test_a_device_that_does_not_finish_is_given_up():
+    result = launch.run(
+        "device/leaving.py", "1 rank", PYTHONPATH=_with_ranks(), **_environment(1, 5)
+    )
+    assert "left" in result.stdout, result.stdout + result.stderr
+    assert "has not finished the operations of process set 0 within 1 s" in result.stderr

@@ -8,6 +8,7 @@ the host touch device memory are not refused. Runs on a GPU, or on the stand-in 
 
 import ctypes
 import gc
+import weakref
 
 import check
 import numpy as np
@@ -26,7 +27,7 @@ from device.cuda_driver import (
 )
 
 import mpi_bridge
-from mpi_bridge import InvalidArgumentError, MismatchError, Op, engine
+from mpi_bridge import InvalidArgumentError, MismatchError, Op, engine, on_device
 from mpi_bridge.engine import Kind
 
 mpi_bridge.init()
@@ -45,6 +46,51 @@ def over_nccl():
 
 
 OVER_NCCL = over_nccl()
+
+
+def check_a_rank_whose_first_array_is_empty_keeps_its_device():
+    # First of all checks: no operation has told yet which device the ranks have.
+    check.equal("device at first", engine.device(), None)
+    rows_of = [3 if rank == 0 else 0 for rank in range(SIZE)]
+    array = BothArray(np.full((rows_of[RANK], 2), 5, "f4"), STREAM)
+    handle = engine.submit(Kind.ALLGATHER, array, name="empty first", shape=(rows_of[RANK], 2))
+    check.equal("rows", handle.wait().received_rows, rows_of)
+    handle.release()
+    check.equal("device then", engine.device(), DEVICE)
+    # What follows is refused if the rank was taken for one without a device.
+    array = InterfaceArray(np.full(4, RANK + 1, "f4"), STREAM)
+    engine.submit(Kind.ALLREDUCE, array, array, name="not empty then").finish()
+    check.equal("sum", array.get(), np.full(4, TOTAL + SIZE, "f4"))
+    engine.set_device(DEVICE)
+    check.raises(InvalidArgumentError, lambda: engine.set_device(-1))
+    check.raises(InvalidArgumentError, lambda: engine.set_device(99))
+
+
+def check_buffers_stay_until_the_device_has_finished():
+    if not OVER_NCCL:
+        raise check.Skipped("through host memory, the end of a wait is the end of the operation")
+    for kind in KINDS:
+        array = kind(np.full(70_000, RANK + 1, "f4"), STREAM)
+        received = kind(np.zeros(70_000, "f4"), STREAM)
+        memory = weakref.ref(array._memory), weakref.ref(received._memory)
+        copy = CudaMemory(280_000)  # the device would have to finish first
+        gate = Gate(STREAM)
+        handle = engine.submit(Kind.ALLREDUCE, array, received, name="kept", stream=STREAM)
+        handle.finish()
+        must("cuMemcpyAsync", copy.address, received.address, 280_000, STREAM)
+        del array, received, handle
+        gc.collect()
+        # The device stands still before the operation.
+        check.equal("kept meanwhile", [each() is None for each in memory], [False, False])
+        gate.open()
+        result = np.empty(70_000, "f4")
+        must("cuMemcpyAsync", result.ctypes.data, copy.address, 280_000, STREAM)
+        synchronize(STREAM)
+        check.equal("sum", result, np.full(70_000, TOTAL + SIZE, "f4"))
+        on_device.sweep()
+        gc.collect()
+        check.equal("freed then", [each() is None for each in memory], [True, True])
+    check.equal("left", on_device.kept_buffers(), 0)
 
 
 def check_allreduce_of_every_type_by_every_protocol():

@@ -11,6 +11,8 @@ import threading
 
 import numpy as np
 
+from mpi_bridge import on_device
+
 _cuda = ctypes.CDLL(os.environ.get("MPI_BRIDGE_CUDA_LIBRARY", "libcuda.so.1"))
 _ADDRESS = ctypes.c_uint64
 _POINTER = ctypes.c_void_p
@@ -51,6 +53,7 @@ def use_device(local_rank):
     must("cuDeviceGet", ctypes.byref(device), local_rank % count.value)
     must("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     must("cuCtxPushCurrent_v2", context)
+    Array.current_device = device.value
     return device.value
 
 
@@ -73,11 +76,18 @@ def order(first, then):
 
 
 class Gate:
-    """Holds a stream until it is opened."""
+    """Holds a stream until it is opened; a host that waits for the stream first gets there late."""
 
-    def __init__(self, stream):
+    def __init__(self, stream, seconds=60):
         self._open = threading.Event()
-        self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._open.wait(60))
+        self.was_opened = None  # False: nobody has opened it in time
+
+        def hold(_):
+            self.was_opened = self._open.wait(seconds)
+
+        self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(hold)
+        # cuMemFree() waits for the device, so memory must not become free behind the gate.
+        on_device.sweep()
         must("cuLaunchHostFunc", stream or None, self._function, None)
 
     def open(self):
@@ -125,10 +135,12 @@ class CudaMemory:
 class Array:
     """A row-major array in use in one stream."""
 
-    def __init__(self, values, stream, readonly=False, device=0):
+    current_device = 0  # of this process, see use_device()
+
+    def __init__(self, values, stream, readonly=False):
         values = np.ascontiguousarray(values)
         self.shape, self.dtype, self.stream = values.shape, values.dtype, stream
-        self.readonly, self._device = readonly, device
+        self.readonly, self._device = readonly, self.current_device
         self._memory = CudaMemory(values.nbytes)
         self.address = self._memory.address.value
         self.set(values)
@@ -170,7 +182,8 @@ class DlpackArray(Array):
 
     def __dlpack__(self, stream=None, max_version=None):
         self.asked = (*self.asked, stream)
-        order(self.stream, 0 if stream == 1 else stream)
+        if stream != 2:  # the stand-in has no per-thread default stream; the engine refuses it
+            order(self.stream, 0 if stream == 1 else stream)
         managed = _Managed(
             major=1,
             flags=int(self.readonly),
