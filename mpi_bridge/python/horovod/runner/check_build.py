@@ -21,6 +21,15 @@ def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
+def _has_nccl() -> bool:
+    """Tell whether NCCL can be used, by the only framework here whose tensors go through it."""
+    if not _is_installed("torch"):
+        return False
+    from ..torch.placement import nccl_built
+
+    return bool(nccl_built())
+
+
 def report() -> tuple[str, bool]:
     """Return the text, and whether the library was found."""
     try:
@@ -41,7 +50,7 @@ def report() -> tuple[str, bool]:
         "",
         "Available Tensor Operations:",
         _line(is_there, "mpi_bridge (shared memory, UCX)"),
-        _line(is_there and bool(basics.nccl_built()), "NCCL"),
+        _line(is_there and _has_nccl(), "NCCL"),
         _line(basics.ddl_built(), "DDL"),
         _line(basics.ccl_built(), "CCL"),
         _line(basics.mpi_built(), "MPI"),

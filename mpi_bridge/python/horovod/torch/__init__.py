@@ -57,6 +57,7 @@ from .mpi_ops import (
     synchronize,
 )
 from .optimizer import DistributedOptimizer
+from .placement import nccl_built as nccl_built
 from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [

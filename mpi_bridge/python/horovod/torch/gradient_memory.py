@@ -113,10 +113,11 @@ class GradientMemory:
         stream = None if device == _HOST else torch_streams.current(device)
         handle = slot.operation.submit(stream)
         order = Order(device, stream)
+        order.follow_with(slot.view)
 
         def finish() -> None:
             handle.finish()
-            order.join()
+            order.join(slot.view)
             if parameter.grad is slot.view:
                 return
             if parameter.grad is None:

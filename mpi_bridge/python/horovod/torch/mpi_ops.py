@@ -27,6 +27,7 @@ from ..common.reduce_ops import Adasum, Average, ReduceOp, Sum
 from . import adasum, autograd, sparse
 from . import tensors as single
 from .compression import Compression, Compressor
+from .placement import expect_device
 from .tensors import Place, Reduction
 
 
@@ -301,9 +302,10 @@ def reducescatter(
 def join(device: int = -1) -> int:
     """Say that this rank has no more data; wait for all others and return who came last.
 
-    Until then this rank contributes zeros to the allreduces of the others. `device` is accepted for
-    compatibility.
+    Until then this rank contributes zeros to the allreduces of the others. `device` is the CUDA
+    device for them if this rank has had no CUDA tensor yet; -1 is the current one.
     """
+    expect_device(device)
     return engine.join()
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which way a tensor goes to the engine.
 
-CUDA tensors are handed over where they are. The engine knows one CUDA device in each process; it is
-the device of the first CUDA tensor. Tensors of other accelerators and of further CUDA devices are
-copied to host memory, as are all if MPI_BRIDGE_GPU_PATH is "host". The ranks must come to the same
-answer for an operation: one that is in CUDA memory on one rank and in host memory on another fails
-on both.
+CUDA tensors are handed over where they are. The engine has one CUDA device in each process, and
+keeps it (engine.device()); it is the device of the first CUDA tensor. Tensors of other accelerators
+and of further CUDA devices are copied to host memory, as are all if MPI_BRIDGE_GPU_PATH is "host".
+The ranks must come to the same answer for an operation: one that is in CUDA memory on one rank and
+in host memory on another fails on both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mpi_bridge import world
+from mpi_bridge import InvalidArgumentError, engine, world
 
 
 class Way(enum.Enum):
@@ -42,7 +42,8 @@ def decide(
 ) -> Decision:
     """Return the way of tensors on a device.
 
-    `engine_device` is the index of the engine's device if it has one. `is_cuda` says that torch
+    `engine_device` is the index of the engine's device, -1 for host memory, or None if it is not
+    decided yet. `is_cuda` says that torch
     calls CUDA devices, and not ROCm's, "cuda". `path` is MPI_BRIDGE_GPU_PATH.
     """
     if device_type == "cpu":
@@ -52,6 +53,8 @@ def decide(
         return Decision(Way.STAGED, f"tensors on {name} devices are not supported there")
     if path == "host":
         return Decision(Way.STAGED, "MPI_BRIDGE_GPU_PATH=host asks for it")
+    if engine_device == -1:
+        return Decision(Way.STAGED, "the program has said that its tensors are in host memory")
     if engine_device is not None and index != engine_device:
         return Decision(
             Way.STAGED,
@@ -63,28 +66,33 @@ def decide(
 
 _lock = threading.Lock()
 _said: set[str] = set()
-_engine_device: tuple[int, int] | None = None  # the session of world.init(), and the index
+
+
+def _decide_for(device: torch.device) -> Decision:
+    path = os.environ.get("MPI_BRIDGE_GPU_PATH", "")
+    is_cuda = torch.version.hip is None
+    while True:
+        known = engine.device()
+        decision = decide(device.type, device.index, known, is_cuda, path)
+        if decision.way is not Way.DEVICE or known is not None:
+            return decision
+        try:
+            engine.set_device(device.index)
+        except InvalidArgumentError:
+            # Another thread may have been first, with another device.
+            if engine.device() is None:
+                raise
 
 
 def way_of(tensor: torch.Tensor) -> Way:
     """Return the way of one tensor. The first CUDA tensor decides on the engine's device."""
-    device = tensor.device
-    if device.type == "cpu":
+    if tensor.device.type == "cpu":
         return Way.HOST
-    global _engine_device
+    decision = _decide_for(tensor.device)
+    if not decision.reason:
+        return decision.way
     with _lock:
-        session = world.session()
-        known = _engine_device is not None and _engine_device[0] == session
-        decision = decide(
-            device.type,
-            device.index,
-            _engine_device[1] if known else None,
-            torch.version.hip is None,
-            os.environ.get("MPI_BRIDGE_GPU_PATH", ""),
-        )
-        if decision.way is Way.DEVICE and not known:
-            _engine_device = session, device.index
-        is_new = bool(decision.reason) and decision.reason not in _said
+        is_new = decision.reason not in _said
         _said.add(decision.reason)
     # One process of each host is enough.
     if is_new and world.local_rank() == 0:
@@ -93,6 +101,24 @@ def way_of(tensor: torch.Tensor) -> Way:
             stacklevel=2,
         )
     return decision.way
+
+
+def expect_device(index: int) -> None:
+    """Say that this rank's tensors are on a CUDA device, before it has had one; -1 says nothing."""
+    if index >= 0 and torch.cuda.is_available() and engine.device() is None:
+        engine.set_device(index)
+
+
+def nccl_built() -> int:
+    """Return the version code of NCCL (22809 is 2.28.9), 0 if tensors cannot go through it here.
+
+    That is so if torch was built without CUDA, if there is no driver or no NCCL 2.20, and if
+    MPI_BRIDGE_GPU_PATH excludes NCCL. CUDA is not initialised.
+    """
+    path = os.environ.get("MPI_BRIDGE_GPU_PATH", "")
+    if torch.version.cuda is None or path in ("host", "staged"):
+        return 0
+    return engine.nccl_version()
 
 
 def described_tensor(tensor: torch.Tensor) -> str:
@@ -110,7 +136,6 @@ def device_for_received(candidates: list[torch.Tensor]) -> torch.device:
     for tensor in candidates:
         if way_of(tensor) is Way.DEVICE:
             return tensor.device
-    with _lock:
-        if _engine_device is not None and _engine_device[0] == world.session():
-            return torch.device("cuda", _engine_device[1])
-    return torch.device("cuda", torch.cuda.current_device())
+    known = engine.device()
+    index = known if known is not None and known >= 0 else torch.cuda.current_device()
+    return torch.device("cuda", index)

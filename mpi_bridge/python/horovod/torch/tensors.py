@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.utils.dlpack
 
 from mpi_bridge import InvalidArgumentError, engine, torch_streams
 from mpi_bridge.engine import Kind
@@ -75,10 +76,22 @@ class Order:
     device: torch.device
     stream: int | None  # the CUDA stream that the operation follows
 
-    def join(self) -> None:
-        """Make the current stream wait for the operation, once the engine's wait is over."""
+    def follow_with(self, *tensors: torch.Tensor | None) -> None:
+        """Say that the operation uses these tensors, which may be from other streams."""
         if self.stream is not None:
-            torch_streams.make_current_wait(self.device, self.stream)
+            used = [each for each in tensors if each is not None]
+            torch_streams.keep_from_reuse(self.device, self.stream, used)
+
+    def join(self, *tensors: torch.Tensor) -> None:
+        """Make the current stream wait for the operation, once the engine's wait is over.
+
+        `tensors` are those that the stream uses from then on.
+        """
+        if self.stream is None:
+            return
+        torch_streams.make_current_wait(self.device, self.stream)
+        current = torch_streams.current(self.device)
+        torch_streams.keep_from_reuse(self.device, current, tensors)
 
     def let_go(self) -> None:
         """Before memory goes back: the operation's stream waits for what the current one reads."""
@@ -129,12 +142,20 @@ def allreduce(
         prescale=reduction.prescale,
         postscale=reduction.postscale,
     )
-    order = Order(source.device, handle.stream)
+    order = _order_of(handle, source, target)
     return Submitted(handle, lambda _: _into(output, target, order))
 
 
+def _order_of(
+    handle: engine.Handle, source: torch.Tensor, target: torch.Tensor | None = None
+) -> Order:
+    order = Order(source.device, handle.stream)
+    order.follow_with(source, target)
+    return order
+
+
 def _into(output: torch.Tensor, received: torch.Tensor, order: Order) -> torch.Tensor:
-    order.join()
+    order.join(received, output)
     if received.data_ptr() != output.data_ptr():
         with torch.no_grad():
             output.copy_(received)
@@ -149,7 +170,7 @@ def broadcast(
     source = readable(tensor)
     target = _target_for(output, source)
     handle = place.submit(Kind.BROADCAST, source, target, root=root_rank)
-    order = Order(source.device, handle.stream)
+    order = _order_of(handle, source, target)
     return Submitted(handle, lambda _: _into(output, target, order))
 
 
@@ -163,7 +184,8 @@ def _received(
         result.copy_to(tensor)
     elif result.nbytes:
         order.join()
-        content = torch.as_tensor(result.cuda_bytes(), device=source.device)
+        capsule = result.cuda_bytes().dlpack_capsule(source.device.index)
+        content = torch.utils.dlpack.from_dlpack(capsule)
         tensor.view(-1).view(torch.uint8).copy_(content)
         # The engine takes its memory back in the order of that stream.
         order.let_go()
@@ -174,7 +196,7 @@ def allgather(tensor: torch.Tensor, place: Place) -> Submitted:
     """Join all ranks' rows; the result is the tensor and the number of rows of each rank."""
     source = _by_rows(tensor)
     handle = place.submit(Kind.ALLGATHER, source, None)
-    order = Order(source.device, handle.stream)
+    order = _order_of(handle, source)
     return Submitted(
         handle, lambda result: (_received(result, source, tensor, order), result.received_rows)
     )
@@ -184,7 +206,7 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | None, place: Place) -
     """Send splits[i] rows to member i; the result is the tensor and the rows from each member."""
     source = _by_rows(tensor)
     handle = place.submit(Kind.ALLTOALL, source, None, splits=splits)
-    order = Order(source.device, handle.stream)
+    order = _order_of(handle, source)
     return Submitted(
         handle, lambda result: (_received(result, source, tensor, order), result.received_rows)
     )
@@ -211,10 +233,10 @@ def reducescatter(tensor: torch.Tensor, reduction: Reduction, place: Place) -> S
         prescale=reduction.prescale,
         postscale=reduction.postscale,
     )
-    order = Order(source.device, handle.stream)
+    order = _order_of(handle, source, target)
 
     def result(_: engine.Result) -> torch.Tensor:
-        order.join()
+        order.join(target)
         return target.to(tensor.device)
 
     return Submitted(handle, result)
