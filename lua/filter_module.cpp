@@ -47,12 +47,13 @@ std::string field(lua_State* state, const char* name) {
 }
 
 // Takes the output of `batchai hand-over`: lines "NAME=value" of the plan, then lines
-// "--option=value". The plan goes to batchai.so, which runs later in the same process, in an
-// environment variable. The options are pushed onto the Lua stack as a list of { name, value }.
-// Returns false if the plan is missing or the variable cannot be set.
+// "--option=value". What the first lines say goes to batchai.so, which runs later in the same
+// process, in an environment variable. The options are pushed onto the Lua stack as a list of {
+// name, value }. Returns false if the plan is missing or the variable cannot be set.
 bool take_answer(lua_State* state, const std::string& lines) {
     std::string plan;
     std::string digest;
+    std::string declaration;
     lua_newtable(state);
     int count = 0;
     for (std::string_view line : batchai::base::split(lines, '\n')) {
@@ -62,6 +63,7 @@ bool take_answer(lua_State* state, const std::string& lines) {
         const std::string_view value = line.substr(equals + 1);
         if (name == BATCHAI_PLAN_VARIABLE) plan = value;
         if (name == BATCHAI_DIGEST_VARIABLE) digest = value;
+        if (name == BATCHAI_DECLARATION_VARIABLE) declaration = value;
         if (!name.starts_with("--")) continue;
         lua_createtable(state, 0, 2);
         push(state, name.substr(2));
@@ -71,7 +73,8 @@ bool take_answer(lua_State* state, const std::string& lines) {
         lua_rawseti(state, -2, ++count);
     }
     if (plan.empty() || digest.empty()) return false;
-    const std::string marker = std::to_string(getpid()) + " " + digest + " " + plan;
+    const std::string marker =
+        std::to_string(getpid()) + " " + digest + " " + plan + "\n" + declaration;
     return setenv(BATCHAI_HANDED_OVER_VARIABLE, marker.c_str(), 1) == 0;
 }
 

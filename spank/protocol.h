@@ -64,8 +64,15 @@
  * "SLURM_SPANK_". */
 #define BATCHAI_OPTION_VARIABLE_PREFIX "_SLURM_SPANK_OPTION_batchai_"
 /* Set by the command-line filter for the plugin in the same sbatch, srun or salloc, as
- * "PID DIGEST PATH": the file of --job-json has already been handed over. */
+ * "PID DIGEST PATH\nDECLARATION": the file of --job-json has already been handed over. */
 #define BATCHAI_HANDED_OVER_VARIABLE "BATCHAI_HANDED_OVER"
+/* What job_submit.lua checks of a job: the plan's declaration, "vm_size=NAME image=NAME". The
+ * plugin sends it with the options of the job (spank_job_control_setenv). The batch script of
+ * `batchai job create` has it in a line that begins as the second name says. */
+#define BATCHAI_DECLARATION_VARIABLE "BATCHAI_DECLARATION"
+#define BATCHAI_DECLARATION_LINE "#BATCHAI "
+/* A longer declaration is refused. */
+#define BATCHAI_DECLARATION_LIMIT 8192u
 /* Set by the user. It is a secret, so no job's environment may contain it. */
 #define BATCHAI_STORAGE_KEY_VARIABLE "AZURE_BATCHAI_STORAGE_KEY"
 /* Set in every task that is in its sandbox, to the digest of the plan. */

@@ -100,8 +100,12 @@ std::string take_line(std::string_view& text, std::string_view name) {
 
 bool is_usable(const Marker& marker) {
     const auto is_control = [](char letter) { return static_cast<unsigned char>(letter) < 0x20; };
+    const auto is_line = [&](const std::string& text) {
+        return std::none_of(text.begin(), text.end(), is_control);
+    };
     return marker.plan.starts_with('/') && marker.plan.size() < BATCHAI_PATH_LIMIT &&
-           std::none_of(marker.plan.begin(), marker.plan.end(), is_control) &&
+           is_line(marker.plan) && is_line(marker.declaration) &&
+           marker.declaration.size() < BATCHAI_DECLARATION_LIMIT &&
            marker.digest.size() == BATCHAI_DIGEST_LENGTH &&
            marker.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -111,15 +115,17 @@ bool set_or_take(const char* name, const std::string& value) {
     return (value.empty() ? unsetenv(name) : setenv(name, value.c_str(), 1)) == 0;
 }
 
-bool set_marker(const Marker& marker, const std::string& file) {
-    return set_or_take(BATCHAI_PLAN_VARIABLE, marker.plan) &&
+bool set_marker(spank_t handle, const Marker& marker, const std::string& file) {
+    return spank_job_control_setenv(handle, BATCHAI_DECLARATION_VARIABLE,
+                                    marker.declaration.c_str(), 1) == ESPANK_SUCCESS &&
+           set_or_take(BATCHAI_PLAN_VARIABLE, marker.plan) &&
            set_or_take(BATCHAI_DIGEST_VARIABLE, marker.digest) &&
            set_or_take(BATCHAI_JOB_JSON_VARIABLE, file) &&
            set_or_take(BATCHAI_JOB_IMAGE_VARIABLE, options().job_image) &&
            set_or_take(BATCHAI_IGNORE_CONTAINER_VARIABLE, options().ignore_container ? "1" : "");
 }
 
-int hand_over(const Settings& settings, const std::string& file) {
+int hand_over(spank_t handle, const Settings& settings, const std::string& file) {
     std::vector<std::string> arguments{settings.launcher, "hand-over", "--job-json", file};
     if (options().ignore_container) arguments.emplace_back("--ignore-container");
     if (!options().job_image.empty()) arguments.push_back("--job-image=" + options().job_image);
@@ -137,7 +143,7 @@ int hand_over(const Settings& settings, const std::string& file) {
         return -1;
     }
     const std::optional<Marker> marker = read_marker(output);
-    if (!marker || !set_marker(*marker, file)) {
+    if (!marker || !set_marker(handle, *marker, file)) {
         slurm_error(
             "batchai: %s and batchai.so have different versions; install both from "
             "one version",
@@ -166,6 +172,7 @@ std::optional<Marker> read_marker(std::string_view output) {
     Marker marker;
     marker.plan = take_line(output, BATCHAI_PLAN_VARIABLE);
     marker.digest = take_line(output, BATCHAI_DIGEST_VARIABLE);
+    marker.declaration = take_line(output, BATCHAI_DECLARATION_VARIABLE);
     if (!output.empty() || !is_usable(marker)) return std::nullopt;
     return marker;
 }
@@ -175,13 +182,16 @@ std::optional<Marker> marker_of_filter(std::string_view text, long process) {
     if (!text.starts_with(prefix)) return std::nullopt;
     text.remove_prefix(prefix.size());
     const std::size_t blank = text.find(' ');
-    if (blank == std::string_view::npos) return std::nullopt;
-    Marker marker{std::string(text.substr(blank + 1)), std::string(text.substr(0, blank))};
+    const std::size_t line = text.find('\n');
+    if (blank == std::string_view::npos || line == std::string_view::npos || blank > line)
+        return std::nullopt;
+    Marker marker{std::string(text.substr(blank + 1, line - blank - 1)),
+                  std::string(text.substr(0, blank)), std::string(text.substr(line + 1))};
     if (!is_usable(marker)) return std::nullopt;
     return marker;
 }
 
-int hand_over_if_asked(const Settings& settings, bool new_allocation) {
+int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_allocation) {
     // The variable is for this process only, and no program that it starts may see it.
     const std::string of_filter = variable(BATCHAI_HANDED_OVER_VARIABLE);
     unsetenv(BATCHAI_HANDED_OVER_VARIABLE);
@@ -204,9 +214,9 @@ int hand_over_if_asked(const Settings& settings, bool new_allocation) {
     const std::string file = resolved(options().job_json);
     int status = 0;
     if (const auto marker = marker_of_filter(of_filter, getpid()))
-        status = set_marker(*marker, file) ? 0 : -1;
+        status = set_marker(handle, *marker, file) ? 0 : -1;
     else if (new_allocation || needs_hand_over(options(), inherited, file))
-        status = hand_over(settings, file);
+        status = hand_over(handle, settings, file);
     // The key is in the plan's secrets now. It must not stay in the environment, which goes to
     // Slurm next.
     unsetenv(BATCHAI_STORAGE_KEY_VARIABLE);

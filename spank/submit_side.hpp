@@ -29,9 +29,10 @@ struct Inherited {
 struct Marker {
     std::string plan;
     std::string digest;
+    std::string declaration;
 };
 
-// Reads the two lines that `batchai hand-over` prints. Returns nothing if the output is anything
+// Reads the three lines that `batchai hand-over` prints. Returns nothing if the output is anything
 // else.
 [[nodiscard]] std::optional<Marker> read_marker(std::string_view output);
 
@@ -39,9 +40,10 @@ struct Marker {
 // did not run in this very process, or if the text is anything else.
 [[nodiscard]] std::optional<Marker> marker_of_filter(std::string_view text, long process);
 // Hands the file over, unless the filter has done so, and puts the marker in the environment, which
-// travels with the job. `new_allocation` says that the submission is a job of its own, even if this
-// process is part of another job. A plan in the environment then belongs to that other job. To
-// refuse the submission, prints a message for the user and returns -1.
-[[nodiscard]] int hand_over_if_asked(const Settings& settings, bool new_allocation);
+// travels with the job, and the declaration where job_submit.lua finds it. `new_allocation` says
+// that the submission is a job of its own, even if this process is part of another job. A plan in
+// the environment then belongs to that other job. To refuse the submission, prints a message for
+// the user and returns -1.
+[[nodiscard]] int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_allocation);
 
 }  // namespace batchai::spank

@@ -33,6 +33,7 @@ enum class Finding : std::uint8_t {
     bad_image,
     too_long,
     bad_tensorflow_config,
+    against_policy,
     bad_mount_option,
     no_credentials,
     undefined_variable,
@@ -89,6 +90,9 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
      "Put the text into a file on a mounted directory, and pass the path of that file."},
     {"E116", "A variable of a TensorFlow job has a wrong value",
      "Correct the variable that the message names ([toolkits](toolkits.md#tensorflow))."},
+    {"E117", "The site's policy does not allow this",
+     "Keep to the limits, images and accounts that the message names, or ask the admin "
+     "([site.lua](site.md))."},
     {"E120", "A mount option is not known or not allowed",
      "Remove the option, or use one of those that the message lists "
      "([volumes](volumes.md))."},

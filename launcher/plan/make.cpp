@@ -33,6 +33,7 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     plan_directories(planning);
     plan_mounts(planning);
     plan_container(planning);
+    plan_policy(planning);
     plan_environment(planning);
     plan_steps(planning);
 

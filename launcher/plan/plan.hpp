@@ -227,6 +227,9 @@ struct Plan {
     std::string tool_type;     // "horovod", "mpi", "custom", …
     std::string mpi = "pmix";  // value of srun's --mpi= for the ranks
     Allocation allocation;
+    // "vm_size=NAME image=NAME", either of which may be empty: what slurmctld checks of the site's
+    // policy (lua/job_submit.lua.in) besides what it sees of the job itself.
+    std::string declaration;
     Directories directories;
     std::vector<Mount> mounts;
     std::optional<Container> container;  // absent: the job runs directly on the nodes

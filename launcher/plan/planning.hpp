@@ -40,6 +40,8 @@ void plan_allocation(Planning& planning);
 void plan_directories(Planning& planning);
 void plan_mounts(Planning& planning);
 void plan_container(Planning& planning);
+// Checks the site's policy. Needs the allocation and the container.
+void plan_policy(Planning& planning);
 // Plans inputs, outputs, logs and the whole environment. Needs the directories and the mounts.
 void plan_environment(Planning& planning);
 // Needs the allocation and the environment.

@@ -16,6 +16,7 @@
 #include "plan/gpus.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
+#include "spank/protocol.h"
 
 namespace batchai::plan {
 
@@ -252,11 +253,12 @@ std::string batch_script(const Plan& plan, const std::string& launcher,
     return fmt::format(
         "#!/bin/bash\n"
         "# Batch AI job {}\n"
-        "# {}\n"
+        "# {}\n" BATCHAI_DECLARATION_LINE
+        "{}\n"
         "exec {} run --plan {} --digest {}\n",
         comment_text(plan.identity.job), comment_text(plan.identity.path_segment()),
-        base::single_quoted(launcher), base::single_quoted(plan_path(plan)),
-        base::single_quoted(plan_digest));
+        comment_text(plan.declaration), base::single_quoted(launcher),
+        base::single_quoted(plan_path(plan)), base::single_quoted(plan_digest));
 }
 
 std::vector<std::string> sbatch_options(const Plan& plan) {

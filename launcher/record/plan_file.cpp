@@ -185,6 +185,7 @@ struct RecordOf<Plan> {
     static constexpr auto fields = std::tuple{field("identity", &Plan::identity),
                                               field("toolType", &Plan::tool_type),
                                               field("mpi", &Plan::mpi),
+                                              field("declaration", &Plan::declaration).or_missing(),
                                               field("allocation", &Plan::allocation),
                                               field("directories", &Plan::directories),
                                               field("mounts", &Plan::mounts),

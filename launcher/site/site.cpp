@@ -12,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "site/sandbox.hpp"
 #include "site/table_reader.hpp"
 
 namespace batchai::site {
@@ -280,13 +281,18 @@ void read_site(TableReader& table, Site& site) {
     });
     read_storage(table, site);
     read_images(table, site);
+    read_policy(table, site.policy);
+    for (const auto& [name, rules] : site.policy.vm_sizes) {
+        if (!site.vm_sizes.contains(name))
+            table.refuse("policy", fmt::format("vm_sizes.{} is not in the site's vm_sizes", name));
+    }
     table.finish();
 }
 
 }  // namespace
 
 base::Result<Site> load(const std::filesystem::path& path) {
-    const auto text = TRY(base::read_file(path, 1UL << 20U));
+    const auto text = TRY(base::read_file(path, largest_site_file));
     SandboxedLua lua;
     TRY(lua.run(text, path.string()));
     if (lua_type(lua.state(), -1) != LUA_TTABLE)

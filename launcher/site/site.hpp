@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "site/policy.hpp"
 #include "site/table_reader.hpp"
 
 namespace batchai::site {
@@ -136,6 +137,8 @@ struct Site {
     bool image_entrypoint = false;  // run each command through the image's entrypoint
     std::vector<ContainerBind> container_binds;
     bool inject_mpi_bridge = true;  // show containers the node's libmpi_bridge
+
+    Policy policy;
 };
 
 // Evaluates site.lua and checks the name and type of each key. The file is Lua 5.4 and returns one

@@ -11,16 +11,25 @@
 #include <lualib.h>
 
 #include "base/text.hpp"
+#include "site/sandbox.hpp"
 
 namespace batchai::site {
 
 namespace {
 
-constexpr int instruction_limit = 10'000'000;
-constexpr std::size_t memory_limit = 32UL << 20U;
-
 void stop(lua_State* state, lua_Debug*) {
-    luaL_error(state, "runs for more than %d instructions", instruction_limit);
+    luaL_error(state, "runs for more than %d instructions", sandbox_instructions);
+}
+
+// Removes the functions from their libraries, which are globals.
+void withhold(lua_State* state) {
+    for (const std::string_view name : sandbox_withheld) {
+        const std::size_t dot = name.find('.');
+        lua_getglobal(state, std::string(name.substr(0, dot)).c_str());
+        lua_pushnil(state);
+        lua_setfield(state, -2, std::string(name.substr(dot + 1)).c_str());
+        lua_pop(state, 1);
+    }
 }
 
 int open_libraries(lua_State* state) {
@@ -28,10 +37,13 @@ int open_libraries(lua_State* state) {
     luaL_requiref(state, "string", luaopen_string, 1);
     luaL_requiref(state, "table", luaopen_table, 1);
     luaL_requiref(state, "math", luaopen_math, 1);
-    for (const char* name : {"dofile", "loadfile", "load", "require", "print", "collectgarbage"}) {
-        lua_pushnil(state);
-        lua_setglobal(state, name);
+    withhold(state);
+    lua_createtable(state, 0, static_cast<int>(sandbox_globals.size()));
+    for (const char* const name : sandbox_globals) {
+        lua_getglobal(state, name);
+        lua_setfield(state, -2, name);
     }
+    lua_rawseti(state, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
     return 0;
 }
 
@@ -58,7 +70,7 @@ void* SandboxedLua::allocate(void* budget, void* block, std::size_t old_size,
 }
 
 SandboxedLua::SandboxedLua() : budget_(std::make_unique<Budget>()), state_(nullptr) {
-    budget_->limit = memory_limit;
+    budget_->limit = sandbox_memory;
     state_.reset(lua_newstate(allocate, budget_.get()));
 }
 
@@ -75,7 +87,7 @@ base::Result<void> SandboxedLua::run(std::string_view text, const std::string& n
     if (code == LUA_OK)
         code = luaL_loadbufferx(lua, text.data(), text.size(), chunk_name.c_str(), "t");
     if (code == LUA_OK) {
-        lua_sethook(lua, stop, LUA_MASKCOUNT, instruction_limit);
+        lua_sethook(lua, stop, LUA_MASKCOUNT, sandbox_instructions);
         code = lua_pcall(lua, 0, 1, 0);
         lua_sethook(lua, nullptr, 0, 0);
     }
@@ -163,6 +175,13 @@ void TableReader::count(std::string_view key, int& value) {
     value = static_cast<int>(number);
 }
 
+void TableReader::limit(std::string_view key, std::optional<int>& value) {
+    int read = -1;
+    count(key, read);
+    if (read == 0) return fail(key, "must be at least 1");
+    if (read > 0) value = read;
+}
+
 void TableReader::words(std::string_view key, std::vector<std::string>& value) {
     if (!push(key, LUA_TTABLE, "a list of strings")) return;
     value.clear();
@@ -248,6 +267,16 @@ void TableReader::pairs(std::string_view key,
         entries.text(name, entry);
         value.emplace_back(name, std::move(entry));
     }
+    lua_settop(state_, table - 1);
+}
+
+void TableReader::inside(std::string_view key,
+                         const std::function<void(TableReader& entry)>& read) {
+    if (!push(key, LUA_TTABLE, "a table")) return;
+    const int table = lua_gettop(state_);
+    TableReader entry(state_, table, name_of(key), fault_);
+    read(entry);
+    entry.finish();
     lua_settop(state_, table - 1);
 }
 

@@ -16,9 +16,9 @@ struct lua_State;
 
 namespace batchai::site {
 
-// A Lua 5.4 state that can only compute. It has string, table, math and the harmless part of the
-// base library; it cannot access files, start processes or load code. Its instructions and memory
-// are bounded, so that a wrong file causes an error and not a hang.
+// A Lua 5.4 state that can only compute. It has what Sandbox.cmake lists of string, table, math and
+// the base library; it cannot access files, start processes or load code. Its instructions and
+// memory are bounded, so that a wrong file causes an error and not a hang.
 class SandboxedLua {
   public:
     SandboxedLua();
@@ -60,7 +60,8 @@ class TableReader {
     // The following functions leave the value as it is if the key is absent.
     void text(std::string_view key, std::string& value);
     void flag(std::string_view key, bool& value);
-    void count(std::string_view key, int& value);  // an integer from 0 to 1000000
+    void count(std::string_view key, int& value);                 // an integer from 0 to 1000000
+    void limit(std::string_view key, std::optional<int>& value);  // an integer from 1 to 1000000
     void words(std::string_view key, std::vector<std::string>& value);
     // The value is an absolute path without "." and ".." components. For directory() there must be
     // a path, from the key or as the default. For the others the path may be absent or empty. For
@@ -72,6 +73,8 @@ class TableReader {
     void directory_pattern(std::string_view key, std::string& value);
     // Reads a table of strings as pairs of key and value, sorted by key.
     void pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& value);
+    // Calls `read` for the table at `key`, if there is one.
+    void inside(std::string_view key, const std::function<void(TableReader& entry)>& read);
     // Calls `read` for each entry of a table of tables, sorted by name.
     void each(std::string_view key,
               const std::function<void(const std::string& name, TableReader& entry)>& read);

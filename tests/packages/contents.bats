@@ -44,7 +44,7 @@ has() {
         /usr/share/man/man1/batchai-job.1.gz /usr/share/bash-completion/completions/batchai \
         /usr/share/zsh/vendor-completions/_batchai /usr/share/fish/vendor_completions.d/batchai.fish \
         /usr/share/batchai/job.schema.json /usr/share/batchai/site.lua.example \
-        /usr/share/batchai/cli_filter.lua /usr/lib/batchai/bundle/manifest.json \
+        /usr/share/batchai/cli_filter.lua /usr/share/batchai/job_submit.lua /usr/lib/batchai/bundle/manifest.json \
         "$libraries/batchai/batchai_cli_filter.so" /usr/share/batchai/examples/README.md
     has batchai-slurm-plugin-22.05 "$libraries/batchai/slurm-22.05/batchai.so" \
         /usr/share/batchai/slurm-22.05/plugstack.conf

@@ -110,6 +110,13 @@ spank_err_t spank_unsetenv(spank_t, const char* name) {
     return success;
 }
 
+spank_err_t spank_job_control_setenv(spank_t, const char* name, const char* value, int overwrite) {
+    if (slurm().context == S_CTX_REMOTE) return ESPANK_NOT_LOCAL;
+    if (overwrite == 0 && slurm().control.contains(name)) return ESPANK_ENV_EXISTS;
+    slurm().control[name] = value;
+    return success;
+}
+
 void slurm_error(const char* format, ...) {
     std::array<char, 4096> line{};
     va_list list;

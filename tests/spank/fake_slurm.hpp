@@ -30,6 +30,7 @@ struct Slurm {
     std::map<std::string, std::string> environment;  // the job's
     std::map<std::string, std::string> given;        // options that the user gave
     std::map<std::string, spank_option> registered;
+    std::map<std::string, std::string> control;  // goes to slurmctld with the job
     std::vector<std::string> log;
 };
 

@@ -15,8 +15,8 @@ using fake::Ended;
 using fake::Plugin;
 
 const std::string digest(64, 'a');
-const std::string good_lines =
-    "BATCHAI_PLAN=/shared/plan.json\nBATCHAI_PLAN_DIGEST=" + digest + "\n";
+const std::string good_lines = "BATCHAI_PLAN=/shared/plan.json\nBATCHAI_PLAN_DIGEST=" + digest +
+                               "\nBATCHAI_DECLARATION=vm_size=NC6 image=\n";
 
 class Submitting : public testing::TestWithParam<spank_context_t> {
   protected:
@@ -46,6 +46,9 @@ class Submitting : public testing::TestWithParam<spank_context_t> {
             if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
             const char* const plan = getenv("BATCHAI_PLAN");
             const char* const proof = getenv("BATCHAI_PLAN_DIGEST");
+            if (plan != nullptr && fake::slurm().control["BATCHAI_DECLARATION"].empty() &&
+                std::string(plan) == "/shared/plan.json")
+                return 81;
             std::printf("%s %s\n", plan == nullptr ? "-" : plan, proof == nullptr ? "-" : proof);
             return 0;
         });
@@ -85,9 +88,12 @@ TEST_P(Submitting, FailsWhenTheLauncherIsMissing) {
 TEST_P(Submitting, FailsWhenTheLauncherAnswersSomethingElse) {
     for (const std::string& lines :
          {std::string(), std::string("BATCHAI_PLAN=/a\n"), good_lines + "more\n",
-          "BATCHAI_PLAN=relative\nBATCHAI_PLAN_DIGEST=" + digest + "\n",
-          std::string("BATCHAI_PLAN=/a\nBATCHAI_PLAN_DIGEST=abc\n"),
-          "BATCHAI_PLAN=/" + std::string(5000, 'x') + "\nBATCHAI_PLAN_DIGEST=" + digest + "\n",
+          "BATCHAI_PLAN=relative\nBATCHAI_PLAN_DIGEST=" + digest + "\nBATCHAI_DECLARATION=a\n",
+          std::string("BATCHAI_PLAN=/a\nBATCHAI_PLAN_DIGEST=abc\nBATCHAI_DECLARATION=a\n"),
+          "BATCHAI_PLAN=/" + std::string(5000, 'x') + "\nBATCHAI_PLAN_DIGEST=" + digest +
+              "\nBATCHAI_DECLARATION=a\n",
+          "BATCHAI_PLAN=/a\nBATCHAI_PLAN_DIGEST=" + digest +
+              "\nBATCHAI_DECLARATION=" + std::string(9000, 'x') + "\n",
           std::string(1U << 20U, 'x')}) {
         EXPECT_EQ(submit(launcher(lines), {"job.json"}).exit_code, 1) << lines.substr(0, 80);
     }
@@ -127,8 +133,8 @@ TEST_P(Submitting, TakesThePlanThatTheFilterMadeInThisProcess) {
     const auto with_filter = [&](long of_process) {
         return fake::in_process([&] {
             const std::string process = std::to_string(of_process == 0 ? getpid() : of_process);
-            setenv("BATCHAI_HANDED_OVER", (process + " " + digest + " /filter/plan.json").c_str(),
-                   1);
+            setenv("BATCHAI_HANDED_OVER",
+                   (process + " " + digest + " /filter/plan.json\nvm_size=D2 image=").c_str(), 1);
             fake::slurm().context = GetParam();
             Plugin plugin({launcher(good_lines)});
             plugin.call("slurm_spank_init");
@@ -164,16 +170,18 @@ TEST_P(Submitting, LeavesNoStorageKeyInWhatIsSubmitted) {
 
 TEST(MarkerOfFilter, IsOfThisProcessAndWhole) {
     using batchai::spank::marker_of_filter;
-    const std::string text = "12 " + digest + " /a b/plan.json";
+    const std::string text = "12 " + digest + " /a b/plan.json\nvm_size= image=/a b";
     const auto marker = marker_of_filter(text, 12);
     ASSERT_TRUE(marker);
     EXPECT_EQ(marker->plan, "/a b/plan.json");
     EXPECT_EQ(marker->digest, digest);
+    EXPECT_EQ(marker->declaration, "vm_size= image=/a b");
     EXPECT_FALSE(marker_of_filter(text, 1));
     EXPECT_FALSE(marker_of_filter(text, 2));
     for (const std::string& bad :
          {std::string(), std::string("12"), "12 " + digest, std::string("12 abc /plan.json"),
-          "12 " + digest + " relative", "12 " + digest + " /a\nb"})
+          "12 " + digest + " relative\n", "12 " + digest + " /a", "12 " + digest + " /a\nb\n",
+          "12\n" + digest + " /a\nb"})
         EXPECT_FALSE(marker_of_filter(bad, 12)) << bad;
 }
 

@@ -120,8 +120,10 @@ Answer hand_over(const HandOverOptions& options) {
         fs::remove_all(made->directory, code);
         return tl::unexpected(image.error());
     }
-    fmt::print(BATCHAI_PLAN_VARIABLE "={}\n" BATCHAI_DIGEST_VARIABLE "={}\n",
-               record::JobFiles(made->directory).plan().string(), made->planned.digest);
+    fmt::print(BATCHAI_PLAN_VARIABLE "={}\n" BATCHAI_DIGEST_VARIABLE
+                                     "={}\n" BATCHAI_DECLARATION_VARIABLE "={}\n",
+               record::JobFiles(made->directory).plan().string(), made->planned.digest,
+               made->planned.plan.declaration);
     for (const plan::SlurmOption& option : to_set)
         fmt::print("{}\n", plan::argument_of(option));
     return Outcome{};

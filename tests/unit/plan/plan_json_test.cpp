@@ -175,7 +175,10 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
         for (const std::string& key : keys) {
             const Json before = object;
             object.erase(key);
-            EXPECT_NE(refusal(document).find(fmt::format("\"{}{}\" is missing", prefix, key)),
+            // Plans of jobs that were queued before an upgrade do not have this key.
+            const bool is_new = prefix + key == "declaration";
+            EXPECT_NE(refusal(document).find(
+                          is_new ? "(accepted)" : fmt::format("\"{}{}\" is missing", prefix, key)),
                       std::string::npos)
                 << refusal(document);
             object = before;

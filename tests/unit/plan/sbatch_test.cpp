@@ -71,7 +71,7 @@ TEST(Sbatch, ScriptHandsItsWordsToTheLauncherUnharmed) {
     plan.directories.plan_directory = "/j/it's $HOME; false";
     const std::string script = batch_script(plan, "/usr/bin/printf", "abc");
     EXPECT_THAT(script, StartsWith("#!/bin/bash\n# Batch AI job a?#SBATCH --evil\n"));
-    EXPECT_EQ(std::count(script.begin(), script.end(), '\n'), 4);
+    EXPECT_EQ(std::count(script.begin(), script.end(), '\n'), 5);
     EXPECT_NE(script.find("exec '/usr/bin/printf' run --plan "), std::string::npos);
     // A real shell has to find the same words: "echo" prints what it was given.
     const auto echoed = base::run({"/bin/bash", "-c", batch_script(plan, "/bin/echo", "abc")});

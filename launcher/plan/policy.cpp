@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The site's policy, as far as it is known at submission. slurmctld checks the same rules again
+// (lua/job_submit.lua.in), because users can submit with Slurm's commands alone.
+#include "site/policy.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.hpp"
+#include "image/reference.hpp"
+#include "plan/planning.hpp"
+
+namespace batchai::plan {
+
+namespace {
+
+constexpr std::string_view node_count = "/properties/nodeCount";
+constexpr std::string_view wall_clock_time = "/properties/constraints/maxWallClockTime";
+constexpr std::string_view image_pointer =
+    "/properties/containerSettings/imageSourceRegistry/image";
+constexpr std::string_view account_pointer = "/properties/slurm/account";
+
+// The site's name for the nodes of the job; empty if it has none for them.
+std::string vm_size_name(const Planning& planning) {
+    const auto& cluster = planning.submission.cluster;
+    if (!cluster) return {};
+    std::string name = base::upper(cluster->vm_size);
+    return planning.site.vm_sizes.contains(name) ? name : std::string();
+}
+
+// The image with its registry and tag, or its file or directory; empty without a container.
+std::string image_name(const Planning& planning) {
+    if (!planning.plan.container) return {};
+    const job::ContainerSettings& settings = *planning.spec.container_settings;
+    const auto reference = image::parse(settings.image, settings.server_url);
+    if (!reference) return settings.image;
+    if (reference->kind == image::Kind::registry) return reference->registry_name();
+    const auto& found = planning.submission.image;
+    return found && found->digest.empty() && !found->root.empty() ? found->root : reference->path;
+}
+
+std::string of_size(std::string_view vm_size) {
+    return vm_size.empty() ? std::string() : fmt::format(" of {}", vm_size);
+}
+
+void check_limits(Planning& planning, std::string_view vm_size) {
+    const std::string& user = planning.submission.user_name;
+    const auto limits = site::limits_for(planning.site.policy, user, vm_size);
+    const Allocation& allocation = planning.plan.allocation;
+    if (limits.nodes && allocation.nodes > *limits.nodes)
+        planning.findings.add(
+            Finding::against_policy, node_count,
+            fmt::format("the job asks for {} nodes{}; this site lets {} use at most {} in a job",
+                        allocation.nodes, of_size(vm_size), user, *limits.nodes),
+            fmt::format("lower \"nodeCount\" to {}, or ask the admin", *limits.nodes));
+    const auto minutes = allocation.time_limit.count();
+    if (limits.minutes && minutes > *limits.minutes)
+        planning.findings.add(
+            Finding::against_policy, wall_clock_time,
+            fmt::format("the job asks for {} minutes{}; this site lets {} use at most {}", minutes,
+                        of_size(vm_size), user, *limits.minutes),
+            fmt::format("write \"PT{}M\", or ask the admin", *limits.minutes));
+}
+
+// An account that a default of the user in Slurm gives is known only to slurmctld.
+void check_account(Planning& planning, std::string_view vm_size,
+                   const std::vector<std::string>& allowed) {
+    if (allowed.empty()) return;
+    for (const SlurmOption& option : planning.plan.allocation.options) {
+        if (option.name != "account") continue;
+        if (std::find(allowed.begin(), allowed.end(), option.value) != allowed.end()) return;
+        planning.findings.add(
+            Finding::against_policy,
+            option.origin == Origin::job_file ? account_pointer : std::string_view(),
+            fmt::format("the account \"{}\" is not one of those that this site requires for jobs{}",
+                        option.value, of_size(vm_size)),
+            fmt::format("it allows {}", fmt::join(allowed, ", ")));
+    }
+}
+
+void check_image(Planning& planning, const std::string& image) {
+    const std::vector<std::string>& patterns = planning.site.policy.images;
+    const bool allowed =
+        std::any_of(patterns.begin(), patterns.end(),
+                    [&](const std::string& pattern) { return site::matches(image, pattern); });
+    if (image.empty() || patterns.empty() || allowed) return;
+    planning.findings.add(Finding::against_policy, image_pointer,
+                          fmt::format("this site does not allow the image {}", image),
+                          fmt::format("it allows {}", fmt::join(patterns, ", ")));
+}
+
+}  // namespace
+
+void plan_policy(Planning& planning) {
+    const std::string vm_size = vm_size_name(planning);
+    const std::string image = image_name(planning);
+    check_limits(planning, vm_size);
+    check_account(planning, {}, planning.site.policy.accounts);
+    const auto& sizes = planning.site.policy.vm_sizes;
+    if (const auto size = sizes.find(vm_size); size != sizes.end())
+        check_account(planning, vm_size, size->second.accounts);
+    check_image(planning, image);
+    planning.plan.declaration = fmt::format("vm_size={} image={}", vm_size, image);
+}
+
+}  // namespace batchai::plan

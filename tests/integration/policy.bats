@@ -1,0 +1,247 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The policy of site.lua in slurmctld (job_submit.lua), for jobs of ordinary users that come past the
+# planner's own check: with a site.lua of their own, without the command-line filter, with a script
+# of their own, or by a change to a job that is queued.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+share=/shared/policy
+
+setup_file() {
+    as_root_on login install -d -m 1777 "$share"
+    as_user bash -c "mkdir -p $share/image/bin $share/allowed/bin && mkdir $share/bin &&
+        echo 'return { vm_sizes = { BIG = {} } }' > $share/none.lua"
+    # A user can leave the filter out: the commands read the configuration that SLURM_CONF names.
+    as_user bash -c "grep -v ^CliFilterPlugins /etc/slurm/slurm.conf > $share/no-filter.conf"
+    as_root_on login bash -c 'set -e
+        mkdir -p /tmp/before-policy
+        cp -p /etc/slurm/slurm.conf /tmp/before-policy/
+        cp "$1/share/batchai/job_submit.lua" /etc/slurm/job_submit.lua
+        echo JobSubmitPlugins=lua >> /etc/slurm/slurm.conf
+        scontrol reconfigure' bash "$PREFIX"
+    write_jobs
+    past_planner cluster create --name big --vm-size BIG --target 4 --output none
+}
+
+teardown_file() {
+    cancel_jobs
+    as_root_on login bash -c 'set -e
+        rm -f /etc/batchai/site.lua
+        cat /tmp/before-policy/slurm.conf > /etc/slurm/slurm.conf
+        scontrol reconfigure
+        rm -rf /tmp/before-policy /etc/slurm/job_submit.lua /shared/policy'
+}
+
+setup() { policy; }
+teardown() {
+    cancel_jobs
+    as_bob scancel --user bob
+}
+
+# site: standard input becomes site.lua. slurmctld reads it for the next job.
+site() { as_root_on login sh -c 'mkdir -p /etc/batchai && cat > /etc/batchai/site.lua'; }
+
+policy() {
+    site << LUA
+return {
+  vm_sizes = { BIG = {} },
+  policy = {
+    accounts = { "physics", "chemistry" },
+    images = { "$share/allowed*", "docker.io/library/*" },
+    nodes = 3, minutes = 20,
+    users = { bob = { nodes = 4 } },
+    vm_sizes = { BIG = { nodes = 1, accounts = { "chemistry" } } },
+  },
+}
+LUA
+}
+
+# job NAME PROPERTIES: a job file of two nodes, with more properties.
+job() {
+    jq -n --argjson more "$2" '{properties: ({nodeCount: 2, stdOutErrPathPrefix: "/shared/policy/logs",
+        customMpiSettings: {commandLine: "true"}, slurm: {account: "physics"}} + $more)}' |
+        as_user bash -c "cat > $share/$1.json"
+}
+
+write_jobs() {
+    job good '{}'
+    job wide '{"nodeCount": 4}'
+    job long '{"constraints": {"maxWallClockTime": "PT21M"}}'
+    job foreign '{"slurm": {"account": "sports"}}'
+    job nobody '{"slurm": {}}'
+    job image "{\"containerSettings\": {\"imageSourceRegistry\": {\"image\": \"$share/image\"}}}"
+    job allowed "{\"containerSettings\": {\"imageSourceRegistry\": {\"image\": \"$share/allowed\"}}}"
+    job big '{"cluster": {"id": "big"}, "slurm": {"account": "chemistry"}}'
+}
+
+# past_planner WORDS…: batchai with a site.lua that has no policy, as a user may choose one.
+past_planner() {
+    as_user env "BATCHAI_SITE=$share/none.lua" "BATCHAI_HOME=$share/records" \
+        "PATH=$PREFIX/bin:/usr/bin:/bin" "$PREFIX/bin/batchai" "$@"
+}
+
+# past_filter CMD…: sbatch, srun or salloc without the filter. The plugin plans the file.
+past_filter() {
+    as_user env "BATCHAI_SITE=$share/none.lua" "BATCHAI_HOME=$share/records" \
+        "SLURM_CONF=$share/no-filter.conf" "$@"
+}
+
+# says TEXT CMD…: the command is refused with the text, by a message of one line.
+says() {
+    run "${@:2}"
+    printf '%s: %s\n' "$status" "$output"
+    [[ $status -ne 0 && $output == *"$1"* && $(grep -c 'batchai: ' <<< "$output") -le 1 ]]
+}
+
+# shown JOB FIELD: a field of `scontrol show job`.
+shown() { as_user scontrol show job "$1" | grep -o "$2=[^ ]*" | head -1; }
+
+controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/login-slurmctld.log"; }
+
+# Breaks when the planner does not know the policy.
+@test "the planner refuses by the same rules, at the place in the file" {
+    local file
+    for file in wide:'this site lets alice use at most 3' long:'asks for 21 minutes' \
+        foreign:'the account "sports" is not one of' image:"does not allow the image $share/image"; do
+        run as_user "$PREFIX/bin/batchai" validate "$share/${file%%:*}.json"
+        echo "$output"
+        [[ $status -ne 0 && $output == *"error: ${file#*:}"* || $output == *"${file#*:}"* ]]
+        [[ $output == *E117* ]]
+    done
+    run -0 as_user "$PREFIX/bin/batchai" validate "$share/good.json"
+}
+
+# Breaks when job_submit.lua does not see what `batchai job create` declares.
+@test "job create with another site.lua is refused by each rule" {
+    says 'this site lets alice use at most 3' past_planner job create --config-file "$share/wide.json"
+    says 'asks for 21 minutes' past_planner job create --config-file "$share/long.json"
+    says 'the account sports is not one of' past_planner job create --config-file "$share/foreign.json"
+    # The accounting database has a default account for her.
+    says 'the account research is not one of' past_planner job create --config-file "$share/nobody.json"
+    says "does not allow the image $share/image" past_planner job create --config-file "$share/image.json"
+    says '2 nodes of BIG' past_planner job create --config-file "$share/big.json"
+    run -0 past_planner job create --config-file "$share/allowed.json" --output none -- --hold
+    run -0 past_planner job create --config-file "$share/good.json" --name accepted --output none -- --hold
+}
+
+# Breaks when a job without a time limit runs longer than the policy allows.
+@test "a job without a time limit gets the policy's, and no more than the partition's" {
+    local id
+    id=$(past_planner job create --config-file "$share/good.json" --name fill --query slurmJobId -o tsv -- --hold)
+    [[ $(shown "$id" TimeLimit) == TimeLimit=00:20:00 ]]
+    id=$(past_planner job create --config-file "$share/good.json" --name filled --query slurmJobId -o tsv \
+        -- --hold --partition=debug)
+    # The partition's own default of ten minutes is less.
+    [[ $(shown "$id" TimeLimit) == TimeLimit=00:10:00 ]]
+}
+
+# Breaks when the plugin does not send the declaration with the job.
+@test "sbatch, srun and salloc without the filter are refused by each rule" {
+    local door words
+    for door in sbatch srun salloc; do
+        words=(true)
+        [[ $door != sbatch ]] || words=(--wrap=true)
+        says 'this site lets alice use at most 3' \
+            past_filter "$door" -N4 --account=physics --job-json="$share/wide.json" "${words[@]}"
+        says 'asks for 21 minutes' \
+            past_filter "$door" -N2 --account=physics --time=21 --job-json="$share/good.json" "${words[@]}"
+        says 'the account sports is not one of' \
+            past_filter "$door" -N2 --account=sports --job-json="$share/good.json" "${words[@]}"
+        says "does not allow the image $share/image" \
+            past_filter "$door" -N2 --account=physics --job-json="$share/image.json" "${words[@]}"
+        says '2 nodes of BIG' \
+            past_filter "$door" -N2 --account=chemistry --job-json="$share/big.json" "${words[@]}"
+        run past_filter "$door" -N2 --account=physics --job-json="$share/good.json" "${words[@]}"
+        echo "$output"
+        [[ $status -eq 0 ]]
+    done
+}
+
+# Breaks when srun --job-image gets around the images of the policy.
+@test "--job-image is checked instead of the image of the file" {
+    says "does not allow the image $share/image" past_filter srun -N2 --account=physics \
+        --job-json="$share/allowed.json" --job-image="$share/image" true
+}
+
+# Breaks when a script of the user's own runs a job that says nothing about itself.
+@test "a script that calls batchai run says what it runs, or is refused" {
+    says 'needs the job'\''s image and VM size' as_user sbatch -N1 --account=physics \
+        --wrap="$PREFIX/bin/batchai run --job-json=$share/good.json"
+    says 'this site lets alice use at most 3' as_user sbatch -N4 --account=physics \
+        --wrap="$PREFIX/bin/batchai run --job-json=$share/good.json"
+    run -0 past_filter sbatch -N2 --account=physics --hold --job-json="$share/good.json" \
+        --wrap="$PREFIX/bin/batchai run"
+}
+
+# Breaks when a user changes a job to what the policy does not allow.
+@test "scontrol update is refused by each rule, but for root" {
+    local id
+    id=$(past_planner job create --config-file "$share/good.json" --name change --query slurmJobId -o tsv -- --hold)
+    says '' as_user scontrol update "JobId=$id" NumNodes=4
+    says '' as_user scontrol update "JobId=$id" TimeLimit=21
+    says '' as_user scontrol update "JobId=$id" Account=sports
+    [[ $(shown "$id" NumNodes) == NumNodes=2* && $(shown "$id" TimeLimit) == TimeLimit=00:20:00 ]]
+    [[ $(shown "$id" Account) != Account=sports ]]
+    run -0 as_user scontrol update "JobId=$id" TimeLimit=15
+    run -0 as_root_on login scontrol update "JobId=$id" TimeLimit=25
+    [[ $(shown "$id" TimeLimit) == TimeLimit=00:25:00 ]]
+}
+
+# Breaks when a user's own limit does not replace that of all users.
+@test "bob may use four nodes" {
+    run -0 as_bob env "BATCHAI_SITE=$share/none.lua" sbatch -N4 --account=physics --hold \
+        --job-json="$share/wide.json" --wrap=true
+}
+
+# Breaks when the policy stops a job that is not batchai's.
+@test "plain jobs pass, whatever site.lua is" {
+    local text
+    for text in 'return { policy = { nodes = 1, minutes = 1, accounts = { "x" } } }' 'return {' 'error()' \
+        'while true do end' 'return { policy = { typo = 1 } }'; do
+        site <<< "$text"
+        run -0 as_user sbatch -N4 --time=50 --hold --output=/dev/null --wrap=hostname
+        run -0 as_user srun -N1 hostname
+        says 'batchai: ' past_planner job create --config-file "$share/good.json"
+    done
+    as_root_on login chmod 000 /etc/batchai/site.lua
+    run -0 as_user srun -N1 hostname
+    says 'policy cannot be read' past_planner job create --config-file "$share/good.json"
+    as_root_on login rm /etc/batchai/site.lua
+    run -0 as_user srun -N1 hostname
+    run -0 past_planner job create --config-file "$share/wide.json" --output none -- --hold
+}
+
+# Breaks when a fault is written to slurmctld's log again and again.
+@test "slurmctld's log names a fault of site.lua once" {
+    local key=once_$$
+    site <<< "return { policy = { $key = 1 } }"
+    for _ in 1 2 3; do
+        says 'policy cannot be read' past_planner job create --config-file "$share/good.json"
+    done
+    lines_are 1 "$(grep -F "policy.$key: unknown key" "$(controller_log)")"
+}
+
+# Breaks when our line takes away what a site's own script does.
+@test "a job_submit.lua of the site's own keeps working, with one line more" {
+    as_root_on login bash -c 'cat > /etc/slurm/job_submit.lua' << LUA
+function slurm_job_submit(job, parts, uid)
+    if job.name == "forbidden" then
+        slurm.log_user("the site forbids this name")
+        return slurm.ERROR
+    end
+    job.comment = "seen by the site"
+end
+function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end
+dofile("$PREFIX/share/batchai/job_submit.lua")
+return slurm.SUCCESS
+LUA
+    local id
+    says 'the site forbids this name' as_user sbatch --job-name=forbidden --wrap=true
+    id=$(as_user sbatch --parsable --hold --output=/dev/null --wrap=true)
+    as_user scontrol show job "$id" | grep -F 'Comment=seen by the site'
+    # The site's function returns nothing, which must not turn the policy off.
+    says 'this site lets alice use at most 3' past_planner job create --config-file "$share/wide.json"
+    as_root_on login cp "$PREFIX/share/batchai/job_submit.lua" /etc/slurm/job_submit.lua
+}

@@ -1,0 +1,269 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Runs job_submit.lua as slurmctld does, with a stand-in for Slurm's side. Arguments: job_submit.lua,
+-- and the path of site.lua in it, which is replaced by that of a temporary file.
+
+local script_path, site_path = ...
+local site_file = os.tmpname()
+local script = assert(io.open(script_path)):read("*a"):gsub(site_path:gsub("%p", "%%%0"), function() return site_file end)
+
+local function write_site(text)
+    if not text then return os.remove(site_file) end
+    local file = assert(io.open(site_file, "w"))
+    file:write(text)
+    file:close()
+end
+
+local logged, told -- what the log of slurmctld and the user get
+
+-- Loads the script anew, as a restart of slurmctld does; `before` and `after` are the site's own
+-- text around it.
+local function load_script(before, after)
+    logged, told = {}, {}
+    slurm = {
+        SUCCESS = 0, ERROR = -1, NO_VAL = 4294967294, INFINITE = 4294967295,
+        ESLURM_ACCESS_DENIED = 2002, ESLURM_INVALID_NODE_COUNT = 2006, ESLURM_INVALID_ACCOUNT = 2045,
+        ESLURM_INVALID_TIME_LIMIT = 2051,
+        log_error = function(...) table.insert(logged, string.format(...)) end,
+        log_user = function(...) table.insert(told, string.format(...)) end,
+    }
+    slurm_job_submit, slurm_job_modify = nil, nil
+    for _, text in ipairs({ before or "", script, after or "" }) do
+        assert((loadstring or load)(text, "=job_submit.lua"))()
+    end
+end
+
+local function job(fields)
+    local made = {
+        user_name = "alice", user_id = 1000, min_nodes = 2, max_nodes = 2, time_limit = slurm.NO_VAL,
+        spank_job_env = {
+            [0] = "BATCHAI_DECLARATION=vm_size=NC6 image=docker.io/library/debian:12",
+            [1] = "_SLURM_SPANK_OPTION_batchai_job-json=/home/alice/job.json",
+        },
+        account = "physics",
+    }
+    for key, value in pairs(fields or {}) do made[key] = value end
+    for _, key in ipairs(fields and fields.without or {}) do made[key] = nil end
+    return made
+end
+
+local partitions = {
+    main = { name = "main", flag_default = 1, max_time = 4294967295, default_time = 4294967294 },
+    short = { name = "short", flag_default = 0, max_time = 30, default_time = 4294967294 },
+    usual = { name = "usual", flag_default = 0, max_time = 600, default_time = 60 },
+}
+
+local function submit(fields)
+    told = {}
+    local made = job(fields)
+    return slurm_job_submit(made, partitions, 1000), table.concat(told, "|"), made
+end
+
+local function change(fields, record, uid)
+    told = {}
+    return slurm_job_modify(fields, record, partitions, uid or 1000), table.concat(told, "|")
+end
+
+local function same(got, wanted)
+    if got ~= wanted then error("got " .. tostring(got) .. ", wanted " .. tostring(wanted), 2) end
+end
+
+local function has(text, part)
+    if not text:find(part, 1, true) then error("no \"" .. part .. "\" in \"" .. text .. "\"", 2) end
+end
+
+local plain = { spank_job_env = {}, script = "#!/bin/bash\n# batchai run\nhostname\n", min_nodes = 999 }
+local policy = [[
+local sizes = { NC6 = { nodes = 4, minutes = 120, accounts = { "physics" } } }
+return { vm_sizes = { NC6 = {} }, policy = {
+    accounts = { "physics", "biology" }, images = { "docker.io/library/*", "/images/*.sqsh" },
+    nodes = 8, minutes = 240, users = { bob = { nodes = 16 } }, vm_sizes = sizes } }]]
+
+local tests = {}
+
+function tests.each_rule_refuses_with_one_message()
+    write_site(policy)
+    load_script()
+    local code, text, made = submit()
+    same(code, 0)
+    same(text, "")
+    same(made.time_limit, 120)
+    same(made.admin_comment, "batchai:vm_size=NC6")
+    code, text, made = submit({ min_nodes = 5 })
+    same(code, slurm.ESLURM_ACCESS_DENIED)
+    has(text, "asks for 5 nodes of NC6; this site lets alice use at most 4")
+    same(made.admin_comment, nil)
+    same(made.time_limit, slurm.NO_VAL)
+    code, text = submit({ time_limit = slurm.INFINITE })
+    same(code, slurm.ESLURM_ACCESS_DENIED)
+    has(text, "unlimited")
+    code, text = submit({ account = "biology" })
+    same(code, slurm.ESLURM_ACCESS_DENIED)
+    has(text, "account biology is not one of those that this site requires for jobs of NC6")
+    code, text = submit({ without = { "account" } })
+    has(text, "the job has no account")
+    same(submit({ without = { "account" }, default_account = "physics" }), 0)
+    code, text = submit({ spank_job_env = { "BATCHAI_DECLARATION=vm_size= image=evil.example/a:1" } })
+    same(code, slurm.ESLURM_ACCESS_DENIED)
+    has(text, "does not allow the image evil.example/a:1; it allows docker.io/library/*")
+    same(submit({ spank_job_env = { "BATCHAI_DECLARATION=vm_size= image=" } }), 0)
+    same(submit({ spank_job_env = { "BATCHAI_DECLARATION=vm_size= image=/images/a.sqsh" } }), 0)
+    same(submit({ spank_job_env = { "BATCHAI_DECLARATION=vm_size= image=/images/a.sqsh.x" } }), 2002)
+    code, text = submit({ min_nodes = 5, account = "x" })
+    same(#told, 1)
+    has(text, "; the account x")
+end
+
+function tests.limits_of_users_replace_those_of_all()
+    write_site(policy)
+    load_script()
+    local sizeless = { "BATCHAI_DECLARATION=vm_size= image=" }
+    same(submit({ spank_job_env = sizeless, min_nodes = 9 }), slurm.ESLURM_ACCESS_DENIED)
+    same(submit({ spank_job_env = sizeless, min_nodes = 16, user_name = "bob" }), 0)
+    same(submit({ spank_job_env = sizeless, min_nodes = 17, user_name = "bob" }), slurm.ESLURM_ACCESS_DENIED)
+    same(submit({ min_nodes = 5, user_name = "bob" }), slurm.ESLURM_ACCESS_DENIED)
+end
+
+function tests.a_missing_limit_is_filled_in_within_the_partition()
+    write_site(policy)
+    load_script()
+    local _, _, made = submit({ partition = "short" })
+    same(made.time_limit, slurm.NO_VAL)
+    _, _, made = submit({ partition = "usual" })
+    same(made.time_limit, slurm.NO_VAL)
+    _, _, made = submit({ partition = "main,short" })
+    same(made.time_limit, 30)
+    _, _, made = submit({ min_nodes = slurm.NO_VAL, max_nodes = slurm.NO_VAL })
+    same(made.max_nodes, 4)
+    _, _, made = submit({ min_nodes = 1, max_nodes = 100 })
+    same(made.max_nodes, 4)
+end
+
+function tests.scripts_that_run_batchai_are_its_jobs()
+    write_site(policy)
+    load_script()
+    local script = "#!/bin/bash\n#BATCHAI vm_size=NC6 image=evil\nexec '/usr/bin/batchai' run --plan '/p'\n"
+    local _, text = submit({ spank_job_env = {}, script = script })
+    has(text, "the image evil")
+    local code
+    code, text = submit({ spank_job_env = {}, script = "#!/bin/sh\nbatchai run --job-json=x\n" })
+    same(code, slurm.ESLURM_ACCESS_DENIED)
+    has(text, "give --job-json=FILE to the command that submits it")
+    same(submit({ spank_job_env = {}, script = "#!/bin/sh\nbatchai runs\n", min_nodes = 999 }), 0)
+end
+
+function tests.plain_jobs_pass_whatever_site_lua_is()
+    for _, text in ipairs({
+        policy, "return", "return 1", "x(", "error({})", "while true do end", "return { policy = 1 }",
+        "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) .. i end", "\27Lua",
+        "return { policy = { nodes = 'x' } }", "return { policy = { images = { 1 } } }",
+        "return { policy = { users = { alice = 1 } } }", "return { policy = { users = { {} } } }",
+        "return { policy = { vm_sizes = { A = { nodes = 0 } } } }", "return { policy = { nodes = 1.5 } }",
+        "return { policy = { images = { a = 'b' } } }", "return { policy = { typo = 1 } }",
+        "os.exit(3)", "io.open('/x', 'w')", "return setmetatable({}, {})", "require('os')",
+        "pcall(function() while true do end end)", "debug.sethook()", "dofile('/etc/passwd')",
+        "string.dump(tostring)", "math.randomseed(1)", ("x"):rep(1100000),
+    }) do
+        write_site(text)
+        load_script()
+        same(submit(plain), 0)
+        same(#logged, 0)
+        local broken = text ~= policy
+        local code = submit()
+        if (code ~= 0) ~= broken then error("code " .. code .. " with " .. text:sub(1, 80)) end
+        same(submit(plain), 0)
+        submit()
+        same(#logged, broken and 1 or 0)
+        if broken then has(logged[1], "jobs of batchai are refused") end
+    end
+end
+
+function tests.site_lua_cannot_change_slurmctlds_libraries()
+    write_site("string.rep = nil; table.insert = nil; x = 1; return { policy = { nodes = 8 } }")
+    load_script()
+    same(submit(), 0)
+    same(type(string.rep), "function")
+    same(type(table.insert), "function")
+    same(x, nil)
+end
+
+function tests.a_changed_site_lua_applies_at_once()
+    write_site("return {}")
+    load_script()
+    same(submit({ min_nodes = 999 }), 0)
+    write_site(policy)
+    same(submit({ min_nodes = 999 }), slurm.ESLURM_ACCESS_DENIED)
+    write_site("return {")
+    same(submit(), slurm.ESLURM_ACCESS_DENIED)
+    write_site(policy)
+    same(submit(), 0)
+end
+
+function tests.without_a_site_lua_there_is_no_policy()
+    write_site(nil)
+    load_script()
+    for _ = 1, 3 do same(submit({ min_nodes = 999 }), 0) end
+    same(#logged, 1)
+    has(logged[1], "there is no " .. site_file)
+end
+
+function tests.changes_keep_to_the_policy()
+    write_site(policy)
+    load_script()
+    local record = { user_name = "alice", admin_comment = "note batchai:vm_size=NC6" }
+    local unchanged = { min_nodes = slurm.NO_VAL, max_nodes = slurm.NO_VAL, time_limit = slurm.NO_VAL }
+    local function with(key, value)
+        local fields = {}
+        for name, old in pairs(unchanged) do fields[name] = old end
+        fields[key] = value
+        return fields
+    end
+    same(change(unchanged, record), 0)
+    same(change(with("min_nodes", 5), record), slurm.ESLURM_INVALID_NODE_COUNT)
+    same(change(with("time_limit", 121), record), slurm.ESLURM_INVALID_TIME_LIMIT)
+    same(change(with("account", "biology"), record), slurm.ESLURM_INVALID_ACCOUNT)
+    same(change(with("time_limit", 120), record), 0)
+    same(change(with("time_limit", 121), record, 0), 0)
+    same(change(with("time_limit", 121), { user_name = "alice" }), 0)
+    write_site("x(")
+    same(change(with("time_limit", 121), { user_name = "alice" }), 0)
+end
+
+function tests.the_sites_own_functions_come_first()
+    write_site(policy)
+    load_script("function slurm_job_submit(job) seen = job.user_name; if job.user_name == 'mallory' then return 7 end end"
+        .. "\nfunction slurm_job_modify() return 8 end")
+    same(submit({ user_name = "mallory" }), 7)
+    same(submit({ min_nodes = 999 }), slurm.ESLURM_ACCESS_DENIED)
+    same(seen, "alice")
+    same(submit(), 0)
+    same(change({}, { admin_comment = "batchai:vm_size=NC6" }), 8)
+    same(submit(plain), 0)
+end
+
+function tests.an_error_in_it_refuses_only_its_own_jobs()
+    write_site(policy)
+    load_script()
+    same(submit({ spank_job_env = { 1 } }), 0)
+    same(#logged, 1)
+    local code, text = submit({ min_nodes = {} })
+    same(code, slurm.ESLURM_ACCESS_DENIED)
+    has(text, "policy cannot be checked")
+end
+
+function tests.many_stars_take_no_time()
+    write_site("return { policy = { images = { '*a*a*a*a*a*a*a*b' } } }")
+    load_script()
+    same(submit({ spank_job_env = { "BATCHAI_DECLARATION=vm_size= image=" .. ("a"):rep(4000) } }), 2002)
+end
+
+local failed = 0
+for name, test in pairs(tests) do
+    local ok, why = xpcall(test, debug.traceback)
+    print((ok and "ok      " or "FAILED  ") .. name)
+    if not ok then
+        failed = failed + 1
+        print(why)
+    end
+end
+os.remove(site_file)
+if failed > 0 then error(failed .. " tests failed", 0) end
