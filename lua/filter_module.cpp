@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -46,10 +47,17 @@ std::string field(lua_State* state, const char* name) {
     return out;
 }
 
+// Removes the variable from the environment that the job gets, and overwrites the memory that /proc
+// shows of it.
+void remove_secret(const char* name) {
+    if (char* const value = std::getenv(name)) explicit_bzero(value, std::strlen(value));
+    unsetenv(name);
+}
+
 // Takes the output of `batchai hand-over`: lines "NAME=value" of the plan, then lines
 // "--option=value". What the first lines say goes to batchai.so, which runs later in the same
-// process, in an environment variable. The options are pushed onto the Lua stack as a list of {
-// name, value }. Returns false if the plan is missing or the variable cannot be set.
+// process, in an environment variable. The options are pushed onto the Lua stack, each as a table
+// with "name" and "value". Returns false if the plan is missing or the variable cannot be set.
 bool take_answer(lua_State* state, const std::string& lines) {
     std::string plan;
     std::string digest;
@@ -64,6 +72,7 @@ bool take_answer(lua_State* state, const std::string& lines) {
         if (name == BATCHAI_PLAN_VARIABLE) plan = value;
         if (name == BATCHAI_DIGEST_VARIABLE) digest = value;
         if (name == BATCHAI_DECLARATION_VARIABLE) declaration = value;
+        if (name == BATCHAI_SECRET_LINE) remove_secret(std::string(value).c_str());
         if (!name.starts_with("--")) continue;
         lua_createtable(state, 0, 2);
         push(state, name.substr(2));

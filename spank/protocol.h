@@ -73,6 +73,13 @@
 #define BATCHAI_DECLARATION_LINE "#BATCHAI "
 /* A longer declaration is refused. */
 #define BATCHAI_DECLARATION_LIMIT 8192u
+/* The answer of `batchai hand-over`: a line each for PLAN, DIGEST and DECLARATION as NAME=value,
+ * then one with this name for each variable of the user's that holds a secret of the job (the value
+ * is the variable's name), and for the filter "--option=value" lines. Whoever submits the job
+ * removes these variables from its environment first. */
+#define BATCHAI_SECRET_LINE "BATCHAI_SECRET_VARIABLE"
+/* A longer answer is refused. */
+#define BATCHAI_HAND_OVER_LIMIT 32768u
 /* Set by the user. It is a secret, so no job's environment may contain it. */
 #define BATCHAI_STORAGE_KEY_VARIABLE "AZURE_BATCHAI_STORAGE_KEY"
 /* Set in every task that is in its sandbox, to the digest of the plan. */

@@ -20,7 +20,7 @@ namespace batchai::spank {
 
 namespace {
 
-constexpr std::size_t output_limit = 16384;
+constexpr std::size_t output_limit = BATCHAI_HAND_OVER_LIMIT;
 constexpr const char* option_variable = BATCHAI_OPTION_VARIABLE_PREFIX "job_json";
 constexpr const char* option_variable_of_script =
     "SLURM_SPANK_" BATCHAI_OPTION_VARIABLE_PREFIX "job_json";
@@ -98,6 +98,22 @@ std::string take_line(std::string_view& text, std::string_view name) {
     return std::string(line.substr(name.size() + 1));
 }
 
+bool is_variable_name(std::string_view name) {
+    constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    constexpr std::string_view digits = "0123456789";
+    return !name.empty() && digits.find(name.front()) == std::string_view::npos &&
+           std::all_of(name.begin(), name.end(), [&](char c) {
+               return letters.find(c) != std::string_view::npos ||
+                      digits.find(c) != std::string_view::npos;
+           });
+}
+
+// Removes the variable, and overwrites the memory that /proc shows of it.
+void remove_secret(const char* name) {
+    if (char* const value = getenv(name)) explicit_bzero(value, strlen(value));
+    unsetenv(name);
+}
+
 bool is_usable(const Marker& marker) {
     const auto is_control = [](char letter) { return static_cast<unsigned char>(letter) < 0x20; };
     const auto is_line = [&](const std::string& text) {
@@ -142,6 +158,11 @@ int hand_over(spank_t handle, const Settings& settings, const std::string& file)
                     options().job_json.c_str());
         return -1;
     }
+    if (output.size() > output_limit) {
+        slurm_error("batchai: the answer of %s has more than %zu bytes", settings.launcher.c_str(),
+                    output_limit);
+        return -1;
+    }
     const std::optional<Marker> marker = read_marker(output);
     if (!marker || !set_marker(handle, *marker, file)) {
         slurm_error(
@@ -150,6 +171,8 @@ int hand_over(spank_t handle, const Settings& settings, const std::string& file)
             settings.launcher.c_str());
         return -1;
     }
+    for (const std::string& name : marker->secret_variables)
+        remove_secret(name.c_str());
     return 0;
 }
 
@@ -173,6 +196,10 @@ std::optional<Marker> read_marker(std::string_view output) {
     marker.plan = take_line(output, BATCHAI_PLAN_VARIABLE);
     marker.digest = take_line(output, BATCHAI_DIGEST_VARIABLE);
     marker.declaration = take_line(output, BATCHAI_DECLARATION_VARIABLE);
+    while (!output.empty()) {
+        marker.secret_variables.push_back(take_line(output, BATCHAI_SECRET_LINE));
+        if (!is_variable_name(marker.secret_variables.back())) return std::nullopt;
+    }
     if (!output.empty() || !is_usable(marker)) return std::nullopt;
     return marker;
 }
@@ -200,7 +227,7 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
         return -1;
     }
     if (variable(BATCHAI_DISABLE_VARIABLE) == "1") {
-        if (!options().job_json.empty()) unsetenv(BATCHAI_STORAGE_KEY_VARIABLE);
+        if (!options().job_json.empty()) remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);
         return 0;
     }
     const Inherited inherited = inherited_from_environment();
@@ -219,7 +246,7 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
         status = hand_over(handle, settings, file);
     // The key is in the plan's secrets now. It must not stay in the environment, which goes to
     // Slurm next.
-    unsetenv(BATCHAI_STORAGE_KEY_VARIABLE);
+    remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "spank/options.hpp"
 
@@ -30,9 +31,10 @@ struct Marker {
     std::string plan;
     std::string digest;
     std::string declaration;
+    std::vector<std::string> secret_variables = {};  // to be removed from the environment
 };
 
-// Reads the three lines that `batchai hand-over` prints. Returns nothing if the output is anything
+// Reads the lines that `batchai hand-over` prints. Returns nothing if the output is anything
 // else.
 [[nodiscard]] std::optional<Marker> read_marker(std::string_view output);
 

@@ -52,12 +52,10 @@ void FileDescriptor::reset(int descriptor) {
     descriptor_ = descriptor;
 }
 
-Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    struct stat status {};
-    if (!file.valid() || fstat(file.get(), &status) != 0) return system_error("read", path);
-    if (!S_ISREG(status.st_mode)) return fail("is not a regular file", path.string());
+namespace {
+
+Result<std::string> read_to_end(const FileDescriptor& file, const std::filesystem::path& path,
+                                std::size_t limit) {
     std::string bytes;
     std::string chunk(64UL << 10U, '\0');
     while (true) {
@@ -69,6 +67,31 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t lim
         if (bytes.size() > limit)
             return fail(fmt::format("the file is larger than {} bytes", limit), path.string());
     }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
+    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    if (!file.valid() || fstat(file.get(), &status) != 0) return system_error("read", path);
+    if (!S_ISREG(status.st_mode)) return fail("is not a regular file", path.string());
+    return read_to_end(file, path, limit);
+}
+
+Result<std::string> read_private_file(const std::filesystem::path& path, std::size_t limit) {
+    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    const bool is_link = !file.valid() && errno == ELOOP;
+    if (!is_link && (!file.valid() || fstat(file.get(), &status) != 0))
+        return system_error("read", path);
+    if (is_link || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+        (status.st_mode & 077U) != 0)
+        return fail("must be a file of yours that nobody else can read", path.string(),
+                    is_link ? "give the path of the file itself, not of a symbolic link"
+                            : fmt::format("chmod 600 {}", path.string()));
+    return read_to_end(file, path, limit);
 }
 
 std::string end_of_file(const FileDescriptor& file, std::size_t from, std::size_t most) {

@@ -57,6 +57,11 @@ class FileDescriptor {
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 64UL << 20U);
 
+// Reads a file that must belong to the caller and be closed to all others, such as one with a
+// secret. A symbolic link as the last part of the path is refused. No message quotes the text.
+[[nodiscard]] Result<std::string> read_private_file(const std::filesystem::path& path,
+                                                    std::size_t limit);
+
 // Writes all bytes, however many calls that takes. Returns false, with errno, if that fails.
 [[nodiscard]] bool write_all(int descriptor, std::string_view bytes);
 // Does the same, and returns how many bytes were written. If these are not all, errno says why.

@@ -28,10 +28,16 @@ struct KeyVaultSecretReference {
     bool operator==(const KeyVaultSecretReference&) const = default;
 };
 
-// If both are absent, the credentials come from the site.
+// In the structs below with from_env and from_file, at most one of the value, its reference and
+// these two is in the file. They name a variable and a file of the user's, from which
+// cli/report/local_secrets.hpp reads the value at submission.
+
+// If all are absent, the credentials come from the site.
 struct StorageCredentials {
     std::optional<std::string> account_key;  // secret
     std::optional<KeyVaultSecretReference> account_key_secret_reference;
+    std::optional<std::string> from_env;
+    std::optional<std::string> from_file;
     bool operator==(const StorageCredentials&) const = default;
 };
 
@@ -83,6 +89,8 @@ struct RegistryCredentials {
     std::string username;
     std::optional<std::string> password;  // secret
     std::optional<KeyVaultSecretReference> password_secret_reference;
+    std::optional<std::string> from_env;
+    std::optional<std::string> from_file;
     bool operator==(const RegistryCredentials&) const = default;
 };
 
@@ -243,11 +251,12 @@ struct EnvironmentVariable {
     bool operator==(const EnvironmentVariable&) const = default;
 };
 
-// Exactly one of value and value_secret_reference is present.
 struct SecretVariable {
     std::string name;
     std::optional<std::string> value;  // secret
     std::optional<KeyVaultSecretReference> value_secret_reference;
+    std::optional<std::string> from_env;
+    std::optional<std::string> from_file;
     bool operator==(const SecretVariable&) const = default;
 };
 
@@ -293,7 +302,8 @@ struct JobSpec {
     std::optional<SlurmSettings> slurm;
 
     // Older schemas only.
-    std::optional<int> priority;  // -1000..1000; also sets scheduling_priority by its sign
+    // -1000..1000. Also sets scheduling_priority by its sign, unless the file gives that as well.
+    std::optional<int> priority;
     std::optional<std::string> experiment_name;
     std::optional<std::string> location;
 

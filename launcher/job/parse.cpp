@@ -31,11 +31,37 @@ bool is_utf16_or_utf32(std::string_view text) {
            text.starts_with(std::string_view("\0\0\xFE\xFF", 4));
 }
 
-// Maps the numeric priority of the older schemas to a class, by its sign.
-void derive_priority(JobSpec& spec) {
+// Maps the numeric priority of the older schemas to a class, by its sign. The planner takes the
+// number itself.
+void derive_priority(JobSpec& spec, const PositionTable& positions, Faults& faults) {
     if (!spec.priority) return;
+    if (positions.contains("/properties/schedulingPriority")) {
+        faults.add(Fault::no_effect, positions.find("/properties/priority"),
+                   "\"priority\" has no effect beside \"schedulingPriority\"",
+                   "remove one of them");
+        spec.priority.reset();
+        return;
+    }
     if (*spec.priority < 0) spec.scheduling_priority = SchedulingPriority::low;
     if (*spec.priority > 0) spec.scheduling_priority = SchedulingPriority::high;
+}
+
+// Reports settings of the older schemas that nothing here depends on.
+void report_without_effect(const JobSpec& spec, const PositionTable& positions, Faults& faults) {
+    const auto report = [&](const std::string& pointer, std::string_view name, std::string reason,
+                            std::string hint) {
+        if (positions.contains(pointer))
+            faults.add(Fault::no_effect, positions.find(pointer),
+                       fmt::format("\"{}\" has no effect: {}", name, reason), std::move(hint));
+    };
+    report("/properties/experimentName", "experimentName",
+           "the experiment is chosen when the job is created",
+           fmt::format("give --experiment {} to `batchai job create`",
+                       spec.experiment_name.value_or("NAME")));
+    report("/properties/location", "location", "a region belongs to a workspace", "remove it");
+    for (std::size_t i = 0; i < spec.output_directories.size(); ++i)
+        report(fmt::format("/properties/outputDirectories/{}/type", i), "type",
+               "it only describes the directory", "remove it");
 }
 
 void check_cntk(CntkSettings& cntk, const PositionTable& positions, Faults& faults) {
@@ -69,7 +95,8 @@ void check_tensorflow(const TensorFlowSettings& tensorflow, int nodes,
 // defaults that depend on other values. Values that are faulty in the file may be missing from the
 // spec.
 void apply_rules(JobSpec& spec, const PositionTable& positions, Faults& faults) {
-    derive_priority(spec);
+    derive_priority(spec, positions, faults);
+    report_without_effect(spec, positions, faults);
     if (auto* cntk = std::get_if<CntkSettings>(&spec.toolkit)) {
         check_cntk(*cntk, positions, faults);
     }

@@ -109,10 +109,10 @@ std::vector<HostBind> site_binds(const site::Site& site, const std::string& user
 
 void check_credentials(Planning& planning, const job::ContainerSettings& settings) {
     if (!settings.credentials || !settings.credentials->password_secret_reference) return;
-    planning.findings.add(Finding::secret_reference,
-                          registry_pointer("credentials/passwordSecretReference"),
-                          "the registry's password is in a key vault, which is not supported yet",
-                          "give \"password\", or leave the credentials to ~/.docker/config.json");
+    planning.findings.add(
+        Finding::secret_reference, registry_pointer("credentials/passwordSecretReference"),
+        "the registry's password is in a key vault, which this program cannot open",
+        fmt::format("{}, or leave the credentials to ~/.docker/config.json", instead_of_key_vault));
 }
 
 void check_reference(Planning& planning, const job::ContainerSettings& settings) {

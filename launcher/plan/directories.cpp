@@ -229,12 +229,13 @@ void plan_secrets(Planning& planning) {
                                      fmt::format("/properties/secrets/{}/value", i));
             continue;
         }
+        if (!secrets[i].value_secret_reference) continue;
         planning.findings.add(
             Finding::secret_reference,
             fmt::format("/properties/secrets/{}/valueSecretReference", i),
-            fmt::format("secret \"{}\" is in a key vault, which is not supported yet",
+            fmt::format("secret \"{}\" is in a key vault, which this program cannot open",
                         secrets[i].name),
-            "give its \"value\"");
+            std::string(instead_of_key_vault));
     }
 }
 

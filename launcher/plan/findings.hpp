@@ -34,11 +34,13 @@ enum class Finding : std::uint8_t {
     too_long,
     bad_tensorflow_config,
     against_policy,
+    no_secret,
     bad_mount_option,
     no_credentials,
     undefined_variable,
     output_not_mounted,
     shared_gpus,
+    no_effect,
     count_,
 };
 
@@ -80,7 +82,8 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"E111", "There is nothing to run on the first node",
      "Give the toolkit's settings a `commandLine` for the first node."},
     {"E112", "A secret is in a key vault",
-     "Give the value itself instead of the reference. Key vaults are not supported yet."},
+     "Give the value with `fromEnv` or `fromFile` instead ([secrets](secrets.md)). Key vaults "
+     "are not supported."},
     {"E113", "A variable of an elastic job has a wrong value",
      "Correct the variable that the message names ([elastic jobs](elastic.md))."},
     {"E114", "The image or its registry cannot be used",
@@ -93,6 +96,9 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"E117", "The site's policy does not allow this",
      "Keep to the limits, images and accounts that the message names, or ask the admin "
      "([site.lua](site.md))."},
+    {"E118", "A secret cannot be read",
+     "Set the variable, or make the file one that only you can read, as the message says "
+     "([secrets](secrets.md))."},
     {"E120", "A mount option is not known or not allowed",
      "Remove the option, or use one of those that the message lists "
      "([volumes](volumes.md))."},
@@ -108,6 +114,8 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
      "ends."},
     {"W202", "Several ranks share a GPU",
      "Use at most as many processes as GPUs: otherwise, tensors go through host memory."},
+    {"W203", "A setting has no effect here",
+     "Remove the setting, or do what the message says that it needs."},
 }};
 
 static_assert(std::ranges::none_of(finding_kinds, &std::string_view::empty, &FindingKind::remedy),

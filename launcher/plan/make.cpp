@@ -51,8 +51,12 @@ constexpr std::string_view node_count = "/properties/nodeCount";
 // Ordinary users can only lower the priority of their jobs, so "high" is Slurm's own priority and
 // the others are below it. "normal" is only a little below, because plain sbatch jobs of the same
 // cluster are not lowered at all.
-int nice_of(job::SchedulingPriority priority) {
-    switch (priority) {
+// The number of the older schemas, from -1000 to 1000, lies on the lines between the three.
+int nice_of(const job::JobSpec& spec) {
+    if (spec.priority)
+        return *spec.priority >= 0 ? normal_nice - *spec.priority / 10
+                                   : normal_nice - *spec.priority * 9 / 10;
+    switch (spec.scheduling_priority) {
         case job::SchedulingPriority::low:
             return 1000;
         case job::SchedulingPriority::normal:
@@ -220,7 +224,7 @@ void plan_allocation(Planning& planning) {
     const site::VmSize* size = vm_size_of(planning);
     plan_processes(planning, size);
     check_node_limit(planning);
-    allocation.nice = nice_of(planning.spec.scheduling_priority);
+    allocation.nice = nice_of(planning.spec);
     if (size != nullptr && size->cpus > 0)
         allocation.cpus_per_process = std::max(1, size->cpus / allocation.processes_per_node);
     allocation.options = chosen_options(planning, size);

@@ -207,10 +207,9 @@ bool apply_mount_options(const VolumeList& list, std::size_t index,
     mount.read_only = mount.read_only || read.read_only;
     mount.no_execute = mount.no_execute || read.no_execute;
     if (!read.ignored.empty())
-        list.notice(fmt::format(
-            "these mountOptions of {} have no effect, because the site decides how it is "
-            "mounted: {}",
-            mount.name, fmt::join(read.ignored, ", ")));
+        list.fault(Finding::no_effect, mount.kind, index, "mountOptions",
+                   fmt::format("these options have no effect: {}", fmt::join(read.ignored, ", ")),
+                   "the site decides how it is mounted; \"ro\" and \"noexec\" are followed");
     return true;
 }
 

@@ -16,6 +16,12 @@
 
 namespace batchai::plan {
 
+// The hint for a secret that is in a key vault.
+inline constexpr std::string_view instead_of_key_vault =
+    "write \"fromEnv\": \"NAME\" for a variable of your shell, or \"fromFile\": \"~/FILE\" for a "
+    "file "
+    "that only you can read, in place of the reference";
+
 // The state of one call of make(): its input, and the plan as far as it is made. The functions
 // below fill it in this order, and each reports only its own faults.
 struct Planning {

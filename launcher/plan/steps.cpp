@@ -101,10 +101,9 @@ struct StepMaker {
                              .arguments_key = "masterCommandLineArgs"};
         const int workers = planning.plan.allocation.processes;
         if (workers == 1 && settings.parameter_server_count.value_or(0) == 0) {
-            if (settings.worker_command_line_args || settings.parameter_server_command_line_args)
-                planning.plan.notices.emplace_back(
-                    "\"workerCommandLineArgs\" and \"parameterServerCommandLineArgs\" have no "
-                    "effect: the job runs one process, which has \"masterCommandLineArgs\"");
+            if (settings.worker_command_line_args) report_unused(settings, "workerCommandLineArgs");
+            if (settings.parameter_server_command_line_args)
+                report_unused(settings, "parameterServerCommandLineArgs");
             return ranks_of(settings, master, each_worker);
         }
         if (last_value(planning.plan.environment, elastic_nodes_variable) != nullptr)
@@ -148,6 +147,15 @@ struct StepMaker {
     }
 
   private:
+    void report_unused(const job::TensorFlowSettings& settings, std::string_view key) const {
+        planning.findings.add(
+            Finding::no_effect, pointer_to(settings, key),
+            fmt::format("\"{}\" has no effect: the job runs one process, which has "
+                        "\"masterCommandLineArgs\"",
+                        key),
+            "remove it, or ask for more workers");
+    }
+
     template <typename Settings>
     static std::string pointer_to(const Settings& settings) {
         return fmt::format("/properties/{}", settings.settings_key);

@@ -102,21 +102,25 @@ void set_unless_given(std::vector<Variable>& options, std::string_view name, std
 bool find_credential(const VolumeList& list, const Wanted& wanted, const std::string& site_file,
                      RemoteVolume& remote) {
     if (remote.secret_option.empty()) return true;
-    if (wanted.credentials && wanted.credentials->account_key) {
+    // Without a key, the submission is only checked: it has not been read from its source.
+    const bool is_local =
+        wanted.credentials && (wanted.credentials->account_key || wanted.credentials->from_env ||
+                               wanted.credentials->from_file);
+    if (is_local) {
         remote.secret_name =
             fmt::format("{}mountVolumes/{}/{}", list.scope == MountScope::job ? "" : "cluster/",
                         wanted.kind.key, wanted.index);
         list.planning.mount_secrets.push_back(
-            {remote.secret_name, *wanted.credentials->account_key});
+            {remote.secret_name, wanted.credentials->account_key.value_or(std::string())});
         return true;
     }
     if (wanted.credentials && wanted.credentials->account_key_secret_reference) {
         list.fault(Finding::secret_reference, wanted.kind.key, wanted.index,
                    "credentials/accountKeySecretReference",
-                   fmt::format("the key of storage account {} is in a key vault, which is not "
-                               "supported yet",
+                   fmt::format("the key of storage account {} is in a key vault, which this "
+                               "program cannot open",
                                wanted.account),
-                   "give \"accountKey\"");
+                   std::string(instead_of_key_vault));
         return false;
     }
     if (!site_file.empty()) {
@@ -168,6 +172,15 @@ site::RemoteStorage azure(const StorageKind& kind) {
     return storage;
 }
 
+void report_mode(const VolumeList& list, const Wanted& wanted, std::string_view key) {
+    list.fault(
+        Finding::no_effect, wanted.kind.key, wanted.index, key,
+        fmt::format("\"{}\" has no effect: {} is a directory of this site, which has its own "
+                    "modes",
+                    key, wanted.store),
+        "remove it");
+}
+
 // Fills in the storage of the volume. Returns false, and reports a fault, if there is none.
 bool find_storage(const VolumeList& list, const Wanted& wanted, Mount& mount) {
     const site::Site& site = list.planning.site;
@@ -203,12 +216,10 @@ void add(const VolumeList& list, const Wanted& wanted, Mount mount) {
         return;
     }
     if (!find_storage(list, wanted, mount)) return;
-    const bool modes_given = wanted.file_mode != 0777 || wanted.directory_mode != 0777;
-    if (modes_given && !mount.remote)
-        list.notice(
-            fmt::format("fileMode and directoryMode of {} have no effect: it is a directory "
-                        "of this site, which has its own modes",
-                        mount.name));
+    if (!mount.remote) {
+        if (wanted.file_mode != 0777) report_mode(list, wanted, "fileMode");
+        if (wanted.directory_mode != 0777) report_mode(list, wanted, "directoryMode");
+    }
     list.planning.plan.mounts.push_back(std::move(mount));
 }
 

@@ -94,6 +94,7 @@ TEST_P(Submitting, FailsWhenTheLauncherAnswersSomethingElse) {
               "\nBATCHAI_DECLARATION=a\n",
           "BATCHAI_PLAN=/a\nBATCHAI_PLAN_DIGEST=" + digest +
               "\nBATCHAI_DECLARATION=" + std::string(9000, 'x') + "\n",
+          good_lines + "BATCHAI_SECRET_VARIABLE=a b\n", good_lines + "BATCHAI_SECRET_VARIABLE=\n",
           std::string(1U << 20U, 'x')}) {
         EXPECT_EQ(submit(launcher(lines), {"job.json"}).exit_code, 1) << lines.substr(0, 80);
     }
@@ -166,6 +167,30 @@ TEST_P(Submitting, LeavesNoStorageKeyInWhatIsSubmitted) {
         });
         EXPECT_EQ(ended.exit_code, with_option ? 0 : 2) << "other jobs keep their environment";
     }
+}
+
+TEST_P(Submitting, RemovesTheVariablesThatHoldSecretsAndTheirMemory) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    const Ended ended = fake::in_process([&] {
+        setenv("MY_TOKEN", "hush", 1);
+        setenv("OTHER", "stays", 1);
+        const char* const memory = getenv("MY_TOKEN");
+        fake::slurm().context = GetParam();
+        Plugin plugin({launcher(good_lines + "BATCHAI_SECRET_VARIABLE=MY_TOKEN\n"
+                                             "BATCHAI_SECRET_VARIABLE=NOT_SET\n")});
+        plugin.call("slurm_spank_init");
+        if (plugin.give("job-json", file.c_str()) != 0) return 80;
+        if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+        if (getenv("MY_TOKEN") != nullptr || *memory != '\0') return 2;
+        return getenv("OTHER") == nullptr ? 3 : 0;
+    });
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+}
+
+TEST_P(Submitting, SaysThatAnAnswerIsTooLong) {
+    const Ended ended = submit(launcher(good_lines + std::string(40000, 'x')), {"job.json"});
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_NE(ended.errors.find("has more than 32768 bytes"), std::string::npos) << ended.errors;
 }
 
 TEST(MarkerOfFilter, IsOfThisProcessAndWhole) {

@@ -20,6 +20,7 @@
 #include "cli/output/output.hpp"
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/job_image.hpp"
+#include "cli/report/local_secrets.hpp"
 #include "cli/report/user_config.hpp"
 #include "cli/report/volume_flags.hpp"
 #include "job/parse.hpp"
@@ -233,6 +234,18 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         return planning;
     }
     auto cluster = TRY(find_cluster(store, identity, choices, spec.cluster_id, account));
+    const SecretHolders holders{.spec = spec,
+                                .of_cluster = cluster ? &cluster->mount_volumes : nullptr};
+    auto variables = secret_variables(holders);
+    if (choices.read_secrets) {
+        auto unread = read_local_secrets(holders, parsed.positions);
+        const bool failed = job::has_error(unread);
+        append(planning.diagnostics, std::move(unread));
+        if (failed) {
+            finish(planning, text);
+            return planning;
+        }
+    }
     if (options.job_image && !options.ignore_container)
         TRY(apply_job_image(spec, *options.job_image));
     auto submission = submission_of(store, options, identity, std::move(cluster), job_directory);
@@ -250,7 +263,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
                                    .plan = std::move(*made.plan),
                                    .json = std::move(json),
                                    .digest = std::move(digest),
-                                   .mount_secrets = std::move(made.mount_secrets)};
+                                   .mount_secrets = std::move(made.mount_secrets),
+                                   .secret_variables = std::move(variables)};
     }
     finish(planning, text);
     return planning;

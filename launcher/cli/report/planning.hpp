@@ -51,6 +51,7 @@ struct PlanningChoices {
     std::optional<std::string> cluster = {};
     bool cluster_must_exist = true;  // false if nothing is submitted
     ImageQuestion image = ImageQuestion::registry;
+    bool read_secrets = true;  // false: "fromEnv" and "fromFile" are not looked at
 };
 
 inline constexpr const char* no_uuid = "00000000-0000-0000-0000-000000000000";
@@ -61,6 +62,9 @@ struct Planned {
     std::string json;                           // the plan as it is written to plan.json
     std::string digest;                         // SHA-256 of `json`
     std::vector<plan::Variable> mount_secrets;  // see plan::Made
+    // Names of variables that held secrets. This process no longer has them, and the command that
+    // submits the job must not pass them on either.
+    std::vector<std::string> secret_variables;
 };
 
 struct Planning {

@@ -107,6 +107,21 @@ base::Result<std::vector<plan::SlurmOption>> options_for_filter(const HandOverOp
                                  options.file.path);
 }
 
+// See protocol.h.
+std::string answer_for_plugin(const HandedOver& made,
+                              const std::vector<plan::SlurmOption>& to_set) {
+    std::string out =
+        fmt::format(BATCHAI_PLAN_VARIABLE "={}\n" BATCHAI_DIGEST_VARIABLE
+                                          "={}\n" BATCHAI_DECLARATION_VARIABLE "={}\n",
+                    record::JobFiles(made.directory).plan().string(), made.planned.digest,
+                    made.planned.plan.declaration);
+    for (const std::string& name : made.planned.secret_variables)
+        out += fmt::format(BATCHAI_SECRET_LINE "={}\n", name);
+    for (const plan::SlurmOption& option : to_set)
+        out += fmt::format("{}\n", plan::argument_of(option));
+    return out;
+}
+
 }  // namespace
 
 Answer hand_over(const HandOverOptions& options) {
@@ -114,18 +129,23 @@ Answer hand_over(const HandOverOptions& options) {
     const auto made = TRY(plan_file(here, options));
     if (!made) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     const auto to_set = TRY(options_for_filter(options, made->planned.plan));
+    const std::string answer = answer_for_plugin(*made, to_set);
+    if (answer.size() > BATCHAI_HAND_OVER_LIMIT)
+        return base::fail(
+            fmt::format(
+                "the path of the plan, the options and the names in \"fromEnv\" have {} bytes; "
+                "at most {} can be handed over",
+                answer.size(), BATCHAI_HAND_OVER_LIMIT),
+            options.file.path,
+            "use fewer variables in \"fromEnv\": a file can hold a secret as well",
+            base::ExitCode::bad_job_file);
     TRY(freeze(here, *made));
     if (const auto image = have_image(here, made->planned.plan); !image) {
         std::error_code code;
         fs::remove_all(made->directory, code);
         return tl::unexpected(image.error());
     }
-    fmt::print(BATCHAI_PLAN_VARIABLE "={}\n" BATCHAI_DIGEST_VARIABLE
-                                     "={}\n" BATCHAI_DECLARATION_VARIABLE "={}\n",
-               record::JobFiles(made->directory).plan().string(), made->planned.digest,
-               made->planned.plan.declaration);
-    for (const plan::SlurmOption& option : to_set)
-        fmt::print("{}\n", plan::argument_of(option));
+    fmt::print("{}", answer);
     return Outcome{};
 }
 
@@ -144,10 +164,10 @@ Answer validate(const ValidateOptions& options) {
     const auto identity = identity_of(options.file, here.site, no_uuid);
     const auto files = here.store.job_files(
         {identity.resource_group, identity.workspace, identity.experiment, identity.job});
-    const auto planning =
-        TRY(plan_job(here.store, here.site, text, options.file,
-                     {.cluster_must_exist = false, .image = ImageQuestion::not_asked}, identity,
-                     files.directory().string()));
+    const auto planning = TRY(plan_job(
+        here.store, here.site, text, options.file,
+        {.cluster_must_exist = false, .image = ImageQuestion::not_asked, .read_secrets = false},
+        identity, files.directory().string()));
     const int code = planning.planned ? 0 : static_cast<int>(base::ExitCode::bad_job_file);
     if (options.format == "json") {
         fmt::print("{}", job::diagnostics_json(planning.diagnostics, text.name));

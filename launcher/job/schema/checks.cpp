@@ -196,6 +196,38 @@ Failure check_variable_name(std::string_view text) {
                "use letters, digits and \"_\", with no digit in front", Fault::bad_name);
 }
 
+// Names of variables that this program, Slurm or the job's own programs need, and the beginnings of
+// such names. A variable that holds a secret is taken out of the environment.
+constexpr std::array<std::string_view, 24> needed_variables{
+    "PATH",          "HOME",       "USER",   "LOGNAME", "SHELL",     "PWD",      "OLDPWD",
+    "TERM",          "LANG",       "TZ",     "TMPDIR",  "IFS",       "ENV",      "HOSTNAME",
+    "MAIL",          "DISPLAY",    "EDITOR", "MANPATH", "LS_COLORS", "LANGUAGE", "MODULEPATH",
+    "SSH_AUTH_SOCK", "KRB5CCNAME", "_"};
+constexpr std::array<std::string_view, 20> needed_prefixes{
+    "LD_",     "LC_",     "BASH_",  "XDG_",     "PYTHON",   "LUA_",          "GLIBC_",
+    "MALLOC_", "SLURM",   "_SLURM", "PMI_",     "PMIX_",    "OMPI_",         "SBATCH_",
+    "SRUN_",   "SALLOC_", "SPANK_", "BATCHAI_", "AZ_BATCH", "AZURE_BATCHAI_"};
+
+Failure check_secret_variable(std::string_view text) {
+    if (auto failure = check_variable_name(text)) return failure;
+    const bool needed =
+        std::find(needed_variables.begin(), needed_variables.end(), text) !=
+            needed_variables.end() ||
+        std::any_of(needed_prefixes.begin(), needed_prefixes.end(),
+                    [&](std::string_view prefix) { return text.starts_with(prefix); });
+    if (!needed) return std::nullopt;
+    return bad(fmt::format("cannot be {}: the variable is taken out of the environment, and other "
+                           "programs need this one",
+                           quote(text)),
+               "export the secret under a name of its own", Fault::bad_name);
+}
+
+Failure check_secret_file(std::string_view text) {
+    if (auto failure = check_path(text)) return failure;
+    if (text.starts_with('/') || text.starts_with("~/")) return std::nullopt;
+    return bad("must be an absolute path, or begin with ~/", R"(for example "~/keys/token")");
+}
+
 Failure check_directory_id(std::string_view text) {
     if (!text.empty() && std::all_of(text.begin(), text.end(), is_word_character)) {
         return std::nullopt;
@@ -330,6 +362,10 @@ std::optional<CheckFailure> check_text(Check check, std::string_view text) {
             return check_path_component(text);
         case Check::variable_name:
             return check_variable_name(text);
+        case Check::secret_variable:
+            return check_secret_variable(text);
+        case Check::secret_file:
+            return check_secret_file(text);
         case Check::directory_id:
             return check_directory_id(text);
         case Check::file_share_url:
@@ -371,7 +407,10 @@ std::string_view pattern_of(Check check) {
         case Check::path_component:
             return R"(^(?!\.{1,2}$)[^-/\\ \u0000-\u001f\u007f][^/\\ \u0000-\u001f\u007f]*$)";
         case Check::variable_name:
+        case Check::secret_variable:
             return "^[A-Za-z_][A-Za-z0-9_]*$";
+        case Check::secret_file:
+            return R"(^(/|~/)[^\u0000-\u001f\u007f]*$)";
         case Check::directory_id:
             return "^[A-Za-z0-9_]+$";
         case Check::file_share_url:

@@ -47,6 +47,7 @@ enum class Fault : std::uint8_t {
     reserved_name,
     other_schema,
     read_only,
+    no_effect,
     count_,
 };
 
@@ -123,6 +124,8 @@ inline constexpr std::array<FaultKind, static_cast<std::size_t>(Fault::count_)> 
      "`$schema`."},
     {"W104", "A key is read-only and ignored",
      "Remove the key. It is part of what the service answers, and not of a request."},
+    {"W105", "A setting has no effect",
+     "Remove the setting. The message says why nothing is done with it."},
 }};
 
 static_assert(std::ranges::none_of(fault_kinds, &std::string_view::empty, &FaultKind::remedy),

@@ -29,6 +29,8 @@ enum class Check : std::uint8_t {
     relative_mount_path,  // stays below the mount root
     path_component,       // one name of a path
     variable_name,        // of an environment variable
+    secret_variable,      // of one that can be taken out of the submitter's environment
+    secret_file,          // an absolute path, or one below ~/
     directory_id,         // the tail of an environment variable's name
     file_share_url,
     octal_mode,

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "job/schema/field_binding.hpp"
+#include "job/schema/local_secret_fields.hpp"
 
 namespace batchai::job {
 
@@ -31,6 +32,8 @@ constexpr std::array registry_credentials_fields = {
         "Where the password is kept, instead of the password itself")
         .in_group(Group::exactly_one, "password")
         .kept_secret(),
+    from_env<&RegistryCredentials::from_env>(Group::exactly_one, "password"),
+    from_file<&RegistryCredentials::from_file>(Group::exactly_one, "password"),
 };
 constexpr Object registry_credentials_object = {"RegistryCredentials", "How to open a registry",
                                                 registry_credentials_fields};
@@ -134,6 +137,8 @@ constexpr std::array secret_variable_fields = {
         "Where the value is kept, instead of the value itself")
         .in_group(Group::exactly_one, "value")
         .kept_secret(),
+    from_env<&SecretVariable::from_env>(Group::exactly_one, "value"),
+    from_file<&SecretVariable::from_file>(Group::exactly_one, "value"),
 };
 constexpr Object secret_variable_object = {
     "SecretVariable", "A variable whose value is never shown", secret_variable_fields};

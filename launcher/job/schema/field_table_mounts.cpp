@@ -3,6 +3,7 @@
 
 #include "job/schema/field_binding.hpp"
 #include "job/schema/field_table.hpp"
+#include "job/schema/local_secret_fields.hpp"
 
 namespace batchai::job {
 
@@ -39,6 +40,8 @@ constexpr std::array storage_credentials_fields = {
         "Where the key is kept, instead of the key itself")
         .in_group(Group::at_most_one, "account key")
         .kept_secret(),
+    from_env<&StorageCredentials::from_env>(Group::at_most_one, "account key"),
+    from_file<&StorageCredentials::from_file>(Group::at_most_one, "account key"),
 };
 constexpr Object storage_credentials_object = {
     "StorageCredentials", "How to open a storage account", storage_credentials_fields};

@@ -51,7 +51,7 @@ same keys for editors.
 * `null` means that an optional setting is absent.
 * Names of choices are read without regard to case.
 * All toolkits run ([toolkits](toolkits.md)). A file that refers to a key vault is checked and then
-  rejected with a message that says so.
+  rejected with a message that says so; [secrets](secrets.md) says what to write instead.
 * In texts, `$NAME` and `${{NAME}}` are replaced at submission. The name is looked up in this order:
   the file's `environmentVariables`, the `AZ_BATCHAI_...` variables, `environment` of `site.lua`, in a
   container the image's variables, and the submitting shell's. In the value of an environment

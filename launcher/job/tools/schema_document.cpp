@@ -106,12 +106,17 @@ Json::Array group_conditions(const Object& object) {
         Json::Array alternatives;
         for (const Field& other : object.fields) {
             if (other.group_name != field.group_name) continue;
+            // No two of them may be there.
+            for (const std::string_view name : names) {
+                if (field.group == Group::at_most_one)
+                    conditions.emplace_back(
+                        Json::Object{{"not", requires_keys({name, other.name})}});
+            }
             names.push_back(other.name);
             alternatives.push_back(requires_keys({other.name}));
         }
-        conditions.emplace_back(field.group == Group::exactly_one
-                                    ? Json::Object{{"oneOf", std::move(alternatives)}}
-                                    : Json::Object{{"not", requires_keys(names)}});
+        if (field.group == Group::exactly_one)
+            conditions.emplace_back(Json::Object{{"oneOf", std::move(alternatives)}});
     }
     return conditions;
 }

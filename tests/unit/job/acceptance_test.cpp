@@ -113,7 +113,14 @@ TEST(OlderSchemas, HaveTheirOwnFields) {
         "\"outputDirectories\": [{\"id\": \"A\", \"pathPrefix\": \"p\", \"type\": \"Model\", "
         "\"createNew\": false}]"));
     ASSERT_TRUE(parsed.spec.has_value());
-    EXPECT_TRUE(parsed.diagnostics.empty());
+    std::string codes;
+    for (const Diagnostic& diagnostic : parsed.diagnostics)
+        codes += diagnostic.code + " " + diagnostic.message + "\n";
+    EXPECT_EQ(codes,
+              "W105 \"experimentName\" has no effect: the experiment is chosen when the job is "
+              "created\n"
+              "W105 \"location\" has no effect: a region belongs to a workspace\n"
+              "W105 \"type\" has no effect: it only describes the directory\n");
     EXPECT_EQ(parsed.spec->schema, SchemaVersion::v2017_09_01_preview);
     EXPECT_EQ(parsed.spec->priority, -5);
     EXPECT_EQ(parsed.spec->scheduling_priority, SchedulingPriority::low);
@@ -121,6 +128,18 @@ TEST(OlderSchemas, HaveTheirOwnFields) {
     EXPECT_EQ(parsed.spec->location, "eastus");
     EXPECT_EQ(parsed.spec->output_directories[0].type, OutputType::model);
     EXPECT_FALSE(parsed.spec->output_directories[0].create_new);
+}
+
+TEST(OlderSchemas, PriorityGivesWayToSchedulingPriority) {
+    const Parsed parsed =
+        parse(in_schema("2018-03-01", "\"priority\": 900,\n\"schedulingPriority\": \"low\""));
+    ASSERT_TRUE(parsed.spec.has_value());
+    EXPECT_EQ(parsed.spec->scheduling_priority, SchedulingPriority::low);
+    EXPECT_FALSE(parsed.spec->priority.has_value());
+    ASSERT_EQ(parsed.diagnostics.size(), 2U);
+    EXPECT_EQ(parsed.diagnostics[0].message,
+              "\"priority\" has no effect beside \"schedulingPriority\"");
+    EXPECT_EQ(parsed.diagnostics[0].position.line + 1, parsed.diagnostics[1].position.line);
 }
 
 TEST(Escapes, AreResolved) {

@@ -71,7 +71,8 @@ const FaultCase key_faults[] = {
      "\"path\" is missing in \"inputDirectories\"; add \"path\": "
      "\"$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare/data\""},
     {"MissingSecretValue", with_properties("\"secrets\": [{\"name\": \"A\"}]"), 5, 13, 1, "E013",
-     "no value is given in \"secrets\"; add one of \"value\", \"valueSecretReference\""},
+     "no value is given in \"secrets\"; add one of \"value\", \"valueSecretReference\", "
+     "\"fromEnv\", \"fromFile\""},
     {"NullForRequired", with_nodes("null"), 2, 14, 4, "E014",
      "\"nodeCount\" must be an integer, found null; for example 4"},
     {"NoToolkit", with_toolkit("\"$c\": 1"), 2, 17, 1, "E019",

@@ -94,6 +94,22 @@ TEST(Allocation, OrdersPrioritiesWithoutOperatorRights) {
     EXPECT_GE(nice("high"), 0);
 }
 
+// Breaks when jobs of the older schemas with different priorities get the same one.
+TEST(Allocation, KeepsTheOrderOfNumericPriorities) {
+    const auto nice = [](int priority) {
+        const auto parsed = job::parse(
+            fmt::format(R"({{"$schema": "2018-03-01", "properties": {{{}, "priority": {}}}}})",
+                        small_job(), priority));
+        const auto made = make(parsed.spec.value(), parsed.positions, {}, test_submission());
+        return made.plan.value().allocation.nice;
+    };
+    EXPECT_EQ(nice(-1000), 1000);
+    EXPECT_GT(nice(-500), nice(-400));
+    EXPECT_EQ(nice(0), normal_nice);
+    EXPECT_GT(nice(100), nice(200));
+    EXPECT_EQ(nice(1000), 0);
+}
+
 TEST(Allocation, AsksForATimeLimitOnlyWhenTheFileHasOne) {
     EXPECT_EQ(planned(small_job()).plan.value().allocation.time_limit.count(), 0);
     const auto made = planned(small_job(R"(, "constraints": {"maxWallClockTime": "PT61S"})"));

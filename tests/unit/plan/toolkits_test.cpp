@@ -112,7 +112,9 @@ TEST(Toolkits, TensorFlowRunsOneProcessWithTheMastersArguments) {
     EXPECT_EQ(step_of(made), ranks("exec 'python3' 'a.py' --steps 3", 1, 1, "-wk-%t"))
         << faults(made);
     ASSERT_TRUE(made.plan);
-    EXPECT_EQ(made.plan->notices.size(), 1U) << "the workers' arguments have no effect";
+    EXPECT_EQ(faults(made),
+              "W203 \"workerCommandLineArgs\" has no effect: the job runs one process, "
+              "which has \"masterCommandLineArgs\"");
 }
 
 namespace {

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "job/model.hpp"
+#include "job/parse.hpp"
+#include "job/syntax/diagnostic.hpp"
+
+// Secrets that a job file takes from the submitter's environment ("fromEnv") and files
+// ("fromFile"). Only this process reads them. From here on they are treated as if the file had
+// their values.
+
+namespace batchai::cli {
+
+// Where secrets may be: a job file, and the volumes of the job's cluster.
+struct SecretHolders {
+    job::JobSpec& spec;
+    job::MountVolumes* of_cluster = nullptr;  // null: there is none
+};
+
+// Sets the values. What cannot be read is reported at its place; all other secrets are read. Each
+// variable that is named is removed from this process's environment, so that neither Slurm nor the
+// job gets it, and the memory that /proc shows of it is overwritten.
+[[nodiscard]] std::vector<job::Diagnostic> read_local_secrets(const SecretHolders& holders,
+                                                              const job::PositionTable& positions);
+
+// Returns the names of the variables that `fromEnv` names, each once.
+[[nodiscard]] std::vector<std::string> secret_variables(const SecretHolders& holders);
+
+}  // namespace batchai::cli
