@@ -265,6 +265,22 @@ Judgement subordinate_ids(const HostFacts& facts) {
     return programs(facts, {"newuidmap", "newgidmap"}, "subordinate ids cannot be used", "uidmap");
 }
 
+Judgement pmix_library(const HostFacts& facts) {
+    if (!facts.pmix_plugin)
+        return {.severity = Severity::unknown, .found = facts.pmix_plugin.error().text()};
+    const PmixPlugin& plugin = *facts.pmix_plugin;
+    if (plugin.path.empty()) return {.found = "site.lua asks for another PMI than PMIx"};
+    if (plugin.library.empty())
+        return {.found = fmt::format("{} loads no library by name", plugin.path)};
+    if (plugin.loadable) return {.found = fmt::format("{} finds {}", plugin.path, plugin.library)};
+    return {
+        .severity = Severity::error,
+        .found =
+            fmt::format("{} loads {}, which this host does not have", plugin.path, plugin.library),
+        .remedy =
+            "install PMIx with a library of this name; in Debian, libpmix.so is in libpmix-dev"};
+}
+
 Judgement node_directory(const HostFacts& facts) {
     const DirectoryFacts& directory = facts.node_directory;
     constexpr unsigned sticky = 01000;
@@ -370,7 +386,7 @@ Judgement control_groups(const HostFacts& facts) {
                                  facts.kernel)};
 }
 
-constexpr std::array<Check<HostFacts>, 22> table{{
+constexpr std::array<Check<HostFacts>, 23> table{{
     {"plugin.line", "the line of plugstack.conf that loads the plugin",
      "Slurm loads batchai.so only if exactly one line says so. \"required\" would make Slurm "
      "refuse "
@@ -391,6 +407,11 @@ constexpr std::array<Check<HostFacts>, 22> table{{
     {"pkg.node-program", "whether batchai-node is installed",
      "It makes the mounts and containers of a step. Without it, steps end with a message.",
      node_program},
+    {"mpi.library", "whether Slurm's PMIx plugin finds the library that it loads",
+     "\"srun --mpi=list\" has pmix if the plugin is there. Without the library, every step ends "
+     "with "
+     "\"can not load PMIx library\".",
+     pmix_library},
     {"site.file", "whether site.lua can be read, and who can change it",
      "It decides where the jobs of all users read and write. No job can be submitted while it has "
      "a fault.",

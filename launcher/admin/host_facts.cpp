@@ -330,6 +330,20 @@ void look_at_hardware(HostFacts& facts) {
     facts.has_cdi_file = has_cdi_file_of_nvidia();
 }
 
+// Slurm has the directory of its plugins built in, and PluginDir in slurm.conf replaces it.
+constexpr std::string_view usual_plugin_directories =
+    "/usr/lib/x86_64-linux-gnu/slurm-wlm:/usr/lib/aarch64-linux-gnu/slurm-wlm:/usr/lib64/slurm:"
+    "/usr/lib/slurm:/usr/local/lib/slurm:/opt/slurm/lib/slurm";
+
+base::Result<PmixPlugin> find_pmix_plugin(const base::Result<site::Site>& site) {
+    const std::string type = TRY(site).mpi;
+    if (!type.starts_with("pmix")) return PmixPlugin{};
+    const auto conf = node::read_slurm_conf(base::variable("SLURM_CONF").value_or(""));
+    std::string set = node::slurm_conf_value(conf.text, "PluginDir").value_or("");
+    std::erase(set, '"');
+    return look_at_pmix_plugin(type, set.empty() ? usual_plugin_directories : set);
+}
+
 // plugstack.conf may name another program than the installed one.
 base::Result<void> find_node_program(const HostFacts& facts) {
     constexpr std::string_view argument = "node_program=";
@@ -357,6 +371,7 @@ HostFacts look_at_host() {
     facts.site = site::load_default();
     facts.site_file = look_at_site_file(facts.site);
     if (facts.site) look_for_directories(*facts.site, facts);
+    facts.pmix_plugin = find_pmix_plugin(facts.site);
     const std::string node_directory =
         facts.site ? facts.site->node_directory : site::Site().node_directory;
     facts.namespaces = tried("user namespace", try_namespaces);

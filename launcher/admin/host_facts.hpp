@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "admin/plugstack.hpp"
+#include "admin/pmix_plugin.hpp"
 #include "base/error.hpp"
 #include "base/timestamp.hpp"
 #include "site/site.hpp"
@@ -56,7 +57,8 @@ struct HostFacts {
     // slurmd has started; "" if there is none, or no slurmd on this host. An error if processes of
     // others cannot be seen.
     base::Result<std::string> newer_than_slurmd;
-    base::Result<void> node_program;  // whether batchai-node can be run
+    base::Result<PmixPlugin> pmix_plugin;  // without a path if site.lua asks for another PMI
+    base::Result<void> node_program;       // whether batchai-node can be run
 
     base::Result<site::Site> site;
     std::optional<SiteFile> site_file;                // absent: the defaults apply

@@ -64,6 +64,8 @@ HostFacts sound_host() {
         {.path = "/opt/lib/slurm/batchai.so", .changeable = std::nullopt, .built_for = 0x160500U}};
     facts.site_file = SiteFile{.path = "/etc/batchai/site.lua", .changeable = {}, .digest = "ab"};
     facts.site = site::Site();
+    facts.pmix_plugin =
+        PmixPlugin{.path = "/usr/lib/slurm/mpi_pmix.so", .library = "libpmix.so", .loadable = true};
     facts.programs.insert(needed_programs.begin(), needed_programs.end());
     facts.has_subordinate_ids = true;
     facts.node_directory = {.path = "/tmp",
@@ -149,6 +151,7 @@ TEST(Checks, OfAHostAboutWhichNothingIsKnownPassOnlyWhereThereIsNothingToLookAt)
     nothing.plugstack = broken<Plugstack>();
     nothing.newer_than_slurmd = broken<std::string>();
     nothing.node_program = broken<void>();
+    nothing.pmix_plugin = broken<PmixPlugin>();
     nothing.site = broken<site::Site>();
     nothing.namespaces = broken<void>();
     nothing.overlay = broken<void>();
@@ -246,6 +249,10 @@ const std::vector<Fault<HostFacts>> host_faults{
      }},
     {"pkg.node-program", Severity::error, "no answer",
      [](auto& facts) { facts.node_program = broken<void>(); }},
+    {"mpi.library", Severity::error, "loads libpmix.so, which this host does not have",
+     [](auto& facts) { facts.pmix_plugin->loadable = false; }},
+    {"mpi.library", Severity::unknown, "no answer",
+     [](auto& facts) { facts.pmix_plugin = broken<PmixPlugin>(); }},
     {"site.file", Severity::error, "no answer",
      [](auto& facts) { facts.site = broken<site::Site>(); }},
     {"site.file", Severity::error, "mode 0666",
