@@ -218,15 +218,6 @@ std::optional<SiteFile> look_at_site_file(const base::Result<site::Site>& site) 
         .path = path, .changeable = who_else_can_change(path), .digest = base::sha256_hex(*text)};
 }
 
-// Returns "" if this host has no slurm.conf.
-std::string plugstack_of(const node::SlurmConf& conf) {
-    if (conf.path.empty()) return {};
-    std::string set = node::slurm_conf_value(conf.text, "PlugStackConfig").value_or("");
-    std::erase(set, '"');
-    const fs::path directory = fs::path(conf.path).parent_path();
-    return (directory / (set.empty() ? "plugstack.conf" : set)).string();
-}
-
 // Returns the time at which a process started, in seconds since 1970.
 std::optional<std::time_t> start_of(pid_t process) {
     const auto ticks = base::number_in<std::int64_t>(base::start_time(process));
@@ -278,7 +269,7 @@ base::Result<std::string> newer_than_slurmd(const HostFacts& facts) {
 
 void look_at_plugin(HostFacts& facts) {
     const auto conf = node::read_slurm_conf(base::variable("SLURM_CONF").value_or(""));
-    facts.plugstack_path = plugstack_of(conf);
+    facts.plugstack_path = plugstack_path(conf);
     facts.plugstack = base::fail("this host has no slurm.conf");
     if (!facts.plugstack_path.empty()) facts.plugstack = read_plugstack(facts.plugstack_path);
     facts.newer_than_slurmd = std::string();

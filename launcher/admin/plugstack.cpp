@@ -89,6 +89,14 @@ void read_lines(const std::string& path, std::string_view text, int depth, Plugs
 
 }  // namespace
 
+std::string plugstack_path(const node::SlurmConf& conf) {
+    if (conf.path.empty()) return {};
+    std::string set = node::slurm_conf_value(conf.text, "PlugStackConfig").value_or("");
+    std::erase(set, '"');
+    const std::filesystem::path directory = std::filesystem::path(conf.path).parent_path();
+    return (directory / (set.empty() ? "plugstack.conf" : set)).string();
+}
+
 base::Result<Plugstack> read_plugstack(const std::string& path) {
     const std::string text = TRY(base::read_file(path, file_limit));
     Plugstack plugstack;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "node/slurm_conf.hpp"
 
 // Slurm's plugstack.conf, as plugstack.conf(5) and spank(8) describe it.
 namespace batchai::admin {
@@ -26,6 +27,9 @@ struct Plugstack {
     std::vector<std::string> faults;
     std::vector<std::string> files;  // all that were read, in order
 };
+
+// Returns the path of plugstack.conf; "" if this host has no slurm.conf.
+[[nodiscard]] std::string plugstack_path(const node::SlurmConf& conf);
 
 // Reads the file and the files that it includes. It is an error if the file itself cannot be read.
 // An include whose pattern matches nothing is no fault, as in Slurm.

@@ -289,16 +289,21 @@ void read_site(TableReader& table, Site& site) {
     table.finish();
 }
 
+// Leaves the table that the file returns on top of the stack.
+base::Result<void> run_file(SandboxedLua& lua, const std::filesystem::path& path) {
+    const auto text = TRY(base::read_file(path, largest_site_file));
+    TRY(lua.run(text, path.string()));
+    if (lua_type(lua.state(), -1) == LUA_TTABLE) return {};
+    return base::fail("the file must return one table", path.string(),
+                      "it begins with \"return {\" and ends with \"}\"",
+                      base::ExitCode::bad_job_file);
+}
+
 }  // namespace
 
 base::Result<Site> load(const std::filesystem::path& path) {
-    const auto text = TRY(base::read_file(path, largest_site_file));
     SandboxedLua lua;
-    TRY(lua.run(text, path.string()));
-    if (lua_type(lua.state(), -1) != LUA_TTABLE)
-        return base::fail("the file must return one table", path.string(),
-                          "it begins with \"return {\" and ends with \"}\"",
-                          base::ExitCode::bad_job_file);
+    TRY(run_file(lua, path));
     Site site;
     site.source = path.string();
     std::optional<base::Error> fault;
@@ -307,6 +312,20 @@ base::Result<Site> load(const std::filesystem::path& path) {
     if (!fault) return site;
     fault->where = path.string();
     return tl::unexpected<base::Error>(std::move(*fault));
+}
+
+base::Result<std::vector<std::string>> keys_given_by(const std::filesystem::path& path) {
+    SandboxedLua lua;
+    TRY(run_file(lua, path));
+    std::vector<std::string> keys;
+    lua_pushnil(lua.state());
+    while (lua_next(lua.state(), -2) != 0) {
+        lua_pop(lua.state(), 1);
+        // lua_tolstring would change the key of another type, and confuse lua_next.
+        if (lua_type(lua.state(), -1) == LUA_TSTRING)
+            keys.emplace_back(lua_tolstring(lua.state(), -1, nullptr));
+    }
+    return keys;
 }
 
 base::Result<Site> load_default() {

@@ -147,6 +147,10 @@ struct Site {
 // key and suggests a similar one.
 [[nodiscard]] base::Result<Site> load(const std::filesystem::path& path);
 
+// Returns the keys that the file sets. It does not check them.
+[[nodiscard]] base::Result<std::vector<std::string>> keys_given_by(
+    const std::filesystem::path& path);
+
 // Loads $BATCHAI_SITE if it is set (the file must exist), else the system's site.lua if it exists.
 // Otherwise returns the defaults.
 [[nodiscard]] base::Result<Site> load_default();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "admin/checks.hpp"
 #include "admin/cluster_facts.hpp"
 #include "admin/host_facts.hpp"
+#include "admin/installation.hpp"
 #include "admin/nodes.hpp"
 #include "admin/report.hpp"
 #include "base/json.hpp"
@@ -122,6 +124,44 @@ Answer admin_check(const AdminCheckOptions& options) {
     return Outcome{.exit_code = admin::exit_code(admin::worst(report.checks))};
 }
 
+struct ShowConfigOptions {
+    bool origin = false;
+};
+
+// Returns a value as a cell of a table; a list as its items.
+std::string cell_of(const Value& value) {
+    if (const std::string* text = value.string()) return *text;
+    if (const bool* flag = value.boolean()) return *flag ? "True" : "False";
+    if (const std::int64_t* number = value.integer()) return std::to_string(*number);
+    std::vector<std::string> items;
+    if (const Value::Array* list = value.array()) {
+        for (const Value& item : *list)
+            items.push_back(cell_of(item));
+    }
+    return fmt::format("{}", fmt::join(items, ", "));
+}
+
+Table settings_table(const Value& settings) {
+    Table table{{"Key", "Value"}, {}};
+    for (const Value& setting : *settings.array()) {
+        const bool has_origin = !setting["origin"].is_null();
+        if (has_origin && table.headers.size() == 2) table.headers.emplace_back("Origin");
+        table.rows.push_back({cell_of(setting["key"]), cell_of(setting["value"])});
+        if (has_origin) table.rows.back().push_back(cell_of(setting["origin"]));
+    }
+    return table;
+}
+
+Answer show_config(const ShowConfigOptions& options) {
+    Value::Array out;
+    for (admin::InstalledSetting& setting : TRY(admin::installed_settings())) {
+        Value::Object object{{"key", std::move(setting.key)}, {"value", std::move(setting.value)}};
+        if (options.origin) object.emplace_back("origin", std::move(setting.origin));
+        out.emplace_back(std::move(object));
+    }
+    return Outcome{Value(std::move(out)), settings_table};
+}
+
 }  // namespace
 
 void add_admin_verbs(CommandTree& tree) {
@@ -141,6 +181,11 @@ void add_admin_verbs(CommandTree& tree) {
     leaf->add_option("--explain", options->explain, "Say what a check is about, and check nothing")
         ->type_name("CHECK");
     leaf->add_flag("--json", options->json, "Print the report as JSON");
+    auto [show, show_options] =
+        add_verb(tree, group, "show-config", "Show what the installation on this host uses",
+                 "batchai admin show-config --origin --output table", show_config);
+    show->add_flag("--origin", show_options->origin,
+                   "Say where each value comes from: a file, a variable, or the default");
 }
 
 }  // namespace batchai::cli

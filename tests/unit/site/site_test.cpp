@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "site/site.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -221,6 +222,15 @@ TEST_F(SiteTest, AcceptsTheExampleThatIsShipped) {
     const auto site = load(SITE_EXAMPLE);
     ASSERT_TRUE(site) << site.error().text();
     EXPECT_FALSE(site->vm_sizes.empty());
+}
+
+TEST_F(SiteTest, KnowsWhichKeysTheFileSets) {
+    EXPECT_NE(refusal("return { mpi = 'pmix', vm_sizes = {}, [7] = 1 }"), "(accepted)");
+    auto keys = keys_given_by(directory_ / "site.lua");
+    ASSERT_TRUE(keys) << keys.error().text();
+    std::sort(keys->begin(), keys->end());
+    EXPECT_EQ(*keys, (std::vector<std::string>{"mpi", "vm_sizes"}));
+    EXPECT_FALSE(keys_given_by(directory_ / "none.lua"));
 }
 
 TEST_F(SiteTest, TakesTheFileThatTheEnvironmentNames) {
