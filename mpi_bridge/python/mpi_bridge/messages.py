@@ -103,15 +103,19 @@ def receive(target: Any, source: int = ANY_RANK, channel: str = "", tag: int = 0
 # to send a short one.
 
 
-def _nbytes_of(tensor: Any) -> int:
-    return tensor.numel() * tensor.element_size()
+def _post_tensor(function: str, peer: int, tensor: Any, channel: bytes, tag: int) -> Message:
+    # The program may give its tensor other memory (`tensor.data = ...`) while the message is under
+    # way. What detach() returns keeps the memory that it has now.
+    kept = tensor.detach()
+    nbytes = kept.numel() * kept.element_size()
+    return _post(function, peer, kept.data_ptr(), nbytes, kept, channel, tag)
 
 
 def send_tensor(tensor: Any, to: int, channel: bytes, tag: int) -> Message:
     """Send a tensor's bytes, which must not change until done. Returns at once."""
-    return _post(_SEND, to, tensor.data_ptr(), _nbytes_of(tensor), tensor, channel, tag)
+    return _post_tensor(_SEND, to, tensor, channel, tag)
 
 
 def receive_tensor(tensor: Any, source: int, channel: bytes, tag: int) -> Message:
     """Receive a tensor's bytes from a rank of the job. Returns at once."""
-    return _post(_RECEIVE, source, tensor.data_ptr(), _nbytes_of(tensor), tensor, channel, tag)
+    return _post_tensor(_RECEIVE, source, tensor, channel, tag)

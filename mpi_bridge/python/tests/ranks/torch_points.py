@@ -59,6 +59,43 @@ def check_large_and_strided_tensors_and_none():
         work.wait()
 
 
+def check_conjugated_and_negated_views():
+    # Neither has its elements in memory: the program sees the conjugate, or the negative.
+    values = torch.tensor([1 + 2j, 3 - 4j]).add(RANK)
+    theirs = torch.tensor([1 + 2j, 3 - 4j]).add(BEFORE)
+    conjugated, negated = values.conj(), values.conj().imag
+    check.equal("lazy", [conjugated.is_conj(), negated.is_neg()], [True, True])
+    for out, wanted in ((conjugated, theirs.conj()), (negated, theirs.conj().imag)):
+        plain = torch.zeros(wanted.shape, dtype=wanted.dtype)
+        view = torch.zeros(2, dtype=torch.complex64)
+        place = view.conj() if wanted.is_complex() else view.conj().imag
+        # dist.isend() itself refuses conjugated tensors.
+        group = dist.group.WORLD
+        works = [group.send([out], NEXT, tag) for tag in (1, 2)]
+        works += [group.recv([plain], BEFORE, 1), group.recv([place], BEFORE, 2)]
+        for work in works:
+            work.wait()
+        same("of a view", plain, wanted.resolve_conj().resolve_neg())
+        same("of a view, into a view", place, wanted)
+
+
+def check_tensors_that_are_given_other_memory():
+    # The message has the memory of the time of the call. That of a long tensor is returned to the
+    # system as soon as nobody keeps it.
+    count = 4_000_000
+    out, got = torch.full((count,), float(RANK)), torch.zeros(count)
+    memory = got[:]
+    works = [dist.isend(out, NEXT), dist.irecv(got, BEFORE)]
+    out.data = torch.full((1,), -1.0)
+    got.data = torch.full((1,), -1.0)
+    others = [torch.full((count,), -2.0) for _ in range(2)]
+    for work in works:
+        work.wait()
+    same("what was sent", memory, torch.full((count,), float(BEFORE)))
+    same("the new memory", torch.cat([out, got]), torch.full((2,), -1.0))
+    same("other tensors", others[0], others[1])
+
+
 def check_from_any_rank():
     if RANK == 0:
         seen = []
