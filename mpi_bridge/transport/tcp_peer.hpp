@@ -40,10 +40,12 @@ class TcpPeer {
     [[nodiscard]] bool sends() const { return !outgoing_.empty(); }
     // The socket may hold more than was read.
     [[nodiscard]] bool readable() const { return readable_; }
-    void set_readable() { readable_ = true; }
+    // An event may be older than the end of the connection: another thread has read to the end
+    // since. Nothing can be read any more then.
+    void set_readable() { readable_ = connected(); }
     // The other side has closed the connection: read() will reach the end after the data that is
     // still there.
-    void set_ending() { readable_ = ending_ = true; }
+    void set_ending() { readable_ = ending_ = connected(); }
     [[nodiscard]] bool ending() const { return ending_; }
 
     [[nodiscard]] Presence presence() const { return presence_; }
