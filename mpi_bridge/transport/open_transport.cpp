@@ -8,13 +8,16 @@
 #include "transport/tcp_transport.hpp"
 #include "transport/ucx_choice.hpp"
 #include "transport/ucx_transport.hpp"
+#include "transport/wire_version.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-// The first byte of a published address.
+// The first byte of a published address. The second one is the version of the wire format.
 constexpr std::byte ucx_mark{'u'};
 constexpr std::byte tcp_mark{'t'};
+constexpr std::byte own_version{wire_version};
+constexpr std::ptrdiff_t bytes_before_address = 2;
 
 const char* name_of(std::byte mark) {
     return mark == tcp_mark ? "tcp" : "ucx";
@@ -35,7 +38,17 @@ AddressOf addresses_of_own_kind(const TransportWishes& wishes, std::byte mark) {
                             ", as their hosts or environments differ; set MPI_BRIDGE_NETWORK to "
                             "tcp, or to ucx, for all ranks");
         }
-        address->erase(address->begin());
+        const std::byte version =
+            address->size() < bytes_before_address ? std::byte{} : address->at(1);
+        if (version != own_version) {
+            return fail(MPIB_ERROR_BOOTSTRAP,
+                        "rank " + std::to_string(own) + " and rank " + std::to_string(rank) +
+                            " have loaded different versions of libmpi_bridge (wire formats " +
+                            std::to_string(wire_version) + " and " +
+                            std::to_string(std::to_integer<int>(version)) +
+                            "); install the same version on all hosts");
+        }
+        address->erase(address->begin(), address->begin() + bytes_before_address);
         return address;
     };
 }
@@ -44,7 +57,7 @@ template <typename Opened>
 Outcome<std::unique_ptr<Transport>> published(const TransportWishes& wishes, std::byte mark,
                                               Outcome<std::unique_ptr<Opened>> opened) {
     if (!opened) return pass_on(std::move(opened));
-    std::vector<std::byte> address{mark};
+    std::vector<std::byte> address{mark, own_version};
     const auto own = (*opened)->address();
     address.insert(address.end(), own.begin(), own.end());
     if (auto done = wishes.publish(address); !done) return pass_on(std::move(done));

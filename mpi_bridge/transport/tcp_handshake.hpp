@@ -9,6 +9,7 @@
 #include "core/failure.hpp"
 #include "core/sha256.hpp"
 #include "transport/tcp_address.hpp"
+#include "transport/wire_version.hpp"
 
 namespace mpi_bridge {
 
@@ -30,7 +31,7 @@ class TcpHandshake {
     using Proof = Sha256::Digest;
 
     struct Hello {
-        static constexpr std::uint64_t magic = 0x6d706962'74637002;  // its last byte is the version
+        static constexpr std::uint64_t magic = 0x6d706962'74637000 | wire_version;
 
         std::uint64_t mark = magic;
         std::uint32_t caller = 0;

@@ -36,24 +36,36 @@ int internet_sockets() {
     return count;
 }
 
-// Breaks when ranks of one host open a port, or cannot talk without.
-TEST(OpenTransport, RanksOfOneHostOpenNoPort) {
-    const int before = internet_sockets();
-    std::vector<std::vector<std::byte>> addresses(2);
+using Addresses = std::vector<std::vector<std::byte>>;
+
+// Two ranks of this host that publish their addresses here.
+std::vector<std::unique_ptr<Transport>> two_ranks(const std::string& network,
+                                                  Addresses& addresses) {
+    addresses.resize(2);
     std::vector<std::unique_ptr<Transport>> ranks;
     for (std::size_t rank = 0; rank < 2; ++rank) {
         TransportWishes wishes;
+        wishes.network = network;
         wishes.rank = static_cast<int>(rank);
         wishes.size = wishes.local_size = 2;
-        wishes.publish = [&, rank](std::span<const std::byte> address) -> mpi_bridge::Done {
+        wishes.publish = [&addresses,
+                          rank](std::span<const std::byte> address) -> mpi_bridge::Done {
             addresses[rank].assign(address.begin(), address.end());
             return {};
         };
-        wishes.fetch = [&](int other) -> mpi_bridge::Outcome<std::vector<std::byte>> {
+        wishes.fetch = [&addresses](int other) -> mpi_bridge::Outcome<std::vector<std::byte>> {
             return addresses[static_cast<std::size_t>(other)];
         };
         ranks.push_back(must(open_transport(wishes)));
     }
+    return ranks;
+}
+
+// Breaks when ranks of one host open a port, or cannot talk without.
+TEST(OpenTransport, RanksOfOneHostOpenNoPort) {
+    const int before = internet_sockets();
+    Addresses addresses;
+    const auto ranks = two_ranks("auto", addresses);
     const auto out = noise(100000, 1);
     std::vector<std::byte> in(out.size());
     const auto receive = must(ranks[1]->post_receive(0, {}, in));
@@ -63,6 +75,23 @@ TEST(OpenTransport, RanksOfOneHostOpenNoPort) {
     sender.join();
     EXPECT_EQ(in, out);
     EXPECT_EQ(internet_sockets(), before);
+}
+
+// Breaks when libraries of different versions misread each other instead of saying so.
+TEST(OpenTransport, AnotherVersionOfTheLibraryIsRefused) {
+    for (const auto* network : {"tcp", "ucx"}) {
+        Addresses addresses;
+        const auto ranks = two_ranks(network, addresses);
+        addresses[1].at(1) = std::byte{2};
+        const std::byte out{1};
+        const auto sent = ranks[0]->post_send(1, {}, {&out, 1});
+        ASSERT_FALSE(sent) << network;
+        EXPECT_EQ(sent.error().status, MPIB_ERROR_BOOTSTRAP);
+        EXPECT_NE(sent.error().text.find("rank 0 and rank 1 have loaded different versions of "
+                                         "libmpi_bridge (wire formats 3 and 2)"),
+                  std::string::npos)
+            << sent.error().text;
+    }
 }
 
 // Breaks when another user of the host is heard, even one who has got to know the secret.
