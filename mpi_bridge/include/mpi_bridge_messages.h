@@ -8,8 +8,9 @@
  *    program that must not take each other's messages use different ones.
  *  - Sending is asynchronous, and a send completes only when its receive has been posted and the
  *    data has left. So no rank has to keep data that nobody has asked for, except that of messages
- *    of up to 1 KiB, which travels with the offer. Two ranks that each wait for a send before they
- *    post their receive wait for ever.
+ *    of up to 1 KiB, which travels with the offer. A rank keeps up to 64 KiB of it for each sender.
+ *    Beyond that, the data of short messages stays with the sender too, and only offers travel. Two
+ *    ranks that each wait for a send before they post their receive wait for ever.
  *  - Messages do not depend on collectives, and neither waits for the other. Any thread may call
  *    any function.
  *  - Lengths must be equal. If they differ, the send and the receive both fail with

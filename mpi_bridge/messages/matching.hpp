@@ -31,8 +31,8 @@ class Matching {
         std::uint32_t serial = 0;  // the sender's number for it
         MessageAddress address;
         std::uint64_t bytes = 0;
-        std::vector<std::byte> carried{};  // the data, if the offer carries it
-        bool withdrawn = false;            // the sender has given it up
+        std::optional<std::vector<std::byte>> carried{};  // the data, if the offer carries it
+        bool withdrawn = false;                           // the sender has given it up
     };
     struct Receive {
         std::int64_t id = 0;

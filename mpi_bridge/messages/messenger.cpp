@@ -18,8 +18,9 @@ namespace {
 // than the timeout, which is for a peer that makes no progress.
 constexpr double slowest_bytes_per_second = 16.0 * 1024 * 1024;
 constexpr std::chrono::milliseconds pause_in_ending{1};
-// A program that has just waited for a message is assumed to wait for another one.
-constexpr std::chrono::milliseconds lease{1};
+// What a receiver has to keep at most of the data that one sender has sent before its receives were
+// posted. Offers beyond that travel without their data.
+constexpr std::size_t most_carried_to_a_rank = 64UL * 1024;
 // Waits with a longer pause between them are not pieces of one wait.
 constexpr Seconds longest_pause_in_wait{1};
 
@@ -52,6 +53,13 @@ Failure given_up(int peer, const std::string& place) {
             .text = fmt::format("receiving from rank {} ({}): that rank had given this message up, "
                                 "because nobody received it in time",
                                 peer, place)};
+}
+
+tl::unexpected<Failure> not_understood(int from) {
+    return fail(MPIB_ERROR_INTERNAL,
+                fmt::format("rank {} has sent a note that this rank does not understand; do all "
+                            "ranks use the same version of mpi_bridge?",
+                            from));
 }
 
 tl::unexpected<Failure> unknown_message() {
@@ -133,7 +141,13 @@ Outcome<Messenger::Id> Messenger::send(int to, std::string_view channel, std::in
                   .serial = operation->serial,
                   .address = operation->address,
                   .bytes = operation->bytes};
-        if (Note::carries(data.size())) std::copy(data.begin(), data.end(), note.carried.begin());
+        std::size_t& carried = carried_to_[to];
+        if (data.size() <= std::min(Note::most_carried, most_carried_to_a_rank - carried)) {
+            carried += data.size();
+            operation->carried = true;
+            note.kind = Note::Kind::offer_with_data;
+            std::copy(data.begin(), data.end(), note.carried.begin());
+        }
         return send_note(to, note);
     });
     if (!offered) return give_up(lock, offered.error());
@@ -217,13 +231,20 @@ bool Messenger::says_left(const Failure& failure, int rank) {
         .has_value();
 }
 
+Messenger::OperationPointer Messenger::take_offered(int to, std::uint32_t serial) {
+    const auto found = sends_.find({to, serial});
+    if (found == sends_.end()) return nullptr;
+    OperationPointer send = std::move(found->second);
+    sends_.erase(found);
+    if (send->carried) carried_to_[to] -= send->bytes;
+    return send;
+}
+
 void Messenger::missed(int to, const Note& note) {
-    if (note.kind == Note::Kind::offer) {
-        const auto found = sends_.find({to, note.serial});
-        if (found == sends_.end()) return;
-        const OperationPointer send = found->second;
-        sends_.erase(found);
-        if (send->waits()) end(*send, left(false, to, place_of(send->channel, send->address.tag)));
+    if (note.kind == Note::Kind::offer || note.kind == Note::Kind::offer_with_data) {
+        const auto send = take_offered(to, note.serial);
+        if (send != nullptr && send->waits())
+            end(*send, left(false, to, place_of(send->channel, send->address.tag)));
         return;
     }
     if (note.kind != Note::Kind::accept) return;
@@ -232,6 +253,24 @@ void Messenger::missed(int to, const Note& note) {
         if (moves && each->peer == to && each->serial == note.serial)
             end(*each, left(true, to, place_of(each->channel, each->address.tag)));
     }
+}
+
+bool Messenger::look_for_peers_that_left() {
+    for (const auto& [id, operation] : operations_) {
+        if (!operation->waits() || operation->peer == any_rank) continue;
+        const int peer = operation->peer;
+        if (!parts_.transport->is_gone(peer)) continue;
+        // Everything that the peer has sent is here by now, but a note of its may be among those
+        // that nobody has heard yet: here, or in the hands of a thread that is taking it in.
+        if (taking_ || incoming_.request) return false;
+        if (parts_.transport->sender_of(notes_channel, note_tag.sequence)) return false;
+        if (operation->receives) matching_.withdraw(id);
+        if (!operation->receives) (void)take_offered(peer, operation->serial);
+        matching_.forget_offers_of(peer);
+        end(*operation,
+            left(operation->receives, peer, place_of(operation->channel, operation->address.tag)));
+    }
+    return true;
 }
 
 Done Messenger::settle_notes() {
@@ -246,6 +285,7 @@ Done Messenger::settle_notes() {
             undelivered_.splice(undelivered_.end(), notes_, sent);
             missed(sent->to, sent->note);
         } else if (done.error().status != MPIB_ERROR_TIMEOUT) {
+            if (!Transport::still_posted(done.error())) notes_.erase(sent);
             return done;
         }
         sent = next;
@@ -272,8 +312,8 @@ Done Messenger::take(Operation& receive, const Matching::Offer& offer) {
         end(receive, given_up(offer.from, place_of(receive.channel, receive.address.tag)));
         return {};
     }
-    if (Note::carries(offer.bytes)) {
-        std::copy(offer.carried.begin(), offer.carried.end(), receive.memory);
+    if (offer.carried) {
+        std::copy(offer.carried->begin(), offer.carried->end(), receive.memory);
         TRY(send_note(
             offer.from,
             {.kind = Note::Kind::accept, .serial = offer.serial, .bytes = receive.bytes}));
@@ -295,13 +335,15 @@ void Messenger::begin_to_move(Operation& operation, Request request) {
 }
 
 Done Messenger::hear(int from, const Note& note) {
-    if (note.kind == Note::Kind::offer) {
+    const bool with_data = note.kind == Note::Kind::offer_with_data;
+    if (with_data && note.bytes > note.carried.size()) return not_understood(from);
+    if (with_data || note.kind == Note::Kind::offer) {
         if (parts_.transport->is_gone(from)) return {};
         Matching::Offer offer{
             .from = from, .serial = note.serial, .address = note.address, .bytes = note.bytes};
-        if (Note::carries(note.bytes)) {
+        if (with_data) {
             const auto data = std::span(note.carried).first(note.bytes);
-            offer.carried.assign(data.begin(), data.end());
+            offer.carried.emplace(data.begin(), data.end());
         }
         const auto receive = matching_.hear(offer);
         return receive ? take(*operations_.at(receive->id), offer) : Done();
@@ -310,19 +352,13 @@ Done Messenger::hear(int from, const Note& note) {
         matching_.give_up(from, note.serial);
         return {};
     }
-    if (note.kind != Note::Kind::accept && note.kind != Note::Kind::refuse) {
-        return fail(MPIB_ERROR_INTERNAL,
-                    fmt::format("rank {} has sent a note of an unknown kind; do all ranks use the "
-                                "same version of mpi_bridge?",
-                                from));
-    }
-    const auto found = sends_.find({from, note.serial});
-    if (found == sends_.end()) return {};
-    const OperationPointer send = found->second;
-    sends_.erase(found);
+    if (note.kind != Note::Kind::accept && note.kind != Note::Kind::refuse)
+        return not_understood(from);
+    const auto send = take_offered(from, note.serial);
+    if (send == nullptr) return {};
     if (send->done()) {
         // A receive that has accepted carried data is done as well.
-        const bool awaits_data = note.kind == Note::Kind::accept && !Note::carries(send->bytes);
+        const bool awaits_data = note.kind == Note::Kind::accept && !send->carried;
         return awaits_data ? send_no_data(from, note.serial) : Done();
     }
     if (note.kind == Note::Kind::refuse) {
@@ -334,7 +370,7 @@ Done Messenger::hear(int from, const Note& note) {
                                         note.bytes, send->bytes)});
         return {};
     }
-    if (Note::carries(send->bytes)) {
+    if (send->carried) {
         end(*send, std::nullopt);
         return {};
     }
@@ -444,25 +480,28 @@ Done Messenger::await_end(Lock& lock, Operation& operation, Deadline deadline) {
         const bool waits = operation.waits();
         const auto patience_ends = after(operation.wait_began, patience);
         const auto ends = waits ? std::min(deadline.when(), patience_ends) : deadline.when();
+        Done led;
         if (waits && !leading_) {
-            TRY(lead(lock, Deadline::at(ends)));
+            led = lead(lock, Deadline::at(ends));
         } else {
             changed_.wait_until(lock, ends);
         }
+        // Its own end counts, even if everything else has failed meanwhile.
         if (operation.done()) break;
+        if (!led) return led;
         // Nothing is in flight, so only this message fails. An offer stays with its receiver, and
         // hear() answers when it is accepted after all.
         if (operation.waits() && Clock::now() >= patience_ends) {
             if (operation.receives) matching_.withdraw(operation.id);
             end(operation, too_late(patience));
-            if (!operation.receives && Note::carries(operation.bytes)) {
+            if (operation.carried) {
                 // Nobody answers this note; an answer that is under way is for nobody.
-                sends_.erase({operation.peer, operation.serial});
+                (void)take_offered(operation.peer, operation.serial);
                 const Done told = catching([&] {
                     return send_note(operation.peer,
                                      {.kind = Note::Kind::withdraw, .serial = operation.serial});
                 });
-                if (!told) return give_up(lock, told.error());
+                if (!told) (void)give_up(lock, told.error());
             }
             break;
         }
@@ -522,136 +561,6 @@ Done Messenger::release(Id id) {
     return {};
 }
 
-Done Messenger::lead(Lock& lock, Deadline deadline) {
-    ++leads_;
-    stirred_ = false;
-    leading_ = true;
-    if (listening_) parts_.transport->wake();
-    Done heard = catching([&] {
-        return listen(
-            lock, true, [this] { return stirred_.load(); }, deadline);
-    });
-    leading_ = false;
-    led_ = Clock::now();
-    // Another thread that waits leads from now on, or the messenger's takes over after the lease.
-    changed_.notify_all();
-    if (resting_long_) rested_.notify_one();
-    if (!heard) return give_up(lock, std::move(heard.error()));
-    return {};
-}
-
-Done Messenger::listen(Lock& lock, bool leads, const std::function<bool()>& stop,
-                       Deadline deadline) {
-    if (!taking_ && !incoming_.request) {
-        lock.unlock();
-        auto arrival = catching([&] {
-            return parts_.transport->await_message(notes_channel, note_tag.sequence, stop,
-                                                   deadline);
-        });
-        lock.lock();
-        if (!arrival) return pass_on(std::move(arrival));
-        if (*arrival != Transport::Arrival::message) return {};
-    }
-    if (taking_) {
-        changed_.wait_until(lock, deadline.when(), [&] { return !taking_ || stop(); });
-        return {};
-    }
-    taking_ = true;
-    // A leader that takes a note looks at its operation afterwards, so stir() must not wake it, and
-    // with it all that wait for other messages.
-    if (leads) stirred_ = true;
-    Done taken = catching([&] { return take_note(lock, deadline); });
-    if (!lock.owns_lock()) lock.lock();
-    taking_ = false;
-    changed_.notify_all();
-    return taken;
-}
-
-Done Messenger::take_note(Lock& lock, Deadline deadline) {
-    lock.unlock();
-    Transport& transport = *parts_.transport;
-    if (!incoming_.request) {
-        const auto from = transport.sender_of(notes_channel, note_tag.sequence);
-        if (!from) return {};
-        incoming_.from = *from;
-        incoming_.request = TRY(transport.post_receive(
-            *from, note_tag, std::as_writable_bytes(std::span(&incoming_.note, 1))));
-    }
-    Done received = transport.wait(*incoming_.request, deadline);
-    if (!received) {
-        // The rest of the note is still to come.
-        if (received.error().status == MPIB_ERROR_TIMEOUT) return {};
-        return received;
-    }
-    incoming_.request.reset();
-    if (incoming_.note.kind == Note::Kind::closed) {
-        if (parts_.closed) parts_.closed(incoming_.from, static_cast<int>(incoming_.note.serial));
-        return {};
-    }
-    lock.lock();
-    if (down_) return {};
-    return hear(incoming_.from, incoming_.note);
-}
-
-void Messenger::work() {
-    auto next_look = after(Clock::now(), parts_.between_looks);
-    Lock lock(mutex_);
-    while (!ending_) {
-        Done done;
-        if (leading_ || Clock::now() < led_ + lease) {
-            rest(lock, next_look);
-        } else {
-            listening_ = true;
-            done = listen(
-                lock, false, [this] { return ending_ || leading_; }, Deadline::at(next_look));
-            listening_ = false;
-        }
-        if (ending_) break;
-        // Notes that keep coming must not put it off.
-        if (done && Clock::now() >= next_look) {
-            done = catching([&]() -> Done {
-                if (look_for_peers_that_left())
-                    next_look = after(Clock::now(), parts_.between_looks);
-                return {};
-            });
-        }
-        if (done) done = catching([this] { return settle_notes(); });
-        if (!done) {
-            (void)give_up(lock, done.error());
-            break;
-        }
-    }
-    working_ = false;
-    changed_.notify_all();
-}
-
-void Messenger::rest(Lock& lock, Clock::time_point end) {
-    const auto leads = leads_;
-    rested_.wait_until(lock, std::min(end, Clock::now() + lease));
-    // Waits that follow each other quickly must not wake this thread, and neither must a long one.
-    if (ending_ || !leading_ || leads_ != leads) return;
-    resting_long_ = true;
-    rested_.wait_until(lock, end, [&] { return ending_ || !leading_ || leads_ != leads; });
-    resting_long_ = false;
-}
-
-// Returns false if it has to look again once the notes that are here have been taken.
-bool Messenger::look_for_peers_that_left() {
-    for (const auto& [id, operation] : operations_) {
-        if (!operation->waits() || operation->peer == any_rank) continue;
-        const int peer = operation->peer;
-        if (!parts_.transport->is_gone(peer)) continue;
-        // Everything that the peer has sent is here by now, so there is no note of its left.
-        if (parts_.transport->sender_of(notes_channel, note_tag.sequence)) return false;
-        if (operation->receives) matching_.withdraw(id);
-        sends_.erase({peer, operation->serial});
-        matching_.forget_offers_of(peer);
-        end(*operation,
-            left(operation->receives, peer, place_of(operation->channel, operation->address.tag)));
-    }
-    return true;
-}
-
 void Messenger::shutdown(const Failure& cause) {
     {
         const Lock lock(mutex_);
@@ -687,6 +596,8 @@ bool Messenger::ended(Deadline deadline) {
             if (!taking_) incoming_.request.reset();
         }
         const bool settled = settle_notes().has_value() && notes_.empty();
+        // The thread that would take in the rest of a note has ended.
+        if (!working_ && !leading_ && !taking_) drop_rest_of_note();
         const bool listens = leading_ || taking_ || incoming_.request;
         if (moving.empty() && settled && !working_ && !listens) return true;
         if (deadline.passed()) return false;

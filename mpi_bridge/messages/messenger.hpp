@@ -30,11 +30,13 @@ namespace mpi_bridge {
 //
 // A sender first offers a message in a note. When the receiver has a matching receive, it posts the
 // receive of the data and answers with a second note, upon which the sender sends the data. So data
-// never meets a rank that has no place for it, and both sides learn of lengths that differ.
+// never meets a rank that has no place for it, and both sides learn of lengths that differ. Short
+// data travels with the offer, as long as the receiver does not have to keep too much of it.
 //
-// A thread that waits for a message takes the notes in, for all messages, so that a note wakes no
-// thread but the one that it is for. Of several such threads one does, the leader. The first
-// message of a process starts a thread that takes the notes in while nobody waits. The data is
+// A thread that waits for a message takes the notes in, for all messages, so that a note for the
+// only thread that waits wakes no other one. Of several such threads one does, the leader; what it
+// takes in for another wakes all of them. The first message of a process starts a thread that takes
+// the notes in while nobody waits, or when notes lie there and the leader takes none. The data is
 // moved by whatever thread makes the transport progress, and the thread that waits for a message
 // also waits for its data. Any thread may call any function.
 class Messenger {
@@ -48,7 +50,7 @@ class Messenger {
         FailureToken* failure = nullptr;  // the messenger watches it and may fail it
         // How long a message may wait for its peer; asked before each wait.
         std::function<Seconds()> timeout;
-        // How often the thread looks for peers that have left.
+        // How often the thread looks for peers that have left, and for a leader that is stuck.
         Seconds between_looks{1};
         // Called without a lock when a peer has closed a process set, by the messenger's thread or
         // one that waits for a message.
@@ -100,6 +102,7 @@ class Messenger {
         std::byte* memory = nullptr;
         std::size_t bytes = 0;
         Request request = 0;
+        bool carried = false;   // a send: its data has travelled with the offer
         bool attended = false;  // a thread is in Transport::wait() for the request
         // When the wait that goes on began, or the latest one. A caller may wait in short pieces,
         // between which it looks for signals; these are one wait.
@@ -140,6 +143,8 @@ class Messenger {
     // Sends what ends a receive whose message this rank has given up.
     [[nodiscard]] Done send_no_data(int to, std::uint32_t serial);
     [[nodiscard]] Done post_note(int to, Tag tag, const Note& note, std::size_t bytes);
+    // Takes a send out of those that were offered; nullptr if it is not among them.
+    [[nodiscard]] OperationPointer take_offered(int to, std::uint32_t serial);
     // A note could not be delivered because its target has left. Ends the operation concerned.
     void missed(int to, const Note& note);
     // Whether the failure says only that this rank has left in order: all other peers are there.
@@ -173,7 +178,12 @@ class Messenger {
     void work();
     // Leaves the notes to threads that wait, as long as they keep waiting.
     void rest(Lock& lock, Clock::time_point end);
+    // Returns false if it has to look again once the notes that are here have been taken.
     [[nodiscard]] bool look_for_peers_that_left();
+    // Finds out whether the leader is stuck: a debugger or the system may have stopped its thread.
+    [[nodiscard]] Done check_leader(Lock& lock);
+    [[nodiscard]] bool is_led() const { return leading_ && leads_ != stuck_lead_; }
+    void drop_rest_of_note();
 
     const Parts parts_;
     std::mutex mutex_;
@@ -181,6 +191,7 @@ class Messenger {
     std::map<Id, OperationPointer> operations_;
     std::map<std::pair<int, std::uint32_t>, OperationPointer> sends_;  // offered, by peer, serial
     std::map<int, std::uint32_t> latest_serial_;                       // by peer
+    std::map<int, std::size_t> carried_to_;  // by peer: bytes of the offers without an answer
     Id latest_id_ = 0;
     Matching matching_;
     std::list<SentNote> notes_;
@@ -188,14 +199,18 @@ class Messenger {
     std::list<SentNote> undelivered_;
     Incoming incoming_;  // only for the thread that has set taking_
     bool taking_ = false;
-    std::atomic<bool> leading_{false};  // written with the lock
-    std::atomic<bool> stirred_{false};  // the leader has to look at its operation
-    std::uint64_t leads_ = 0;           // how often a thread has begun to lead
-    Clock::time_point led_;             // when the latest leader left
-    bool listening_ = false;            // the thread takes notes in
-    bool resting_long_ = false;         // the thread looks for a new leader only when woken
-    std::condition_variable rested_;    // for the thread
-    std::optional<Failure> down_;       // why there can be no more messages
+    std::atomic<bool> leading_{false};          // written with the lock
+    std::atomic<bool> stirred_{false};          // the leader has to look at its operation
+    std::atomic<std::uint64_t> leads_{0};       // how often a thread has begun to lead
+    std::atomic<std::uint64_t> stuck_lead_{0};  // the number of one that must not be waited for
+    std::uint64_t lead_checked_ = 0;            // by the latest check_leader()
+    std::uint64_t notes_at_check_ = 0;
+    std::atomic<std::uint64_t> notes_taken_{0};
+    Clock::time_point led_;           // when the latest leader left
+    bool listening_ = false;          // the thread takes notes in
+    bool resting_long_ = false;       // the thread looks for a new leader only when woken
+    std::condition_variable rested_;  // for the thread
+    std::optional<Failure> down_;     // why there can be no more messages
     std::atomic<bool> ending_{false};
     bool working_ = false;  // the thread has not ended
     std::thread thread_;

@@ -12,12 +12,20 @@
 namespace mpi_bridge {
 
 // What the ranks tell each other about a message before its data moves: the sender offers it, and
-// the receiver accepts or refuses it. The offer of a short message carries its data, so that
-// accepting it ends it; its sender says so when it gives it up. A note also says that its sender
-// has closed a process set. The transport carries a note as it lies in memory, because all ranks
-// have the same byte order (tcp_handshake.hpp).
+// the receiver accepts or refuses it. The offer of a short message can carry its data, so that
+// accepting it ends it; the sender withdraws such an offer when it gives the message up. A note
+// also says that its sender has closed a process set. The transport carries a note as it lies in
+// memory: all ranks have the same byte order, and whoever changes this struct raises the number in
+// transport/wire_version.hpp.
 struct Note {
-    enum class Kind : std::uint32_t { offer = 1, accept = 2, refuse = 3, closed = 4, withdraw = 5 };
+    enum class Kind : std::uint32_t {
+        offer = 1,
+        accept = 2,
+        refuse = 3,
+        closed = 4,
+        withdraw = 5,
+        offer_with_data = 6,
+    };
 
     Kind kind = Kind::offer;
     std::uint32_t serial = 0;  // the sender's number for the message; closed: a process set's id
@@ -25,12 +33,7 @@ struct Note {
     std::uint64_t bytes = 0;   // refuse: of the receive; otherwise of the message
     // All notes have one length, and to send so many bytes takes hardly longer than to send few.
     static constexpr std::size_t most_carried = 1024;
-    std::array<std::byte, most_carried> carried{};  // the data of an offer that carries it
-
-    // Whether the offer of a message of this length carries its data.
-    [[nodiscard]] static constexpr bool carries(std::uint64_t bytes) {
-        return bytes <= most_carried;
-    }
+    std::array<std::byte, most_carried> carried{};  // the message, of an offer with data
 };
 static_assert(sizeof(Note) == 40 + Note::most_carried,
               "a note has no padding that would travel uninitialised");

@@ -83,6 +83,10 @@ class Transport {
     // MPIB_ERROR_TIMEOUT and MPIB_ERROR_PEER_LOST the operation is still posted. After a timeout it
     // may be waited for again; after any other failure the caller must call abandon().
     [[nodiscard]] virtual Done wait(Request request, Deadline deadline) = 0;
+    // Whether an operation is still posted when wait() has failed in this way.
+    [[nodiscard]] static bool still_posted(const Failure& failure) {
+        return failure.status == MPIB_ERROR_TIMEOUT || failure.status == MPIB_ERROR_PEER_LOST;
+    }
 
     enum class Arrival { message, stopped, late };
     // Waits for any message of this channel and sequence without receiving it (Arrival::message).

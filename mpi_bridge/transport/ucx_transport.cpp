@@ -334,6 +334,7 @@ Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
     }
     if (!alive) return alive;
     Done outcome = result(operation);
+    if (!outcome && still_posted(outcome.error())) return outcome;
     operation.posted = false;
     unused_.push_back(request);
     return outcome;

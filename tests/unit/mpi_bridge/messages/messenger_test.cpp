@@ -2,76 +2,18 @@
 // What mpi_bridge_messages.h promises, over each transport there is.
 #include "messages/messenger.hpp"
 
-#include <deque>
-#include <memory>
 #include <numeric>
 #include <thread>
 #include <vector>
 
-#include "tests/unit/mpi_bridge/transport/mesh.hpp"
+#include "ranks.hpp"
 
 namespace {
 
 using namespace mpi_bridge_test;
 using mpi_bridge::Clock;
-using mpi_bridge::Deadline;
-using mpi_bridge::Failure;
-using mpi_bridge::FailureToken;
 using mpi_bridge::Messenger;
 using mpi_bridge::Seconds;
-using mpi_bridge::Waits;
-
-// The shortest message whose data does not travel with its offer.
-constexpr std::size_t not_carried = mpi_bridge::Note::most_carried + 1;
-
-// Ranks of this process, each with a messenger of its own.
-class Ranks {
-  public:
-    explicit Ranks(Kind kind, int size = 2, Seconds timeout = mpi_bridge::no_limit)
-        : mesh_(kind, size), failures_(static_cast<std::size_t>(size)) {
-        for (int rank = 0; rank < size; ++rank) {
-            FailureToken& failure = failures_[static_cast<std::size_t>(rank)];
-            messengers_.push_back(std::make_unique<Messenger>(
-                Messenger::Parts{.transport = &mesh_[rank],
-                                 .waits = &waits_,
-                                 .failure = &failure,
-                                 .timeout = [timeout] { return timeout; },
-                                 .between_looks = Seconds(0.02),
-                                 .closed = nullptr}));
-            watches_.push_back(std::make_unique<FailureToken::Watch>(
-                failure, [this, rank](const Failure&) { mesh_[rank].abandon(); }));
-        }
-    }
-    ~Ranks() {
-        for (std::size_t rank = 0; rank < messengers_.size(); ++rank) {
-            const Failure over{MPIB_ERROR_NOT_INITIALIZED, "the test is over"};
-            messengers_[rank]->shutdown(over);
-            if (messengers_[rank]->ended(Deadline::in(Seconds(1)))) continue;
-            failures_[rank].fail(over);
-            EXPECT_TRUE(messengers_[rank]->ended(soon()));
-        }
-        // The watches use the mesh, and the messengers the tokens.
-        watches_.clear();
-        messengers_.clear();
-    }
-
-    Messenger& operator[](int rank) { return *messengers_[static_cast<std::size_t>(rank)]; }
-    mpi_bridge::Transport& transport(int rank) { return mesh_[rank]; }
-    FailureToken& failure(int rank) { return failures_[static_cast<std::size_t>(rank)]; }
-
-  private:
-    Mesh mesh_;
-    Waits waits_;
-    std::deque<FailureToken> failures_;
-    std::vector<std::unique_ptr<Messenger>> messengers_;
-    std::vector<std::unique_ptr<FailureToken::Watch>> watches_;
-};
-
-std::string end_of(Messenger& messenger, Messenger::Id id) {
-    const auto done = messenger.wait(id, long_enough.count());
-    EXPECT_TRUE(messenger.release(id));
-    return text_of(done);
-}
 
 class Messages : public testing::TestWithParam<Kind> {};
 INSTANTIATE_TEST_SUITE_P(Transports, Messages, testing::Values(Kind::tcp, Kind::on_host, Kind::ucx),
