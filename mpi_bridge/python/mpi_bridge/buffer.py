@@ -93,8 +93,9 @@ def _refuse(source: Any, reason: str) -> InvalidArgumentError:
 
 
 def _from_torch(tensor: Any, allow_device: bool) -> Buffer:
-    on_device = tensor.device.type == "cuda" and allow_device
-    if tensor.device.type != "cpu" and not on_device:
+    kind = tensor.device.type
+    on_device = kind == "cuda" and allow_device
+    if kind != "cpu" and not on_device:
         raise _refuse(tensor, f"it lies on {tensor.device}; buffers are host memory")
     if not tensor.is_contiguous():
         raise _refuse(tensor, "it is not contiguous; pass tensor.contiguous()")

@@ -99,6 +99,9 @@ class Order:
             torch_streams.make_wait_for_current(self.device, self.stream)
 
 
+_HOST_ORDER = Order(torch.device("cpu"), None)
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Tell whether the engine can work on the tensor's own memory."""
     return way_of(tensor) is not Way.STAGED and tensor.is_contiguous()
@@ -149,6 +152,8 @@ def allreduce(
 def _order_of(
     handle: engine.Handle, source: torch.Tensor, target: torch.Tensor | None = None
 ) -> Order:
+    if handle.stream is None:
+        return _HOST_ORDER
     order = Order(source.device, handle.stream)
     order.follow_with(source, target)
     return order
