@@ -26,12 +26,11 @@ constexpr std::string_view image_pointer =
     "/properties/containerSettings/imageSourceRegistry/image";
 constexpr std::string_view account_pointer = "/properties/slurm/account";
 
-// The site's name for the nodes of the job; empty if it has none for them.
+// The VM size of the job's cluster; empty if it has none. This site.lua may be the user's own and
+// not know the size, but slurmctld reads the admin's.
 std::string vm_size_name(const Planning& planning) {
     const auto& cluster = planning.submission.cluster;
-    if (!cluster) return {};
-    std::string name = base::upper(cluster->vm_size);
-    return planning.site.vm_sizes.contains(name) ? name : std::string();
+    return cluster ? base::upper(cluster->vm_size) : std::string();
 }
 
 // The image with its registry and tag, or its file or directory; empty without a container.
@@ -74,7 +73,8 @@ void check_account(Planning& planning, std::string_view vm_size,
     if (allowed.empty()) return;
     for (const SlurmOption& option : planning.plan.allocation.options) {
         if (option.name != "account") continue;
-        if (std::find(allowed.begin(), allowed.end(), option.value) != allowed.end()) return;
+        const std::string account = base::lower(option.value);
+        if (std::find(allowed.begin(), allowed.end(), account) != allowed.end()) return;
         planning.findings.add(
             Finding::against_policy,
             option.origin == Origin::job_file ? account_pointer : std::string_view(),
@@ -98,7 +98,9 @@ void check_image(Planning& planning, const std::string& image) {
 }  // namespace
 
 void plan_policy(Planning& planning) {
-    const std::string vm_size = vm_size_name(planning);
+    const std::string declared = vm_size_name(planning);
+    const std::string vm_size =
+        planning.site.vm_sizes.contains(declared) ? declared : std::string();
     const std::string image = image_name(planning);
     check_limits(planning, vm_size);
     check_account(planning, {}, planning.site.policy.accounts);
@@ -106,7 +108,7 @@ void plan_policy(Planning& planning) {
     if (const auto size = sizes.find(vm_size); size != sizes.end())
         check_account(planning, vm_size, size->second.accounts);
     check_image(planning, image);
-    planning.plan.declaration = fmt::format("vm_size={} image={}", vm_size, image);
+    planning.plan.declaration = fmt::format("vm_size={} image={}", declared, image);
 }
 
 }  // namespace batchai::plan
