@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <fmt/format.h>
+
 #include "base/text.hpp"
 #include "site/table_reader.hpp"
 
@@ -16,6 +18,13 @@ void read_limits(TableReader& table, Limits& limits) {
     table.limit("minutes", limits.minutes);
 }
 
+// Slurm has the names of accounts in lower case, but a user may write them in any.
+void read_accounts(TableReader& table, std::vector<std::string>& accounts) {
+    table.words("accounts", accounts);
+    for (std::string& account : accounts)
+        account = base::lower(account);
+}
+
 void keep_lower(std::optional<int>& limit, const std::optional<int>& other) {
     if (other) limit = std::min(limit.value_or(*other), *other);
 }
@@ -24,16 +33,19 @@ void keep_lower(std::optional<int>& limit, const std::optional<int>& other) {
 
 void read_policy(TableReader& table, Policy& policy) {
     table.inside("policy", [&](TableReader& entry) {
-        entry.words("accounts", policy.accounts);
+        read_accounts(entry, policy.accounts);
         entry.words("images", policy.images);
         read_limits(entry, policy.limits);
         entry.each("users", [&](const std::string& name, TableReader& user) {
             read_limits(user, policy.users[name]);
         });
         entry.each("vm_sizes", [&](const std::string& name, TableReader& size) {
-            VmSizePolicy& rules = policy.vm_sizes[base::upper(name)];
-            read_limits(size, rules.limits);
-            size.words("accounts", rules.accounts);
+            const auto [at, is_new] = policy.vm_sizes.try_emplace(base::upper(name));
+            if (!is_new)
+                table.refuse("policy",
+                             fmt::format("vm_sizes.{} is there more than once", at->first));
+            read_limits(size, at->second.limits);
+            read_accounts(size, at->second.accounts);
         });
     });
 }

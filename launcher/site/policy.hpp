@@ -30,8 +30,9 @@ struct VmSizePolicy {
 // checks them (plan/policy.cpp), and slurmctld checks the same rules again for jobs that no planner
 // of this site has seen (lua/job_submit.lua.in). Both must read them alike.
 struct Policy {
-    std::vector<std::string> accounts;  // a job must have one of them; empty: any or none
-    std::vector<std::string> images;    // patterns, see matches(); empty: all images
+    // A job must have one of them; empty: any or none. They are in lower case.
+    std::vector<std::string> accounts;
+    std::vector<std::string> images;  // patterns, see matches(); empty: all images
     Limits limits;
     std::map<std::string, Limits, std::less<>> users;  // replace `limits`, key by key
     // In addition to the limits of the user. Keys in upper case.

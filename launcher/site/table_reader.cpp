@@ -32,12 +32,25 @@ void withhold(lua_State* state) {
     }
 }
 
+// Replaces the library functions of which one call can run for ever; see sandbox.lua.
+void bound(lua_State* state) {
+    if (luaL_loadbufferx(state, sandbox_bounds.data(), sandbox_bounds.size(), "=sandbox.lua",
+                         "t") != LUA_OK)
+        lua_error(state);
+    lua_getglobal(state, "string");
+    lua_getglobal(state, "table");
+    lua_pushnumber(state, sandbox_pattern_steps);
+    lua_pushinteger(state, static_cast<lua_Integer>(sandbox_memory));
+    lua_call(state, 4, 0);
+}
+
 int open_libraries(lua_State* state) {
     luaL_requiref(state, "_G", luaopen_base, 1);
     luaL_requiref(state, "string", luaopen_string, 1);
     luaL_requiref(state, "table", luaopen_table, 1);
     luaL_requiref(state, "math", luaopen_math, 1);
     withhold(state);
+    bound(state);
     lua_createtable(state, 0, static_cast<int>(sandbox_globals.size()));
     for (const char* const name : sandbox_globals) {
         lua_getglobal(state, name);
@@ -196,7 +209,24 @@ void TableReader::words(std::string_view key, std::vector<std::string>& value) {
         }
         lua_pop(state_, 1);
     }
+    refuse_other_keys(key, length);
     lua_pop(state_, 1);
+}
+
+void TableReader::refuse_other_keys(std::string_view key, long long length) {
+    lua_pushnil(state_);
+    while (lua_next(state_, -2) != 0) {
+        lua_pop(state_, 1);
+        if (lua_isinteger(state_, -1) != 0) {
+            const lua_Integer index = lua_tointeger(state_, -1);
+            if (index < 1 || index > length)
+                fail(key, fmt::format("entry {} is not part of the list", index));
+        } else if (lua_type(state_, -1) == LUA_TSTRING) {
+            fail(key, fmt::format("is a list and cannot have the key \"{}\"", text_at(state_, -1)));
+        } else {
+            fail(key, "has a key that is not part of the list");
+        }
+    }
 }
 
 void TableReader::absolute_path(std::string_view key, std::string& value) {

@@ -93,6 +93,8 @@ class TableReader {
     void fail(std::string_view key, std::string what, std::string hint = {});
     void absolute_path(std::string_view key, std::string& value);
     [[nodiscard]] std::string name_of(std::string_view key) const;
+    // The list on top of the stack, at `key`, may have no other keys than 1 to the length.
+    void refuse_other_keys(std::string_view key, long long length);
     // Returns the table's keys in order. A key that is not a string is an error.
     std::vector<std::string> keys(int table, std::string_view of);
 

@@ -1,0 +1,1 @@
+return { location = string.rep("a", 30):match(("a*"):rep(30) .. "b") }
