@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Runs job_submit.lua as slurmctld does, with a stand-in for Slurm's side. Arguments: job_submit.lua,
--- and the path of site.lua in it, which is replaced by that of a temporary file.
+-- the path of site.lua in it, which is replaced by that of a temporary file, and a list of files that
+-- the launcher reads too.
 
-local script_path, site_path = ...
+local script_path, site_path, policies_path = ...
 local site_file = os.tmpname()
 local script = assert(io.open(script_path)):read("*a"):gsub(site_path:gsub("%p", "%%%0"), function() return site_file end)
 
@@ -46,6 +47,10 @@ local function job(fields)
     return made
 end
 
+local function declared(vm_size, image)
+    return { spank_job_env = { "BATCHAI_DECLARATION=vm_size=" .. vm_size .. " image=" .. (image or "") } }
+end
+
 local partitions = {
     main = { name = "main", flag_default = 1, max_time = 4294967295, default_time = 4294967294 },
     short = { name = "short", flag_default = 0, max_time = 30, default_time = 4294967294 },
@@ -61,6 +66,13 @@ end
 local function change(fields, record, uid)
     told = {}
     return slurm_job_modify(fields, record, partitions, uid or 1000), table.concat(told, "|")
+end
+
+local function with(fields, key, value)
+    local made = {}
+    for name, old in pairs(fields) do made[name] = old end
+    made[key] = value
+    return made
 end
 
 local function same(got, wanted)
@@ -93,6 +105,7 @@ function tests.each_rule_refuses_with_one_message()
     has(text, "asks for 5 nodes of NC6; this site lets alice use at most 4")
     same(made.admin_comment, nil)
     same(made.time_limit, slurm.NO_VAL)
+    same(made.max_nodes, 2)
     code, text = submit({ time_limit = slurm.INFINITE })
     same(code, slurm.ESLURM_ACCESS_DENIED)
     has(text, "unlimited")
@@ -126,16 +139,34 @@ end
 function tests.a_missing_limit_is_filled_in_within_the_partition()
     write_site(policy)
     load_script()
-    local _, _, made = submit({ partition = "short" })
-    same(made.time_limit, slurm.NO_VAL)
-    _, _, made = submit({ partition = "usual" })
-    same(made.time_limit, slurm.NO_VAL)
-    _, _, made = submit({ partition = "main,short" })
-    same(made.time_limit, 30)
+    for words, limit in pairs({
+        short = 30, usual = 60, main = 120, ["main,short"] = 30, ["of others"] = 120, [""] = 120,
+    }) do
+        local _, _, made = submit({ partition = words })
+        same(made.time_limit, limit)
+    end
+    local _, _, made = submit({ time_limit = 7, partition = "short" })
+    same(made.time_limit, 7)
     _, _, made = submit({ min_nodes = slurm.NO_VAL, max_nodes = slurm.NO_VAL })
     same(made.max_nodes, 4)
     _, _, made = submit({ min_nodes = 1, max_nodes = 100 })
     same(made.max_nodes, 4)
+    write_site("return { policy = { nodes = 8 } }")
+    _, _, made = submit({ partition = "short" })
+    same(made.time_limit, slurm.NO_VAL)
+end
+
+function tests.the_default_partition_says_nothing_about_a_reservation()
+    write_site(policy)
+    load_script()
+    partitions.usual.flag_default, partitions.main.flag_default = 1, 0
+    local _, _, plain_made = submit()
+    local _, _, made = submit({ reservation = "course" })
+    local _, _, named = submit({ reservation = "course", partition = "short" })
+    partitions.usual.flag_default, partitions.main.flag_default = 0, 1
+    same(plain_made.time_limit, 60)
+    same(made.time_limit, 120)
+    same(named.time_limit, 30)
 end
 
 function tests.scripts_that_run_batchai_are_its_jobs()
@@ -148,7 +179,117 @@ function tests.scripts_that_run_batchai_are_its_jobs()
     code, text = submit({ spank_job_env = {}, script = "#!/bin/sh\nbatchai run --job-json=x\n" })
     same(code, slurm.ESLURM_ACCESS_DENIED)
     has(text, "give --job-json=FILE to the command that submits it")
-    same(submit({ spank_job_env = {}, script = "#!/bin/sh\nbatchai runs\n", min_nodes = 999 }), 0)
+end
+
+function tests.only_a_call_of_batchai_run_makes_a_script_its_job()
+    write_site(policy)
+    load_script()
+    local function code_of(line)
+        local code = submit({ spank_job_env = {}, script = "#!/bin/sh\n" .. line .. "\nx\n", min_nodes = 999 })
+        return code
+    end
+    for _, line in ipairs({
+        "batchai runs", "batchai\nrun", "# batchai run", "   # see batchai run", "\t# batchai run",
+        "echo 'use batchai run'", "./mybatchai run", "singularity exec batchai run.sh", "cd batchai run-1",
+        "batchai_run x", "my-batchai run",
+    }) do
+        if code_of(line) ~= 0 then error("refused: " .. line) end
+    end
+    for _, line in ipairs({
+        "batchai run", "batchai run\r", "  batchai run x", "exec /opt/bin/batchai run x", "'/a b/batchai' run x",
+        '"$B/batchai" run x', "cd /x;batchai run x", "true&&batchai run x", "(batchai  run x)", "a |batchai\trun \\",
+        "bash -c 'batchai run --job-json=x'", 'bash -c "batchai run --job-json=x"',
+    }) do
+        if code_of(line) == 0 then error("accepted: " .. line) end
+    end
+end
+
+function tests.a_vm_size_that_only_the_controller_knows_has_its_rules()
+    write_site(policy)
+    load_script()
+    same(submit({ spank_job_env = declared("NC6").spank_job_env, min_nodes = 5 }), slurm.ESLURM_INVALID_NODE_COUNT)
+    local code, _, made = submit(declared("OTHER"))
+    same(code, 0)
+    same(made.admin_comment, "batchai:vm_size=OTHER")
+end
+
+function tests.a_job_without_the_plugin_is_plain_and_its_script_is_looked_at()
+    write_site(policy)
+    load_script()
+    local off = { "_SLURM_SPANK_OPTION_batchai_job-json=/home/alice/job.json", "BATCHAI_DECLARATION=" }
+    for _, variables in ipairs({ off, { off[2], off[1] } }) do
+        local code, _, made = submit({ spank_job_env = variables, min_nodes = 999 })
+        same(code, 0)
+        same(made.admin_comment, nil)
+        same(submit({ spank_job_env = variables, min_nodes = 9, script = "#!/bin/sh\nbatchai run\n" }),
+            slurm.ESLURM_ACCESS_DENIED)
+    end
+    -- With the option alone the job has not said what it is.
+    same(submit({ spank_job_env = { off[1] } }), slurm.ESLURM_ACCESS_DENIED)
+end
+
+function tests.names_of_accounts_are_compared_as_slurm_has_them()
+    write_site([[return { vm_sizes = { NC6 = {} }, policy = { accounts = { "Physics" },
+        vm_sizes = { NC6 = { accounts = { "PHYSICS" } } } } }]])
+    load_script()
+    for _, name in ipairs({ "physics", "Physics", "PHYSICS" }) do same(submit({ account = name }), 0) end
+    same(submit({ without = { "account" }, default_account = "physics" }), 0)
+    same(submit({ account = "physic" }), slurm.ESLURM_INVALID_ACCOUNT)
+end
+
+function tests.heterogeneous_jobs_are_refused_where_there_is_a_policy()
+    write_site(policy)
+    load_script()
+    for offset = 0, 1 do
+        local code, text = submit({ het_job_offset = offset })
+        same(code, slurm.ESLURM_ACCESS_DENIED)
+        has(text, "does not allow heterogeneous jobs")
+    end
+    same(submit({ het_job_offset = slurm.NO_VAL }), 0)
+    same(submit({ het_job_offset = 0, spank_job_env = {} }), 0)
+    write_site("return {}")
+    same(submit({ het_job_offset = 0 }), 0)
+end
+
+function tests.site_lua_is_read_as_the_launcher_reads_it()
+    local count = 0
+    for line in io.lines(policies_path) do
+        if line:sub(1, 1) ~= "#" then
+            local wanted, text = line:match("^([^\t]*)\t(.*)$")
+            write_site(text)
+            load_script()
+            local find, rep = string.find, string.rep
+            submit()
+            local fault = logged[1] or "ok"
+            if not fault:find(wanted, 1, true) then error(text .. "\ngives " .. fault) end
+            same(string.find, find)
+            same(("").rep, rep)
+            count = count + 1
+        end
+    end
+    same(count > 40, true)
+end
+
+-- Doubling in small steps would take all memory before a check that is made now and then.
+function tests.memory_is_bounded_while_a_text_doubles()
+    write_site("local text = 'x' while true do text = text .. text end")
+    load_script()
+    same(submit(), slurm.ESLURM_ACCESS_DENIED)
+    has(logged[1], "uses more than 32 MiB")
+end
+
+function tests.slurmctlds_strings_are_the_same_after_every_fault()
+    local shared = getmetatable("").__index
+    for _, text in ipairs({ "return {}", "x(", "error()", "error({})", "while true do end", "return 1",
+        "string.find = nil; string.rep = nil; return ('x'):rep(2)", "local function f() return f() + 1 end f()" }) do
+        write_site(text)
+        load_script()
+        submit()
+        same(getmetatable("").__index, shared)
+        same(debug.gethook(), nil)
+    end
+    same(("ab"):rep(2), "abab")
+    same(type(("").dump), "function")
 end
 
 function tests.plain_jobs_pass_whatever_site_lua_is()
@@ -206,26 +347,110 @@ function tests.without_a_site_lua_there_is_no_policy()
     has(logged[1], "there is no " .. site_file)
 end
 
+local function unchanged()
+    return { min_nodes = slurm.NO_VAL, max_nodes = slurm.NO_VAL, time_limit = slurm.NO_VAL }
+end
+
+local function record_of(fields)
+    local made = {
+        user_name = "alice", admin_comment = "note batchai:vm_size=NC6", min_nodes = 2, max_nodes = 4, time_limit = 60,
+    }
+    for key, value in pairs(fields or {}) do made[key] = value end
+    return made
+end
+
 function tests.changes_keep_to_the_policy()
     write_site(policy)
     load_script()
-    local record = { user_name = "alice", admin_comment = "note batchai:vm_size=NC6" }
-    local unchanged = { min_nodes = slurm.NO_VAL, max_nodes = slurm.NO_VAL, time_limit = slurm.NO_VAL }
-    local function with(key, value)
-        local fields = {}
-        for name, old in pairs(unchanged) do fields[name] = old end
-        fields[key] = value
-        return fields
-    end
-    same(change(unchanged, record), 0)
-    same(change(with("min_nodes", 5), record), slurm.ESLURM_INVALID_NODE_COUNT)
-    same(change(with("time_limit", 121), record), slurm.ESLURM_INVALID_TIME_LIMIT)
-    same(change(with("account", "biology"), record), slurm.ESLURM_INVALID_ACCOUNT)
-    same(change(with("time_limit", 120), record), 0)
-    same(change(with("time_limit", 121), record, 0), 0)
-    same(change(with("time_limit", 121), { user_name = "alice" }), 0)
+    local record = record_of()
+    same(change(unchanged(), record), 0)
+    same(change(with(unchanged(), "min_nodes", 5), record), slurm.ESLURM_INVALID_NODE_COUNT)
+    same(change(with(unchanged(), "max_nodes", 5), record), slurm.ESLURM_INVALID_NODE_COUNT)
+    same(change(with(unchanged(), "time_limit", 121), record), slurm.ESLURM_INVALID_TIME_LIMIT)
+    same(change(with(unchanged(), "time_limit", slurm.INFINITE), record), slurm.ESLURM_INVALID_TIME_LIMIT)
+    same(change(with(unchanged(), "account", "biology"), record), slurm.ESLURM_INVALID_ACCOUNT)
+    same(change(with(unchanged(), "account", ""), record), slurm.ESLURM_INVALID_ACCOUNT)
+    same(change(with(unchanged(), "account", "Physics"), record), 0)
+    same(change(with(unchanged(), "time_limit", 120), record), 0)
+    same(change(with(unchanged(), "time_limit", 121), record, 0), 0)
+    same(change(with(unchanged(), "time_limit", 121), { user_name = "alice" }), 0)
+    write_site("return { policy = { nodes = 8 } }")
+    same(change(with(unchanged(), "account", ""), record), 0)
     write_site("x(")
-    same(change(with("time_limit", 121), { user_name = "alice" }), 0)
+    same(change(with(unchanged(), "time_limit", 121), { user_name = "alice" }), 0)
+end
+
+function tests.the_limits_of_a_change_are_those_of_the_jobs_user()
+    write_site(policy)
+    load_script()
+    local function nodes(user, count)
+        local record = record_of({ user_name = user, admin_comment = "batchai:vm_size=" })
+        local code = change(with(unchanged(), "min_nodes", count), record, 1)
+        return code
+    end
+    same(nodes("alice", 9), slurm.ESLURM_INVALID_NODE_COUNT)
+    same(nodes("bob", 16), 0)
+    same(nodes("bob", 17), slurm.ESLURM_INVALID_NODE_COUNT)
+end
+
+function tests.a_change_that_lowers_a_value_over_the_limit_passes()
+    write_site(policy)
+    load_script()
+    local over = record_of({ min_nodes = 9, max_nodes = 9, time_limit = 500 })
+    local lower = { min_nodes = 8, max_nodes = 8, time_limit = 400 }
+    same(change(lower, over), 0)
+    same(change(with(lower, "min_nodes", 10), over), slurm.ESLURM_INVALID_NODE_COUNT)
+    same(change(with(lower, "max_nodes", 10), over), slurm.ESLURM_INVALID_NODE_COUNT)
+    same(change(with(lower, "time_limit", 501), over), slurm.ESLURM_INVALID_TIME_LIMIT)
+    -- A job that has no limit yet does not make every limit a lower one.
+    for _, none in ipairs({ slurm.NO_VAL, slurm.INFINITE }) do
+        same(change(with(unchanged(), "time_limit", 121), record_of({ time_limit = none })),
+            slurm.ESLURM_INVALID_TIME_LIMIT)
+    end
+end
+
+function tests.changes_that_do_not_concern_the_policy_pass_whatever_site_lua_is()
+    write_site("x(")
+    load_script()
+    for _, other in ipairs({ "name", "nice", "priority", "comment", "dependency" }) do
+        same(change(with(unchanged(), other, 1), record_of()), 0)
+    end
+    same(#told, 0)
+    same(#logged, 0)
+    for key, value in pairs({ min_nodes = 1, max_nodes = 1, time_limit = 1, account = "", partition = "short" }) do
+        same(change(with(unchanged(), key, value), record_of()), slurm.ESLURM_ACCESS_DENIED)
+    end
+end
+
+function tests.a_job_without_a_limit_gets_one_when_its_partition_changes()
+    write_site(policy)
+    load_script()
+    local function limit_after(key, value, limit)
+        local fields = with(unchanged(), key, value)
+        same(change(fields, record_of({ time_limit = limit })), 0)
+        return fields.time_limit
+    end
+    same(limit_after("partition", "main", slurm.NO_VAL), 120)
+    same(limit_after("partition", "short", slurm.NO_VAL), 30)
+    same(limit_after("partition", "of others", slurm.NO_VAL), 120)
+    same(limit_after("reservation", "course", slurm.NO_VAL), 120)
+    same(limit_after("partition", "main", 60), slurm.NO_VAL)
+    same(limit_after("name", "x", slurm.NO_VAL), slurm.NO_VAL)
+    write_site("return { policy = { nodes = 8 } }")
+    same(limit_after("partition", "main", slurm.NO_VAL), slurm.NO_VAL)
+end
+
+function tests.jobs_from_before_the_policy_are_known_by_their_stamp()
+    for _, text in ipairs({ false, "return {}" }) do
+        write_site(text or nil)
+        load_script()
+        local code, _, made = submit({ admin_comment = "note" })
+        same(code, 0)
+        same(made.admin_comment, "note batchai:vm_size=NC6")
+        same(made.time_limit, slurm.NO_VAL)
+        write_site(policy)
+        same(change(with(unchanged(), "min_nodes", 5), made), slurm.ESLURM_INVALID_NODE_COUNT)
+    end
 end
 
 function tests.the_sites_own_functions_come_first()
