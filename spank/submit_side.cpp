@@ -227,8 +227,14 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
         return -1;
     }
     if (variable(BATCHAI_DISABLE_VARIABLE) == "1") {
-        if (!options().job_json.empty()) remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);
-        return 0;
+        if (options().job_json.empty()) return 0;
+        remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);
+        // Slurm sends the option with the job all the same. The empty declaration tells slurmctld
+        // that the job has no plan.
+        return spank_job_control_setenv(handle, BATCHAI_DECLARATION_VARIABLE, "", 1) ==
+                       ESPANK_SUCCESS
+                   ? 0
+                   : -1;
     }
     const Inherited inherited = inherited_from_environment();
     if (options().job_json.empty()) {
