@@ -99,7 +99,7 @@ function tests.each_rule_refuses_with_one_message()
     same(code, 0)
     same(text, "")
     same(made.time_limit, 120)
-    same(made.admin_comment, "batchai:vm_size=NC6")
+    same(made.admin_comment, "batchai:user=alice,vm_size=NC6")
     code, text, made = submit({ min_nodes = 5 })
     same(code, slurm.ESLURM_ACCESS_DENIED)
     has(text, "asks for 5 nodes of NC6; this site lets alice use at most 4")
@@ -210,7 +210,7 @@ function tests.a_vm_size_that_only_the_controller_knows_has_its_rules()
     same(submit({ spank_job_env = declared("NC6").spank_job_env, min_nodes = 5 }), slurm.ESLURM_INVALID_NODE_COUNT)
     local code, _, made = submit(declared("OTHER"))
     same(code, 0)
-    same(made.admin_comment, "batchai:vm_size=OTHER")
+    same(made.admin_comment, "batchai:user=alice,vm_size=OTHER")
 end
 
 function tests.a_job_without_the_plugin_is_plain_and_its_script_is_looked_at()
@@ -353,7 +353,7 @@ end
 
 local function record_of(fields)
     local made = {
-        user_name = "alice", admin_comment = "note batchai:vm_size=NC6", min_nodes = 2, max_nodes = 4, time_limit = 60,
+        user_id = 1000, admin_comment = "note batchai:user=alice,vm_size=NC6", min_nodes = 2, max_nodes = 4, time_limit = 60,
     }
     for key, value in pairs(fields or {}) do made[key] = value end
     return made
@@ -373,18 +373,19 @@ function tests.changes_keep_to_the_policy()
     same(change(with(unchanged(), "account", "Physics"), record), 0)
     same(change(with(unchanged(), "time_limit", 120), record), 0)
     same(change(with(unchanged(), "time_limit", 121), record, 0), 0)
-    same(change(with(unchanged(), "time_limit", 121), { user_name = "alice" }), 0)
+    same(change(with(unchanged(), "time_limit", 121), { user_id = 1000 }), 0)
     write_site("return { policy = { nodes = 8 } }")
     same(change(with(unchanged(), "account", ""), record), 0)
     write_site("x(")
-    same(change(with(unchanged(), "time_limit", 121), { user_name = "alice" }), 0)
+    same(change(with(unchanged(), "time_limit", 121), { user_id = 1000 }), 0)
 end
 
 function tests.the_limits_of_a_change_are_those_of_the_jobs_user()
     write_site(policy)
     load_script()
     local function nodes(user, count)
-        local record = record_of({ user_name = user, admin_comment = "batchai:vm_size=" })
+        local _, _, made = submit({ user_name = user, spank_job_env = declared("").spank_job_env })
+        local record = record_of({ admin_comment = made.admin_comment })
         local code = change(with(unchanged(), "min_nodes", count), record, 1)
         return code
     end
@@ -446,7 +447,7 @@ function tests.jobs_from_before_the_policy_are_known_by_their_stamp()
         load_script()
         local code, _, made = submit({ admin_comment = "note" })
         same(code, 0)
-        same(made.admin_comment, "note batchai:vm_size=NC6")
+        same(made.admin_comment, "note batchai:user=alice,vm_size=NC6")
         same(made.time_limit, slurm.NO_VAL)
         write_site(policy)
         same(change(with(unchanged(), "min_nodes", 5), made), slurm.ESLURM_INVALID_NODE_COUNT)
@@ -461,7 +462,7 @@ function tests.the_sites_own_functions_come_first()
     same(submit({ min_nodes = 999 }), slurm.ESLURM_ACCESS_DENIED)
     same(seen, "alice")
     same(submit(), 0)
-    same(change({}, { admin_comment = "batchai:vm_size=NC6" }), 8)
+    same(change({}, { admin_comment = "batchai:user=alice,vm_size=NC6" }), 8)
     same(submit(plain), 0)
 end
 
