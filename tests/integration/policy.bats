@@ -12,7 +12,7 @@ share=/shared/policy
 setup_file() {
     as_root_on login install -d -m 1777 "$share"
     as_user bash -c "mkdir -p $share/image/bin $share/allowed/bin && mkdir $share/bin &&
-        echo 'return { vm_sizes = { BIG = {} } }' > $share/none.lua"
+        echo 'return {}' > $share/none.lua"
     # A user can leave the filter out: the commands read the configuration that SLURM_CONF names.
     as_user bash -c "grep -v ^CliFilterPlugins /etc/slurm/slurm.conf > $share/no-filter.conf"
     as_root_on login bash -c 'set -e
@@ -67,9 +67,11 @@ job() {
 
 write_jobs() {
     job good '{}'
+    job three '{"nodeCount": 3}'
     job wide '{"nodeCount": 4}'
     job long '{"constraints": {"maxWallClockTime": "PT21M"}}'
     job foreign '{"slurm": {"account": "sports"}}'
+    job capital '{"slurm": {"account": "Physics"}}'
     job nobody '{"slurm": {}}'
     job image "{\"containerSettings\": {\"imageSourceRegistry\": {\"image\": \"$share/image\"}}}"
     job allowed "{\"containerSettings\": {\"imageSourceRegistry\": {\"image\": \"$share/allowed\"}}}"
@@ -107,7 +109,7 @@ controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_
         foreign:'the account "sports" is not one of' image:"does not allow the image $share/image"; do
         run as_user "$PREFIX/bin/batchai" validate "$share/${file%%:*}.json"
         echo "$output"
-        [[ $status -ne 0 && $output == *"error: ${file#*:}"* || $output == *"${file#*:}"* ]]
+        [[ $status -ne 0 && $output == *"${file#*:}"* ]]
         [[ $output == *E117* ]]
     done
     run -0 as_user "$PREFIX/bin/batchai" validate "$share/good.json"
@@ -118,12 +120,14 @@ controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_
     says 'this site lets alice use at most 3' past_planner job create --config-file "$share/wide.json"
     says 'asks for 21 minutes' past_planner job create --config-file "$share/long.json"
     says 'the account sports is not one of' past_planner job create --config-file "$share/foreign.json"
-    # The accounting database has a default account for her.
-    says 'the account research is not one of' past_planner job create --config-file "$share/nobody.json"
+    # Slurm gives this job the user's default account.
+    says 'is not one of those that this site requires' past_planner job create --config-file "$share/nobody.json"
     says "does not allow the image $share/image" past_planner job create --config-file "$share/image.json"
     says '2 nodes of BIG' past_planner job create --config-file "$share/big.json"
     run -0 past_planner job create --config-file "$share/allowed.json" --output none -- --hold
     run -0 past_planner job create --config-file "$share/good.json" --name accepted --output none -- --hold
+    # Slurm itself makes the name lower-case.
+    run -0 past_planner job create --config-file "$share/capital.json" --name capital --output none -- --hold
 }
 
 # Breaks when a job without a time limit runs longer than the policy allows.
@@ -175,23 +179,76 @@ controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_
         --wrap="$PREFIX/bin/batchai run"
 }
 
+# Breaks when Slurm's other parts of such a job, which have no script, get past the limits.
+@test "heterogeneous jobs of batchai are refused" {
+    says 'does not allow heterogeneous jobs' past_filter sbatch -N2 --account=physics \
+        --job-json="$share/good.json" --wrap=true : -N4
+    says 'does not allow heterogeneous jobs' as_user sbatch -N1 --account=physics \
+        --wrap="$PREFIX/bin/batchai run" : -N4
+    run -0 as_user sbatch --hold -N1 --output=/dev/null --wrap=true : -N2
+}
+
 # Breaks when a user changes a job to what the policy does not allow.
 @test "scontrol update is refused by each rule, but for root" {
-    local id
+    local id account
     id=$(past_planner job create --config-file "$share/good.json" --name change --query slurmJobId -o tsv -- --hold)
-    says '' as_user scontrol update "JobId=$id" NumNodes=4
-    says '' as_user scontrol update "JobId=$id" TimeLimit=21
-    says '' as_user scontrol update "JobId=$id" Account=sports
+    account=$(shown "$id" Account)
+    says 'Node count specification invalid' as_user scontrol update "JobId=$id" NumNodes=1-4
+    says 'Requested time limit is invalid' as_user scontrol update "JobId=$id" TimeLimit=21
+    says 'Invalid account' as_user scontrol update "JobId=$id" Account=sports
+    says 'Invalid account' as_user scontrol update "JobId=$id" Account=
     [[ $(shown "$id" NumNodes) == NumNodes=2* && $(shown "$id" TimeLimit) == TimeLimit=00:20:00 ]]
-    [[ $(shown "$id" Account) != Account=sports ]]
+    [[ $(shown "$id" Account) == "$account" ]]
     run -0 as_user scontrol update "JobId=$id" TimeLimit=15
     run -0 as_root_on login scontrol update "JobId=$id" TimeLimit=25
     [[ $(shown "$id" TimeLimit) == TimeLimit=00:25:00 ]]
+    says 'Requested time limit is invalid' as_user scontrol update "JobId=$id" TimeLimit=26
+    run -0 as_user scontrol update "JobId=$id" TimeLimit=22
+    # What does not concern the policy works whatever site.lua is.
+    site <<< 'return {'
+    run -0 as_user scontrol hold "$id"
+    run -0 as_user scontrol update "JobId=$id" Name=other
+    says 'Access/permission denied' as_user scontrol update "JobId=$id" TimeLimit=10
+}
+
+# Breaks when a job without a time limit gets one of a partition that it moves to.
+@test "a job that moves to another partition keeps to the policy's time" {
+    local id
+    as_root_on login scontrol create PartitionName=brief Nodes=ALL MaxTime=5 State=UP
+    as_root_on login scontrol create PartitionName=endless Nodes=ALL MaxTime=UNLIMITED State=UP
+    id=$(past_planner job create --config-file "$share/good.json" --name moved --query slurmJobId -o tsv \
+        -- --hold --partition=brief)
+    run -0 as_user scontrol update "JobId=$id" Partition=endless
+    [[ $(shown "$id" TimeLimit) == TimeLimit=00:05:00 ]]
+    # This job is older than the policy.
+    site <<< 'return {}'
+    id=$(past_planner job create --config-file "$share/good.json" --name older --query slurmJobId -o tsv \
+        -- --hold --partition=brief)
+    policy
+    run -0 as_user scontrol update "JobId=$id" Partition=endless
+    [[ $(shown "$id" TimeLimit) == TimeLimit=00:20:00 ]]
+    cancel_jobs
+    as_root_on login scontrol delete PartitionName=brief
+    as_root_on login scontrol delete PartitionName=endless
 }
 
 # Breaks when a user's own limit does not replace that of all users.
 @test "bob may use four nodes" {
     run -0 as_bob env "BATCHAI_SITE=$share/none.lua" sbatch -N4 --account=physics --hold \
+        --job-json="$share/wide.json" --wrap=true
+    # The record of a job does not have its user's name.
+    local id
+    id=$(as_bob env "BATCHAI_SITE=$share/none.lua" sbatch --parsable -N3 --account=physics --hold \
+        --job-json="$share/three.json" --wrap=true)
+    run -0 as_bob scontrol update "JobId=$id" NumNodes=3-4
+    run ! as_bob scontrol update "JobId=$id" NumNodes=3-5
+    [[ $output == *'Node count specification invalid'* ]]
+    as_bob scancel -u bob
+}
+
+# Breaks when slurmctld takes such a job for one that does not say what it runs.
+@test "a job that is submitted with BATCHAI_DISABLE=1 is a plain one" {
+    run -0 as_user env BATCHAI_DISABLE=1 sbatch -N4 --hold --output=/dev/null \
         --job-json="$share/wide.json" --wrap=true
 }
 
