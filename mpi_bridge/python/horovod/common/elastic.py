@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that continues after a rank or a node was lost.
+"""Training that continues after a rank or a node was lost, or when the hosts change.
 
 A launcher ends the whole step when one of its ranks dies, so what survives is not a process but a
 file: `State.commit()` lets rank 0 write what the training needs to BATCHAI_ELASTIC_DIRECTORY.
 `batchai run` then starts a new step on the remaining nodes (or a requeue starts a new job), and
 `run` loads the file there before it calls the training function. Failures that end no process, such
-as a mismatch between ranks, are recovered from within the step, as in Horovod.
+as a mismatch between ranks, are recovered from within the step, as in Horovod. If `batchai run`
+announces other hosts (host_updates.py), all ranks end after the same commit.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import os
 import pickle
 import sys
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 from mpi_bridge.errors import PeerLostError
 
+from . import atomic_file, basics, host_updates
 from .exceptions import HorovodInternalError
+from .host_updates import DIRECTORY_VARIABLE, HostUpdateResult
 
-DIRECTORY_VARIABLE = "BATCHAI_ELASTIC_DIRECTORY"
 _FILE_NAME = "committed.pickle"
 _FORMAT = 1
 # If more recoveries within a step bring no new commit, the failure is not a passing one.
@@ -32,13 +34,22 @@ _FRUITLESS_RESETS = 2
 class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818 - Horovod's name
     """The set of ranks is to change, and nothing is lost: continue from the present state.
 
-    Nothing here raises it, because the hosts of a step never change; a script may. With
-    `skip_sync`, the ranks' states are known to be equal.
+    check_host_updates() and commit() raise it on all ranks. With `skip_sync`, hosts are only
+    removed, so the ranks that stay have equal states. A script may raise it, too: its ranks then
+    meet again in the same step.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("the hosts of the job are to change")
         self.skip_sync = skip_sync
+
+
+class _StepMustEnd(HostsUpdatedInterrupt):
+    """The launcher starts the ranks again on other hosts once this step has ended."""
+
+    def __init__(self, skip_sync: bool) -> None:
+        super().__init__(skip_sync)
+        self.committed = False  # whether the present state is the last commit
 
 
 class State:
@@ -54,9 +65,15 @@ class State:
         self._rank = get_rank
         self._reset_callbacks: list[Callable[[], None]] = []
         self._commits = 0
+        self._announcement: host_updates.Announcement | None = None
+        self._update = HostUpdateResult.no_res  # announced, on rank 0
+        self._interrupted = False
 
     def register_reset_callbacks(self, callbacks: list[Callable[[], None]]) -> None:
-        """Call these after each reset, when size() and rank() may have changed."""
+        """Call these after each reset, when size() and rank() may have changed.
+
+        They are also called before a step goes on from what an earlier step has committed.
+        """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -68,8 +85,41 @@ class State:
     def commit(self) -> None:
         """Make the present state the one to return to. Collective over all ranks.
 
-        When it returns on rank 0, the state is on disk, if the job is elastic.
+        When it returns on rank 0, the state is on disk, if the job is elastic. Raises
+        HostsUpdatedInterrupt on all ranks if the hosts are to change; the commit is then made.
         """
+        self._keep()
+        try:
+            self.check_host_updates()
+        except _StepMustEnd as interrupt:
+            interrupt.committed = True
+            raise
+
+    def check_host_updates(self) -> None:
+        """Raise HostsUpdatedInterrupt on all ranks if the hosts are to change. Collective.
+
+        Only `batchai run` announces such a change, and each start of the ranks hears of one. In a
+        step that it has not started, and in a job that is not elastic, this does nothing.
+        """
+        if self._announcement is None:
+            self._announcement = host_updates.announcement()
+        if self._announcement is None or self._interrupted:
+            return
+        if self._rank() == 0:
+            self.on_hosts_updated(self._commits, self._announcement.look())
+        update = HostUpdateResult(host_updates.of_rank_0(int(self._update)))
+        if update:
+            self._interrupted = True
+            raise _StepMustEnd(skip_sync=update == HostUpdateResult.removed)
+
+    def on_hosts_updated(self, timestamp: int, update_res: HostUpdateResult) -> None:
+        """Note on rank 0 how the hosts are to change; the next check tells all ranks.
+
+        `timestamp` is accepted as in Horovod and has no meaning.
+        """
+        self._update |= HostUpdateResult(update_res)
+
+    def _keep(self) -> None:
         self.save()
         directory = os.environ.get(DIRECTORY_VARIABLE)
         if directory:
@@ -77,10 +127,23 @@ class State:
             if self._rank() == 0:
                 _write(Path(directory) / _FILE_NAME, self._commits + 1, committed)
         self._commits += 1
-        self.check_host_updates()
 
-    def check_host_updates(self) -> None:
-        """Do nothing: the hosts of a Slurm step stay the same as long as it runs."""
+    def _end_step(self, interrupt: _StepMustEnd) -> NoReturn:
+        """End all ranks, so that the launcher starts them again. Collective."""
+        if not interrupt.committed:
+            self._keep()
+        if self._rank() == 0 and self._announcement is not None:
+            self._announcement.confirm()
+            print(
+                f"elastic: the hosts change; the ranks end after commit {self._commits} and start "
+                "again",
+                file=sys.stderr,
+                flush=True,
+            )
+        # The first rank that ends takes the others with it, so rank 0 must have written its files.
+        host_updates.wait_for_all()
+        basics.shutdown()
+        host_updates.end_process()
 
     def load(self) -> bool:
         """Take over what an earlier step committed; tell whether there was something.
@@ -168,8 +231,12 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
-        if state._rank() == 0 and state.load():
+        loaded = state._rank() == 0 and state.load()
+        if loaded:
             print(f"elastic: goes on from commit {state._commits}", file=sys.stderr, flush=True)
+        if host_updates.of_rank_0(int(loaded)):
+            # The step of that commit may have had another number of ranks.
+            state.on_reset()
         state.sync()
         fruitless, commits = 0, state._commits
         while True:
@@ -186,6 +253,8 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                 print(f"elastic: back to commit {commits}: {error}", file=sys.stderr, flush=True)
                 state.restore()
                 skip_sync = False
+            except _StepMustEnd as interrupt:
+                state._end_step(interrupt)
             except HostsUpdatedInterrupt as interrupt:
                 skip_sync = interrupt.skip_sync
             reset()
@@ -197,26 +266,10 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
 
 
 def _write(path: Path, commits: int, committed: Any) -> None:
-    """Replace the file atomically, so that a reader always finds one whole commit."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    # Only the user may read or write it, because it is unpickled.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with open(descriptor, "wb") as stream:
-            content = {"format": _FORMAT, "commits": commits, "state": committed}
-            pickle.dump(content, stream, protocol=pickle.HIGHEST_PROTOCOL)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    # Only the user may read or write the file, because it is unpickled.
+    with atomic_file.replaced(path) as stream:
+        content = {"format": _FORMAT, "commits": commits, "state": committed}
+        pickle.dump(content, stream, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ...common import basics
-from ...common.elastic import HostsUpdatedInterrupt, ObjectState, State, run_fn
+from ...common.elastic import HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, run_fn
 from .sampler import ElasticSampler
 from .state import TorchState
 
@@ -19,7 +19,8 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     Before the function runs, the state is that of the last commit of an earlier step of this job,
     if there was one, and equal on all ranks. If an operation fails and all ranks are alive, the
-    state goes back to the last commit and the function is called again.
+    state goes back to the last commit and the function is called again. If the hosts of the job
+    are to change, the ranks end after a commit, and the next step goes on from there.
     """
     return run_fn(func, _reset)
 
@@ -31,6 +32,7 @@ def _reset() -> None:
 
 __all__ = [
     "ElasticSampler",
+    "HostUpdateResult",
     "HostsUpdatedInterrupt",
     "ObjectState",
     "State",
