@@ -91,6 +91,10 @@ class JobFiles {
     [[nodiscard]] Path watch_log() const { return directory_ / "watch.log"; }
     // Commits of an elastic job's ranks.
     [[nodiscard]] Path elastic() const { return directory_ / "elastic"; }
+    // How the nodes of an elastic job are changed while it runs (record/elastic_files.hpp).
+    [[nodiscard]] Path hosts_update() const { return elastic() / "hosts.json"; }
+    [[nodiscard]] Path ranks_left() const { return elastic() / "left.json"; }
+    [[nodiscard]] Path resize_request() const { return directory_ / "resize.json"; }
 
     // The directory in which batchai-node writes a log for each node, its notes, and the address at
     // which the ranks meet.

@@ -71,7 +71,7 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal) {
         }
         if (!ending)
             ++phase;
-        else if (ending->may_start_again && elastic.start_again(ending->failure))
+        else if (ending->may_start_again && elastic.start_again(*ending))
             phase = first_of_a_start;
         else
             return ending;

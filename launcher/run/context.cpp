@@ -15,7 +15,7 @@
 #include "base/file.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/step_variables.hpp"
-#include "run/again/elastic.hpp"
+#include "run/again/hosts.hpp"
 #include "slurm/hostlist.hpp"
 #include "spank/protocol.h"
 
@@ -157,6 +157,7 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
             fmt::format("AZ_BATCH_MASTER_NODE={}:{}", first, context.ports.job->number()));
     if (kind == plan::StepKind::ranks && context.elastic) {
         out.push_back("BATCHAI_ELASTIC_DIRECTORY=" + context.files().elastic().string());
+        out.push_back("BATCHAI_ELASTIC_START=" + context.start());
         out.emplace_back("HOROVOD_ELASTIC=1");
     }
     if (kind == plan::StepKind::ranks) {

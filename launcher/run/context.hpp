@@ -95,6 +95,8 @@ class OutsideWord {
     [[nodiscard]] virtual std::optional<record::EndedBy> why_job_ends() = 0;
 };
 
+class HostUpdates;
+
 // What the phases of an attempt share. The objects it refers to outlive it.
 struct Context {
     const plan::Plan& plan;
@@ -108,6 +110,7 @@ struct Context {
     Ports ports;
     Place place;
     std::optional<HeldPorts> held_ports{};  // of a TensorFlow job with several processes
+    HostUpdates* host_updates = nullptr;    // of an elastic job
     base::FileDescriptor claim_of_logs;  // valid if their directory is in the job's temporary one
 
     [[nodiscard]] int attempt() const { return granted.restart + 1; }

@@ -262,6 +262,15 @@ Result<void> Client::requeue(const std::string& job_id) const {
     return refused("scontrol", completed);
 }
 
+Result<void> Client::keep_nodes(const std::string& job_id,
+                                const std::vector<std::string>& nodes) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto completed = TRY(ask({"scontrol", "update", "jobid=" + job_id,
+                                    fmt::format("nodelist={}", fmt::join(nodes, ","))}));
+    if (completed.exit_code == 0) return {};
+    return refused("scontrol", completed);
+}
+
 Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
     const auto queue = TRY(ask({"squeue", "--noheader", "--states=all", filter,
                                 fmt::format("--Format={}", kQueueFormat)}));

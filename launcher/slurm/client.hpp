@@ -91,6 +91,11 @@ class Client {
     // Calls scontrol requeue, which also works for a job that has just ended.
     [[nodiscard]] base::Result<void> requeue(const std::string& job_id) const;
 
+    // Makes a running job smaller: takes from it all nodes but these. Slurm ends the job's tasks on
+    // the other nodes at once, and refuses to take the first node.
+    [[nodiscard]] base::Result<void> keep_nodes(const std::string& job_id,
+                                                const std::vector<std::string>& nodes) const;
+
     // Returns the state of the jobs `ids`, by id. Asks squeue first, and then sacct for the jobs
     // that the queue has forgotten, if the site keeps accounts. A job that neither of them knows
     // has no entry. Neither is asked for a job that `known` has; the answer includes `known`.

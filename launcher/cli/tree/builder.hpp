@@ -100,6 +100,7 @@ void add_job_create_verb(CommandTree& tree, CLI::App& job);
 void add_job_file_verbs(CommandTree& tree, CLI::App& job);
 void add_job_logs_verb(CommandTree& tree, CLI::App& job);
 void add_job_node_verbs(CommandTree& tree, CLI::App& job);
+void add_job_resize_verb(CommandTree& tree, CLI::App& job);
 void add_image_verbs(CommandTree& tree);
 void add_admin_verbs(CommandTree& tree);
 void add_config_verbs(CommandTree& tree);

@@ -130,6 +130,7 @@ void add_job_verbs(CommandTree& tree) {
     add_job_logs_verb(tree, group);
     add_job_file_verbs(tree, group);
     add_job_node_verbs(tree, group);
+    add_job_resize_verb(tree, group);
 }
 
 }  // namespace batchai::cli

@@ -163,7 +163,11 @@ std::optional<EndedBy> SlurmsWord::why_job_ends() {
     const auto jobs = slurm::Client(answer_deadline).jobs({job_id_});
     if (!jobs) return std::nullopt;
     const auto job = jobs->find(job_id_);
-    if (job == jobs->end() || job->second.state == slurm::JobState::running) return std::nullopt;
+    if (job == jobs->end()) return std::nullopt;
+    // A job that gets fewer nodes is resizing for a moment. Slurm ends tasks then, but not the job.
+    const slurm::JobState state = job->second.state;
+    if (state == slurm::JobState::running || state == slurm::JobState::resizing)
+        return std::nullopt;
     // Once the controller has begun to end the job, slurmstepd's notice is on its way.
     constexpr int looks = 5;
     for (int look = 0; look < looks; ++look) {

@@ -144,7 +144,7 @@ PhaseEnd GpuCheck::run(Context& context) {
     std::fprintf(stderr, "batchai: %s: %s: %s\n", message, verdict.bad_node->c_str(),
                  verdict.fault.c_str());
     // At the restart of an elastic job, the ranks that were killed may still hold a GPU.
-    return ends_with({.failure = {.code = "GpuCheckFailed",
+    return ends_with({.failure = {.code = gpu_check_failed,
                                   .message = message,
                                   .phase = std::string(name),
                                   .node = std::move(*verdict.bad_node),

@@ -21,6 +21,9 @@ inline constexpr const char* gpu_check_variable = "BATCHAI_GPU_CHECK";
 [[nodiscard]] bool wants_gpu_check(const plan::Plan& plan, const std::string& gpus_on_node,
                                    const std::string& of_user);
 
+// The code of the failure if the GPUs of a node cannot be used.
+inline constexpr const char* gpu_check_failed = "GpuCheckFailed";
+
 struct NodeReport {
     std::string node;
     std::optional<record::GpuReport> report;  // absent: the check could not run there

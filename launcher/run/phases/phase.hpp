@@ -21,6 +21,7 @@ struct Ending {
     record::EndedBy by = record::EndedBy::start;
     int exit_code = 1;             // the job's
     bool may_start_again = false;  // an elastic job may start its ranks again
+    bool for_other_hosts = false;  // they have ended only to start on other nodes
 };
 
 struct PhaseEnd {

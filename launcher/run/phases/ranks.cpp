@@ -13,6 +13,7 @@
 
 #include "record/rank_logs.hpp"
 #include "record/task_reports.hpp"
+#include "run/again/host_updates.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
@@ -109,6 +110,17 @@ struct StepEnd {
     std::string said;  // by srun
 };
 
+// The ranks have ended with a commit, whatever their exit codes are.
+Ending for_other_hosts(const HostUpdates& updates) {
+    return {.failure = {.code = hosts_updated,
+                        .message = hosts_updated_message,
+                        .phase = std::string(Ranks::name),
+                        .first_error_line = updates.told()},
+            .by = record::EndedBy::node,
+            .may_start_again = true,
+            .for_other_hosts = true};
+}
+
 PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
                 const TensorFlowJob& tensorflow) {
     constexpr std::string_view name = Ranks::name;
@@ -118,6 +130,8 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     if (!ending)
         ending =
             node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
+    if (!ending && context.host_updates != nullptr && context.host_updates->ranks_have_left())
+        ending = for_other_hosts(*context.host_updates);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
 
     record::Failure failure{.phase = std::string(name)};
@@ -168,6 +182,7 @@ PhaseEnd Ranks::run(Context& context) {
     const StepFiles files{.standard_output = context.rank_output_file("%t"),
                           .standard_error = context.rank_error_file("%t")};
     expect_node_failures(context);
+    if (context.host_updates != nullptr) context.host_updates->begin();
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), context.start()))
         environment.push_back(std::move(variable));
@@ -184,6 +199,8 @@ PhaseEnd Ranks::run(Context& context) {
                                            if (!std::exchange(noted, true))
                                                note_places(context, step, environment);
                                            outputs.poll();
+                                           if (context.host_updates != nullptr)
+                                               context.host_updates->poll();
                                            pieces.flush();
                                        },
                                    .enough = [&] { return tensorflow.poll(); }})
@@ -197,8 +214,10 @@ PhaseEnd Ranks::run(Context& context) {
         end.exit_code = end.result ? end.result->exit_code : 1;
         end.said = end.result ? end.result->messages : end.result.error().text() + "\n";
     }
-    // What srun says about the step has its place beside what the first rank says.
-    context.logs.append_text(file_of_task(step.stderr_name, "0"), end.said);
+    // What srun says about the step has its place beside what the first rank says. It is only noise
+    // if the ranks have ended on purpose.
+    if (context.host_updates == nullptr || !context.host_updates->ranks_have_left())
+        context.logs.append_text(file_of_task(step.stderr_name, "0"), end.said);
     context.log.all_nodes(
         fmt::format("the job's command has ended with exit code {}", end.exit_code));
     PhaseEnd out = judged(context, end, words, tensorflow);

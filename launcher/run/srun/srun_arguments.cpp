@@ -168,6 +168,19 @@ base::Arguments gpu_check_arguments(const plan::Plan& plan, const plan::Step& st
     return arguments;
 }
 
+base::Arguments clean_up_arguments(const std::string& program, const std::string& job_id,
+                                   const std::vector<std::string>& nodes) {
+    base::Arguments arguments{"srun", fmt::format("--nodes={}", nodes.size()),
+                              fmt::format("--nodelist={}", fmt::join(nodes, ",")),
+                              fmt::format("--ntasks={}", nodes.size()), "--ntasks-per-node=1"};
+    share_nodes(arguments);
+    arguments.insert(arguments.end(),
+                     {"--cpu-bind=none", "--mpi=none", "--export=ALL", "--job-name=batchai-clean",
+                      "--quiet", "--input=none", "--kill-on-bad-exit=0", "--wait=0", program,
+                      "clean", "--job-id=" + job_id});
+    return arguments;
+}
+
 base::Arguments visit_arguments(const Visit& visit) {
     base::Arguments arguments{"srun",
                               "--jobid=" + visit.job_id,

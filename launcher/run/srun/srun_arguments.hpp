@@ -54,6 +54,12 @@ struct StepFiles {
                                                   const std::string& reports,
                                                   const std::vector<std::string>& nodes = {});
 
+// Does the same for the clean-up of nodes that an elastic job gives back while it runs. `program`
+// is batchai-node on the nodes; the step needs the environment of bare nodes.
+[[nodiscard]] base::Arguments clean_up_arguments(const std::string& program,
+                                                 const std::string& job_id,
+                                                 const std::vector<std::string>& nodes);
+
 // A step beside the others of a running job. It runs one command on one node, with everything that
 // the ranks have there, and starts in srun's directory or in the image's.
 struct Visit {

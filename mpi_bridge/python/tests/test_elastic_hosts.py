@@ -4,6 +4,7 @@
 MPI_BRIDGE_TEST_LAUNCHER, if set, starts the ranks (see test_ranks.py); needs libmpi_bridge.
 """
 
+import importlib.util
 import json
 import os
 import shlex
@@ -13,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parent / "ranks" / "elastic_hosts.py"
+PROGRAMS = Path(__file__).parent / "ranks"
 LAUNCHER = shlex.split(os.environ.get("MPI_BRIDGE_TEST_LAUNCHER", ""))
 
 
-def run(directory, *words, **environment):
+def run(directory, *words, program="elastic_hosts.py", **environment):
     return subprocess.run(
-        [*LAUNCHER, sys.executable, str(PROGRAM), *words],
+        [*LAUNCHER, sys.executable, str(PROGRAMS / program), *words],
         env={
             **os.environ,
             "OMP_NUM_THREADS": "1",
@@ -54,6 +55,19 @@ def test_all_ranks_end_and_the_next_start_goes_on(tmp_path, way, change):
     after = run(tmp_path, way, BATCHAI_ELASTIC_START="1-1", RESETS="1")
     assert after.returncode == 0, said_by(after)
     assert f"goes on from commit {commit}" in after.stderr, said_by(after)
+
+
+def test_the_callbacks_of_keras_end_the_ranks(tmp_path):
+    if importlib.util.find_spec("keras") is None:
+        pytest.skip("there is no Keras")
+    program = {"program": "keras_elastic_hosts.py", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    ended = run(tmp_path, BATCHAI_ELASTIC_START="1", **program)
+    assert ended.returncode == 75, said_by(ended)
+    assert "ended after batch 2 of epoch 0" in ended.stdout, said_by(ended)
+    assert "the ranks end after commit 3" in ended.stderr, said_by(ended)
+    after = run(tmp_path, BATCHAI_ELASTIC_START="1-1", **program)
+    assert after.returncode == 0, said_by(after)
+    assert "goes on from commit 3" in after.stderr, said_by(after)
 
 
 def test_an_update_is_told_once(tmp_path):

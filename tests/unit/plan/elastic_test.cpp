@@ -27,6 +27,13 @@ TEST(ElasticJob, IsOneThatSaysItsLeastNumberOfNodes) {
     EXPECT_EQ(
         *elastic_of({{"BATCHAI_ELASTIC_MIN_NODES", "4"}, {"BATCHAI_ELASTIC_RESTARTS", "0"}}, 4),
         (Elastic{4, 0}));
+    const auto leaving = [](const char* value) {
+        return elastic_of(
+            {{"BATCHAI_ELASTIC_MIN_NODES", "2"}, {"BATCHAI_ELASTIC_LEAVE_DRAINED", value}}, 4);
+    };
+    EXPECT_EQ(*leaving("1"), (Elastic{2, 3, true}));
+    EXPECT_EQ(*leaving("0"), (Elastic{2, 3, false}));
+    EXPECT_EQ(leaving("yes").error().where, "BATCHAI_ELASTIC_LEAVE_DRAINED");
 }
 
 TEST(ElasticJob, SurvivesTheLossOfANode) {

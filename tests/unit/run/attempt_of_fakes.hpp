@@ -88,7 +88,7 @@ class PhasesTest : public ScratchTest {
                         .outside = outside_,
                         .logs = logs,
                         .log = log,
-                        .elastic = {},
+                        .elastic = elastic_,
                         .ports = {},
                         .place = place_on(granted_.nodes)};
         record::Attempt record;
@@ -128,6 +128,7 @@ class PhasesTest : public ScratchTest {
     plan::Plan plan_;
     RunOptions options_{.plan_path = "/plan", .digest = "d", .images_in_use = {}};
     Granted granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
+    std::optional<plan::Elastic> elastic_;
     FakeSteps steps_;
     FakeOutside outside_;
     record::Attempt record_;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "record/job_files.hpp"
+
+// The files by which the nodes of an elastic job are changed while it runs. `batchai job resize`
+// leaves a request for `batchai run`. `batchai run` announces a change to rank 0, and rank 0
+// confirms that the ranks have ended because of it; their side is in
+// mpi_bridge/python/horovod/common/host_updates.py. An announcement and a confirmation name the
+// start of the ranks that they are about (Context::start), so one of an earlier start has no
+// effect.
+namespace batchai::record {
+
+// How the nodes change, from the ranks' point of view.
+enum class HostsChange { removed, added, mixed };
+
+struct HostsUpdate {
+    std::string start;
+    HostsChange change = HostsChange::removed;
+};
+
+// Announces the change to the ranks. Refuses a directory that is not the user's own.
+[[nodiscard]] base::Result<void> announce(const JobFiles& files, const HostsUpdate& update);
+// Returns whether the ranks of this start have ended after a commit because of the announcement.
+[[nodiscard]] bool ranks_have_left(const JobFiles& files, const std::string& start);
+// Removes both files, because an earlier run in the same allocation may have used the same names.
+void forget_hosts_updates(const JobFiles& files);
+
+struct ResizeRequest {
+    int attempt = 0;  // the attempt that is to have fewer nodes
+    int nodes = 0;    // how many it is to keep
+};
+
+[[nodiscard]] base::Result<void> write_resize_request(const JobFiles& files,
+                                                      const ResizeRequest& request);
+// Returns the request, if there is one, and removes it.
+[[nodiscard]] base::Result<std::optional<ResizeRequest>> take_resize_request(const JobFiles& files);
+
+}  // namespace batchai::record

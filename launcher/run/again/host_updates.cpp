@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/again/host_updates.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "plan/elastic.hpp"
+#include "record/elastic_files.hpp"
+#include "run/context.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+constexpr std::chrono::seconds between_looks{1};
+constexpr mode_t of_the_user = 0700;
+
+void say(const Context& context, const std::string& line) {
+    context.log.all_nodes(line);
+    std::printf("batchai: %s\n", line.c_str());
+    std::fflush(stdout);
+}
+
+void warn(const Context& context, const std::string& line) {
+    context.log.master(line);
+    std::fprintf(stderr, "batchai: warning: %s\n", line.c_str());
+}
+
+}  // namespace
+
+HostUpdates::HostUpdates(const Context& context, int least_nodes, bool leaves_drained, Ask ask)
+    : context_(context), ask_(std::move(ask)) {
+    hosts_.granted = context.granted.nodes;
+    hosts_.least = least_nodes;
+    hosts_.leaves_drained = leaves_drained;
+}
+
+void HostUpdates::begin(Clock::time_point now) {
+    hosts_.place = context_.place.nodes;
+    told_.clear();
+    returned_.clear();
+    next_look_ = now;
+    next_question_ = now + between_questions;
+    record::forget_hosts_updates(context_.files());
+    // The ranks would make it with the permissions of the user's umask.
+    const auto made = base::make_directories(context_.files().elastic(), of_the_user);
+    if (!made) warn(context_, made.error().text());
+}
+
+void HostUpdates::poll(Clock::time_point now) {
+    if (now >= next_look_) {
+        next_look_ = now + between_looks;
+        take_request();
+    }
+    if (now < next_question_ || !told_.empty()) return;
+    next_question_ = now + between_questions;
+    ask_slurm();
+}
+
+bool HostUpdates::ranks_have_left() const {
+    return !told_.empty() && record::ranks_have_left(context_.files(), context_.start());
+}
+
+void HostUpdates::take_request() {
+    const auto request = record::take_resize_request(context_.files());
+    if (!request) {
+        warn(context_, "a request to resize the job is ignored: " + request.error().text());
+        return;
+    }
+    if (!*request || (*request)->attempt != context_.attempt()) return;
+    const int wanted = (*request)->nodes;
+    if (wanted < hosts_.least) {
+        warn(context_, fmt::format("a request to resize the job to {} nodes is ignored, because it "
+                                   "needs {} ({})",
+                                   wanted, hosts_.least, plan::elastic_nodes_variable));
+        return;
+    }
+    hosts_.wanted = wanted;
+    say(context_,
+        fmt::format("the job is to keep {} of its {} nodes", wanted, hosts_.place.size()));
+    if (static_cast<int>(hosts_.place.size()) <= wanted) return;
+    const auto kept = hosts_.place.begin() + wanted;
+    tell({.removed = {kept, hosts_.place.end()}, .added = {}});
+}
+
+void HostUpdates::ask_slurm() {
+    const auto view = ask_();
+    // The controller may be busy. The question is asked again.
+    if (!view) return;
+    Difference due = due_for(hosts_, *view);
+    const Nodes before = std::exchange(returned_, due.added);
+    std::erase_if(due.added, [&](const std::string& name) {
+        return std::find(before.begin(), before.end(), name) == before.end() ||
+               returns_[name] >= most_returns;
+    });
+    if (due.empty()) return;
+    for (const std::string& name : due.added)
+        ++returns_[name];
+    tell(due);
+}
+
+void HostUpdates::tell(const Difference& difference) {
+    if (!told_.empty()) return;
+    const auto announced = record::announce(
+        context_.files(), {.start = context_.start(), .change = difference.change()});
+    if (!announced) {
+        warn(context_,
+             "the ranks cannot be told that the nodes change: " + announced.error().text());
+        return;
+    }
+    told_ = difference.text();
+    say(context_, told_ + ": the ranks start again after their next commit");
+}
+
+}  // namespace batchai::run

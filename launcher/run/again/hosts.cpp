@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/again/hosts.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace batchai::run {
+
+namespace {
+
+bool contains(const Nodes& nodes, const std::string& name) {
+    return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
+}
+
+const slurm::NodeStatus* status_of(const std::string& name, const SlurmsView& view) {
+    const auto found = std::find_if(view.nodes.begin(), view.nodes.end(),
+                                    [&](const auto& node) { return node.name == name; });
+    return found == view.nodes.end() ? nullptr : &*found;
+}
+
+bool starts_tasks(const slurm::NodeStatus* node) {
+    using Flag = slurm::NodeFlag;
+    if (node == nullptr || node->state == slurm::NodeBaseState::down ||
+        node->state == slurm::NodeBaseState::error)
+        return false;
+    const auto stopped = {Flag::not_responding, Flag::fail, Flag::powered_down, Flag::powering_down,
+                          Flag::invalid_registration};
+    return std::none_of(stopped.begin(), stopped.end(), [&](Flag flag) { return node->has(flag); });
+}
+
+bool has(const std::string& name, const SlurmsView& view, slurm::NodeFlag flag) {
+    const slurm::NodeStatus* const node = status_of(name, view);
+    return node != nullptr && node->has(flag);
+}
+
+template <typename Predicate>
+Nodes chosen(const Nodes& nodes, Predicate predicate) {
+    Nodes out;
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(out), predicate);
+    return out;
+}
+
+Nodes without(const Nodes& nodes, const Nodes& others) {
+    return chosen(nodes, [&](const std::string& name) { return !contains(others, name); });
+}
+
+}  // namespace
+
+base::Result<SlurmsView> ask_slurm(const slurm::Client& client, const std::string& job_id) {
+    const auto jobs = TRY(client.jobs({job_id}));
+    const auto job = jobs.find(job_id);
+    if (job == jobs.end()) return base::fail(fmt::format("Slurm no longer knows job {}", job_id));
+    return SlurmsView{.job = job->second, .nodes = TRY(client.nodes())};
+}
+
+Nodes survivors(const Nodes& nodes, const SlurmsView& view) {
+    return chosen(nodes, [&](const std::string& name) {
+        return contains(view.job.nodes, name) && starts_tasks(status_of(name, view));
+    });
+}
+
+Nodes taken(const Nodes& nodes, const SlurmsView& view) {
+    return chosen(nodes, [&](const std::string& name) {
+        return !contains(view.job.nodes, name) && starts_tasks(status_of(name, view));
+    });
+}
+
+plan::Step shrunk(const plan::Step& step, std::size_t nodes) {
+    plan::Step out = step;
+    out.processes = std::min(step.processes, step.processes_per_node * static_cast<int>(nodes));
+    return out;
+}
+
+Decision decide(const Hosts& hosts, const SlurmsView& view) {
+    const std::string& first = hosts.granted.front();
+    Decision out;
+    out.nodes = chosen(survivors(hosts.granted, view), [&](const std::string& name) {
+        return name == first || !hosts.unfit.contains(name);
+    });
+    const auto spare = [&] { return static_cast<int>(out.nodes.size()) - hosts.least; };
+    if (hosts.leaves_drained) {
+        const Nodes drained = chosen(out.nodes, [&](const std::string& name) {
+            return name != first && has(name, view, slurm::NodeFlag::drain);
+        });
+        for (const std::string& name : drained) {
+            if (spare() <= 0) break;
+            std::erase(out.nodes, name);
+            out.give_back.push_back(name);
+        }
+    }
+    if (hosts.wanted && static_cast<int>(view.job.nodes.size()) > *hosts.wanted) {
+        if (static_cast<int>(out.nodes.size()) > *hosts.wanted)
+            out.nodes.resize(static_cast<std::size_t>(*hosts.wanted));
+        out.give_back = chosen(view.job.nodes, [&](const std::string& name) {
+            return name != first && !contains(out.nodes, name);
+        });
+    }
+    return out;
+}
+
+record::HostsChange Difference::change() const {
+    if (added.empty()) return record::HostsChange::removed;
+    return removed.empty() ? record::HostsChange::added : record::HostsChange::mixed;
+}
+
+std::string Difference::text() const {
+    std::string out;
+    if (!removed.empty())
+        out = fmt::format("{} {}", fmt::join(removed, ", "),
+                          removed.size() == 1 ? "leaves" : "leave");
+    if (!added.empty())
+        out += fmt::format("{}{} {} back", out.empty() ? "" : "; ", fmt::join(added, ", "),
+                           added.size() == 1 ? "is" : "are");
+    return out;
+}
+
+Difference due_for(const Hosts& hosts, const SlurmsView& view) {
+    const Nodes next = decide(hosts, view).nodes;
+    if (static_cast<int>(next.size()) < hosts.least) return {};
+    Difference out{.removed = without(hosts.place, next), .added = without(next, hosts.place)};
+    std::erase_if(out.removed, [&](const std::string& name) {
+        const bool lost = !contains(view.job.nodes, name) ||
+                          has(name, view, slurm::NodeFlag::not_responding) ||
+                          status_of(name, view) == nullptr ||
+                          status_of(name, view)->state == slurm::NodeBaseState::down;
+        return lost || name == hosts.granted.front();
+    });
+    return out;
+}
+
+}  // namespace batchai::run

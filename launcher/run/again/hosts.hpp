@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "plan/plan.hpp"
+#include "record/elastic_files.hpp"
+#include "slurm/client.hpp"
+#include "slurm/status.hpp"
+
+// On which of its nodes an elastic job runs its ranks. Everything here but ask_slurm() is pure.
+namespace batchai::run {
+
+// The code and message of the record when the ranks start again because the nodes have changed.
+inline constexpr const char* hosts_updated = "HostsUpdated";
+inline constexpr const char* hosts_updated_message = "The nodes of the job have changed";
+
+using Nodes = std::vector<std::string>;
+
+// What Slurm says about an elastic job and the nodes of the cluster.
+struct SlurmsView {
+    slurm::JobStatus job;
+    std::vector<slurm::NodeStatus> nodes;
+};
+
+[[nodiscard]] base::Result<SlurmsView> ask_slurm(const slurm::Client& client,
+                                                 const std::string& job_id);
+
+// Returns the nodes among `nodes`, in the same order, that still belong to the job and can start
+// tasks. A node that is down, failing or not responding cannot. A draining node can, because Slurm
+// lets its jobs end normally.
+[[nodiscard]] Nodes survivors(const Nodes& nodes, const SlurmsView& view);
+
+// Returns the nodes among `nodes` that Slurm has taken from the job although they can start tasks:
+// somebody has made the job smaller with scontrol.
+[[nodiscard]] Nodes taken(const Nodes& nodes, const SlurmsView& view);
+
+// Returns the step with no more processes than `nodes` nodes can run. The number of processes per
+// node stays as it was.
+[[nodiscard]] plan::Step shrunk(const plan::Step& step, std::size_t nodes);
+
+// What the job itself knows about its nodes, and wants of them.
+struct Hosts {
+    Nodes granted;                // at the start of the attempt; the first one cannot be left
+    Nodes place;                  // where the ranks run
+    std::set<std::string> unfit;  // nodes whose GPUs cannot be used
+    std::optional<int> wanted;    // how many nodes the user wants to keep
+    int least = 1;                // with fewer nodes the job fails
+    bool leaves_drained = false;  // the job leaves nodes that are drained
+};
+
+struct Decision {
+    Nodes nodes;      // where the ranks start next
+    Nodes give_back;  // nodes that the job returns to Slurm before that
+};
+
+// Returns where the ranks start next. A drained node is kept if fewer nodes than `least` would be
+// left. Nodes that Slurm does not let the job use are neither in one list nor in the other, unless
+// the user wants a smaller job.
+[[nodiscard]] Decision decide(const Hosts& hosts, const SlurmsView& view);
+
+// A difference between where ranks run and where they would start next.
+struct Difference {
+    Nodes removed;
+    Nodes added;
+
+    [[nodiscard]] bool empty() const { return removed.empty() && added.empty(); }
+    [[nodiscard]] record::HostsChange change() const;
+    // Returns "h4 leaves; h2, h3 are back".
+    [[nodiscard]] std::string text() const;
+};
+
+// Returns the reasons for which running ranks should start again. Nodes that do not answer are not
+// among them, because only Slurm can say whether they are lost. There is no reason if fewer nodes
+// than `least` would be left.
+[[nodiscard]] Difference due_for(const Hosts& hosts, const SlurmsView& view);
+
+}  // namespace batchai::run

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/again/host_updates.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attempt_of_fakes.hpp"
+#include "record/elastic_files.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using std::chrono::seconds;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+}  // namespace
+
+// An elastic job on n1, n2 and n3, whose ranks run on the first two.
+class HostUpdatesTest : public ScratchTest {
+  protected:
+    void SetUp() override {
+        ScratchTest::SetUp();
+        plan_.directories.job_directory = path("job");
+        std::filesystem::create_directories(path("job"));
+        for (const std::string& name : granted_.nodes) {
+            view_.job.nodes.push_back(name);
+            slurm::NodeStatus status;
+            status.name = name;
+            status.state = slurm::NodeBaseState::allocated;
+            view_.nodes.push_back(status);
+        }
+        logs_.emplace(path("logs"));
+        log_.emplace(*logs_, path("job/node"), granted_.nodes);
+        context_.emplace(Context{.plan = plan_,
+                                 .options = options_,
+                                 .granted = granted_,
+                                 .steps = steps_,
+                                 .outside = outside_,
+                                 .logs = *logs_,
+                                 .log = *log_,
+                                 .elastic = plan::Elastic{.least_nodes = 1},
+                                 .ports = {},
+                                 .place = place_on({"n1.invalid", "n2.invalid"})});
+        updates_.emplace(*context_, 1, false, [this]() -> base::Result<SlurmsView> {
+            ++questions_;
+            if (!answers_) return base::fail("no answer");
+            return view_;
+        });
+    }
+    void wait(seconds time) {
+        now_ += time;
+        updates_->poll(now_);
+    }
+    [[nodiscard]] std::string announced() const {
+        return std::filesystem::exists(path("job/elastic/hosts.json"))
+                   ? text_of("job/elastic/hosts.json")
+                   : "";
+    }
+
+    plan::Plan plan_;
+    RunOptions options_;
+    Granted granted_{
+        .job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid", "n3.invalid"}};
+    FakeSteps steps_;
+    FakeOutside outside_;
+    std::optional<LogDirectory> logs_;
+    std::optional<ExecutionLog> log_;
+    std::optional<Context> context_;
+    SlurmsView view_;
+    bool answers_ = true;
+    int questions_ = 0;
+    std::optional<HostUpdates> updates_;
+    HostUpdates::Clock::time_point now_{};
+};
+
+// Breaks when a node that comes and goes ends the ranks each time.
+TEST_F(HostUpdatesTest, ANodeThatIsBackForTwoQuestionsIsAnnounced) {
+    updates_->begin(now_);
+    wait(seconds(19));
+    EXPECT_EQ(questions_, 0);
+    wait(seconds(1));
+    EXPECT_EQ(announced(), "");
+    view_.nodes[2].flags = {slurm::NodeFlag::not_responding};
+    wait(seconds(20));
+    view_.nodes[2].flags = {};
+    wait(seconds(20));
+    EXPECT_EQ(announced(), "");
+    wait(seconds(20));
+    EXPECT_THAT(announced(), HasSubstr(R"("added")"));
+    EXPECT_EQ(updates_->told(), "n3.invalid is back");
+    EXPECT_EQ(questions_, 4);
+    wait(seconds(60));
+    EXPECT_EQ(questions_, 4) << "the ranks have been told";
+}
+
+TEST_F(HostUpdatesTest, ANodeThatIsLostEachTimeIsLeftOutInTheEnd) {
+    for (int start = 0; start < HostUpdates::most_returns + 2; ++start) {
+        context_->place.restarts = start;
+        updates_->begin(now_);
+        wait(seconds(20));
+        wait(seconds(20));
+        EXPECT_EQ(updates_->told().empty(), start >= HostUpdates::most_returns) << start;
+    }
+}
+
+TEST_F(HostUpdatesTest, OnlyTheConfirmationOfThisStartCounts) {
+    updates_->begin(now_);
+    view_.nodes[1].flags = {slurm::NodeFlag::fail};
+    view_.job.nodes.pop_back();
+    append("job/elastic/left.json", R"({"schema": "batchai-ranks-left/v1", "start": "1"})");
+    EXPECT_FALSE(updates_->ranks_have_left()) << "nothing was announced";
+    wait(seconds(20));
+    EXPECT_THAT(announced(), ContainsRegex(R"("start": ?"1")"));
+    EXPECT_THAT(announced(), ContainsRegex(R"("change": ?"removed")"));
+    EXPECT_TRUE(updates_->ranks_have_left());
+    context_->place.restarts = 1;
+    EXPECT_FALSE(updates_->ranks_have_left()) << "that was the start before";
+    updates_->begin(now_);
+    EXPECT_EQ(announced(), "");
+}
+
+TEST_F(HostUpdatesTest, ASilentControllerIsAskedAgain) {
+    view_.nodes[1].flags = {slurm::NodeFlag::fail};
+    answers_ = false;
+    updates_->begin(now_);
+    wait(seconds(20));
+    EXPECT_EQ(announced(), "");
+    answers_ = true;
+    wait(seconds(20));
+    EXPECT_THAT(announced(), HasSubstr("removed"));
+}
+
+TEST_F(HostUpdatesTest, ARequestOfTheUserIsTakenOnce) {
+    ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 1, .nodes = 1}));
+    updates_->begin(now_);
+    wait(seconds(1));
+    EXPECT_THAT(announced(), HasSubstr("removed"));
+    EXPECT_EQ(updates_->hosts().wanted, 1);
+    EXPECT_EQ(updates_->told(), "n2.invalid leaves");
+    EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
+    EXPECT_FALSE(std::filesystem::exists(path("job/resize.json.taken")));
+}
+
+TEST_F(HostUpdatesTest, ARequestThatCannotBeMetChangesNothing) {
+    updates_->hosts().least = 2;
+    updates_->begin(now_);
+    // For another attempt, for too few nodes, and damaged.
+    ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 2, .nodes = 2}));
+    wait(seconds(1));
+    ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 1, .nodes = 1}));
+    wait(seconds(1));
+    append("job/resize.json", "{");
+    wait(seconds(1));
+    EXPECT_EQ(updates_->hosts().wanted, std::nullopt);
+    EXPECT_EQ(announced(), "");
+    EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
+}
+
+// An elastic attempt in which Slurm does not answer, because there is no Slurm.
+class ElasticAttempt : public PhasesTest {
+  protected:
+    void SetUp() override {
+        PhasesTest::SetUp();
+        elastic_ = plan::Elastic{.least_nodes = 1};
+        path_ = std::getenv("PATH");
+        setenv("PATH", path("no-programs").c_str(), 1);
+    }
+    void TearDown() override {
+        setenv("PATH", path_.c_str(), 1);
+        PhasesTest::TearDown();
+    }
+    // The user wants one node, and the ranks confirm if `confirmed` that they end because of it.
+    void ranks_end_with(int exit_code, bool confirmed) {
+        steps_.answer(0);  // the wire-up check
+        steps_.answers.emplace_back([=, this](const StepRequest& request) {
+            EXPECT_THAT(request.environment, testing::Contains("BATCHAI_ELASTIC_START=1"));
+            const record::JobFiles files(path("job"));
+            EXPECT_TRUE(record::write_resize_request(files, {.attempt = 1, .nodes = 1}));
+            request.tick();
+            EXPECT_THAT(text_of("job/elastic/hosts.json"), HasSubstr("removed"));
+            if (confirmed)
+                append("job/elastic/left.json",
+                       R"({"schema": "batchai-ranks-left/v1", "start": "1"})");
+            return StepResult{
+                .exit_code = exit_code, .messages = "srun: noise\n", .stopped_by = {}};
+        });
+    }
+    std::string path_;
+};
+
+// Breaks when ranks that have ended on purpose pass for ranks that are done, or for failed ones.
+TEST_F(ElasticAttempt, RanksThatHaveLeftAreStartedAgainWhateverTheirExitCode) {
+    for (const int exit_code : {0, 75}) {
+        ranks_end_with(exit_code, true);
+        EXPECT_EQ(attempt(), 1);
+        EXPECT_EQ(record_.failure->code, "HostsUpdated");
+        EXPECT_EQ(record_.failure->first_error_line, "n2.invalid leaves");
+        EXPECT_EQ(record_.ended_by, record::EndedBy::node);
+        EXPECT_THAT(text_of("logs/stderr.txt"), testing::Not(HasSubstr("noise")));
+        EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                    HasSubstr("the ranks are not started again: "));
+        std::filesystem::remove_all(path("job"));
+        std::filesystem::remove_all(path("logs"));
+    }
+}
+
+TEST_F(ElasticAttempt, RanksThatEndOnTheirOwnHaveNotLeft) {
+    ranks_end_with(0, false);
+    EXPECT_EQ(attempt(), 0);
+    std::filesystem::remove_all(path("job"));
+    ranks_end_with(75, false);
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_EQ(record_.failure->code, "JobFailed");
+}
+
+// Breaks when the user's wish to end the job is taken for the wish to have fewer nodes.
+TEST_F(ElasticAttempt, AJobThatIsCancelledWhileTheRanksLeaveEnds) {
+    ranks_end_with(143, true);
+    outside_.why = record::EndedBy::user;
+    EXPECT_EQ(attempt(), 143);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::user);
+}
+
+// Breaks when the announcement is written to a place that somebody else has chosen.
+TEST_F(HostUpdatesTest, ALinkInThePlaceOfTheDirectoryIsRefused) {
+    std::filesystem::create_directories(path("elsewhere"));
+    std::filesystem::create_directory_symlink(path("elsewhere"), path("job/elastic"));
+    view_.nodes[1].flags = {slurm::NodeFlag::fail};
+    updates_->begin(now_);
+    wait(seconds(20));
+    EXPECT_FALSE(std::filesystem::exists(path("elsewhere/hosts.json")));
+    EXPECT_EQ(updates_->told(), "");
+}
+
+}  // namespace batchai::run
