@@ -210,6 +210,21 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
         startswith("GPU 1 (PCI 0000:11:00.0): cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY"))' <<< "$output"
 }
 
+# Breaks when one bad GPU ends a job that can do without its node.
+@test "an elastic job goes on without the node whose GPUs cannot be used" {
+    job plain "$look" '{"environmentVariables": [{"name": "BATCHAI_ELASTIC_MIN_NODES", "value": "1"}]}'
+    hosts_have h2 "devices=1"
+    run_job without
+    run output_of without
+    echo "$output"
+    [[ $(grep -c '^h1 [01] cuda=0,1' <<< "$output") -eq 2 && $output != *"h2 "* ]]
+    run log_of without
+    echo "$output"
+    [[ $output == *"the ranks start again on 1 of 2 nodes, restart 1 of 3: CUDA sees 1 of the 2 GPUs"* ]]
+    run with_site site batchai job show --name without --query executionInfo.exitCode
+    [[ $output == 0 ]]
+}
+
 # Breaks when a call that never returns holds the job.
 @test "a driver that hangs is named, and its process does not stay" {
     job plain "$look"

@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Elastic jobs whose nodes change while they run. The loss of ranks and nodes is in examples.bats.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup_file() {
+    make_home elastic
+    as_user mkdir -p "$HOME_DIR/myshare/digits"
+    write_home site.lua << LUA
+return {
+  python_interpreter = "$PYTHON",
+  environment = { PYTHONPATH = "$PREFIX/lib/batchai/python" },
+  storage_accounts = {
+    mystorageaccount = { file_share_directory = "$HOME_DIR/%s" },
+  },
+}
+LUA
+    write_home myshare/digits/digits_elastic.py < "$SOURCE/examples/digits-elastic/digits_elastic.py"
+    write_home myshare/digits/count.py < "$SOURCE/tests/integration/elastic/count.py"
+}
+
+teardown_file() {
+    remove_home
+    as_root_on login scontrol reconfigure
+    wait_until 30 nodes_idle 4
+}
+
+setup() { as_user rm -f "$HOME_DIR/stop"; }
+
+teardown() {
+    cancel_jobs
+    wait_until 30 nothing_is_queued
+    as_root_on login scontrol update nodename=h4 state=resume 2> /dev/null || true
+}
+
+# batchai WORDS…: in the suite's own home and site; standard input passes through.
+batchai() { batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" "$@"; }
+
+# submit NAME SCRIPT WORDS [FILTER]: a job on four nodes that may not fail once.
+submit() {
+    jq --arg python "$PYTHON" --arg script "$2" --arg words "$3" \
+        '.properties.horovodSettings.pythonScriptFilePath = "$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare/digits/\($script)"
+         | .properties.horovodSettings.commandLineArgs = $words
+         | (.properties.environmentVariables[] | select(.name == "BATCHAI_ELASTIC_RESTARTS")).value = "0"
+         | del(.properties.jobPreparation) | '"${4:-.}" \
+        "$SOURCE/examples/digits-elastic/job.json" | write_home "$1.json"
+    batchai job create --name "$1" --config-file "$1.json" \
+        --storage-account-name mystorageaccount --output none
+}
+
+output_has() { output_of "$1" 2> /dev/null | grep -q -e "$2"; }
+
+# restarts_of NAME: the nodes and the codes of the restarts in the record of the first attempt.
+restarts_of() {
+    as_user bash -c "find '$HOME_DIR/records' -path '*attempts/1.json' \
+        -newer '$HOME_DIR/$1.json' -exec jq -c '[.restarts[] | (.nodes | length), .failure.code]' {} +"
+}
+
+nodes_of_job() { as_user squeue -h -n "$1" -o %N; }
+job_has_nodes() { [[ $(nodes_of_job "$1") == "$2" ]]; }
+
+# Breaks when a job that is made smaller loses what it has computed, counts a failure, or keeps the
+# nodes.
+@test "a job gives back nodes, at its user's wish and by scontrol, and trains on without a failure" {
+    submit smaller digits_elastic.py '--epochs=24 --pause=0.5 --require-accuracy=0.95'
+    wait_until 90 output_has smaller '^Epoch 2/'
+    run batchai job resize --name smaller --nodes 5
+    [[ $status -eq 4 && $output == *"Slurm cannot give more nodes to a job that runs; the job has 4"* ]]
+    run batchai job resize --name smaller --nodes 1
+    [[ $status -eq 4 && $output == *"the job needs 2 nodes (BATCHAI_ELASTIC_MIN_NODES)"* ]]
+    run batchai job resize --name smaller --nodes 3
+    echo "$output"
+    [[ $status -eq 0 && $output == *"the job keeps 3 of its 4 nodes after its next commit"* ]]
+    wait_until 90 output_has smaller '^Epoch .* - 3 ranks'
+    job_has_nodes smaller 'h[1-3]'
+    # What the job had there is gone, although no epilog runs on this node.
+    wait_until 10 nodes_are_clean h4
+    as_user scontrol update jobid="$(as_user squeue -h -n smaller -o %i)" nodelist=h1,h3
+    wait_until 90 output_has smaller '^Epoch .* - 2 ranks'
+    run batchai job wait --name smaller
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of smaller
+    echo "$output"
+    [[ $output == *"Epoch 24/24 - 2 ranks"* && $output == *"Test accuracy: "* ]]
+    # The epoch of a commit at which the ranks end has no line; only the one that scontrol has cut off
+    # may have been begun twice.
+    [[ $(grep -o '^Epoch [0-9]*' <<< "$output" | sort | uniq -d | wc -l) -le 1 ]]
+    [[ $(restarts_of smaller) == '[3,"HostsUpdated",2,"HostsUpdated"]' ]]
+    run output_of smaller execution-h1.log
+    echo "$output"
+    [[ $output == *"h4 leaves: the ranks start again after their next commit"* ]]
+    [[ $output == *"the job has given back to Slurm: h4"* ]]
+    [[ $output == *"the ranks start again on 2 of 4 nodes: Slurm has taken h2 from the job"* ]]
+    run output_of smaller stderr.txt
+    echo "$output"
+    [[ $output == *"the hosts change; the ranks end after commit"* ]]
+    run batchai job resize --name smaller --nodes 2
+    [[ $status -eq 4 && $output == *"the job is not running"* ]]
+}
+
+# Breaks when a node that Slurm expects to fail is used on, or one that is back is not used again.
+@test "the ranks leave a node that fails, and take it again when it is back" {
+    submit back count.py "$HOME_DIR/stop"
+    wait_until 60 output_has back 'count 3 on 4 ranks'
+    as_root_on login scontrol update nodename=h4 state=fail reason=test
+    wait_until 60 output_has back 'on 3 ranks'
+    job_has_nodes back 'h[1-4]'
+    as_root_on login scontrol update nodename=h4 state=resume
+    wait_until 90 output_has back 'skip_sync=False'
+    wait_until 60 eval 'output_of back | tail -n 1 | grep "on 4 ranks"'
+    as_user touch "$HOME_DIR/stop"
+    run batchai job wait --name back
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of back
+    echo "$output"
+    [[ $output == *"skip_sync=True"*"reset to 3 ranks"*"skip_sync=False"*"reset to 4 ranks"* ]]
+    # No number is missing and none comes twice.
+    [[ $(grep -c '^count' <<< "$output") -eq $(sed -n 's/^ended at //p' <<< "$output") ]]
+    prints_nothing bash -c "grep -o '^count [0-9]*' <<< '$output' | uniq -d"
+    [[ $(restarts_of back) == '[3,"HostsUpdated",4,"HostsUpdated"]' ]]
+}
+
+node_is_drained() { [[ $(as_user sinfo -h -n "$1" -p main -o %T) == drained ]]; }
+
+# Breaks when the administrator has to wait for the end of a job that has consented to leave.
+@test "a job leaves a drained node only if it has consented" {
+    submit stays count.py "$HOME_DIR/stop" '.properties.nodeCount = 2'
+    submit leaves count.py "$HOME_DIR/stop" '.properties.nodeCount = 2
+        | .properties.environmentVariables += [{name: "BATCHAI_ELASTIC_LEAVE_DRAINED", value: "1"}]
+        | (.properties.environmentVariables[] | select(.name == "BATCHAI_ELASTIC_MIN_NODES")).value = "1"'
+    wait_until 60 output_has stays 'count 3 on 2 ranks'
+    wait_until 60 output_has leaves 'count 3 on 2 ranks'
+    [[ $(nodes_of_job leaves) == 'h[3-4]' && $(nodes_of_job stays) == 'h[1-2]' ]]
+    as_root_on login scontrol update nodename=h2,h4 state=drain reason=test
+    wait_until 60 node_is_drained h4
+    wait_until 60 output_has leaves 'on 1 ranks'
+    job_has_nodes stays 'h[1-2]'
+    as_root_on login scontrol update nodename=h2 state=resume
+    as_user touch "$HOME_DIR/stop"
+    for name in stays leaves; do
+        run batchai job wait --name "$name"
+        [[ $status -eq 0 ]]
+    done
+    [[ $(restarts_of leaves) == *'[1,"HostsUpdated"]'* ]]
+    run output_of stays execution-h1.log
+    [[ $output != *"start again"* ]]
+}
