@@ -14,12 +14,12 @@ from horovod.common.host_updates import of_rank_0
 from mpi_bridge.objects import broadcast_object
 
 
-def say(text):
+def say(text: str) -> None:
     if basics.rank() == 0:
         print(text, flush=True)
 
 
-def count(state):
+def count(state: ObjectState) -> None:
     # All ranks must see the end at the same number.
     while not of_rank_0(int(Path(sys.argv[1]).exists())):
         state.number += 1
@@ -32,7 +32,7 @@ def count(state):
             raise
 
 
-def reset():
+def reset() -> None:
     basics.shutdown()
     basics.init()
 
