@@ -110,7 +110,7 @@ job_has_nodes() { [[ $(nodes_of_job "$1") == "$2" ]]; }
     job_has_nodes back 'h[1-4]'
     as_root_on login scontrol update nodename=h4 state=resume
     wait_until 90 output_has back 'skip_sync=False'
-    wait_until 60 eval 'output_of back | tail -n 1 | grep "on 4 ranks"'
+    wait_until 60 output_has back 'reset to 4 ranks'
     as_user touch "$HOME_DIR/stop"
     run batchai job wait --name back
     echo "$output"

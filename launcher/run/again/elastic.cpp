@@ -133,7 +133,10 @@ bool ElasticStarts::start_again(const Ending& ending) {
     if (!ending.for_other_hosts) std::this_thread::sleep_for(settling);
     const auto view = ask_slurm(slurm::Client(), context_.granted.job_id);
     if (!view) return refuse(view.error().text());
-    const Nodes lost = taken(context_.place.nodes, *view);
+    // srun names a node that has failed. Such a node may be usable again already, so its state does
+    // not tell it from one that somebody has taken from the job.
+    const bool node_failed = ending.by == record::EndedBy::node;
+    const Nodes lost = node_failed ? Nodes() : taken(context_.place.nodes, *view);
     const std::string why_hosts =
         ending.for_other_hosts ? failure.first_error_line
         : lost.empty()         ? std::string()
