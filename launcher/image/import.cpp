@@ -332,8 +332,8 @@ std::int64_t layer_bytes(const std::string& manifest) {
     if (!document) return 0;
     const auto* const layers = (*document)["layers"].array();
     if (layers == nullptr) return 0;
-    // The registry says how large they are. No real image comes near this limit, and sums of what is
-    // within it do not overflow.
+    // The registry says how large they are. No real image comes near this limit, and sums of what
+    // is within it do not overflow.
     constexpr std::int64_t most = std::int64_t{1} << 50;
     std::int64_t total = 0;
     for (const base::Value& layer : *layers) {

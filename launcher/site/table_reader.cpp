@@ -39,7 +39,7 @@ void bound(lua_State* state) {
         lua_error(state);
     lua_getglobal(state, "string");
     lua_getglobal(state, "table");
-    lua_pushnumber(state, sandbox_pattern_steps);
+    lua_pushinteger(state, sandbox_pattern_steps);
     lua_pushinteger(state, static_cast<lua_Integer>(sandbox_memory));
     lua_call(state, 4, 0);
 }
