@@ -39,7 +39,9 @@ OTHER_TEXTS = re.compile(
     | VERIFY_PLAN | WAIT_FOR_\w*                      # activities of the timeline
     | NET_DEVICES | RNDV_THRESH | WARN_INVALID_CONFIG # settings of UCX, without their prefix
     | GLIBC_ABI_DT_RELR | C_CONTIGUOUS                # a version of a symbol; a flag of numpy
-    | NCCL_DEBUG                                    # an example of the job file's reference""",
+    | NCCL_DEBUG | MY_TOKEN                         # examples of the job file's reference
+    | LS_COLORS | SSH_AUTH_SOCK                     # variables that may not hold a secret
+    | BATCHAI_SECRET_VARIABLE                       # a line of an answer of batchai""",
     re.VERBOSE,
 )
 
