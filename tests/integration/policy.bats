@@ -272,7 +272,8 @@ controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_
 
 # Breaks when a fault is written to slurmctld's log again and again.
 @test "slurmctld's log names a fault of site.lua once" {
-    site <<< 'return { policy = { once = 1 } }'
+    local key=once_$$
+    site <<< "return { policy = { $key = 1 } }"
     for _ in 1 2 3; do
         says 'policy cannot be read' past_planner job create --config-file "$share/good.json"
     done
