@@ -284,6 +284,26 @@ struct SlurmSettings {
     bool operator==(const SlurmSettings&) const = default;
 };
 
+// When a job that has failed is run again. Batch AI's schema has no such object.
+struct RetrySettings {
+    std::vector<std::string> on;  // causes, and exit codes of the job
+    int max = 3;
+    bool exclude_failed_nodes = false;
+    std::optional<std::string> progress_directory;  // stopWithoutProgress.directory
+    int attempts_without_progress = 2;              // stopWithoutProgress.attempts
+    bool operator==(const RetrySettings&) const = default;
+};
+
+// The signal by which the ranks learn that they will be ended. Batch AI's schema has no such
+// object.
+enum class CheckpointSignal : std::uint8_t { usr1, usr2 };
+
+struct CheckpointSettings {
+    CheckpointSignal signal = CheckpointSignal::usr1;
+    std::chrono::seconds before{0};
+    bool operator==(const CheckpointSettings&) const = default;
+};
+
 struct JobSpec {
     SchemaVersion schema = SchemaVersion::v2018_05_01;  // as "$schema" declares it
     SchedulingPriority scheduling_priority = SchedulingPriority::normal;
@@ -300,6 +320,8 @@ struct JobSpec {
     std::vector<SecretVariable> secrets;
     std::chrono::seconds max_wall_clock_time = std::chrono::days(7);
     std::optional<SlurmSettings> slurm;
+    std::optional<RetrySettings> retry;
+    std::optional<CheckpointSettings> checkpoint;
 
     // Older schemas only.
     // -1000..1000. Also sets scheduling_priority by its sign, unless the file gives that as well.

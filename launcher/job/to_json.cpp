@@ -28,7 +28,9 @@ base::Value echo_scalar(const Field& field, const void* owner) {
 
 base::Value echo(const Field& field, const void* owner) {
     if (field.secret) return {};
-    if (field.kind != Kind::object && field.kind != Kind::list) return echo_scalar(field, owner);
+    const bool several =
+        field.kind == Kind::object || field.kind == Kind::list || field.kind == Kind::words;
+    if (!several) return echo_scalar(field, owner);
     const std::size_t count = field.access.count(owner);
     if (count == 0) return {};
     if (field.kind == Kind::object) {
@@ -36,7 +38,10 @@ base::Value echo(const Field& field, const void* owner) {
     }
     base::Value::Array array;
     for (std::size_t i = 0; i < count; ++i) {
-        array.push_back(echo_object(*field.object, field.access.at(owner, i)));
+        const void* const element = field.access.at(owner, i);
+        array.push_back(field.kind == Kind::words
+                            ? base::Value(*static_cast<const std::string*>(element))
+                            : echo_object(*field.object, element));
     }
     return array;
 }

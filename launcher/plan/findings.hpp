@@ -35,6 +35,7 @@ enum class Finding : std::uint8_t {
     bad_tensorflow_config,
     against_policy,
     no_secret,
+    bad_retry,
     bad_mount_option,
     no_credentials,
     undefined_variable,
@@ -99,6 +100,9 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"E118", "A secret cannot be read",
      "Set the variable, or make the file one that only you can read, as the message says "
      "([secrets](secrets.md))."},
+    {"E119", "The job cannot be run again in this way",
+     "Change `retry` or `checkpoint` as the message says "
+     "([checkpoints and retries](checkpoints.md))."},
     {"E120", "A mount option is not known or not allowed",
      "Remove the option, or use one of those that the message lists "
      "([volumes](volumes.md))."},

@@ -36,6 +36,8 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     plan_policy(planning);
     plan_environment(planning);
     plan_steps(planning);
+    plan_retry(planning);
+    plan_checkpoint(planning);
 
     Made made{std::nullopt, planning.findings.take(), {}};
     if (job::has_error(made.diagnostics)) return made;

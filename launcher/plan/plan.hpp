@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -222,6 +223,30 @@ struct Step {
     bool operator==(const Step&) const = default;
 };
 
+// When the job is run again after a failure.
+struct Retry {
+    std::vector<std::string> on;  // words of job::retry_causes, and exit codes: "75", "130-140"
+    int max = 3;                  // how often, at most
+    bool exclude_failed_nodes = false;
+    // Host path in which the job makes progress; empty: nobody looks.
+    std::string progress_directory;
+    int attempts_without_progress = 2;
+
+    bool operator==(const Retry&) const = default;
+};
+
+// The signal that the ranks get before the time limit, and when the job is pre-empted.
+struct Checkpoint {
+    int signal = 0;
+    int seconds_before = 0;
+
+    bool operator==(const Checkpoint&) const = default;
+};
+
+// Slurm sends this signal to the batch script, which is `batchai run`, when it is time. It is one
+// that programs ignore unless they know better.
+inline constexpr int checkpoint_notice = SIGURG;
+
 struct Plan {
     Identity identity;
     std::string tool_type;     // "horovod", "mpi", "custom", …
@@ -242,6 +267,8 @@ struct Plan {
     // 0600).
     std::vector<std::string> secret_names;
     std::vector<Step> steps;  // in order of execution
+    std::optional<Retry> retry;
+    std::optional<Checkpoint> checkpoint;
     // Warnings that the user should see at submission, e.g. that containerSettings are ignored.
     std::vector<std::string> notices;
 

@@ -52,6 +52,9 @@ void plan_policy(Planning& planning);
 void plan_environment(Planning& planning);
 // Needs the allocation and the environment.
 void plan_steps(Planning& planning);
+// These need the allocation, the mounts and the environment.
+void plan_retry(Planning& planning);
+void plan_checkpoint(Planning& planning);
 
 // The mountVolumes to plan: the job's own, or those of its cluster.
 struct VolumeList {

@@ -33,8 +33,8 @@ constexpr std::array<std::array<std::string_view, 6>, 5> alternatives{{
 }};
 
 // Options that say how a batch script is run. srun and salloc run none, and have no such options.
-constexpr std::array<std::string_view, 4> only_of_batch_scripts{"requeue", "no-requeue",
-                                                                "open-mode", "array"};
+constexpr std::array<std::string_view, 5> only_of_batch_scripts{"requeue", "no-requeue",
+                                                                "open-mode", "array", "signal"};
 
 // What an option means if its optional value is left out. All other options without a value are
 // flags, which can be set with any text.
@@ -177,6 +177,13 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
                       .value = {},
                       .origin = Origin::job_file,
                       .key = elastic_nodes_variable});
+    if (plan.checkpoint)
+        put(options,
+            {.name = "signal",
+             .value = fmt::format("B:{}@{}", checkpoint_notice, plan.checkpoint->seconds_before),
+             .origin = Origin::job_file,
+             .must_agree = true,
+             .key = "checkpoint"});
     put_options(options, allocation.options);
     return options;
 }

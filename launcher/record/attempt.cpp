@@ -16,6 +16,13 @@ using record::Attempt;
 using record::Failure;
 using record::Phase;
 using record::Restart;
+using record::Retried;
+
+template <>
+struct RecordOf<Retried> {
+    static constexpr auto fields =
+        std::tuple{field("queued", &Retried::queued), field("message", &Retried::message)};
+};
 
 template <>
 struct RecordOf<Phase> {
@@ -51,7 +58,9 @@ struct RecordOf<Attempt> {
         field("end", &Attempt::end), field("exitCode", &Attempt::exit_code),
         field("endedBy", &Attempt::ended_by).or_missing(), field("phases", &Attempt::phases),
         // Records of version 0.1.0 do not have this field.
-        field("restarts", &Attempt::restarts).or_missing(), field("failure", &Attempt::failure)};
+        field("restarts", &Attempt::restarts).or_missing(), field("failure", &Attempt::failure),
+        field("retried", &Attempt::retried).or_missing(),
+        field("logBegin", &Attempt::log_begin).or_missing()};
 };
 
 }  // namespace batchai::base
@@ -105,6 +114,13 @@ base::Result<std::optional<Attempt>> latest_attempt(const JobFiles& files) {
     return std::optional<Attempt>(TRY(read_attempt(files, found.back())));
 }
 
+base::Result<std::optional<Attempt>> attempt_of(const JobFiles& files, int number) {
+    const std::vector<int> found = numbers(files);
+    if (std::find(found.begin(), found.end(), number) == found.end())
+        return std::optional<Attempt>();
+    return std::optional<Attempt>(TRY(read_attempt(files, number)));
+}
+
 base::Result<std::vector<Attempt>> all_attempts(const JobFiles& files) {
     std::vector<Attempt> attempts;
     for (const int number : numbers(files))
@@ -114,9 +130,10 @@ base::Result<std::vector<Attempt>> all_attempts(const JobFiles& files) {
 
 base::Result<void> settle_earlier_attempt(const JobFiles& files, int number,
                                           std::optional<EndedBy> by) {
-    const std::vector<int> found = numbers(files);
-    if (std::find(found.begin(), found.end(), number - 1) == found.end()) return {};
-    Attempt attempt = TRY(read_attempt(files, number - 1));
+    auto earlier = TRY(attempt_of(files, number - 1));
+    // An attempt that was to run again has said why it ended.
+    if (!earlier || earlier->runs_again()) return {};
+    Attempt& attempt = *earlier;
     const bool unsaid = !attempt.ended_by || *attempt.ended_by == EndedBy::unknown;
     // Slurm does not start a cancelled job again, so a record that names the user is wrong.
     if (!unsaid && *attempt.ended_by != EndedBy::user) return {};

@@ -50,6 +50,16 @@ struct Restart {
     bool operator==(const Restart&) const = default;
 };
 
+// Whether the job runs again after this attempt, as its "retry" decides.
+struct Retried {
+    // Set before Slurm is asked, and taken back if Slurm refuses. As long as it is set, the end of
+    // the attempt is not the end of the job.
+    bool queued = false;
+    std::string message;  // a sentence for the user
+
+    bool operator==(const Retried&) const = default;
+};
+
 struct Attempt {
     int number = 1;  // SLURM_RESTART_COUNT + 1
     std::string slurm_job_id;
@@ -62,7 +72,12 @@ struct Attempt {
     std::vector<Phase> phases;
     std::vector<Restart> restarts;
     std::optional<Failure> failure;
+    std::optional<Retried> retried;  // none if the job has no "retry", or while the attempt runs
+    // The size of the batch script's log when the attempt began. What Slurm has written there since
+    // then is about this attempt or a later one.
+    std::optional<std::int64_t> log_begin;
 
+    [[nodiscard]] bool runs_again() const { return retried && retried->queued; }
     bool operator==(const Attempt&) const = default;
 };
 
@@ -71,6 +86,9 @@ struct Attempt {
 
 // Returns the newest attempt of a job, or nothing if the job has not started.
 [[nodiscard]] base::Result<std::optional<Attempt>> latest_attempt(const JobFiles& files);
+
+// Returns an attempt by its number, or nothing if it left no record.
+[[nodiscard]] base::Result<std::optional<Attempt>> attempt_of(const JobFiles& files, int number);
 
 // Returns all attempts of a job, the first one first. There are none if the job has not started.
 [[nodiscard]] base::Result<std::vector<Attempt>> all_attempts(const JobFiles& files);

@@ -37,6 +37,8 @@ class JobFiles {
     [[nodiscard]] Path attempt(int number) const {
         return attempts() / (std::to_string(number) + ".json");
     }
+    // How often the job has been run again (record/retries.hpp).
+    [[nodiscard]] Path retries() const { return directory_ / "retries.json"; }
     // Each rank's standard output and error until they are in the logs, in files of their own so
     // that a failure can be assigned to a rank. `start` is the attempt's number or, after a restart
     // of an elastic job's ranks, "<attempt>-<restart>". `rank` is a number, or "%t" for srun.

@@ -15,6 +15,7 @@ namespace batchai::base {
 
 using namespace std::string_view_literals;
 using plan::Allocation;
+using plan::Checkpoint;
 using plan::Container;
 using plan::Directories;
 using plan::HostBind;
@@ -25,6 +26,7 @@ using plan::Origin;
 using plan::OutputDirectory;
 using plan::Plan;
 using plan::RemoteVolume;
+using plan::Retry;
 using plan::SlurmOption;
 using plan::Step;
 using plan::StepKind;
@@ -181,6 +183,22 @@ struct RecordOf<Step> {
 };
 
 template <>
+struct RecordOf<Retry> {
+    static constexpr auto fields =
+        std::tuple{field("on", &Retry::on), field("max", &Retry::max).within(1),
+                   field("excludeFailedNodes", &Retry::exclude_failed_nodes),
+                   field("progressDirectory", &Retry::progress_directory),
+                   field("attemptsWithoutProgress", &Retry::attempts_without_progress).within(1)};
+};
+
+template <>
+struct RecordOf<Checkpoint> {
+    static constexpr auto fields =
+        std::tuple{field("signal", &Checkpoint::signal).within(1, 64),
+                   field("secondsBefore", &Checkpoint::seconds_before).within(1)};
+};
+
+template <>
 struct RecordOf<Plan> {
     static constexpr auto fields = std::tuple{field("identity", &Plan::identity),
                                               field("toolType", &Plan::tool_type),
@@ -194,6 +212,8 @@ struct RecordOf<Plan> {
                                               field("environment", &Plan::environment),
                                               field("secretNames", &Plan::secret_names),
                                               field("steps", &Plan::steps),
+                                              field("retry", &Plan::retry),
+                                              field("checkpoint", &Plan::checkpoint),
                                               field("notices", &Plan::notices)};
 };
 

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -12,6 +15,7 @@
 #include "plan/array_task.hpp"
 #include "record/plan_file.hpp"
 #include "run/again/elastic.hpp"
+#include "run/again/queue_again.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
 
@@ -79,10 +83,29 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal) {
     return std::nullopt;
 }
 
+// Returns whether Slurm soon kills what is left of an attempt with this end.
+bool is_limited(record::EndedBy by) {
+    return by == record::EndedBy::time_limit || by == record::EndedBy::preemption ||
+           by == record::EndedBy::node;
+}
+
 }  // namespace
 
-int run_attempt(Context& context, Journal& journal) {
-    const auto ending = until_the_ranks_end(context, journal);
+int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm) {
+    QueueAgain again(context, journal, slurm);
+    auto ending = again.why_not_run();
+    if (!ending) ending = until_the_ranks_end(context, journal);
+    if (ending) {
+        // What follows may take longer than Slurm lets this process live.
+        journal.ending(ending->by, ending->failure);
+        if (const auto by = again.cause_of(*ending); by != ending->by) {
+            ending->by = by;
+            ending->failure.code = record::words_of(by).code;
+            ending->failure.message = record::words_of(by).message;
+            journal.ending(by, ending->failure);
+        }
+        if (is_limited(ending->by)) again.after(*ending);
+    }
     const int failed_with = ending && ending->exit_code != 0 ? ending->exit_code : 1;
     const int exit_code = ending ? failed_with : 0;
     context.log.all_nodes(fmt::format("the job has ended with exit code {}", exit_code));
@@ -90,21 +113,36 @@ int run_attempt(Context& context, Journal& journal) {
         if (phase.when == When::at_the_end && phase.wanted(context))
             (void)carry_out(phase, context, journal);
     }
-    if (ending)
+    if (ending) {
         journal.finish(exit_code, ending->by, &ending->failure);
-    else
+        again.after(*ending);
+    } else {
         journal.finish(exit_code, record::EndedBy::program, nullptr);
+    }
     return exit_code;
 }
 
 namespace {
+
+// Once a job is being ended, only KillWait, usually 30 s, is left of it.
+constexpr std::chrono::seconds slurms_deadline{5};
+
+// Returns the size of the batch script's log when attempt `number` began.
+std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
+    if (number < 1) return 0;
+    const auto attempt =
+        record::attempt_of(record::JobFiles(plan.directories.job_directory), number);
+    if (!attempt || !*attempt) return 0;
+    return static_cast<std::size_t>(std::max<std::int64_t>(0, (*attempt)->log_begin.value_or(0)));
+}
 
 base::Result<int> run_here(const RunOptions& options) {
     const auto task = plan::array_task_number(from_environment("SLURM_ARRAY_TASK_ID").value_or(""));
     const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest, task));
     const Granted allocation = TRY(granted(from_environment, plan));
     SrunRunner steps;
-    SlurmsWord outside(allocation.job_id, allocation.restart);
+    SlurmsWord outside(allocation.job_id, allocation.restart,
+                       begin_of_attempt(plan, allocation.restart));
     LogDirectory logs(output_directory(plan));
     ExecutionLog log(logs, record::JobFiles(plan.directories.job_directory).node_logs().string(),
                      allocation.nodes);
@@ -130,8 +168,9 @@ base::Result<int> run_here(const RunOptions& options) {
     attempt.slurm_job_id = allocation.job_id;
     attempt.nodes = allocation.nodes;
     attempt.start = base::now();
+    attempt.log_begin = static_cast<std::int64_t>(outside.begin());
     Journal journal(context.files(), std::move(attempt));
-    const int exit_code = run_attempt(context, journal);
+    const int exit_code = run_attempt(context, journal, slurm::Client(slurms_deadline));
     remove_what_killed_runs_left(context);
     return exit_code;
 }

@@ -8,8 +8,9 @@ namespace batchai::run {
 
 // Runs the phases of one attempt at the job, in order. Each phase is in the record before it
 // starts, and its end is there when the next one starts, so that a reader always sees how far the
-// job has come. Returns the job's exit code.
-[[nodiscard]] int run_attempt(Context& context, Journal& journal);
+// job has come. A job that is to run again after this attempt is then queued again; only that asks
+// `slurm`. Returns the job's exit code.
+[[nodiscard]] int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm);
 
 // `batchai run`: carries out the plan inside a Slurm allocation. Makes the output directories and
 // the host file, imports the container's image if it has one, runs preparation once per node,

@@ -65,6 +65,17 @@ void Journal::restarted(record::Restart restart) {
     save();
 }
 
+void Journal::ending(record::EndedBy by, const record::Failure& failure) {
+    attempt_.failure = failure;
+    attempt_.ended_by = by;
+    save();
+}
+
+void Journal::retried(record::Retried retried) {
+    attempt_.retried = std::move(retried);
+    save();
+}
+
 void Journal::finish(int exit_code, record::EndedBy by, const record::Failure* failure) {
     if (failure != nullptr) attempt_.failure = *failure;
     attempt_.end = base::now();

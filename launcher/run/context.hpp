@@ -61,6 +61,9 @@ class Journal {
     // its ranks start.
     void end_phase(int exit_code);
     void restarted(record::Restart restart);
+    // Records why the attempt ends while its last phases still run, which may be killed.
+    void ending(record::EndedBy by, const record::Failure& failure);
+    void retried(record::Retried retried);
     // Records the end of the attempt. `failure` is null unless the attempt failed.
     void finish(int exit_code, record::EndedBy by, const record::Failure* failure);
 
@@ -93,6 +96,8 @@ class OutsideWord {
     virtual ~OutsideWord() = default;
     // Returns nothing while the job is not being ended.
     [[nodiscard]] virtual std::optional<record::EndedBy> why_job_ends() = 0;
+    // Returns whether Slurm has said in this attempt that the user ends the job. Asks nobody.
+    [[nodiscard]] virtual bool user_ends_job() = 0;
 };
 
 class HostUpdates;

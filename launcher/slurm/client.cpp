@@ -32,7 +32,7 @@ struct Known {
 };
 
 // Parts of Slurm's messages in lower case. The first match counts.
-constexpr std::array<Known, 14> known_faults{{
+constexpr std::array<Known, 15> known_faults{{
     {"invalid partition",
      "see the partitions with \"sinfo -s\"; the cluster's vmSize chooses one "
      "in site.lua"},
@@ -54,6 +54,9 @@ constexpr std::array<Known, 14> known_faults{{
     {"time limit", "the partition's limit is lower: see \"scontrol show partition\""},
     {"unable to contact slurm controller",
      "the controller does not answer from this host: check it with \"scontrol ping\""},
+    {"requested operation is presently disabled",
+     "the job may not be queued again: it was submitted with --no-requeue, or the site has "
+     "JobRequeue=0"},
     {"unable to process configuration file",
      "Slurm is not configured on this host: check /etc/slurm/slurm.conf or SLURM_CONF"},
     {"protocol authentication error",
@@ -267,6 +270,21 @@ Result<void> Client::keep_nodes(const std::string& job_id,
     if (!is_job_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "update", "jobid=" + job_id,
                                     fmt::format("nodelist={}", fmt::join(nodes, ","))}));
+    if (completed.exit_code == 0) return {};
+    return refused("scontrol", completed);
+}
+
+Result<JobSettings> Client::settings(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto completed = TRY(ask({"scontrol", "--oneliner", "show", "job", job_id}));
+    if (completed.exit_code != 0) return refused("scontrol", completed);
+    return parse_job_settings(completed.standard_output);
+}
+
+Result<void> Client::exclude_nodes(const std::string& job_id, const std::string& hostlist) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto completed =
+        TRY(ask({"scontrol", "update", "JobId=" + job_id, "ExcNodeList=" + hostlist}));
     if (completed.exit_code == 0) return {};
     return refused("scontrol", completed);
 }

@@ -12,6 +12,7 @@
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
 #include "slurm/job_devices.hpp"
+#include "slurm/job_settings.hpp"
 #include "slurm/status.hpp"
 
 namespace batchai::slurm {
@@ -95,6 +96,13 @@ class Client {
     // the other nodes at once, and refuses to take the first node.
     [[nodiscard]] base::Result<void> keep_nodes(const std::string& job_id,
                                                 const std::vector<std::string>& nodes) const;
+
+    // Returns what only scontrol tells of a job.
+    [[nodiscard]] base::Result<JobSettings> settings(const std::string& job_id) const;
+
+    // Keeps a job that waits off the nodes, which replace those that the job had to keep off.
+    [[nodiscard]] base::Result<void> exclude_nodes(const std::string& job_id,
+                                                   const std::string& hostlist) const;
 
     // Returns the state of the jobs `ids`, by id. Asks squeue first, and then sacct for the jobs
     // that the queue has forgotten, if the site keeps accounts. A job that neither of them knows

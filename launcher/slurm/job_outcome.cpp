@@ -25,6 +25,10 @@ bool waits(JobState state) {
 
 bool record_decides(const JobEvidence& evidence) {
     if (!evidence.attempt || !evidence.attempt->exit_code) return false;
+    // Until Slurm has queued the job again, it still shows what it showed before. If it shows an
+    // end, it has not queued the job.
+    if (evidence.attempt->runs_again && evidence.slurm && !is_final(evidence.slurm->state))
+        return false;
     return !evidence.slurm || !requeued_since(*evidence.slurm, *evidence.attempt);
 }
 

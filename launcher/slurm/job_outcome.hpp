@@ -22,6 +22,7 @@ struct AttemptView {
     int number = 1;
     std::optional<int> exit_code;  // absent: not ended, or killed before it could record its end
     std::optional<record::EndedBy> ended_by{};
+    bool runs_again = false;  // Slurm is asked to run the job again, or has been asked
 };
 
 // Returns whether Slurm's status is about a later incarnation than the attempt, because the job was
@@ -38,7 +39,8 @@ struct JobEvidence {
     std::optional<unsigned> owner{};
 };
 
-// Our own record of the end decides, unless the job was requeued since then. Otherwise Slurm's
+// Our own record of the end decides, unless the job was requeued since then or is to run again.
+// Otherwise Slurm's
 // status decides. A job that Slurm does not know and that left no record of its end has failed.
 [[nodiscard]] ExecutionState execution_state(const JobEvidence& evidence);
 

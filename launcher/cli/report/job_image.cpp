@@ -117,7 +117,8 @@ Life life_of(const fs::path& directory) {
         if (!attempt) return Life{.needed = true, .last_sign = base::now()};
         if (!*attempt) continue;
         has_run = true;
-        const bool runs = !(*attempt)->end && base::now() - (*attempt)->start <= longest_run;
+        const bool open = !(*attempt)->end || (*attempt)->runs_again();
+        const bool runs = open && base::now() - (*attempt)->start <= longest_run;
         life.needed = life.needed || runs;
         life.last_sign = std::max(life.last_sign, (*attempt)->end.value_or((*attempt)->start));
     }
@@ -169,7 +170,7 @@ void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
 
 bool has_ended(const fs::path& job_directory) {
     const auto attempt = record::latest_attempt(record::JobFiles(job_directory));
-    return attempt && *attempt && (*attempt)->end;
+    return attempt && *attempt && (*attempt)->end && !(*attempt)->runs_again();
 }
 
 // Returns the directories of the jobs that have no recorded end, by Slurm job id.

@@ -18,7 +18,7 @@ namespace batchai::cli {
 namespace {
 
 bool ended_by_record(const std::optional<record::Attempt>& attempt) {
-    return attempt && attempt->end && attempt->exit_code;
+    return attempt && attempt->end && attempt->exit_code && !attempt->runs_again();
 }
 
 JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
@@ -29,7 +29,8 @@ JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
         report.evidence.attempt = slurm::AttemptView{
             .number = attempt->number,
             .exit_code = attempt->end ? attempt->exit_code : std::optional<int>(),
-            .ended_by = attempt->ended_by};
+            .ended_by = attempt->ended_by,
+            .runs_again = attempt->runs_again()};
     }
     // An attempt from before the last requeue is dropped: its failure and times do not belong to
     // the current run.
@@ -270,6 +271,9 @@ base::Result<Value> attempts_value(const store::Store& store, const JobReport& r
                           {"endedBy", std::move(by)},
                           {"exitCode", attempt.exit_code ? Value(*attempt.exit_code) : Value()},
                           {"message", std::move(message)},
+                          {"retry", attempt.retried && !attempt.retried->message.empty()
+                                        ? Value(attempt.retried->message)
+                                        : Value()},
                           {"startTime", time_value(attempt.start)}});
     }
     return Value(std::move(out));

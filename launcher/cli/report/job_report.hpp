@@ -60,7 +60,7 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
                                                                           const store::JobKey& key);
 
 // Returns all attempts of the job, oldest first, as an array of {attempt, startTime, endTime,
-// exitCode, endedBy, message}.
+// exitCode, endedBy, message, retry}.
 [[nodiscard]] base::Result<Value> attempts_value(const store::Store& store,
                                                  const JobReport& report);
 

@@ -127,6 +127,7 @@ void add_job_verbs(CommandTree& tree) {
         add_job_options(*leaf, options->job, name_option);
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
+    add_job_resume_verb(tree, group);
     add_job_logs_verb(tree, group);
     add_job_file_verbs(tree, group);
     add_job_node_verbs(tree, group);

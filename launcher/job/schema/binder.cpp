@@ -157,6 +157,8 @@ void Binder::bind_value(const Field& field, const Node& node, void* owner,
     if (node.type == NodeType::broken) return;
     if (field.kind == Kind::list) {
         bind_list(field, node, owner, pointer);
+    } else if (field.kind == Kind::words) {
+        bind_words(field, node, owner, pointer);
     } else if (field.kind != Kind::object) {
         bind_scalar(field, node, owner);
     } else if (node.type == NodeType::object) {
@@ -182,6 +184,29 @@ void Binder::bind_list(const Field& field, const Node& node, void* owner,
         } else if (item.type != NodeType::broken) {
             faults_.add(Fault::wrong_type, item.position,
                         fmt::format("each element of {} must be an object", quote(field.name)));
+        }
+    }
+}
+
+void Binder::bind_words(const Field& field, const Node& node, void* owner,
+                        const std::string& pointer) {
+    if (node.type != NodeType::array) {
+        wrong_type(field, node);
+        return;
+    }
+    if (node.items.empty())
+        faults_.add(Fault::bad_text, node.position,
+                    fmt::format("{} must not be empty", quote(field.name)),
+                    fmt::format("for example {}", field.example));
+    std::size_t index = 0;
+    for (const Node& item : node.items) {
+        positions_.add(fmt::format("{}/{}", pointer, index++), item.position);
+        if (item.type == NodeType::string) {
+            if (const auto value = text(field, item)) field.access.store(owner, *value);
+        } else if (item.type != NodeType::broken) {
+            faults_.add(Fault::wrong_type, item.position,
+                        fmt::format("each element of {} must be a string", quote(field.name)),
+                        fmt::format("for example {}", field.example));
         }
     }
 }
@@ -276,6 +301,7 @@ std::string_view wanted(Kind kind) {
         case Kind::object:
             return "an object";
         case Kind::list:
+        case Kind::words:
             return "an array";
         case Kind::text:
         case Kind::choice:
@@ -316,6 +342,7 @@ std::string hint_for(const Field& field, const Node& node) {
         return "write it in double quotes";
     }
     if (field.kind == Kind::list && node.type == NodeType::object) return "put it into [ ]";
+    if (field.kind == Kind::words && node.type == NodeType::string) return "put it into [ ]";
     if (field.kind == Kind::object && node.type == NodeType::array) return "leave out the [ ]";
     return field.example.empty() ? std::string() : fmt::format("for example {}", field.example);
 }
@@ -353,6 +380,7 @@ void Binder::bind_scalar(const Field& field, const Node& node, void* owner) {
             break;
         case Kind::object:
         case Kind::list:
+        case Kind::words:
             break;
     }
     if (value) field.access.store(owner, *value);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.hpp"
 #include "job/schema/storage_account.hpp"
@@ -346,6 +347,20 @@ Failure check_gpu_counts(std::string_view text) {
     return std::nullopt;
 }
 
+Failure check_retry_cause(std::string_view text) {
+    for (const std::string_view cause : retry_causes) {
+        if (text == cause) return std::nullopt;
+    }
+    std::string_view rest = text;
+    const auto first = take_index(rest);
+    const auto last = first && take(rest, "-") ? take_index(rest) : first;
+    if (first && last && rest.empty() && *first >= 1 && *first <= *last && *last <= 255)
+        return std::nullopt;
+    return bad(fmt::format("names no cause: {}", quote(text)),
+               fmt::format("give {}, or exit codes from 1 to 255 as \"75\" or \"130-140\"",
+                           fmt::join(retry_causes, ", ")));
+}
+
 }  // namespace
 
 std::optional<CheckFailure> check_text(Check check, std::string_view text) {
@@ -384,6 +399,8 @@ std::optional<CheckFailure> check_text(Check check, std::string_view text) {
             return check_option_memory(text);
         case Check::gpu_counts:
             return check_gpu_counts(text);
+        case Check::retry_cause:
+            return check_retry_cause(text);
         case Check::none:
         case Check::anything:
         case Check::relative_mount_path:
@@ -429,6 +446,8 @@ std::string_view pattern_of(Check check) {
             return "^[0-9]+[kKmMgGtT]?$";
         case Check::gpu_counts:
             return "^([^-:, ][^:, ]*:)?[0-9]+(,([^-:, ][^:, ]*:)?[0-9]+)*$";
+        case Check::retry_cause:
+            return "^(nodeFailure|preemption|timeout|[1-9][0-9]{0,2}(-[1-9][0-9]{0,2})?)$";
     }
     return {};
 }

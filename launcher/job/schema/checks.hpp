@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -17,6 +18,10 @@ namespace batchai::job {
 
 // Formats a duration as Python prints a timedelta: "7 days, 0:00:00", "1 day, 0:00:00", "1:30:00".
 [[nodiscard]] std::string format_duration(std::chrono::seconds duration);
+
+// What "retry.on" may name besides exit codes.
+inline constexpr std::array<std::string_view, 3> retry_causes = {"nodeFailure", "preemption",
+                                                                 "timeout"};
 
 struct CheckFailure {
     Fault fault = Fault::bad_text;

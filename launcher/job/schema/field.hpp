@@ -18,7 +18,8 @@
 
 namespace batchai::job {
 
-enum class Kind : std::uint8_t { text, integer, boolean, choice, duration, object, list };
+// A list has objects as its elements, and `words` is an array of texts.
+enum class Kind : std::uint8_t { text, integer, boolean, choice, duration, object, list, words };
 
 // The form that a text must have, besides being non-empty and free of NUL. See checks.hpp.
 enum class Check : std::uint8_t {
@@ -42,6 +43,8 @@ enum class Check : std::uint8_t {
     array_indexes,  // "0-15", "1,3,5-7", "0-99:2%4"
     option_memory,  // a number, and K, M, G or T
     gpu_counts,     // "2", "a100:2", "a100:1,k80:2"
+
+    retry_cause,  // "timeout", "75", "130-140"
 };
 
 // How the fields of one group in an object exclude each other.
@@ -63,6 +66,8 @@ using Value = std::variant<std::string, std::int64_t, bool>;
 struct Access {
     void (*store)(void* owner, const Value& value) = nullptr;
     std::optional<Value> (*load)(const void* owner) = nullptr;
+    // The functions above have one text of an array for `words`: the first adds it, and the second
+    // is not used; `count` and `at` then give the texts as std::string.
     // Creates the object if it is absent, or appends an element to the list. Returns the new owner.
     void* (*open)(void* owner) = nullptr;
     // Returns 0 or 1 for an object, and the number of elements for a list.

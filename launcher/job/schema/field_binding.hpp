@@ -202,6 +202,25 @@ constexpr Field list(std::string_view name, const Object& element, std::string_v
     return composite(Kind::list, name, element, doc, access);
 }
 
+// Binds a key to a vector of texts, each of which must pass the field's check.
+template <auto Pointer>
+constexpr Field words(std::string_view name, std::string_view doc, std::string_view example) {
+    using M = MemberOf<Pointer>;
+    Field field;
+    field.name = name;
+    field.kind = Kind::words;
+    field.access.store = [](void* owner, const Value& value) {
+        M::of(owner).push_back(std::get<std::string>(value));
+    };
+    field.access.count = [](const void* owner) { return M::of(owner).size(); };
+    field.access.at = [](const void* owner, std::size_t i) -> const void* {
+        return &M::of(owner)[i];
+    };
+    field.doc = doc;
+    field.example = example;
+    return field;
+}
+
 // Binds a key to one of JobSpec's toolkits.
 template <class Settings>
 constexpr Field toolkit(const Object& fields, std::string_view doc) {

@@ -210,6 +210,14 @@ constexpr std::array properties_fields = {
                             "Options of `sbatch`. This key is an extension: Batch AI's schema does "
                             "not have it")
         .own_extension(),
+    object<&JobSpec::retry>("retry", retry_object,
+                            "When the job is run again after a failure. This key is an extension")
+        .defaults_to("Slurm runs the job again after a node failure or a pre-emption, if it may")
+        .own_extension(),
+    object<&JobSpec::checkpoint>("checkpoint", checkpoint_object,
+                                 "The signal that tells the ranks to write a checkpoint before "
+                                 "they are ended. This key is an extension")
+        .own_extension(),
     object_within<&JobSpec::cluster_id>("cluster", cluster_object, "The cluster")
         .defaults_to("the one named on the command line"),
     tool_type_field(),

@@ -6,7 +6,7 @@
 // The field table, which is the only list of a job file's keys. field_table.cpp has the file and
 // its properties, field_table_mounts.cpp has mounts and the secrets they need, and
 // field_table_toolkits.cpp has what each toolkit runs, and field_table_slurm.cpp has options of
-// sbatch.
+// sbatch, and field_table_retry.cpp has what happens to a job that fails.
 namespace batchai::job {
 
 extern const Object job_file_object;    // the whole file; its fields belong to JobSpec
@@ -19,6 +19,9 @@ extern const Object key_vault_secret_reference_object;  // KeyVaultSecretReferen
 // `job create` and the user's defaults are made from these fields, too. Its refused keys are the
 // options that belong to the plan.
 extern const Object slurm_object;
+
+extern const Object retry_object;       // RetrySettings
+extern const Object checkpoint_object;  // CheckpointSettings
 
 extern const Object horovod_object;         // HorovodSettings
 extern const Object custom_mpi_object;      // CustomMpiSettings

@@ -71,6 +71,8 @@ std::string type_of(const Field& field) {
         case Kind::boolean:
             return "`true` or `false`";
         case Kind::duration:
+            if (field.maximum < 24LL * 60 * 60)
+                return fmt::format("duration, at most {} hours", field.maximum / (60 * 60));
             return fmt::format("duration, at most {} days", field.maximum / (24LL * 60 * 60));
         case Kind::choice: {
             std::string out;
@@ -84,6 +86,8 @@ std::string type_of(const Field& field) {
         case Kind::list:
             return fmt::format("array of [{}](#{})", field.object->name,
                                base::lower(field.object->name));
+        case Kind::words:
+            return "array of strings";
     }
     return {};
 }

@@ -77,6 +77,14 @@ void describe_type(const Field& field, Json& out) {
             out.set("type", "array");
             out.set("items", Json::Object{{"$ref", reference_to(*field.object)}});
             break;
+        case Kind::words: {
+            Json item;
+            describe_text(field, item);
+            out.set("type", "array");
+            out.set("minItems", 1);
+            out.set("items", std::move(item));
+            break;
+        }
     }
 }
 

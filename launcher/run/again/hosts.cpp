@@ -22,13 +22,7 @@ const slurm::NodeStatus* status_of(const std::string& name, const SlurmsView& vi
 }
 
 bool starts_tasks(const slurm::NodeStatus* node) {
-    using Flag = slurm::NodeFlag;
-    if (node == nullptr || node->state == slurm::NodeBaseState::down ||
-        node->state == slurm::NodeBaseState::error)
-        return false;
-    const auto stopped = {Flag::not_responding, Flag::fail, Flag::powered_down, Flag::powering_down,
-                          Flag::invalid_registration};
-    return std::none_of(stopped.begin(), stopped.end(), [&](Flag flag) { return node->has(flag); });
+    return node != nullptr && run::starts_tasks(*node);
 }
 
 bool has(const std::string& name, const SlurmsView& view, slurm::NodeFlag flag) {
@@ -48,6 +42,15 @@ Nodes without(const Nodes& nodes, const Nodes& others) {
 }
 
 }  // namespace
+
+bool starts_tasks(const slurm::NodeStatus& node) {
+    using Flag = slurm::NodeFlag;
+    if (node.state == slurm::NodeBaseState::down || node.state == slurm::NodeBaseState::error)
+        return false;
+    const auto stopped = {Flag::not_responding, Flag::fail, Flag::powered_down, Flag::powering_down,
+                          Flag::invalid_registration};
+    return std::none_of(stopped.begin(), stopped.end(), [&](Flag flag) { return node.has(flag); });
+}
 
 base::Result<SlurmsView> ask_slurm(const slurm::Client& client, const std::string& job_id) {
     const auto jobs = TRY(client.jobs({job_id}));

@@ -31,6 +31,9 @@ struct SlurmsView {
 [[nodiscard]] base::Result<SlurmsView> ask_slurm(const slurm::Client& client,
                                                  const std::string& job_id);
 
+// Returns false for a node that is down, failing or not responding.
+[[nodiscard]] bool starts_tasks(const slurm::NodeStatus& node);
+
 // Returns the nodes among `nodes`, in the same order, that still belong to the job and can start
 // tasks. A node that is down, failing or not responding cannot. A draining node can, because Slurm
 // lets its jobs end normally.

@@ -146,12 +146,17 @@ bool looks_killed(const StepResult& result) {
 
 }  // namespace
 
-SlurmsWord::SlurmsWord(std::string job_id, int restart)
+SlurmsWord::SlurmsWord(std::string job_id, int restart, std::size_t previous_begin)
     : job_id_(std::move(job_id)), restart_(restart) {
     struct stat status {};
     if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
     read_ = static_cast<std::size_t>(status.st_size);
-    if (restart_ > 0) earlier_ = end_of_job(standard_error_from(0), job_id_);
+    if (restart_ > 0 && previous_begin <= read_)
+        earlier_ = end_of_job(standard_error_from(previous_begin), job_id_);
+}
+
+bool SlurmsWord::user_ends_job() {
+    return end_of_job(said_since(), job_id_) == EndedBy::user;
 }
 
 std::string SlurmsWord::said_since() const {

@@ -29,10 +29,14 @@ void record_failed_start(const std::string& plan_path, const base::Error& error)
 // has no such notice, the controller is asked.
 class SlurmsWord final : public OutsideWord {
   public:
-    // Notices that are already in standard error come from an earlier attempt.
-    SlurmsWord(std::string job_id, int restart);
+    // Notices that are already in standard error come from earlier attempts. `previous_begin` is
+    // its size when the previous attempt began, so that no older attempt's end is taken for its.
+    SlurmsWord(std::string job_id, int restart, std::size_t previous_begin = 0);
 
     [[nodiscard]] std::optional<record::EndedBy> why_job_ends() override;
+    [[nodiscard]] bool user_ends_job() override;
+    // The size of standard error when this object was made.
+    [[nodiscard]] std::size_t begin() const { return read_; }
     // Returns how the attempt before this one ended, according to the last of those earlier
     // notices.
     [[nodiscard]] std::optional<record::EndedBy> why_restarted() const { return earlier_; }

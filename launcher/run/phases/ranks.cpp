@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -103,6 +104,47 @@ void remove_copied_output(const Context& context, const plan::Step& step) {
         context.remove_rank_files(std::to_string(rank));
 }
 
+// Tells the ranks of a job with a checkpoint that they will be ended.
+class Warning {
+  public:
+    Warning(const std::optional<plan::Checkpoint>& checkpoint, ExecutionLog& log)
+        : checkpoint_(checkpoint), log_(log) {}
+
+    // Returns the signal to pass on to srun. When Slurm ends the job, it has sent TERM to the ranks
+    // itself. srun would have them killed at once if it got TERM, too, so a first TERM becomes the
+    // warning. Slurm kills what is left after KillWait.
+    std::optional<int> pass_on(int signal) {
+        const bool notice = signal == plan::checkpoint_notice;
+        if (!checkpoint_) return notice ? std::nullopt : std::optional(signal);
+        if (!notice && signal != SIGTERM) return signal;
+        if (given_) return notice ? std::nullopt : std::optional(signal);
+        given_ = true;
+        const std::string line =
+            "the job will be ended soon: the ranks get the signal of \"checkpoint\"";
+        log_.master(line);
+        std::printf("batchai: %s\n", line.c_str());
+        std::fflush(stdout);
+        return checkpoint_->signal;
+    }
+    [[nodiscard]] bool given() const { return given_; }
+
+  private:
+    const std::optional<plan::Checkpoint>& checkpoint_;
+    ExecutionLog& log_;
+    bool given_ = false;
+};
+
+// Returns the end of ranks that have failed after the warning, which they were told to do.
+Ending ended_after_warning(int exit_code) {
+    const record::EndWords words = record::words_of(record::EndedBy::time_limit);
+    return {.failure = {.code = std::string(words.code),
+                        .message = std::string(words.message),
+                        .phase = std::string(Ranks::name),
+                        .exit_code = exit_code},
+            .by = record::EndedBy::time_limit,
+            .exit_code = exit_code};
+}
+
 // What is known once the step of the ranks has ended.
 struct StepEnd {
     base::Result<StepResult> result;
@@ -122,7 +164,7 @@ Ending for_other_hosts(const HostUpdates& updates) {
 }
 
 PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
-                const TensorFlowJob& tensorflow) {
+                const TensorFlowJob& tensorflow, bool warned) {
     constexpr std::string_view name = Ranks::name;
     const auto& [result, step_code, said] = end;
     std::optional<Ending> ending;
@@ -132,6 +174,7 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
             node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
     if (!ending && context.host_updates != nullptr && context.host_updates->ranks_have_left())
         ending = for_other_hosts(*context.host_updates);
+    if (!ending && step_code != 0 && warned) ending = ended_after_warning(step_code);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
 
     record::Failure failure{.phase = std::string(name)};
@@ -189,6 +232,7 @@ PhaseEnd Ranks::run(Context& context) {
     TensorFlowJob tensorflow(context);
     const auto started = tensorflow.start(step, environment);
     bool noted = false;
+    Warning warning(context.plan.checkpoint, context.log);
     StepEnd end{.result =
                     started ? context.steps.run(
                                   {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
@@ -203,7 +247,8 @@ PhaseEnd Ranks::run(Context& context) {
                                                context.host_updates->poll();
                                            pieces.flush();
                                        },
-                                   .enough = [&] { return tensorflow.poll(); }})
+                                   .enough = [&] { return tensorflow.poll(); },
+                                   .pass_on = [&](int signal) { return warning.pass_on(signal); }})
                             : tl::unexpected(started.error())};
     tensorflow.end(end.result);
     if (!noted) note_places(context, step, environment);
@@ -220,7 +265,7 @@ PhaseEnd Ranks::run(Context& context) {
         context.logs.append_text(file_of_task(step.stderr_name, "0"), end.said);
     context.log.all_nodes(
         fmt::format("the job's command has ended with exit code {}", end.exit_code));
-    PhaseEnd out = judged(context, end, words, tensorflow);
+    PhaseEnd out = judged(context, end, words, tensorflow, warning.given());
     // The search for the culprit reads these files.
     if (copied) remove_copied_output(context, step);
     tensorflow.remove_copied_output();

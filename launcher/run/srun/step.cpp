@@ -132,7 +132,7 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
         while (const auto signal = signals_.next()) {
             if (*signal == SIGCHLD) continue;
             if (*signal == SIGTERM || *signal == SIGINT) result.stopped_by = signal;
-            srun.signal(*signal);
+            if (const auto passed_on = request.pass_on(*signal)) srun.signal(*passed_on);
         }
         if (waiting[1].revents != 0)
             stream_open = base::drain(read_end, result.messages, message_limit);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/process.hpp"
+#include "plan/plan.hpp"
 
 namespace batchai::run {
 
@@ -27,6 +28,11 @@ struct StepRequest {
     std::function<void()> tick = [] {};  // called about four times a second
     // Called after each tick. Once it returns true, Slurm kills the step's tasks.
     std::function<bool()> enough = [] { return false; };
+    // Called for TERM, INT, HUP, USR1, USR2 and URG that we receive. Returns the signal to pass on
+    // to srun, or nothing to pass on none.
+    std::function<std::optional<int>(int)> pass_on = [](int signal) {
+        return signal == plan::checkpoint_notice ? std::nullopt : std::optional(signal);
+    };
     // If not 0, the number of tasks. Each task prints a line once it runs and then waits for a line
     // on its standard input. The tasks get that line once all of them run, or the end of the stream
     // if one has failed.
@@ -50,7 +56,8 @@ class SrunRunner final : public StepRunner {
     [[nodiscard]] std::optional<int> stopped_by() override;
 
   private:
-    base::HeldSignals signals_{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
+    base::HeldSignals signals_{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, plan::checkpoint_notice,
+                               SIGCHLD};
 };
 
 // Tells a background step that it is not needed any more.

@@ -87,6 +87,9 @@ class PlanMaker {
                         text(),
                         text()};
         });
+        if (flag())
+            plan.retry = Retry{list([&] { return text(); }), count(), flag(), text(), count()};
+        if (flag()) plan.checkpoint = Checkpoint{1 + number(0) % 64, count()};
         plan.notices = list([&] { return text(); });
         return plan;
     }

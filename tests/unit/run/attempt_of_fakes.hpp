@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -48,6 +49,7 @@ class FakeSteps final : public StepRunner {
 class FakeOutside final : public OutsideWord {
   public:
     std::optional<record::EndedBy> why_job_ends() override { return why; }
+    bool user_ends_job() override { return why == record::EndedBy::user; }
     std::optional<record::EndedBy> why;
 };
 
@@ -92,9 +94,10 @@ class PhasesTest : public ScratchTest {
                         .ports = {},
                         .place = place_on(granted_.nodes)};
         record::Attempt record;
+        record.number = context.attempt();
         record.nodes = granted_.nodes;
         Journal journal(context.files(), record);
-        const int exit_code = run_attempt(context, journal);
+        const int exit_code = run_attempt(context, journal, slurm::Client(std::chrono::seconds(5)));
         auto written = record::latest_attempt(context.files());
         EXPECT_TRUE(written && *written);
         record_ = written.value().value();

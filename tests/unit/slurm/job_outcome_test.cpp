@@ -189,5 +189,24 @@ TEST(ExitCodeOf, ASignalIsSaidAsAShellSaysIt) {
     EXPECT_EQ(exit_code(cancelled), std::nullopt);
 }
 
+// Breaks when a job whose retry is on its way counts as failed.
+TEST(ExecutionStateOf, AJobThatRunsAgainHasNotEnded) {
+    auto evidence = of(JobState::running);
+    evidence.attempt = AttemptView{.number = 1, .exit_code = 75, .runs_again = true};
+    EXPECT_EQ(execution_state(evidence), ExecutionState::running);
+    evidence.slurm->state = JobState::completing;
+    EXPECT_EQ(execution_state(evidence), ExecutionState::running);
+    evidence.slurm->state = JobState::pending;
+    evidence.slurm->restart_count = 1;
+    EXPECT_EQ(execution_state(evidence), ExecutionState::queued);
+}
+
+TEST(ExecutionStateOf, AJobThatSlurmDidNotQueueAgainHasFailed) {
+    auto evidence = of(JobState::failed);
+    evidence.attempt = AttemptView{.number = 1, .exit_code = 75, .runs_again = true};
+    EXPECT_EQ(execution_state(evidence), ExecutionState::failed);
+    EXPECT_EQ(exit_code(evidence), 75);
+}
+
 }  // namespace
 }  // namespace batchai::slurm

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "cli/output/output.hpp"
+#include "cli/report/job_report.hpp"
+#include "cli/report/names.hpp"
+#include "cli/tree/builder.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "record/attempt.hpp"
+#include "record/retries.hpp"
+
+namespace batchai::cli {
+namespace {
+
+struct ResumeOptions {
+    JobName job;
+};
+
+tl::unexpected<base::Error> refused(const JobReport& report, std::string what, std::string hint) {
+    return base::fail(std::move(what), report.job.key.job, std::move(hint),
+                      base::ExitCode::refused);
+}
+
+// Refuses a job that cannot be resumed.
+base::Result<void> check(const JobReport& report) {
+    if (report.job.is_array)
+        return refused(report, "array jobs cannot be resumed, which is not supported yet", "");
+    if (!report.ended())
+        return refused(report, "the job has not ended", "`batchai job show` says how far it is");
+    if (report.state == slurm::ExecutionState::succeeded)
+        return refused(report, "the job has succeeded", "");
+    if (!report.evidence.slurm || report.evidence.slurm->from_accounting)
+        return refused(report,
+                       fmt::format("Slurm has forgotten its job {}, which it does some minutes "
+                                   "after the end (MinJobAge)",
+                                   report.job.slurm_job_id),
+                       "create the job again; it continues from its checkpoints if their directory "
+                       "is the same");
+    return {};
+}
+
+base::Result<void> write(const record::JobFiles& files, const record::Attempt& attempt) {
+    return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
+}
+
+// Queues a job that has failed or was ended again, under its id in Slurm and in its own directory.
+Answer job_resume(const ResumeOptions& options) {
+    const auto here = TRY(open_surroundings());
+    const auto key = job_key(options.job);
+    TRY(here.slurm.ping());
+    const auto report = TRY(report_job(here.store, here.slurm, key));
+    TRY(check(report));
+    const record::JobFiles files = here.store.job_files(key);
+    auto last = TRY(record::latest_attempt(files));
+    const auto count = TRY(record::read_retry_count(files));
+    // The retries are counted anew. The attempt to come is in the count, so it is not judged.
+    if (last && count)
+        TRY(record::write_retry_count(files,
+                                      {.attempt = last->number + 1, .progress = count->progress}));
+    const auto before = last;
+    if (last) {
+        last->retried = {.queued = true, .message = "the job is queued again by `job resume`"};
+        TRY(write(files, *last));
+    }
+    TRY(here.store.update(key, [](store::Job& job) { job.termination_requested.reset(); }));
+    const auto queued = here.slurm.requeue(report.job.slurm_job_id);
+    if (queued) return Outcome{};
+    // Nothing has changed, so the records must say what they said.
+    if (before) TRY(write(files, *before));
+    if (count) TRY(record::write_retry_count(files, *count));
+    TRY(here.store.update(key, [&](store::Job& job) {
+        job.termination_requested = report.job.termination_requested;
+    }));
+    return tl::unexpected(queued.error());
+}
+
+}  // namespace
+
+void add_job_resume_verb(CommandTree& tree, CLI::App& group) {
+    auto [leaf, options] =
+        add_verb(tree, group, "resume", "Queue a job again that has failed or was terminated",
+                 "batchai job resume --name train", job_resume);
+    add_job_options(*leaf, options->job, "--name,-n");
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "record/retries.hpp"
+
+#include <string_view>
+#include <tuple>
+
+#include "base/file.hpp"
+#include "base/record.hpp"
+
+namespace batchai::base {
+
+template <>
+struct RecordOf<record::RetryCount> {
+    static constexpr auto fields =
+        std::tuple{field("attempt", &record::RetryCount::attempt).within(1),
+                   field("retries", &record::RetryCount::retries).within(0),
+                   field("withoutProgress", &record::RetryCount::without_progress).within(0),
+                   field("progress", &record::RetryCount::progress)};
+};
+
+}  // namespace batchai::base
+
+namespace batchai::record {
+
+namespace {
+
+constexpr std::string_view schema = "batchai-retries/v1";
+
+}  // namespace
+
+base::Result<std::optional<RetryCount>> read_retry_count(const JobFiles& files) {
+    const auto path = files.retries();
+    const auto text = base::read_file(path);
+    if (!text && text.error().exit_code == base::ExitCode::not_found)
+        return std::optional<RetryCount>();
+    if (!text) return tl::unexpected(text.error());
+    auto count = base::from_record<RetryCount>(*text, schema);
+    if (!count) {
+        count.error().where = path.string();
+        return tl::unexpected(count.error());
+    }
+    return std::optional<RetryCount>(*count);
+}
+
+base::Result<void> write_retry_count(const JobFiles& files, const RetryCount& count) {
+    return base::write_atomically(files.retries(), base::to_record(count, schema));
+}
+
+}  // namespace batchai::record

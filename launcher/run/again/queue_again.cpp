@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/again/queue_again.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/file.hpp"
+#include "run/again/hosts.hpp"
+#include "store/records.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using record::EndedBy;
+using record::RetryCount;
+
+// Tries in all to have the job queued, with a second between them.
+constexpr int tries = 3;
+
+std::string not_again(const std::string& why) {
+    return "the job is not run again: " + why;
+}
+
+}  // namespace
+
+void QueueAgain::say(const std::string& line) const {
+    context_.log.master(line);
+    std::fprintf(stderr, "batchai: %s\n", line.c_str());
+}
+
+bool QueueAgain::user_has_ended_job() const {
+    if (context_.outside.user_ends_job()) return true;
+    // A job that was submitted with sbatch has no record in the store.
+    const auto path = context_.files().record();
+    const auto text = base::read_file(path);
+    if (!text) return false;
+    const plan::Identity& identity = context_.plan.identity;
+    const auto job = store::job_from_json(
+        *text, path.string(),
+        {identity.resource_group, identity.workspace, identity.experiment, identity.job});
+    return job && job->termination_requested;
+}
+
+std::optional<std::string> QueueAgain::count(const AttemptEnd& end, int next_attempt) {
+    const plan::Retry& retry = *context_.plan.retry;
+    const record::JobFiles files = context_.files();
+    auto found = record::read_retry_count(files);
+    if (!found)
+        return fmt::format("the count of its attempts cannot be read: {}", found.error().text());
+    // Without a count, each requeue that Slurm knows of counts.
+    RetryCount now = found->value_or(RetryCount{.retries = next_attempt - 2});
+    std::string progress;
+    if (!retry.progress_directory.empty()) {
+        progress = progress_in(retry.progress_directory);
+        if (progress.empty())
+            say("nobody can tell whether the job makes progress, because " +
+                retry.progress_directory + " cannot be read or holds too many files");
+        const bool none = !progress.empty() && progress == now.progress;
+        now.without_progress = none ? now.without_progress + 1 : 0;
+    }
+    if (auto why = why_not_again(retry, end, now)) return why;
+    const auto written = record::write_retry_count(files, counted(now, next_attempt, progress));
+    if (!written)
+        return fmt::format("the count of its attempts cannot be written: {}",
+                           written.error().text());
+    return std::nullopt;
+}
+
+std::optional<Ending> QueueAgain::why_not_run() {
+    if (!context_.plan.retry) return std::nullopt;
+    const record::JobFiles files = context_.files();
+    const int attempt = context_.attempt();
+    const auto refuse = [&](EndedBy by, std::string message, const std::string& line) {
+        say(line);
+        done_ = true;
+        return Ending{.failure = {.code = std::string(record::words_of(by).code),
+                                  .message = std::move(message),
+                                  .phase = "start",
+                                  .first_error_line = line},
+                      .by = by};
+    };
+    const auto words = [](EndedBy by) { return std::string(record::words_of(by).message); };
+    if (attempt == 1) {
+        RetryCount first;
+        if (!context_.plan.retry->progress_directory.empty())
+            first.progress = progress_in(context_.plan.retry->progress_directory);
+        if (const auto written = record::write_retry_count(files, first); !written)
+            say("the count of the job's attempts cannot be written: " + written.error().text());
+        return std::nullopt;
+    }
+    if (user_has_ended_job())
+        return refuse(EndedBy::user, words(EndedBy::user), not_again("its user has ended it"));
+    const auto found = record::read_retry_count(files);
+    if (!found)
+        return refuse(
+            EndedBy::start, words(EndedBy::start),
+            not_again("the count of its attempts cannot be read: " + found.error().text()));
+    if (*found && (*found)->attempt >= attempt) return std::nullopt;
+    const auto earlier = record::attempt_of(files, attempt - 1);
+    if (!earlier)
+        return refuse(
+            EndedBy::start, words(EndedBy::start),
+            not_again("the record of its last attempt cannot be read: " + earlier.error().text()));
+    // Slurm could not start that attempt. It limits itself how often it tries (MaxBatchRequeue).
+    if (!*earlier && *found) return std::nullopt;
+    if (!*earlier && attempt - 1 <= context_.plan.retry->max) {
+        const auto written =
+            record::write_retry_count(files, {.attempt = attempt, .retries = attempt - 1});
+        if (!written)
+            say("the count of the job's attempts cannot be written: " + written.error().text());
+        return std::nullopt;
+    }
+    AttemptEnd end{.by = EndedBy::node};
+    if (*earlier)
+        end = {.by = (*earlier)->ended_by.value_or(EndedBy::node),
+               .exit_code = (*earlier)->exit_code.value_or(1)};
+    // Somebody wants the job to run again.
+    if (end.by == EndedBy::requeue && *found) return std::nullopt;
+    const auto why = *earlier ? count(end, attempt)
+                              : std::optional(fmt::format("it has been started {} times, and "
+                                                          "\"retry.max\" is {}",
+                                                          attempt - 1, context_.plan.retry->max));
+    if (!why) return std::nullopt;
+    return refuse(end.by, words(end.by),
+                  not_again(why->empty() ? fmt::format("\"retry.on\" does not name what ended its "
+                                                       "last attempt ({})",
+                                                       base::word_of(end.by))
+                                         : *why));
+}
+
+EndedBy QueueAgain::cause_of(const Ending& ending) const {
+    const bool of_ranks = ending.by == EndedBy::program || ending.by == EndedBy::time_limit;
+    if (!(context_.plan.retry || context_.plan.checkpoint) || !of_ranks) return ending.by;
+    const auto settings = client_.settings(context_.granted.job_id);
+    return settings && settings->preempted ? EndedBy::preemption : ending.by;
+}
+
+std::optional<std::string> QueueAgain::queue() {
+    const std::string& id = context_.granted.job_id;
+    for (int attempt = 1;; ++attempt) {
+        if (user_has_ended_job()) return "its user has ended it";
+        const auto jobs = client_.jobs({id});
+        if (jobs && jobs->contains(id)) {
+            const slurm::JobStatus& job = jobs->at(id);
+            if (job.state == slurm::JobState::cancelled) return "it has been cancelled";
+            // Slurm has done so of its own accord.
+            if (job.restart_count > context_.granted.restart) return std::nullopt;
+        }
+        const auto queued = client_.requeue(id);
+        if (queued) return std::nullopt;
+        if (attempt == tries) return "Slurm does not queue it again: " + queued.error().text();
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+}
+
+void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
+    std::vector<std::string> failed;
+    if (!ending.failure.node.empty()) failed.push_back(ending.failure.node);
+    const auto& granted = context_.granted.nodes;
+    if (ending.by == EndedBy::node) {
+        // Slurm names no node in its notice.
+        if (const auto nodes = client_.nodes()) {
+            for (const slurm::NodeStatus& node : *nodes) {
+                const bool ours =
+                    std::find(granted.begin(), granted.end(), node.name) != granted.end();
+                if (ours && !starts_tasks(node) && node.name != ending.failure.node)
+                    failed.push_back(node.name);
+            }
+        }
+    }
+    if (failed.empty()) return;
+    const auto done = [&]() -> base::Result<void> {
+        const auto settings = TRY(client_.settings(context_.granted.job_id));
+        for (const std::string& node : settings.required) {
+            if (std::find(failed.begin(), failed.end(), node) != failed.end())
+                return base::fail("the job must run on " + node, "--nodelist");
+        }
+        const std::string nodes = TRY(slurm::with_nodes(settings.excluded, failed));
+        return client_.exclude_nodes(context_.granted.job_id, nodes);
+    }();
+    const std::string names = fmt::format("{}", fmt::join(failed, ", "));
+    if (done)
+        say(fmt::format("the job will not run on {} again", names));
+    else
+        say(fmt::format("{} cannot be excluded from the job: {}", names, done.error().text()));
+}
+
+void QueueAgain::after(const Ending& ending) {
+    if (!context_.plan.retry || std::exchange(done_, true)) return;
+    const auto refuse = [&](const std::string& why) {
+        const std::string line = why.empty() ? std::string() : not_again(why);
+        journal_.retried({.queued = false, .message = line});
+        if (!line.empty()) say(line);
+    };
+    if (user_has_ended_job()) return refuse({});
+    if (const auto why =
+            count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt() + 1))
+        return refuse(*why);
+    const auto counted = record::read_retry_count(context_.files());
+    const int retries = counted && *counted ? (*counted)->retries : context_.attempt();
+    const std::string line =
+        fmt::format("the job is queued again, retry {} of {}: {}", retries,
+                    context_.plan.retry->max, record::words_of(ending.by).message);
+    // Recorded before Slurm is asked, so that nobody takes the end of the attempt for the job's.
+    journal_.retried({.queued = true, .message = line});
+    if (const auto why = queue()) return refuse(*why);
+    say(line);
+    if (context_.plan.retry->exclude_failed_nodes) exclude_failed_nodes(ending);
+    // The user may have ended the job between the last look and the requeue.
+    if (!user_has_ended_job()) return;
+    const auto cancelled = client_.cancel(context_.granted.job_id);
+    if (!cancelled) return say("the job cannot be cancelled: " + cancelled.error().text());
+    refuse("its user has ended it");
+}
+
+}  // namespace batchai::run

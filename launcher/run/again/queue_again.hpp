@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/again/retry.hpp"
+#include "run/context.hpp"
+#include "run/phases/phase.hpp"
+#include "slurm/client.hpp"
+
+namespace batchai::run {
+
+// Carries out the "retry" of a job. Does nothing for any other job.
+//
+// Slurm itself queues a job again after a node failure and after most pre-emptions, and it may do
+// so when nothing of the attempt is left that could decide. Such a requeue is judged when the next
+// attempt begins.
+class QueueAgain {
+  public:
+    QueueAgain(Context& context, Journal& journal, slurm::Client client)
+        : context_(context), journal_(journal), client_(client) {}
+
+    // Called before the first phase. Returns the ending of an attempt that must not run, because
+    // Slurm has queued the job again against the job's wish or the user has ended the job.
+    [[nodiscard]] std::optional<Ending> why_not_run();
+
+    // Called when the attempt has failed, and again whenever it may: it acts only once. Has the job
+    // queued again if that is to be, and records what becomes of the job. Afterwards Slurm ends the
+    // batch script within KillWait.
+    void after(const Ending& ending);
+
+    // Returns the end with the pre-emption as its cause, if one has ended the ranks. During a
+    // pre-emption's grace time Slurm signals only the ranks, so that the cause seems to be theirs.
+    [[nodiscard]] record::EndedBy cause_of(const Ending& ending) const;
+
+  private:
+    // Returns why the job is not run again after the end, or nothing once the retry is counted.
+    [[nodiscard]] std::optional<std::string> count(const AttemptEnd& end, int next_attempt);
+    // Returns why not, or nothing once the job is queued.
+    [[nodiscard]] std::optional<std::string> queue();
+    [[nodiscard]] bool user_has_ended_job() const;
+    void exclude_failed_nodes(const Ending& ending) const;
+    void say(const std::string& line) const;
+
+    Context& context_;
+    Journal& journal_;
+    slurm::Client client_;
+    bool done_ = false;
+};
+
+}  // namespace batchai::run

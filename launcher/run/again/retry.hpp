@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "plan/plan.hpp"
+#include "record/attempt.hpp"
+#include "record/retries.hpp"
+
+// Whether a job that has failed is run again. This part asks nobody.
+namespace batchai::run {
+
+// How an attempt has ended.
+struct AttemptEnd {
+    record::EndedBy by = record::EndedBy::program;
+    int exit_code = 1;
+};
+
+// Returns why the job is not run again after this end, as a clause that follows "the job is not run
+// again: ". Returns nothing if it is run again. Returns an empty text if the job does not want to
+// be run again after such an end, which needs no explanation. `count` is the count before.
+[[nodiscard]] std::optional<std::string> why_not_again(const plan::Retry& retry,
+                                                       const AttemptEnd& end,
+                                                       const record::RetryCount& count);
+
+// Returns the count for the next attempt. `progress` is what the progress directory looks like now;
+// empty if nobody can tell.
+[[nodiscard]] record::RetryCount counted(record::RetryCount count, int next_attempt,
+                                         const std::string& progress);
+
+// Returns a text that changes whenever a file below the directory is written, added or removed: the
+// number of files, their bytes, and the newest time of change. Links are not followed. Returns an
+// empty text if the directory cannot be read, or holds more than `most` files and directories.
+[[nodiscard]] std::string progress_in(const std::filesystem::path& directory,
+                                      std::size_t most = 20000);
+
+}  // namespace batchai::run

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "slurm/job_settings.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "slurm/hostlist.hpp"
+
+namespace batchai::slurm {
+
+namespace {
+
+// Returns the value of a key; empty for Slurm's words for "none", and nothing without the key. The
+// keys that are read here come before the texts of the user, such as the comment.
+std::optional<std::string_view> value_of(std::string_view line, std::string_view key) {
+    const std::string wanted = fmt::format(" {}=", key);
+    const std::size_t at = line.find(wanted);
+    if (at == std::string_view::npos) return std::nullopt;
+    std::string_view value = line.substr(at + wanted.size());
+    value = value.substr(0, value.find_first_of(" \n"));
+    if (value == "(null)" || value == "None" || value == "Unknown" || value == "N/A")
+        return std::string_view();
+    return value;
+}
+
+}  // namespace
+
+base::Result<JobSettings> parse_job_settings(std::string_view text) {
+    const auto excluded = value_of(text, "ExcNodeList");
+    const auto required = value_of(text, "ReqNodeList");
+    if (!excluded || !required)
+        return base::fail("this is not a job: " + std::string(text), "scontrol");
+    JobSettings out;
+    out.excluded = std::string(*excluded);
+    if (!required->empty()) out.required = TRY(expand_hostlist(std::string(*required)));
+    out.preempted = !value_of(text, "PreemptTime").value_or("").empty();
+    return out;
+}
+
+base::Result<std::string> with_nodes(const std::string& hostlist,
+                                     const std::vector<std::string>& nodes) {
+    std::vector<std::string> present;
+    if (!hostlist.empty()) present = TRY(expand_hostlist(hostlist));
+    std::string out = hostlist;
+    for (const std::string& node : nodes) {
+        if (std::find(present.begin(), present.end(), node) != present.end()) continue;
+        present.push_back(node);
+        out += (out.empty() ? "" : ",") + node;
+    }
+    return out;
+}
+
+}  // namespace batchai::slurm

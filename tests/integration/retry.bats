@@ -1,0 +1,245 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Jobs that are run again after a failure: each cause is provoked for real.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup_file() {
+    make_home retry
+    job_that_runs "$(stops_at_the_signal)" '{"on": ["timeout"]}' '{}' '"PT2M"' |
+        jq '.properties.checkpoint = {before: "PT1M"}' | submit warned
+    # Runs into the time limit beside the other tests: Slurm's shortest is a minute.
+    sleeps_first | job_that_runs "$(cat)" '{"on": ["timeout"]}' '{}' '"PT1M"' | submit limit
+}
+
+teardown_file() {
+    cancel_jobs
+    wait_until 60 nodes_idle 4 || return 1
+    remove_home
+}
+
+# A command that fails in the first attempt with the exit code, and then succeeds.
+fails_first() { echo "[ \"\${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || exit $1; echo done"; }
+sleeps_first() { echo '[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || exec sleep 300; echo done'; }
+
+# As it can in the first attempt, on the signal of "checkpoint" only.
+stops_at_the_signal() {
+    echo '[ "${SLURM_RESTART_COUNT:-0}" -eq 0 ] || exit 0
+        trap "" TERM; trap "echo saved; exit 75" USR1; echo ready; while :; do sleep 0.2; done'
+}
+
+# job_that_runs COMMAND RETRY [SLURM [LIMIT [NODES]]]: the last but one as JSON.
+job_that_runs() {
+    jq -n --arg command "$1" --argjson retry "$2" --argjson slurm "${3:-{\}}" \
+        --argjson limit "${4:-null}" --argjson nodes "${5:-1}" '{properties: ({
+            nodeCount: $nodes, stdOutErrPathPrefix: "/shared/logs", retry: $retry, slurm: $slurm,
+            customMpiSettings: {commandLine: ("sh -c '"'"'" + $command + "'"'"'")}}
+            + (if $limit then {constraints: {maxWallClockTime: $limit}} else {} end))}'
+}
+
+# submit NAME: the job file on standard input.
+submit() { write_home "$1.json" && create "$1"; }
+
+show() { batchai job show --name "$1" --output json; }
+slurm_id() { show "$1" | jq -er .slurmJobId; }
+nodes_of() { as_user squeue -h -j "$(slurm_id "$1")" -o %N; }
+# In the queue once more. A job whose last run is being cleaned up is COMPLETING.
+waits() { [[ $(as_user squeue -h -j "$(slurm_id "$1")" -o '%T') == PENDING ]]; }
+ranks_run() {
+    local steps
+    steps=$(as_user squeue -h -s -j "$(slurm_id "$1")" -o %j) && [[ $steps == *sh* || $steps == *sleep* ]]
+}
+# attempts NAME: [who ended it, its exit code] for each attempt.
+attempts() { show "$1" | jq -c '[.attempts[] | [.endedBy, .exitCode]]'; }
+retry_of() { show "$1" | jq -r ".attempts[$2].retry"; }
+
+# goes_on NAME: the job is queued again; it need not wait for the two minutes of Slurm.
+goes_on() {
+    wait_until 90 waits "$1" || { show "$1"; return 1; }
+    # The steps of the next attempt have the same numbers. When the job was started again within a
+    # second, Slurm once took the end of such a step for that of its predecessor.
+    sleep 3
+    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now
+}
+
+@test "a job is run again by its exit code, with a record and logs of its own" {
+    job_that_runs "echo attempt \${SLURM_RESTART_COUNT:-0}; $(fails_first 75)" '{"on": ["75"]}' | submit code
+    goes_on code
+    # Its end is not the end of the job.
+    state_is code queued
+    run -0 batchai job wait --name code
+    [[ $(attempts code) == '[["program",75],["program",0]]' ]]
+    [[ $(retry_of code 0) == "the job is queued again, retry 1 of 3: Job failed with non-zero exit code" ]]
+    [[ $(batchai job logs code --attempt 1) == "attempt 0" ]]
+    [[ $(batchai job logs code --attempt 2) == $'attempt 1\ndone' ]]
+}
+
+@test "a job that fails with another exit code has failed" {
+    job_that_runs 'exit 74' '{"on": ["75", "130-140", "timeout"]}' | submit other
+    run batchai job wait --name other
+    [[ $status -ne 0 ]]
+    [[ $(attempts other) == '[["program",74]]' ]]
+}
+
+# Breaks when a job is run again for ever.
+@test "a job is not run again more often than it says" {
+    job_that_runs 'exit 75' '{"on": ["75"], "max": 1}' | submit bounded
+    goes_on bounded
+    run batchai job wait --name bounded
+    [[ $status -ne 0 ]]
+    [[ $(attempts bounded) == '[["program",75],["program",75]]' ]]
+    [[ $(retry_of bounded 1) == *'has been run again once, and "retry.max" is 1' ]]
+}
+
+@test "a job that makes no progress is given up" {
+    as_user mkdir -p "$HOME_DIR/models"
+    local retry='{"on": ["75"], "stopWithoutProgress": {"directory": "'$HOME_DIR/models'", "attempts": 1}}'
+    job_that_runs "[ \"\${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || echo 1 > $HOME_DIR/models/1.pt; exit 75" \
+        "$retry" | submit stuck
+    goes_on stuck
+    run batchai job wait --name stuck
+    [[ $status -ne 0 ]]
+    [[ $(attempts stuck) == '[["program",75],["program",75]]' ]]
+    [[ $(retry_of stuck 1) == *"the last attempt has written nothing to $HOME_DIR/models" ]]
+}
+
+# preempt NAME: a job of higher priority takes its nodes.
+preempt() {
+    wait_until 60 ranks_run "$1"
+    as_user sbatch --quiet --partition=urgent --exclusive --output=/dev/null \
+        --nodelist="$(nodes_of "$1")" --wrap 'sleep 2'
+}
+
+# Slurm queues the first of these again and ends the second.
+@test "a job is run again after a pre-emption, also where Slurm would end it" {
+    local partition
+    for partition in requeued cancelled; do
+        job_that_runs "$(sleeps_first)" '{"on": ["preemption"]}' '{"partition": "'$partition'"}' |
+            submit "from-$partition"
+        preempt "from-$partition"
+    done
+    for partition in requeued cancelled; do
+        goes_on "from-$partition"
+        run -0 batchai job wait --name "from-$partition"
+        [[ $(attempts "from-$partition" | jq -c 'map(.[0])') == '["preemption","program"]' ]]
+        [[ $(retry_of "from-$partition" 0) == *"retry 1 of 3: A job of higher priority"* ]]
+    done
+}
+
+# Breaks when a requeue of Slurm's own escapes the list of causes.
+@test "a job that does not name the cause does not run again" {
+    job_that_runs "$(sleeps_first)" '{"on": ["75"]}' '{"partition": "requeued"}' | submit unnamed
+    preempt unnamed
+    goes_on unnamed
+    run batchai job wait --name unnamed
+    [[ $status -ne 0 ]]
+    show unnamed | jq -e '.executionInfo.errors[0] | .code == "JobPreempted"
+        and any(.details[]; .value | contains("the job is not run again"))'
+    run output_of unnamed
+    [[ $output != *done* ]]
+}
+
+@test "a job is run again off the node that failed, and off the user's own" {
+    job_that_runs "$(sleeps_first)" '{"on": ["nodeFailure"], "excludeFailedNodes": true}' \
+        '{"exclude": "h1"}' null 2 | submit bereft
+    wait_until 60 ranks_run bereft
+    local node id
+    id=$(slurm_id bereft)
+    node=$(as_user scontrol show hostnames "$(nodes_of bereft)" | tail -n 1)
+    as_root_on "$node" bash -c 'kill -9 $(cat /run/slurm/slurmd.pid)'
+    wait_until 90 waits bereft
+    as_root_on "$node" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; true'
+    start_slurmd "$node"
+    wait_until 60 nodes_idle 4
+    run -0 as_user scontrol --oneliner show job "$id"
+    [[ $output == *" ExcNodeList=h1,$node "* ]]
+    goes_on bereft
+    run -0 batchai job wait --name bereft
+    [[ $(attempts bereft | jq -c 'map(.[0])') == '["lostNode","program"]' ]]
+}
+
+# Breaks when a requeue brings back a job that its user has ended.
+@test "a job that is ended while it waits to run again stays ended" {
+    job_that_runs 'exit 75' '{"on": ["75"]}' | submit ended
+    job_that_runs 'exit 75' '{"on": ["75"]}' | submit cancelled
+    wait_until 90 waits ended
+    wait_until 90 waits cancelled
+    run -0 batchai job terminate --name ended --yes
+    as_user scancel "$(slurm_id cancelled)"
+    local job
+    for job in ended cancelled; do
+        run batchai job wait --name "$job"
+        [[ $status -ne 0 ]]
+        state_is "$job" failed
+        has_ended "$(slurm_id "$job")"
+    done
+}
+
+# Breaks when an unknown state is taken for a failure.
+@test "a job that waits to run again has not failed when Slurm does not answer" {
+    job_that_runs 'exit 75' '{"on": ["75"]}' | submit unknown
+    wait_until 90 waits unknown
+    as_user sh -c "sed 's/^SlurmctldPort=.*/SlurmctldPort=1/' /etc/slurm/slurm.conf > $HOME_DIR/slurm.conf"
+    run batchai_with "SLURM_CONF=$HOME_DIR/slurm.conf" job show --name unknown
+    [[ $status -ne 0 && $output == *"does not answer"* && $output != *failed* ]]
+    batchai job terminate --name unknown --yes
+}
+
+# Breaks when the answer of the controller is lost.
+@test "a job that Slurm may not queue again says so" {
+    job_that_runs 'exit 75' '{"on": ["75"]}' | write_home refused.json
+    as_user bash -c "cd $HOME_DIR && sbatch --no-requeue --job-json=refused.json --output=refused.log \
+        --wrap 'batchai run'"
+    wait_until 60 said "Slurm does not queue it again: scontrol: Requested operation is presently disabled"
+}
+said() { as_user grep -qF "$1" "$HOME_DIR/refused.log"; }
+
+@test "a job that runs into its time limit is run again" {
+    goes_on limit
+    run -0 batchai job wait --name limit
+    [[ $(attempts limit | jq -c 'map(.[0])') == '["timeLimit","program"]' ]]
+}
+
+# Breaks when the ranks are killed before they have saved, or the exit code hides the cause.
+@test "ranks are told before the time limit, and the job is run again" {
+    goes_on warned
+    run -0 batchai job wait --name warned
+    [[ $(attempts warned) == '[["timeLimit",75],["program",0]]' ]]
+    run -0 batchai job logs warned --attempt 1
+    [[ $output == *ready*saved* ]]
+}
+
+@test "ranks are told of a pre-emption, and have time to save" {
+    job_that_runs "$(stops_at_the_signal)" '{"on": ["preemption"]}' '{"partition": "requeued"}' |
+        jq '.properties.checkpoint = {before: "PT1M"}' | submit told
+    preempt told
+    goes_on told
+    run -0 batchai job wait --name told
+    [[ $(attempts told | jq -c 'map(.[0])') == '["preemption","program"]' ]]
+    run -0 batchai job logs told --attempt 1
+    [[ $output == *ready*saved* ]]
+}
+
+@test "a signal of the user's own and \"checkpoint\" are refused together" {
+    job_that_runs true '{"on": ["75"]}' | jq '.properties.checkpoint = {before: "PT1M"}' | write_home both.json
+    run batchai job create --name both --config-file both.json -- --signal=USR1@60
+    [[ $status -eq 3 ]]
+    [[ $output == *'"checkpoint" and --signal contradict each other'*E117* ]]
+}
+
+# Breaks when the records still say that the job has ended, or that its user has ended it.
+@test "a job that was terminated can be resumed, and one that runs or has succeeded cannot" {
+    job_that_runs "$(sleeps_first)" '{"on": ["75"]}' | submit resumed
+    wait_until 60 ranks_run resumed
+    run batchai job resume --name resumed
+    [[ $status -eq 4 && $output == *"the job has not ended"* ]]
+    batchai job terminate --name resumed --yes
+    run -0 batchai job resume --name resumed
+    goes_on resumed
+    state_is resumed queued || state_is resumed running || state_is resumed succeeded
+    run -0 batchai job wait --name resumed
+    [[ $(attempts resumed | jq -c 'map(.[0])') == '["user","program"]' ]]
+    run batchai job resume --name resumed
+    [[ $status -eq 4 && $output == *"the job has succeeded"* ]]
+}

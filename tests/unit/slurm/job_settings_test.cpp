@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "slurm/job_settings.hpp"
+
+#include <gtest/gtest.h>
+
+namespace batchai::slurm {
+
+namespace {
+
+// As Slurm 22.05 prints it, on one line.
+std::string shown(const std::string& required, const std::string& excluded,
+                  const std::string& preempted) {
+    return "JobId=7 JobName=train UserId=ada(1000) GroupId=ada(1000) MCS_label=N/A Priority=1 "
+           "JobState=RUNNING Reason=None Requeue=1 Restarts=0 PreemptEligibleTime=Unknown "
+           "PreemptTime=" +
+           preempted + " Partition=main ReqNodeList=" + required + " ExcNodeList=" + excluded +
+           " NodeList=n[1-2] BatchHost=n1 Comment=x ExcNodeList=n9\n";
+}
+
+}  // namespace
+
+TEST(JobSettings, AreReadFromOneLine) {
+    const auto none = parse_job_settings(shown("(null)", "(null)", "None"));
+    ASSERT_TRUE(none);
+    EXPECT_EQ(*none, JobSettings{});
+    const auto all = parse_job_settings(shown("n[1-2]", "n[3-4],x", "2026-11-24T10:00:00"));
+    ASSERT_TRUE(all);
+    EXPECT_EQ(*all, (JobSettings{"n[3-4],x", {"n1", "n2"}, true}));
+}
+
+TEST(JobSettings, OfNoJobAreAnError) {
+    EXPECT_FALSE(parse_job_settings(""));
+    EXPECT_FALSE(parse_job_settings("slurm_load_jobs error: Invalid job id specified\n"));
+}
+
+TEST(JobSettings, NodesAreAddedToThoseThatAreThere) {
+    EXPECT_EQ(with_nodes("", {"n1"}).value(), "n1");
+    EXPECT_EQ(with_nodes("n[1-3],x", {"n2", "n4", "n4"}).value(), "n[1-3],x,n4");
+    EXPECT_FALSE(with_nodes("n[", {"n2"}));
+}
+
+}  // namespace batchai::slurm
