@@ -101,6 +101,30 @@ submit() {
     [[ $output == *"Test accuracy: 0.9"* || $output == *"Test accuracy: 1"* ]]
 }
 
+has_printed() { batchai job logs "$1" 2> /dev/null | grep "^$2" > /dev/null; }
+slurm_id_of() { batchai job show --name "$1" --query slurmJobId --output tsv; }
+
+# Breaks when the ranks are not told of the pre-emption, or do not go on where they stopped.
+@test "the checkpoint example loses no step when it is pre-empted and run again" {
+    local stopped
+    copy digits-checkpoint digits_checkpoint.py myshare/digits
+    submit checkpoint digits-checkpoint job.json \
+        '.properties.horovodSettings.commandLineArgs += " --pause=0.2 --epochs=2"
+            | .properties.slurm = {partition: "requeued"}'
+    wait_until 90 has_printed checkpoint "starts at epoch 0, step 0"
+    as_user sbatch --quiet --partition=urgent --exclusive --nodes=4 --output=/dev/null --wrap 'sleep 2'
+    wait_until 60 has_printed checkpoint "stops after epoch"
+    stopped=$(batchai job logs checkpoint | sed -n 's/^stops after //p')
+    wait_until 60 state_is checkpoint queued
+    as_root_on login scontrol update "job=$(slurm_id_of checkpoint)" StartTime=now
+    run batchai job wait --name checkpoint
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of checkpoint
+    echo "$output"
+    [[ $output == *"starts at $stopped"*"has finished"* ]]
+}
+
 epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
 
 # Breaks when a lost rank or node ends an elastic job, a commit is lost, or a restart is not told.
