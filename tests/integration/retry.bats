@@ -56,18 +56,21 @@ retry_of() { show "$1" | jq -r ".attempts[$2].retry"; }
 
 # goes_on NAME: the job is queued again; it need not wait for the two minutes of Slurm.
 goes_on() {
-    wait_until 90 waits "$1" || { show "$1"; return 1; }
+    wait_until 90 waits_or_has_begun "$1" || { show "$1"; return 1; }
     # The steps of the next attempt have the same numbers. When the job was started again within a
     # second, Slurm once took the end of such a step for that of its predecessor.
     sleep 3
-    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now
+    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now || has_begun_again "$1"
 }
+waits_or_has_begun() { waits "$1" || has_begun_again "$1"; }
+has_begun_again() { show "$1" | jq -e '.attempts | length > 1' > /dev/null; }
 
 @test "a job is run again by its exit code, with a record and logs of its own" {
     job_that_runs "echo attempt \${SLURM_RESTART_COUNT:-0}; $(fails_first 75)" '{"on": ["75"]}' | submit code
-    goes_on code
-    # Its end is not the end of the job.
+    wait_until 90 waits code
+    # The end of the attempt is not the end of the job.
     state_is code queued
+    goes_on code
     run -0 batchai job wait --name code
     [[ $(attempts code) == '[["program",75],["program",0]]' ]]
     [[ $(retry_of code 0) == "the job is queued again, retry 1 of 3: Job failed with non-zero exit code" ]]
@@ -184,6 +187,22 @@ preempt() {
     run batchai_with "SLURM_CONF=$HOME_DIR/slurm.conf" job show --name unknown
     [[ $status -ne 0 && $output == *"does not answer"* && $output != *failed* ]]
     batchai job terminate --name unknown --yes
+}
+
+# tell_slurmctld SIGNAL
+# shellcheck disable=SC2016 # for the inner shell
+tell_slurmctld() { as_root_on login bash -c 'kill -"$1" "$(cat /run/slurm/slurmctld.pid)"' tell "$1"; }
+
+# Breaks when a controller that is being restarted ends a job that is to run again.
+@test "a job is run again although Slurm does not answer when the attempt ends" {
+    job_that_runs "sleep 3; $(fails_first 75)" '{"on": ["75"]}' | submit silent
+    wait_until 60 ranks_run silent
+    tell_slurmctld STOP
+    sleep 12
+    tell_slurmctld CONT
+    goes_on silent
+    run -0 batchai job wait --name silent
+    [[ $(attempts silent) == '[["program",75],["program",0]]' ]]
 }
 
 # Breaks when the answer of the controller is lost.

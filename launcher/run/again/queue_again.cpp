@@ -21,8 +21,14 @@ namespace {
 using record::EndedBy;
 using record::RetryCount;
 
-// Tries in all to have the job queued, with a second between them.
-constexpr int tries = 3;
+// How often Slurm is asked to queue the job, and the pause between two requests. A controller that
+// does not answer is probably being restarted.
+struct Patience {
+    int tries;
+    std::chrono::seconds pause;
+};
+constexpr Patience with_a_refusal{.tries = 3, .pause = std::chrono::seconds(1)};
+constexpr Patience with_silence{.tries = 60, .pause = std::chrono::seconds(5)};
 
 std::string not_again(const std::string& why) {
     return "the job is not run again: " + why;
@@ -155,8 +161,11 @@ std::optional<std::string> QueueAgain::queue() {
         }
         const auto queued = client_.requeue(id);
         if (queued) return std::nullopt;
-        if (attempt == tries) return "Slurm does not queue it again: " + queued.error().text();
-        std::this_thread::sleep_for(std::chrono::seconds(1));
+        const bool refused = queued.error().exit_code == base::ExitCode::refused;
+        const Patience& patience = refused ? with_a_refusal : with_silence;
+        if (attempt >= patience.tries)
+            return "Slurm does not queue it again: " + queued.error().text();
+        std::this_thread::sleep_for(patience.pause);
     }
 }
 
