@@ -67,7 +67,8 @@
  * "PID DIGEST PATH\nDECLARATION": the file of --job-json has already been handed over. */
 #define BATCHAI_HANDED_OVER_VARIABLE "BATCHAI_HANDED_OVER"
 /* What job_submit.lua checks of a job: the plan's declaration, "vm_size=NAME image=NAME". The
- * plugin sends it with the options of the job (spank_job_control_setenv). The batch script of
+ * plugin sends it with the options of the job (spank_job_control_setenv), or the word "disabled" if
+ * BATCHAI_DISABLE leaves the job without a plan. The batch script of
  * `batchai job create` has it in a line that begins as the second name says. */
 #define BATCHAI_DECLARATION_VARIABLE "BATCHAI_DECLARATION"
 #define BATCHAI_DECLARATION_LINE "#BATCHAI "

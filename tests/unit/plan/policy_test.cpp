@@ -85,7 +85,8 @@ TEST(Policy, DeclaresTheVmSizeAndTheImage) {
     site.vm_sizes["NC6"] = {};
     EXPECT_EQ(planned(small_job(container("debian")), site, as("ada", "nc6")).plan->declaration,
               "vm_size=NC6 image=docker.io/library/debian:latest");
-    EXPECT_EQ(planned(small_job(), site, as("ada", "other")).plan->declaration, "vm_size= image=");
+    EXPECT_EQ(planned(small_job(), site, as("ada", "other")).plan->declaration,
+              "vm_size=OTHER image=");
 }
 
 }  // namespace batchai::plan

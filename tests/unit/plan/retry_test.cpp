@@ -53,16 +53,16 @@ TEST(RetryOfAJob, LooksForProgressInASharedDirectory) {
 
 TEST(RetryOfAJob, IsRefusedWhereItCannotWork) {
     EXPECT_THAT(faults(planned(with(R"({"on": ["75"]})", R"(, "slurm": {"array": "0-3"})"))),
-                HasSubstr("E117 \"retry\" is not supported yet for array jobs"));
+                HasSubstr("E119 \"retry\" is not supported yet for array jobs"));
     for (const char* place : {"$AZ_BATCHAI_JOB_TEMP/models", "models", "/nfs/../x"})
         EXPECT_THAT(faults(planned(with(R"({"on": ["75"], "stopWithoutProgress": {"directory": ")" +
                                         std::string(place) + R"("}})"))),
-                    HasSubstr("E117 \"directory\" must be on storage that all nodes share"))
+                    HasSubstr("E119 \"directory\" must be on storage that all nodes share"))
             << place;
     Submission submission = test_submission();
     submission.slurm.words = {{.name = "no-requeue"}};
     EXPECT_THAT(faults(planned(with(R"({"on": ["75"]})"), {}, submission)),
-                HasSubstr("E117 \"retry\" and --no-requeue contradict each other"));
+                HasSubstr("E119 \"retry\" and --no-requeue contradict each other"));
 }
 
 TEST(RetryOfAJob, NamesKnownCauses) {
@@ -105,7 +105,7 @@ TEST(CheckpointOfAJob, IsRefusedBesideASignalOfTheUsersOwn) {
     Submission submission = test_submission();
     submission.slurm.words = {{.name = "signal", .value = "USR1@60"}};
     EXPECT_EQ(faults(planned(file, {}, submission)),
-              "E117 \"checkpoint\" and --signal contradict each other");
+              "E119 \"checkpoint\" and --signal contradict each other");
     const auto at_door =
         options_at_door(*planned(file).plan, Door::sbatch, {{"signal", "USR1@60"}}, "job.json");
     ASSERT_FALSE(at_door);
@@ -115,7 +115,7 @@ TEST(CheckpointOfAJob, IsRefusedBesideASignalOfTheUsersOwn) {
 TEST(CheckpointOfAJob, MustFitIntoTheTimeLimit) {
     EXPECT_THAT(faults(planned(small_job(R"(, "checkpoint": {"before": "PT10M"},
                                 "constraints": {"maxWallClockTime": "PT10M"})"))),
-                HasSubstr("E117 \"before\" is 600 s"));
+                HasSubstr("E119 \"before\" is 600 s"));
 }
 
 }  // namespace batchai::plan
