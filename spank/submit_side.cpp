@@ -229,9 +229,9 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
     if (variable(BATCHAI_DISABLE_VARIABLE) == "1") {
         if (options().job_json.empty()) return 0;
         remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);
-        // Slurm sends the option with the job all the same. The empty declaration tells slurmctld
+        // Slurm sends the option with the job all the same. This declaration tells slurmctld
         // that the job has no plan.
-        return spank_job_control_setenv(handle, BATCHAI_DECLARATION_VARIABLE, "", 1) ==
+        return spank_job_control_setenv(handle, BATCHAI_DECLARATION_VARIABLE, "disabled", 1) ==
                        ESPANK_SUCCESS
                    ? 0
                    : -1;

@@ -185,7 +185,9 @@ controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_
         --job-json="$share/good.json" --wrap=true : -N4
     says 'does not allow heterogeneous jobs' as_user sbatch -N1 --account=physics \
         --wrap="$PREFIX/bin/batchai run" : -N4
-    run -0 as_user sbatch --hold -N1 --output=/dev/null --wrap=true : -N2
+    run -0 as_user sbatch --parsable --hold -N1 --output=/dev/null --wrap=true : -N2
+    # Slurm cancels such a job only as a whole.
+    as_user scancel "$output"
 }
 
 # Breaks when a user changes a job to what the policy does not allow.

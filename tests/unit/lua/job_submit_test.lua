@@ -216,7 +216,7 @@ end
 function tests.a_job_without_the_plugin_is_plain_and_its_script_is_looked_at()
     write_site(policy)
     load_script()
-    local off = { "_SLURM_SPANK_OPTION_batchai_job-json=/home/alice/job.json", "BATCHAI_DECLARATION=" }
+    local off = { "_SLURM_SPANK_OPTION_batchai_job-json=/home/alice/job.json", "BATCHAI_DECLARATION=disabled" }
     for _, variables in ipairs({ off, { off[2], off[1] } }) do
         local code, _, made = submit({ spank_job_env = variables, min_nodes = 999 })
         same(code, 0)
