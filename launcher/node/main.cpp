@@ -153,7 +153,9 @@ int clean_all(const std::vector<batchai::base::Root>& roots, const std::string& 
 // The epilog waits for this process, so it must not take long. A child process in a session of its
 // own does the work. It goes on alone if remote storage, or a lock that another process of the user
 // holds, takes longer.
-int clean(const std::string& job_id, std::string node_directory) {
+// With `wait` it does not: what a job's step leaves behind is killed with the step, so whoever runs
+// this in a step sets the deadline.
+int clean(const std::string& job_id, std::string node_directory, bool wait) {
     int code = 0;
     if (node_directory.empty()) {
         const auto site = batchai::site::load_default();
@@ -165,8 +167,9 @@ int clean(const std::string& job_id, std::string node_directory) {
     if (roots.empty()) return code;
     auto worker = Child::fork([&] { return clean_all(roots, job_id); });
     if (!worker) return report(worker.error());
-    const auto status = worker->ended_by(batchai::node::Clock::now() + farewell);
-    worker->release();
+    const auto status = wait ? std::optional(worker->wait())
+                             : worker->ended_by(batchai::node::Clock::now() + farewell);
+    if (!wait) worker->release();
     return status.value_or(0) != 0 ? static_cast<int>(ExitCode::failed) : code;
 }
 
@@ -194,12 +197,14 @@ int run(int argc, char** argv) {
     clean_verb->add_option("--job-id", job_id)->required();
     clean_verb->add_option("--node-directory", node_directory,
                            "instead of the node_directory of site.lua");
+    bool wait = false;
+    clean_verb->add_flag("--wait", wait, "end only when everything is removed");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
     }
-    return sandbox_verb->parsed() ? sandbox(request) : clean(job_id, node_directory);
+    return sandbox_verb->parsed() ? sandbox(request) : clean(job_id, node_directory, wait);
 }
 
 }  // namespace

@@ -90,6 +90,11 @@ void forget_hosts_updates(const JobFiles& files) {
     std::filesystem::remove(files.ranks_left(), ignored);
 }
 
+void forget_resize_request(const JobFiles& files) {
+    std::error_code ignored;
+    std::filesystem::remove(files.resize_request(), ignored);
+}
+
 base::Result<void> write_resize_request(const JobFiles& files, const ResizeRequest& request) {
     TRY(base::check_own_directory(files.directory().string()));
     return base::write_atomically(files.resize_request(), base::to_record(request, resize_schema),

@@ -35,6 +35,8 @@ struct ResizeRequest {
     int nodes = 0;    // how many it is to keep
 };
 
+// Removes a request that is there.
+void forget_resize_request(const JobFiles& files);
 [[nodiscard]] base::Result<void> write_resize_request(const JobFiles& files,
                                                       const ResizeRequest& request);
 // Returns the request, if there is one, and removes it.

@@ -62,8 +62,8 @@ std::optional<Ending> carry_out(const Row& phase, Context& context, Journal& jou
     return std::move(end.ending);
 }
 
-std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal) {
-    ElasticStarts elastic(context, journal);
+std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, SlurmCalls slurm) {
+    ElasticStarts elastic(context, journal, std::move(slurm));
     const auto* const first_of_a_start = std::find_if(
         rows.begin(), rows.end(), [](const Row& row) { return row.when == When::each_start; });
     for (const auto* phase = rows.begin(); phase != rows.end();) {
@@ -91,10 +91,10 @@ bool is_limited(record::EndedBy by) {
 
 }  // namespace
 
-int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm) {
+int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, SlurmCalls calls) {
     QueueAgain again(context, journal, slurm);
     auto ending = again.why_not_run();
-    if (!ending) ending = until_the_ranks_end(context, journal);
+    if (!ending) ending = until_the_ranks_end(context, journal, std::move(calls));
     if (ending) {
         // What follows may take longer than Slurm lets this process live.
         journal.ending(ending->by, ending->failure);
@@ -170,7 +170,8 @@ base::Result<int> run_here(const RunOptions& options) {
     attempt.start = base::now();
     attempt.log_begin = static_cast<std::int64_t>(outside.begin());
     Journal journal(context.files(), std::move(attempt));
-    const int exit_code = run_attempt(context, journal, slurm::Client(slurms_deadline));
+    const int exit_code =
+        run_attempt(context, journal, slurm::Client(slurms_deadline), slurm_calls(allocation));
     remove_what_killed_runs_left(context);
     return exit_code;
 }

@@ -369,6 +369,8 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
     base::Arguments arguments{"sinfo", "--noheader", "--Node",
                               fmt::format("--Format={}", kNodeFormat)};
     if (filter.hidden) arguments.emplace_back("--all");
+    if (!filter.names.empty())
+        arguments.push_back(fmt::format("--nodes={}", fmt::join(filter.names, ",")));
     if (!filter.partition.empty())
         arguments.push_back(fmt::format("--partition={}", filter.partition));
     const auto completed = TRY(ask(arguments));

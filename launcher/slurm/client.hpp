@@ -27,6 +27,7 @@ struct NodeFilter {
     std::string partition;   // empty: every partition
     std::string constraint;  // features joined by "&", as plan::Allocation has it; empty: any
     bool hidden = false;     // also partitions that are hidden or that the caller may not use
+    std::vector<std::string> names{};  // empty: all nodes
 };
 
 // The state of jobs, by Slurm's id.

@@ -147,5 +147,6 @@ node_is_drained() { [[ $(as_user sinfo -h -n "$1" -p main -o %T) == drained ]]; 
     done
     [[ $(restarts_of leaves) == *'[1,"HostsUpdated"]'* ]]
     run output_of stays execution-h1.log
+    [[ $status -eq 0 ]]
     [[ $output != *"start again"* ]]
 }

@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/process.hpp"
 #include "base/timestamp.hpp"
 #include "run/again/watch_first_node.hpp"
+#include "run/blame/outside.hpp"
 #include "run/phases/gpu_check.hpp"
 #include "run/phases/wire_up.hpp"
 #include "run/srun/srun_arguments.hpp"
@@ -31,6 +31,19 @@ constexpr std::chrono::seconds settling{2};
 constexpr std::chrono::seconds answer_while_ranks_run{3};
 // For the clean-up of the nodes that the job gives back.
 constexpr std::chrono::seconds clean_up_deadline{60};
+// Between two starts. A signal for the job waits for Slurm's answer.
+constexpr std::chrono::seconds answer_between_starts{10};
+constexpr std::chrono::seconds between_looks{5};
+constexpr int most_looks = 36;
+
+bool contains(const Nodes& nodes, const std::string& name) {
+    return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
+}
+
+Nodes without(Nodes nodes, const Nodes& others) {
+    std::erase_if(nodes, [&](const std::string& name) { return contains(others, name); });
+    return nodes;
+}
 
 std::string listed(const Nodes& nodes) {
     return fmt::format("{}", fmt::join(nodes, ", "));
@@ -38,13 +51,23 @@ std::string listed(const Nodes& nodes) {
 
 }  // namespace
 
-ElasticStarts::ElasticStarts(Context& context, Journal& journal)
-    : context_(context), journal_(journal) {
+SlurmCalls slurm_calls(const Granted& granted) {
+    return {.look =
+                [job_id = granted.job_id, nodes = granted.nodes](std::chrono::seconds deadline) {
+                    return ask_slurm(slurm::Client(deadline), job_id, nodes);
+                },
+            .keep_nodes =
+                [job_id = granted.job_id](const Nodes& nodes) {
+                    return slurm::Client(answer_between_starts).keep_nodes(job_id, nodes);
+                },
+            .pause = [](std::chrono::seconds time) { std::this_thread::sleep_for(time); }};
+}
+
+ElasticStarts::ElasticStarts(Context& context, Journal& journal, SlurmCalls slurm)
+    : context_(context), journal_(journal), slurm_(std::move(slurm)) {
     if (!context.elastic) return;
     updates_.emplace(context, context.elastic->least_nodes, context.elastic->leaves_drained,
-                     [job_id = context.granted.job_id] {
-                         return ask_slurm(slurm::Client(answer_while_ranks_run), job_id);
-                     });
+                     [this] { return slurm_.look(answer_while_ranks_run); });
     context.host_updates = &*updates_;
 }
 
@@ -84,59 +107,95 @@ void ElasticStarts::note_bad_gpu(const record::Failure& failure) {
     if (is_sure && !is_first) updates_->hosts().unfit.insert(failure.node);
 }
 
-base::Result<void> ElasticStarts::give_back(const Nodes& nodes, const SlurmsView& view) {
-    if (std::find(nodes.begin(), nodes.end(), node_of_watch_) != nodes.end()) watch_.reset();
-    const std::string& job_id = context_.granted.job_id;
-    // Slurm runs no epilog on these nodes. A signal for the job that comes now waits for the next
-    // step.
-    base::RunOptions options;
-    options.environment = environment_of_bare_nodes();
-    options.deadline = clean_up_deadline;
+bool ElasticStarts::is_stopped() {
+    if (!stopped_by_) stopped_by_ = context_.steps.stopped_by();
+    return stopped_by_.has_value();
+}
+
+base::Result<SlurmsView> ElasticStarts::look(bool patient) {
+    for (int looks = 1;; ++looks) {
+        auto view = slurm_.look(answer_between_starts);
+        const bool enough =
+            view && static_cast<int>(decide(updates_->hosts(), *view).nodes.size()) >=
+                        updates_->hosts().least;
+        if (enough || !patient || looks == most_looks || is_stopped()) return view;
+        slurm_.pause(between_looks);
+    }
+}
+
+void ElasticStarts::clean_up(const Nodes& nodes) {
+    // Slurm runs no epilog on these nodes.
     const auto cleaned =
-        base::run(clean_up_arguments(program_on_nodes("batchai-node"), job_id, nodes), options);
+        context_.steps.run({.arguments = clean_up_arguments(program_on_nodes("batchai-node"),
+                                                            context_.granted.job_id, nodes),
+                            .environment = environment_of_bare_nodes(),
+                            .deadline = clean_up_deadline});
+    if (cleaned && cleaned->stopped_by) stopped_by_ = cleaned->stopped_by;
     if (!cleaned || cleaned->exit_code != 0)
-        context_.log.master(
-            fmt::format("what the job has left on {} is not removed: {}", listed(nodes),
-                        cleaned ? cleaned->standard_error : cleaned.error().text()));
-    Nodes kept = view.job.nodes;
-    std::erase_if(kept, [&](const std::string& name) {
-        return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
-    });
-    return slurm::Client().keep_nodes(job_id, kept);
+        context_.log.master(fmt::format("what the job has left on {} is not removed: {}",
+                                        listed(nodes),
+                                        cleaned ? cleaned->messages : cleaned.error().text()));
 }
 
 Nodes ElasticStarts::settle(const SlurmsView& view) {
     Hosts& hosts = updates_->hosts();
-    Decision decision = decide(hosts, view);
+    const Decision decision = decide(hosts, view);
     hosts.wanted.reset();
-    if (decision.give_back.empty() || static_cast<int>(decision.nodes.size()) < hosts.least)
+    const Nodes& leaving = decision.give_back;
+    if (leaving.empty() || static_cast<int>(decision.nodes.size()) < hosts.least || is_stopped())
         return decision.nodes;
-    const std::string names = listed(decision.give_back);
-    const auto given = give_back(decision.give_back, view);
-    if (given) {
-        context_.log.all_nodes(fmt::format("the job has given back to Slurm: {}", names));
-        return decision.nodes;
-    }
-    context_.log.master(
-        fmt::format("{} cannot be given back to Slurm: {}", names, given.error().text()));
-    return decide(hosts, view).nodes;
+    if (contains(leaving, node_of_watch_)) watch_.reset();
+    // A node that cannot start tasks would hold up the clean-up of the others. A node that was
+    // cleaned up has nothing of the job's preparation left, so no ranks may start there again.
+    const Nodes reachable = survivors(leaving, view);
+    hosts.unfit.insert(leaving.begin(), leaving.end());
+    if (!reachable.empty()) clean_up(reachable);
+    if (is_stopped()) return decision.nodes;
+    // Slurm may have taken nodes from the job during the clean-up.
+    auto now = slurm_.look(answer_between_starts);
+    base::Result<void> given =
+        now ? slurm_.keep_nodes(without(now->job.nodes, leaving)) : tl::unexpected(now.error());
+    if (!given) now = slurm_.look(answer_between_starts);
+    const bool gone = now && std::none_of(leaving.begin(), leaving.end(), [&](const auto& name) {
+                          return contains(now->job.nodes, name);
+                      });
+    // A call that has timed out may have been carried out.
+    if (given || gone)
+        context_.log.all_nodes(fmt::format("the job has given back to Slurm: {}", listed(leaving)));
+    else
+        context_.log.master(fmt::format("{} cannot be given back to Slurm: {}", listed(leaving),
+                                        given.error().text()));
+    return now ? without(decide(hosts, *now).nodes, leaving) : decision.nodes;
 }
 
-bool ElasticStarts::start_again(const Ending& ending) {
+bool ElasticStarts::start_again(Ending& ending) {
     if (!context_.elastic || !context_.main_step()->pmix) return false;
-    const record::Failure& failure = ending.failure;
+    const record::Failure failure = ending.failure;
     const auto refuse = [&](const std::string& why) {
         context_.log.master("the ranks are not started again: " + why);
         std::fprintf(stderr, "batchai: the ranks are not started again: %s\n", why.c_str());
         return false;
     };
-    if (!ending.for_other_hosts) std::this_thread::sleep_for(settling);
-    const auto view = ask_slurm(slurm::Client(), context_.granted.job_id);
-    if (!view) return refuse(view.error().text());
+    const auto stopped = [&] {
+        if (!is_stopped()) return false;
+        const StepResult word{.exit_code = 128 + *stopped_by_, .stopped_by = stopped_by_};
+        if (auto outside = ended_from_outside(context_, word, failure.phase))
+            ending = std::move(*outside);
+        return true;
+    };
+    // Once ranks have run, an earlier fault of a GPU has passed.
+    if (failure.phase == Ranks::name) suspects_.clear();
+    if (!ending.for_other_hosts) slurm_.pause(settling);
+    const auto view = look(ending.for_other_hosts);
+    if (stopped()) return false;
+    if (!view && !ending.for_other_hosts) return refuse(view.error().text());
+    if (!view)
+        context_.log.master("Slurm does not answer, so the ranks start again where they were: " +
+                            view.error().text());
     // srun names a node that has failed. Such a node may be usable again already, so its state does
     // not tell it from one that somebody has taken from the job.
-    const bool node_failed = ending.by == record::EndedBy::node;
-    const Nodes lost = node_failed ? Nodes() : taken(context_.place.nodes, *view);
+    const bool node_failed = ending.by == record::EndedBy::node && !ending.for_other_hosts;
+    const Nodes lost = view && !node_failed ? taken(context_.place.nodes, *view) : Nodes();
     const std::string why_hosts =
         ending.for_other_hosts ? failure.first_error_line
         : lost.empty()         ? std::string()
@@ -148,11 +207,15 @@ bool ElasticStarts::start_again(const Ending& ending) {
                                       plan::elastic_restarts_variable));
         note_bad_gpu(failure);
     }
-    Nodes nodes = settle(*view);
+    if (!view) updates_->hosts().wanted.reset();
+    Nodes nodes = view ? settle(*view) : context_.place.nodes;
+    if (stopped()) return false;
     if (static_cast<int>(nodes.size()) < elastic.least_nodes)
         return refuse(fmt::format("only {} nodes are left, but {} are needed ({})", nodes.size(),
                                   elastic.least_nodes, plan::elastic_nodes_variable));
     context_.place = place_on(std::move(nodes), context_.place.restarts + 1);
+    // watch_first_node() starts another one.
+    if (!contains(context_.place.nodes, node_of_watch_)) watch_.reset();
     if (auto written = write_host_file(context_); !written) return refuse(written.error().text());
     record::Restart restart{.time = base::now(), .nodes = context_.place.nodes, .failure = failure};
     std::string why = failure.first_error_line.empty() ? failure.message : failure.first_error_line;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,12 +17,22 @@
 // What an elastic job does when some of its nodes are lost, are given back to Slurm, or return.
 namespace batchai::run {
 
+// What ElasticStarts needs of Slurm. Tests replace it.
+struct SlurmCalls {
+    // `deadline` is for each of the commands that it takes.
+    std::function<base::Result<SlurmsView>(std::chrono::seconds deadline)> look;
+    std::function<base::Result<void>(const Nodes&)> keep_nodes;
+    std::function<void(std::chrono::seconds)> pause;
+};
+
+[[nodiscard]] SlurmCalls slurm_calls(const Granted& granted);
+
 // Starts the ranks of an elastic job again when they fail or when the nodes of the job change. Does
 // nothing for any other job.
 class ElasticStarts {
   public:
     // `context` gets a pointer to this object's HostUpdates until the object is destroyed.
-    ElasticStarts(Context& context, Journal& journal);
+    ElasticStarts(Context& context, Journal& journal, SlurmCalls slurm);
     ~ElasticStarts();
     ElasticStarts(const ElasticStarts&) = delete;
     ElasticStarts& operator=(const ElasticStarts&) = delete;
@@ -29,17 +41,25 @@ class ElasticStarts {
     // job queued again if the job's first node is lost. The call is cheap while the step runs.
     void watch_first_node();
     // Returns true if the ranks are to start once more. The place and the record are then up to
-    // date.
-    [[nodiscard]] bool start_again(const Ending& ending);
+    // date. If the job is told to end meanwhile, `ending` says so.
+    [[nodiscard]] bool start_again(Ending& ending);
 
   private:
+    // Asks Slurm about the nodes. Ranks that have ended on purpose are not lost because the
+    // controller is silent or a node does not answer for a moment, so the question is then repeated
+    // for some minutes.
+    [[nodiscard]] base::Result<SlurmsView> look(bool patient);
     // Returns where the ranks start next. Has returned to Slurm the nodes that the job gives back.
     [[nodiscard]] Nodes settle(const SlurmsView& view);
-    [[nodiscard]] base::Result<void> give_back(const Nodes& nodes, const SlurmsView& view);
+    void clean_up(const Nodes& nodes);
+    // Returns whether the job was told to end.
+    [[nodiscard]] bool is_stopped();
     void note_bad_gpu(const record::Failure& failure);
 
     Context& context_;
     Journal& journal_;
+    SlurmCalls slurm_;
+    std::optional<int> stopped_by_;
     std::optional<HostUpdates> updates_;
     std::optional<BackgroundStep> watch_;
     std::string node_of_watch_;

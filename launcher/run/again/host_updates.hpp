@@ -27,7 +27,11 @@ class HostUpdates {
     // job does better without it.
     static constexpr int most_returns = 3;
 
-    // `ask` must answer within a few seconds or give up.
+    // The longest time between two questions to a controller that is silent or slow.
+    static constexpr std::chrono::seconds longest_between_questions{320};
+
+    // Drops a request that an earlier run in the same allocation has left. `ask` must answer within
+    // a few seconds or give up.
     HostUpdates(const Context& context, int least_nodes, bool leaves_drained, Ask ask);
 
     // Must be called before the ranks of each start.
@@ -44,9 +48,12 @@ class HostUpdates {
     [[nodiscard]] const std::string& told() const { return told_; }
 
   private:
-    void take_request();
-    void ask_slurm();
+    void take_request(Clock::time_point now);
+    [[nodiscard]] bool ask_slurm();  // returns whether it answers
+    void check_request(const SlurmsView& view);
     void tell(const Difference& difference);
+    // Warns of a fault that may come again each time, once until another fault has come.
+    void complain(const std::string& line);
 
     const Context& context_;
     Ask ask_;
@@ -54,6 +61,8 @@ class HostUpdates {
     std::string told_;             // empty: nothing yet
     Clock::time_point next_look_;  // for a request of the user
     Clock::time_point next_question_;
+    std::chrono::seconds interval_ = between_questions;
+    std::string complaint_;
     Nodes returned_;                      // nodes that the last answer had and the place has not
     std::map<std::string, int> returns_;  // by node
 };

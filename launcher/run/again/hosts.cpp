@@ -52,11 +52,14 @@ bool starts_tasks(const slurm::NodeStatus& node) {
     return std::none_of(stopped.begin(), stopped.end(), [&](Flag flag) { return node.has(flag); });
 }
 
-base::Result<SlurmsView> ask_slurm(const slurm::Client& client, const std::string& job_id) {
+base::Result<SlurmsView> ask_slurm(const slurm::Client& client, const std::string& job_id,
+                                   const Nodes& nodes) {
     const auto jobs = TRY(client.jobs({job_id}));
     const auto job = jobs.find(job_id);
     if (job == jobs.end()) return base::fail(fmt::format("Slurm no longer knows job {}", job_id));
-    return SlurmsView{.job = job->second, .nodes = TRY(client.nodes())};
+    // Without `hidden`, the nodes of a hidden partition would be missing, as if they were lost.
+    return SlurmsView{.job = job->second,
+                      .nodes = TRY(client.nodes({.hidden = true, .names = nodes}))};
 }
 
 Nodes survivors(const Nodes& nodes, const SlurmsView& view) {
@@ -95,11 +98,20 @@ Decision decide(const Hosts& hosts, const SlurmsView& view) {
         }
     }
     if (hosts.wanted && static_cast<int>(view.job.nodes.size()) > *hosts.wanted) {
-        if (static_cast<int>(out.nodes.size()) > *hosts.wanted)
-            out.nodes.resize(static_cast<std::size_t>(*hosts.wanted));
-        out.give_back = chosen(view.job.nodes, [&](const std::string& name) {
-            return name != first && !contains(out.nodes, name);
+        Nodes useless = chosen(view.job.nodes, [&](const std::string& name) {
+            return name != first && !contains(out.nodes, name) && !contains(out.give_back, name);
         });
+        const std::size_t excess = view.job.nodes.size() - static_cast<std::size_t>(*hosts.wanted);
+        while (out.give_back.size() < excess && !useless.empty()) {
+            out.give_back.push_back(useless.front());
+            useless.erase(useless.begin());
+        }
+        while (out.give_back.size() < excess && !out.nodes.empty() && out.nodes.back() != first) {
+            out.give_back.push_back(out.nodes.back());
+            out.nodes.pop_back();
+        }
+        out.give_back = chosen(
+            view.job.nodes, [&](const std::string& name) { return contains(out.give_back, name); });
     }
     return out;
 }
@@ -121,7 +133,7 @@ std::string Difference::text() const {
 }
 
 Difference due_for(const Hosts& hosts, const SlurmsView& view) {
-    const Nodes next = decide(hosts, view).nodes;
+    const auto [next, give_back] = decide(hosts, view);
     if (static_cast<int>(next.size()) < hosts.least) return {};
     Difference out{.removed = without(hosts.place, next), .added = without(next, hosts.place)};
     std::erase_if(out.removed, [&](const std::string& name) {
@@ -131,6 +143,10 @@ Difference due_for(const Hosts& hosts, const SlurmsView& view) {
                           status_of(name, view)->state == slurm::NodeBaseState::down;
         return lost || name == hosts.granted.front();
     });
+    if (hosts.wanted) {
+        const Nodes others = without(give_back, out.removed);
+        out.removed.insert(out.removed.end(), others.begin(), others.end());
+    }
     return out;
 }
 

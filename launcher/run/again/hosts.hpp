@@ -28,8 +28,9 @@ struct SlurmsView {
     std::vector<slurm::NodeStatus> nodes;
 };
 
+// Asks about the job and about `nodes`.
 [[nodiscard]] base::Result<SlurmsView> ask_slurm(const slurm::Client& client,
-                                                 const std::string& job_id);
+                                                 const std::string& job_id, const Nodes& nodes);
 
 // Returns false for a node that is down, failing or not responding.
 [[nodiscard]] bool starts_tasks(const slurm::NodeStatus& node);
@@ -51,7 +52,7 @@ struct SlurmsView {
 struct Hosts {
     Nodes granted;                // at the start of the attempt; the first one cannot be left
     Nodes place;                  // where the ranks run
-    std::set<std::string> unfit;  // nodes whose GPUs cannot be used
+    std::set<std::string> unfit;  // nodes with GPUs that cannot be used, or that were cleaned up
     std::optional<int> wanted;    // how many nodes the user wants to keep
     int least = 1;                // with fewer nodes the job fails
     bool leaves_drained = false;  // the job leaves nodes that are drained
@@ -63,8 +64,8 @@ struct Decision {
 };
 
 // Returns where the ranks start next. A drained node is kept if fewer nodes than `least` would be
-// left. Nodes that Slurm does not let the job use are neither in one list nor in the other, unless
-// the user wants a smaller job.
+// left. A job that the user wants to be smaller gives back no more nodes than it has to, and first
+// those that it cannot use. Otherwise such nodes are in neither list.
 [[nodiscard]] Decision decide(const Hosts& hosts, const SlurmsView& view);
 
 // A difference between where ranks run and where they would start next.
@@ -79,8 +80,9 @@ struct Difference {
 };
 
 // Returns the reasons for which running ranks should start again. Nodes that do not answer are not
-// among them, because only Slurm can say whether they are lost. There is no reason if fewer nodes
-// than `least` would be left.
+// among them, because only Slurm can say whether they are lost. Nodes that the user wants to give
+// back are, even if no ranks run there. There is no reason if fewer nodes than `least` would be
+// left.
 [[nodiscard]] Difference due_for(const Hosts& hosts, const SlurmsView& view);
 
 }  // namespace batchai::run

@@ -177,7 +177,7 @@ base::Arguments clean_up_arguments(const std::string& program, const std::string
     arguments.insert(arguments.end(),
                      {"--cpu-bind=none", "--mpi=none", "--export=ALL", "--job-name=batchai-clean",
                       "--quiet", "--input=none", "--kill-on-bad-exit=0", "--wait=0", program,
-                      "clean", "--job-id=" + job_id});
+                      "clean", "--wait", "--job-id=" + job_id});
     return arguments;
 }
 

@@ -97,7 +97,8 @@ class PhasesTest : public ScratchTest {
         record.number = context.attempt();
         record.nodes = granted_.nodes;
         Journal journal(context.files(), record);
-        const int exit_code = run_attempt(context, journal, slurm::Client(std::chrono::seconds(5)));
+        const int exit_code =
+            run_attempt(context, journal, slurm::Client(std::chrono::seconds(5)), slurm_);
         auto written = record::latest_attempt(context.files());
         EXPECT_TRUE(written && *written);
         record_ = written.value().value();
@@ -134,6 +135,22 @@ class PhasesTest : public ScratchTest {
     std::optional<plan::Elastic> elastic_;
     FakeSteps steps_;
     FakeOutside outside_;
+    // Slurm does not answer, and no time passes.
+    SlurmCalls slurm_{.look = [this](std::chrono::seconds) -> base::Result<SlurmsView> {
+                          ++looks_;
+                          if (!view_) return base::fail("no answer");
+                          return *view_;
+                      },
+                      .keep_nodes = [this](const Nodes& nodes) -> base::Result<void> {
+                          kept_ = nodes;
+                          return refuses_ ? base::Result<void>(base::fail("busy"))
+                                          : base::Result<void>();
+                      },
+                      .pause = [](std::chrono::seconds) {}};
+    std::optional<SlurmsView> view_;
+    bool refuses_ = false;
+    int looks_ = 0;
+    Nodes kept_;
     record::Attempt record_;
 };
 

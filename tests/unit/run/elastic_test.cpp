@@ -93,6 +93,16 @@ TEST(NextStart, GivesBackWhatTheUserDoesNotWant) {
     EXPECT_THAT(decide(job.hosts, job.view).give_back, IsEmpty());
 }
 
+// Breaks when the job loses nodes that its user did not give up.
+TEST(NextStart, GivesBackNoMoreThanTheUserWants) {
+    Cluster job;
+    job.hosts.wanted = 3;
+    job[2].flags = job[4].flags = {NodeFlag::not_responding};
+    const Decision next = decide(job.hosts, job.view);
+    EXPECT_THAT(next.nodes, ElementsAre("n1", "n3"));
+    EXPECT_THAT(next.give_back, ElementsAre("n2"));
+}
+
 TEST(NextStart, LeavesDrainedNodesOnlyIfTheJobConsents) {
     Cluster job;
     for (const std::size_t number : {1U, 3U, 4U})

@@ -131,7 +131,7 @@ TEST_F(HostUpdatesTest, ASilentControllerIsAskedAgain) {
     wait(seconds(20));
     EXPECT_EQ(announced(), "");
     answers_ = true;
-    wait(seconds(20));
+    wait(seconds(40));
     EXPECT_THAT(announced(), HasSubstr("removed"));
 }
 
@@ -141,9 +141,44 @@ TEST_F(HostUpdatesTest, ARequestOfTheUserIsTakenOnce) {
     wait(seconds(1));
     EXPECT_THAT(announced(), HasSubstr("removed"));
     EXPECT_EQ(updates_->hosts().wanted, 1);
-    EXPECT_EQ(updates_->told(), "n2.invalid leaves");
+    EXPECT_EQ(updates_->told(), "n2.invalid, n3.invalid leave");
     EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
     EXPECT_FALSE(std::filesystem::exists(path("job/resize.json.taken")));
+}
+
+// Breaks when a node on which no rank runs cannot be given back.
+TEST_F(HostUpdatesTest, ANodeThatIsLeftOutIsGivenBackAtTheUsersWish) {
+    view_.nodes[2].flags = {slurm::NodeFlag::fail};
+    updates_->begin(now_);
+    ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 1, .nodes = 2}));
+    wait(seconds(1));
+    EXPECT_EQ(updates_->told(), "n3.invalid leaves");
+}
+
+TEST_F(HostUpdatesTest, TheRanksStayUntilEnoughNodesAreThere) {
+    updates_->hosts().least = 2;
+    view_.nodes[1].flags = view_.nodes[2].flags = {slurm::NodeFlag::not_responding};
+    updates_->begin(now_);
+    ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 1, .nodes = 2}));
+    wait(seconds(1));
+    EXPECT_EQ(announced(), "");
+    view_.nodes[1].flags = {};
+    wait(seconds(20));
+    EXPECT_EQ(updates_->told(), "n3.invalid leaves");
+}
+
+TEST_F(HostUpdatesTest, ARequestOfAnEarlierRunIsDropped) {
+    ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 1, .nodes = 1}));
+    HostUpdates(*context_, 1, false, [] { return base::fail("no answer"); });
+    EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
+}
+
+TEST_F(HostUpdatesTest, ASilentControllerIsAskedLessOften) {
+    answers_ = false;
+    updates_->begin(now_);
+    for (int i = 0; i < 140; ++i)
+        wait(seconds(1));
+    EXPECT_EQ(questions_, 3);
 }
 
 TEST_F(HostUpdatesTest, ARequestThatCannotBeMetChangesNothing) {
@@ -161,7 +196,7 @@ TEST_F(HostUpdatesTest, ARequestThatCannotBeMetChangesNothing) {
     EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
 }
 
-// An elastic attempt in which Slurm does not answer, because there is no Slurm.
+// An elastic attempt in which Slurm answers while the ranks run.
 class ElasticAttempt : public PhasesTest {
   protected:
     void SetUp() override {
@@ -180,16 +215,29 @@ class ElasticAttempt : public PhasesTest {
         steps_.answers.emplace_back([=, this](const StepRequest& request) {
             EXPECT_THAT(request.environment, testing::Contains("BATCHAI_ELASTIC_START=1"));
             const record::JobFiles files(path("job"));
+            view_ = view_of_both();
             EXPECT_TRUE(record::write_resize_request(files, {.attempt = 1, .nodes = 1}));
             request.tick();
             EXPECT_THAT(text_of("job/elastic/hosts.json"), HasSubstr("removed"));
             if (confirmed)
                 append("job/elastic/left.json",
                        R"({"schema": "batchai-ranks-left/v1", "start": "1"})");
+            if (is_silent_) view_.reset();
             return StepResult{
                 .exit_code = exit_code, .messages = "srun: noise\n", .stopped_by = {}};
         });
     }
+    [[nodiscard]] SlurmsView view_of_both() const {
+        SlurmsView view;
+        for (const std::string& name : granted_.nodes) {
+            view.job.nodes.push_back(name);
+            slurm::NodeStatus& status = view.nodes.emplace_back();
+            status.name = name;
+            status.state = slurm::NodeBaseState::allocated;
+        }
+        return view;
+    }
+    bool is_silent_ = false;
     std::string path_;
 };
 
@@ -197,19 +245,57 @@ class ElasticAttempt : public PhasesTest {
 TEST_F(ElasticAttempt, RanksThatHaveLeftAreStartedAgainWhateverTheirExitCode) {
     for (const int exit_code : {0, 75}) {
         ranks_end_with(exit_code, true);
-        EXPECT_EQ(attempt(), 1);
-        EXPECT_EQ(record_.failure->code, "HostsUpdated");
-        EXPECT_EQ(record_.failure->first_error_line, "n2.invalid leaves");
-        EXPECT_EQ(record_.ended_by, record::EndedBy::node);
+        EXPECT_EQ(attempt(), 0);
+        ASSERT_EQ(record_.restarts.size(), 1U);
+        EXPECT_EQ(record_.restarts[0].failure.code, "HostsUpdated");
+        EXPECT_EQ(record_.restarts[0].failure.first_error_line, "n2.invalid leaves");
+        EXPECT_THAT(record_.restarts[0].nodes, testing::ElementsAre("n1.invalid"));
+        EXPECT_THAT(kept_, testing::ElementsAre("n1.invalid"));
         EXPECT_THAT(text_of("logs/stderr.txt"), testing::Not(HasSubstr("noise")));
-        EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
-                    HasSubstr("the ranks are not started again: "));
         std::filesystem::remove_all(path("job"));
         std::filesystem::remove_all(path("logs"));
     }
 }
 
+// Breaks when a job ends because the controller restarts while its ranks change their nodes.
+TEST_F(ElasticAttempt, ASilentControllerDoesNotEndTheJob) {
+    is_silent_ = true;
+    ranks_end_with(75, true);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_GT(looks_, 30);
+    ASSERT_EQ(record_.restarts.size(), 1U);
+    EXPECT_EQ(record_.restarts[0].nodes, granted_.nodes);
+    EXPECT_THAT(kept_, testing::IsEmpty());
+}
+
+// Breaks when ranks start on a node that has been cleaned up.
+TEST_F(ElasticAttempt, ANodeThatSlurmDoesNotTakeIsNotUsedAgain) {
+    refuses_ = true;
+    ranks_end_with(75, true);
+    EXPECT_EQ(attempt(), 0);
+    ASSERT_EQ(record_.restarts.size(), 1U);
+    EXPECT_THAT(record_.restarts[0].nodes, testing::ElementsAre("n1.invalid"));
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                HasSubstr("n2.invalid cannot be given back to Slurm: busy"));
+}
+
+// Breaks when a job that is cancelled between two starts still gives back nodes.
+TEST_F(ElasticAttempt, AJobThatIsCancelledBetweenTwoStartsEnds) {
+    ranks_end_with(75, true);
+    slurm_.keep_nodes = [](const Nodes&) -> base::Result<void> {
+        ADD_FAILURE() << "gives back nodes";
+        return {};
+    };
+    slurm_.look = [this, looks = 0](std::chrono::seconds) mutable -> base::Result<SlurmsView> {
+        if (++looks == 2) steps_.while_waiting = [] { return SIGTERM; };
+        return view_of_both();
+    };
+    EXPECT_EQ(attempt(), 143);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::user);
+}
+
 TEST_F(ElasticAttempt, RanksThatEndOnTheirOwnHaveNotLeft) {
+    is_silent_ = true;
     ranks_end_with(0, false);
     EXPECT_EQ(attempt(), 0);
     std::filesystem::remove_all(path("job"));
