@@ -105,12 +105,22 @@ class State:
             self._announcement = host_updates.announcement()
         if self._announcement is None or self._interrupted:
             return
+        announced = HostUpdateResult.no_res
         if self._rank() == 0:
-            self.on_hosts_updated(self._commits, self._announcement.look())
-        update = HostUpdateResult(host_updates.of_rank_0(int(self._update)))
-        if update:
+            announced = self._announcement.look()
+            self.on_hosts_updated(self._commits, announced)
+        update, must_end = divmod(
+            host_updates.of_rank_0(2 * int(self._update) + bool(announced)), 2
+        )
+        if not update:
+            return
+        skip_sync = update == HostUpdateResult.removed
+        if must_end:
             self._interrupted = True
-            raise _StepMustEnd(skip_sync=update == HostUpdateResult.removed)
+            raise _StepMustEnd(skip_sync)
+        # The script's own word: the launcher would take ranks that end for failed ones.
+        self._update = HostUpdateResult.no_res
+        raise HostsUpdatedInterrupt(skip_sync)
 
     def on_hosts_updated(self, timestamp: int, update_res: HostUpdateResult) -> None:
         """Note on rank 0 how the hosts are to change; the next check tells all ranks.
@@ -140,10 +150,15 @@ class State:
                 file=sys.stderr,
                 flush=True,
             )
-        # The first rank that ends takes the others with it, so rank 0 must have written its files.
+        # The first rank that ends takes the others with it, so rank 0 must have written its files,
+        # and each rank what it has printed.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        rank = self._rank()
         host_updates.wait_for_all()
+        host_updates.limit_the_end()
         basics.shutdown()
-        host_updates.end_process()
+        host_updates.end_process(rank)
 
     def load(self) -> bool:
         """Take over what an earlier step committed; tell whether there was something.

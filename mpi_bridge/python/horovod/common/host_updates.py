@@ -34,6 +34,8 @@ _LEFT_SCHEMA = "batchai-ranks-left/v1"
 _SECONDS_BETWEEN_LOOKS = 1.0
 # A thread that the script does not end must not keep the step, and with it the job, for ever.
 _SECONDS_TO_END = 60.0
+# The first rank that ends takes the others with it. Rank 0 should be the first.
+_SECONDS_FOR_RANK_0 = 10.0
 
 
 class HostUpdateResult(enum.IntFlag):
@@ -121,9 +123,15 @@ def wait_for_all() -> None:
     of_rank_0(0)
 
 
-def end_process() -> NoReturn:
-    """End this rank with the agreed exit code, by force if something in it never ends."""
+def limit_the_end() -> None:
+    """End this rank by force in a minute, if something in it never ends."""
     force = threading.Timer(_SECONDS_TO_END, os._exit, [EXIT_CODE])
     force.daemon = True
     force.start()
+
+
+def end_process(rank: int) -> NoReturn:
+    """End this rank with the agreed exit code, rank 0 first."""
+    if rank != 0:
+        time.sleep(_SECONDS_FOR_RANK_0)
     raise SystemExit(EXIT_CODE)
