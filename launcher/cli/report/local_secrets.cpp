@@ -36,6 +36,9 @@ struct Place {
 
 // More than a variable of a job can hold.
 constexpr std::size_t file_limit = 128UL << 10U;
+// All secrets of a job together. Nodes read them from a file of at most 1 MiB, in which a byte can
+// take six characters.
+constexpr std::size_t limit_of_all = file_limit;
 
 void visit(job::MountVolumes& volumes, const std::string& root,
            const std::function<void(const Place&)>& seen) {
@@ -107,8 +110,10 @@ base::Result<std::string> from_path(const std::string& written) {
     if (!text)
         return base::fail(fmt::format("{}: {}", path, text.error().what), {}, text.error().hint);
     // Editors and `echo` end the text with a line break.
-    if (text->ends_with('\n')) text->pop_back();
-    if (text->ends_with('\r')) text->pop_back();
+    if (text->ends_with('\n')) {
+        text->pop_back();
+        if (text->ends_with('\r')) text->pop_back();
+    }
     return std::move(*text);
 }
 
@@ -116,12 +121,15 @@ base::Result<std::string> from_path(const std::string& written) {
 std::optional<std::string> fault_of(const std::string& value, job::Check check) {
     if (value.empty()) return "is empty";
     if (!job::is_utf8(value)) return "is not UTF-8 text";
+    if (value.starts_with("\xef\xbb\xbf")) return "begins with a byte order mark";
+    if (value.ends_with('\n') || value.ends_with('\r')) return "has an empty line at its end";
     if (value.find('\0') != std::string::npos) return "has a zero byte";
     if (job::check_text(check, value)) return "has blanks or control characters, which no key has";
     return std::nullopt;
 }
 
-void read_one(const Place& place, plan::Findings& findings) {
+// `left` is how many bytes the job's secrets may still have.
+void read_one(const Place& place, std::size_t& left, plan::Findings& findings) {
     const bool env = place.from_env.has_value();
     if (!env && !place.from_file) return;
     const std::string pointer = place.pointer + (env ? "/fromEnv" : "/fromFile");
@@ -132,7 +140,13 @@ void read_one(const Place& place, plan::Findings& findings) {
         findings.add(plan::Finding::no_secret, pointer,
                      fmt::format("{} {} {}", env ? "the variable" : "the text of",
                                  env ? *place.from_env : *place.from_file, *fault));
+    } else if (value->size() > left) {
+        findings.add(
+            plan::Finding::no_secret, pointer,
+            fmt::format("the secrets of the job have more than {} bytes together", limit_of_all),
+            "give the job the path of a file instead");
     } else {
+        left -= value->size();
         place.value = std::move(*value);
     }
 }
@@ -142,7 +156,8 @@ void read_one(const Place& place, plan::Findings& findings) {
 std::vector<job::Diagnostic> read_local_secrets(const SecretHolders& holders,
                                                 const job::PositionTable& positions) {
     plan::Findings findings(positions);
-    visit(holders, [&](const Place& place) { read_one(place, findings); });
+    std::size_t left = limit_of_all;
+    visit(holders, [&](const Place& place) { read_one(place, left, findings); });
     return findings.take();
 }
 

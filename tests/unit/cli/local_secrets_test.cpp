@@ -113,11 +113,25 @@ TEST_F(LocalSecrets, NamesWhatCannotBeReadWithoutQuotingIt) {
     file("\xFF");
     EXPECT_EQ(secret(fmt::format(R"("fromFile": "{}")", path)),
               fmt::format("E118 the text of {} is not UTF-8 text", path));
+    file("hush\n\n");
+    EXPECT_EQ(secret(fmt::format(R"("fromFile": "{}")", path)),
+              fmt::format("E118 the text of {} has an empty line at its end", path));
+    file("\xef\xbb\xbfhush");
+    EXPECT_EQ(secret(fmt::format(R"("fromFile": "{}")", path)),
+              fmt::format("E118 the text of {} begins with a byte order mark", path));
     file(std::string(200000, 'x'));
     EXPECT_NE(secret(fmt::format(R"("fromFile": "{}")", path)).find("larger than 131072 bytes"),
               std::string::npos);
     EXPECT_NE(secret(R"("fromFile": "relative")").find("must be an absolute path"),
               std::string::npos);
+}
+
+TEST_F(LocalSecrets, AreLimitedTogether) {
+    const std::string path = file(std::string(100000, 'x'));
+    const std::string two = fmt::format(
+        R"("secrets": [{{"name": "A", "fromFile": "{0}"}}, {{"name": "B", "fromFile": "{0}"}}])",
+        path);
+    EXPECT_EQ(read(two), "E118 the secrets of the job have more than 131072 bytes together");
 }
 
 TEST_F(LocalSecrets, LeavesVariablesThatOthersNeed) {
