@@ -266,7 +266,8 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 # Breaks when hand-over prints anything else, plans differently twice, or leaves files readable.
 @test "hand-over freezes a plan and prints where it is" {
     run -0 --separate-stderr batchai hand-over --job-json job.json
-    lines_are 2 "$output"
+    lines_are 3 "$output"
+    [[ ${lines[2]} == BATCHAI_DECLARATION=* ]]
     [[ ${lines[0]} == BATCHAI_PLAN=$HOME_DIR/records/hand-over/*/plan.json ]]
     local plan=${lines[0]#*=}
     [[ ${lines[1]} == "BATCHAI_PLAN_DIGEST=$(as_user sha256sum "$plan" | cut -d' ' -f1)" ]]

@@ -207,7 +207,7 @@ end
 function tests.a_vm_size_that_only_the_controller_knows_has_its_rules()
     write_site(policy)
     load_script()
-    same(submit({ spank_job_env = declared("NC6").spank_job_env, min_nodes = 5 }), slurm.ESLURM_INVALID_NODE_COUNT)
+    same(submit({ spank_job_env = declared("NC6").spank_job_env, min_nodes = 5 }), slurm.ESLURM_ACCESS_DENIED)
     local code, _, made = submit(declared("OTHER"))
     same(code, 0)
     same(made.admin_comment, "batchai:user=alice,vm_size=OTHER")
@@ -234,7 +234,7 @@ function tests.names_of_accounts_are_compared_as_slurm_has_them()
     load_script()
     for _, name in ipairs({ "physics", "Physics", "PHYSICS" }) do same(submit({ account = name }), 0) end
     same(submit({ without = { "account" }, default_account = "physics" }), 0)
-    same(submit({ account = "physic" }), slurm.ESLURM_INVALID_ACCOUNT)
+    same(submit({ account = "physic" }), slurm.ESLURM_ACCESS_DENIED)
 end
 
 function tests.heterogeneous_jobs_are_refused_where_there_is_a_policy()
