@@ -244,7 +244,7 @@ said() { as_user grep -qF "$1" "$HOME_DIR/refused.log"; }
     job_that_runs true '{"on": ["75"]}' | jq '.properties.checkpoint = {before: "PT1M"}' | write_home both.json
     run batchai job create --name both --config-file both.json -- --signal=USR1@60
     [[ $status -eq 3 ]]
-    [[ $output == *'"checkpoint" and --signal contradict each other'*E117* ]]
+    [[ $output == *'"checkpoint" and --signal contradict each other'*E119* ]]
 }
 
 # Breaks when the records still say that the job has ended, or that its user has ended it.

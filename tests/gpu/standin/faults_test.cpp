@@ -154,8 +154,14 @@ void expect_clear_failure(const Path& path, const Injected& injected, long numbe
     const std::string rule = how + "=" + injected.call + ":" + std::to_string(number) + ":" +
                              std::to_string(injected.code);
     SCOPED_TRACE(rule);
-    const auto answer = in_child([&] { return train_with(path, rule); });
+    const std::string not_reached = "the call with this number was not made";
+    const auto answer = in_child([&] {
+        auto text = train_with(path, rule);
+        // How often an event is asked for depends on how busy the machine is.
+        return text.empty() && Standin::get().count(injected.call) < number ? not_reached : text;
+    });
     EXPECT_EQ(answer.status, 0) << answer.text;
+    if (number > 1 && answer.text == not_reached) return;
     if (injected.may_go_on && answer.text.empty()) return;
     // As the messages name it, without the version of its symbol.
     const std::string name =
