@@ -100,7 +100,6 @@ says() {
 # shown JOB FIELD: a field of `scontrol show job`.
 shown() { as_user scontrol show job "$1" | grep -o "$2=[^ ]*" | head -1; }
 
-controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/login-slurmctld.log"; }
 
 # Breaks when the planner does not know the policy.
 @test "the planner refuses by the same rules, at the place in the file" {
@@ -270,16 +269,6 @@ controller_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_
     as_root_on login rm /etc/batchai/site.lua
     run -0 as_user srun -N1 hostname
     run -0 past_planner job create --config-file "$share/wide.json" --output none -- --hold
-}
-
-# Breaks when a fault is written to slurmctld's log again and again.
-@test "slurmctld's log names a fault of site.lua once" {
-    local key=once_$$
-    site <<< "return { policy = { $key = 1 } }"
-    for _ in 1 2 3; do
-        says 'policy cannot be read' past_planner job create --config-file "$share/good.json"
-    done
-    lines_are 1 "$(grep -F "policy.$key: unknown key" "$(controller_log)")"
 }
 
 # Breaks when our line takes away what a site's own script does.
