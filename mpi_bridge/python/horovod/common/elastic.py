@@ -11,13 +11,14 @@ announces other hosts (host_updates.py), all ranks end after the same commit.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import os
 import pickle
 import sys
 from pathlib import Path
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, Iterator, NoReturn
 
 from mpi_bridge.errors import PeerLostError
 
@@ -99,10 +100,9 @@ class State:
         """Raise HostsUpdatedInterrupt on all ranks if the hosts are to change. Collective.
 
         Only `batchai run` announces such a change, and each start of the ranks hears of one. In a
-        step that it has not started, and in a job that is not elastic, this does nothing.
+        step that it has not started, in a job that is not elastic, and outside of a function that
+        `run` has made elastic, this does nothing.
         """
-        if self._announcement is None:
-            self._announcement = host_updates.announcement()
         if self._announcement is None or self._interrupted:
             return
         announced = HostUpdateResult.no_res
@@ -128,6 +128,15 @@ class State:
         `timestamp` is accepted as in Horovod and has no meaning.
         """
         self._update |= HostUpdateResult(update_res)
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Look for announcements while this context lasts. It is entered on all ranks."""
+        self._announcement = host_updates.announcement()
+        try:
+            yield
+        finally:
+            self._announcement = None
 
     def _keep(self) -> None:
         self.save()
@@ -246,6 +255,11 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        # Nothing would catch the interrupt of a commit outside of this function.
+        with state._listening():
+            return repeated(state, *args, **kwargs)
+
+    def repeated(state: State, *args: Any, **kwargs: Any) -> Any:
         loaded = state._rank() == 0 and state.load()
         if loaded:
             print(f"elastic: goes on from commit {state._commits}", file=sys.stderr, flush=True)

@@ -82,3 +82,8 @@ check.equal("batches", state.batch, BATCHES)
 check.equal("interrupts", len(interrupts), 1 if way == "catch" else 0)
 check.same_on_all_ranks("the model", state.model.weight.detach().numpy())
 check.passed()
+if os.environ.get("BATCHAI_ELASTIC_START"):
+    # Outside of the elastic function nothing could catch an interrupt.
+    if basics.rank() == 0:
+        announce()
+    state.commit()
