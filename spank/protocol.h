@@ -9,6 +9,7 @@
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
  *                               [--rendezvous STEP --node N --nodes N | --master ADDRESS] [--root]
  *                               [--array-task N] [--submit-directory PATH] [--slurm-conf PATH]
+ *                               [--usage STEP --step N]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           keeps its namespaces alive until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
@@ -21,7 +22,7 @@
 #include <stdint.h>
 
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
-#define BATCHAI_PROTOCOL_VERSION 4u
+#define BATCHAI_PROTOCOL_VERSION 5u
 
 /* How long batchai-node may wait at the end of a step for processes that continue without it. The
  * plugin waits longer (farewell_seconds in spank/child.hpp). */
@@ -105,6 +106,11 @@
 /* Set by `batchai run` in the environment of a step to a PATH: the plugin writes to PATH.TASK.txt
  * why it did not let the task run. What the plugin prints is for people. */
 #define BATCHAI_REFUSALS_VARIABLE "BATCHAI_REFUSALS"
+
+/* Set by `batchai run` in the environment of a step: batchai-node notes what the step's tasks use,
+ * in files with this name (record/usage.hpp). */
+#define BATCHAI_USAGE_VARIABLE "BATCHAI_USAGE"
+#define BATCHAI_USAGE_LIMIT 64u
 
 /* Set in the environment of a step whose tasks are root in the job's container (preparation). */
 #define BATCHAI_IDENTITY_VARIABLE "BATCHAI_IDENTITY"

@@ -93,6 +93,15 @@ void add_places(spank_t handle, std::vector<std::string>& arguments) {
         arguments.insert(arguments.end(), {"--slurm-conf", file});
 }
 
+// `batchai run` wants to know what the step uses.
+void add_usage(spank_t handle, std::vector<std::string>& arguments) {
+    const std::string name = job_variable(handle, BATCHAI_USAGE_VARIABLE, BATCHAI_USAGE_LIMIT);
+    uint32_t step = 0;
+    if (name.empty() || spank_get_item(handle, S_JOB_STEPID, &step) != ESPANK_SUCCESS) return;
+    // As one word, so that no value looks like an option.
+    arguments.insert(arguments.end(), {"--usage=" + name, "--step", std::to_string(step)});
+}
+
 Program node_program(spank_t handle, const Settings& settings, const std::string& plan) {
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) job_id = 0;
@@ -102,6 +111,7 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
         std::to_string(job_id)};
     add_rendezvous(handle, job_id, program.arguments);
     add_places(handle, program.arguments);
+    add_usage(handle, program.arguments);
     // The program gets none of the job's own environment, where even SLURMD_NODENAME cannot be
     // trusted: in user_init it names the node from which the step was started.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};

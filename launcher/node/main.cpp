@@ -116,6 +116,7 @@ int sandbox(const batchai::node::SandboxRequest& request) {
         // Even if the job is cancelled, what it wrote must still be saved.
         if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
         wait_for_end_of_step(*made);
+        if (made->sampler) made->sampler->end();
         finish(*made, request);
     }
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
@@ -191,6 +192,9 @@ int run(int argc, char** argv) {
     sandbox_verb->add_option("--array-task", request.array_task);
     sandbox_verb->add_option("--submit-directory", request.submit_directory);
     sandbox_verb->add_option("--slurm-conf", request.slurm_conf);
+    sandbox_verb->add_option("--usage", request.usage_step,
+                             "name of the files of what the step uses");
+    sandbox_verb->add_option("--step", request.slurm_step)->check(CLI::NonNegativeNumber);
     std::string job_id;
     std::string node_directory;
     auto* const clean_verb = app.add_subcommand("clean", "remove what a Slurm job left here");

@@ -143,6 +143,27 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     return check_environment(out.environment);
 }
 
+std::optional<Sampler> start_sampler(const SandboxRequest& request, const plan::Plan& plan,
+                                     const Trace& trace) {
+    if (request.usage_step.empty()) return std::nullopt;
+    const std::string* const wanted = plan::last_value(plan.environment, usage_interval_variable);
+    const auto interval = usage_interval(wanted == nullptr ? "" : *wanted);
+    if (!interval) {
+        trace.line(interval.error().text());
+        return std::nullopt;
+    }
+    if (interval->count() == 0) return std::nullopt;
+    auto sampler = Sampler::start({.job_directory = plan.directories.job_directory,
+                                   .step = request.usage_step,
+                                   .slurm_step = request.slurm_step,
+                                   .job_id = request.job_id,
+                                   .interval = *interval},
+                                  trace);
+    if (sampler) return std::move(*sampler);
+    trace.line("what the step uses is not noted: " + sampler.error().text());
+    return std::nullopt;
+}
+
 // Writes a failure note for the job's record, unless there is one already, such as that of a volume
 // that could not be mounted.
 void note_failed_container(const std::string& job_directory, const base::Error& error) {
@@ -175,6 +196,9 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
              fmt::format("{} {}", out.rendezvous->address, out.rendezvous->port)});
     arrange_nccl(request, trace, out);
     TRY(check_environment(environment));
+
+    // It stays outside the namespaces, from where it sees all processes and the node's /proc.
+    out.sampler = start_sampler(request, *plan, trace);
 
     const OutputPaths outputs = output_paths(*plan);
     TRY(make_job_directory(node_root, plan->directories.job_temp, request.job_id));

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "node/keeper/joining.hpp"
 #include "node/rendezvous.hpp"
+#include "node/usage/sampler.hpp"
 #include "node/volumes/volumes.hpp"
 #include "plan/plan.hpp"
 
@@ -29,6 +30,8 @@ struct SandboxRequest {
     std::string array_task;        // SLURM_ARRAY_TASK_ID; empty: not an array job
     std::string submit_directory;  // where srun was called; empty: unknown
     std::string slurm_conf;        // slurmd's configuration file; empty: the usual one
+    std::string usage_step;        // name of the files of what the step uses; empty: none
+    int slurm_step = 0;            // Slurm's number of the step
 };
 
 struct Sandbox {
@@ -49,6 +52,8 @@ struct Sandbox {
     // requested or could not be made. Few programs need it, so a failure is only written to the
     // trace.
     std::optional<Rendezvous> rendezvous;
+    // Notes what the step uses, unless that is not wanted.
+    std::optional<Sampler> sampler;
     // Writes to the job's log which interface NCCL is told to use, once the plugin says that it
     // does tell NCCL.
     std::function<void()> say_nccl_interface;

@@ -78,6 +78,20 @@ class JobFiles {
     [[nodiscard]] Path gpu_reports(std::string_view start) const {
         return attempts() / (std::string(start) + ".gpus");
     }
+    // What a step has used on a node (record/usage.hpp), and the newest samples while somebody
+    // watches. `step` is as above. `number` is Slurm's number of the step, because the command of a
+    // custom toolkit may start further steps on the same node.
+    static constexpr std::string_view usage_infix = ".usage-";
+    static constexpr std::string_view usage_ending = ".txt";
+    static constexpr std::string_view live_usage_ending = ".live";
+    [[nodiscard]] Path usage(std::string_view step, int number, std::string_view node) const {
+        return usage_file(step, number, node, usage_ending);
+    }
+    [[nodiscard]] Path live_usage(std::string_view step, int number, std::string_view node) const {
+        return usage_file(step, number, node, live_usage_ending);
+    }
+    // `job top` touches this file as long as it watches.
+    [[nodiscard]] Path usage_wanted() const { return attempts() / "usage.wanted"; }
     // What the tasks of preparation print, before it is copied into the log of the same `name`.
     [[nodiscard]] Path preparation_output(int attempt, std::string_view name) const {
         return attempts() / (std::to_string(attempt) + "." + std::string(name));
@@ -150,6 +164,12 @@ class JobFiles {
 
   private:
     static constexpr const char* task_prefix = "task-";
+
+    [[nodiscard]] Path usage_file(std::string_view step, int number, std::string_view node,
+                                  std::string_view ending) const {
+        return attempts() / (std::string(step) + std::string(usage_infix) + std::to_string(number) +
+                             "-" + std::string(node) + std::string(ending));
+    }
 
     Path directory_;
 };

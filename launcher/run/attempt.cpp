@@ -14,6 +14,7 @@
 
 #include "plan/array_task.hpp"
 #include "record/plan_file.hpp"
+#include "record/usage.hpp"
 #include "run/again/elastic.hpp"
 #include "run/again/queue_again.hpp"
 #include "run/blame/outside.hpp"
@@ -170,8 +171,10 @@ base::Result<int> run_here(const RunOptions& options) {
     attempt.start = base::now();
     attempt.log_begin = static_cast<std::int64_t>(outside.begin());
     Journal journal(context.files(), std::move(attempt));
+    record::forget_usage(context.files(), context.attempt());
     const int exit_code =
         run_attempt(context, journal, slurm::Client(slurms_deadline), slurm_calls(allocation));
+    record::forget_live_usage(context.files(), context.attempt());
     remove_what_killed_runs_left(context);
     return exit_code;
 }

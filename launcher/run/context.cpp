@@ -192,6 +192,10 @@ base::Environment report_variables(const record::JobFiles& files, const std::str
             "MPI_BRIDGE_FAILURE_RECORD=" + files.rank_failures(step).string()};
 }
 
+std::string usage_variable(const std::string& step) {
+    return BATCHAI_USAGE_VARIABLE "=" + step;
+}
+
 std::string host_file(const std::vector<std::string>& addresses, int slots) {
     std::string out;
     for (const std::string& address : addresses)

@@ -161,6 +161,9 @@ struct Context {
 [[nodiscard]] base::Environment report_variables(const record::JobFiles& files,
                                                  const std::string& step);
 
+// Returns the variable that has the nodes note what the step uses (record/usage.hpp).
+[[nodiscard]] std::string usage_variable(const std::string& step);
+
 // Returns a host file for mpirun, with one line per node such as "10.0.0.4 slots=2 max_slots=2".
 [[nodiscard]] std::string host_file(const std::vector<std::string>& addresses, int slots);
 

@@ -316,6 +316,15 @@ Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) 
     return {};
 }
 
+Result<std::optional<JobAccounts>> Client::accounts(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto completed = TRY(ask({"sacct", "--noheader", "--parsable2", "--jobs=" + job_id,
+                                    fmt::format("--format={}", kJobAccountsFormat)}));
+    if (completed.exit_code == 0) return parse_job_accounts(completed.standard_output);
+    if (says(completed, "accounting storage is disabled")) return std::nullopt;
+    return refused("sacct", completed);
+}
+
 Result<Jobs> Client::jobs_of_caller(base::Time since) const {
     const std::string user = fmt::format("--user={}", getuid());
     // reading_environment() makes sacct take UTC. A day is subtracted because clocks may differ.

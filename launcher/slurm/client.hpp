@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
+#include "slurm/job_accounts.hpp"
 #include "slurm/job_devices.hpp"
 #include "slurm/job_settings.hpp"
 #include "slurm/status.hpp"
@@ -123,6 +124,11 @@ class Client {
     // Returns the devices of its generic resources that a job has, for each node on which it has
     // any.
     [[nodiscard]] base::Result<JobDevices> devices(const std::string& job_id) const;
+
+    // Returns what accounting says that a job has used; nothing if the site keeps no accounts, or
+    // they do not say it.
+    [[nodiscard]] base::Result<std::optional<JobAccounts>> accounts(
+        const std::string& job_id) const;
 
     // Returns one entry for each node, sorted by name.
     [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;

@@ -183,6 +183,11 @@ as_admin() {
     follow logs.md 9
 }
 
+# Breaks when a command of the page fails, or prints something else than the page shows.
+@test "the page about what a job uses does what it says" {
+    follow usage.md 3
+}
+
 # The test cluster is set up as the page would do it. This takes that back, so that the page finds
 # what an admin finds; restore, after each test, puts it in place again.
 forget_batchai() {

@@ -173,6 +173,7 @@ std::unique_ptr<CommandTree> make_tree() {
     add_image_verbs(*tree);
     add_admin_verbs(*tree);
     add_config_verbs(*tree);
+    add_metrics_verb(*tree);
     add_plan_verbs(*tree);
     add_run_verbs(*tree);
     add_completion_verb(*tree);

@@ -102,9 +102,11 @@ void add_job_logs_verb(CommandTree& tree, CLI::App& job);
 void add_job_resume_verb(CommandTree& tree, CLI::App& job);
 void add_job_node_verbs(CommandTree& tree, CLI::App& job);
 void add_job_resize_verb(CommandTree& tree, CLI::App& job);
+void add_job_top_verb(CommandTree& tree, CLI::App& job);
 void add_image_verbs(CommandTree& tree);
 void add_admin_verbs(CommandTree& tree);
 void add_config_verbs(CommandTree& tree);
+void add_metrics_verb(CommandTree& tree);
 void add_plan_verbs(CommandTree& tree);  // validate, hand-over
 void add_run_verbs(CommandTree& tree);   // run, watch-first-node, hold-ports, version
 void add_completion_verb(CommandTree& tree);

@@ -7,6 +7,7 @@
 
 #include "base/parallel.hpp"
 #include "cli/output/output.hpp"
+#include "cli/report/job_efficiency.hpp"
 #include "cli/report/job_progress.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/job_watch.hpp"
@@ -41,6 +42,9 @@ Answer job_show(const JobOptions& options) {
     const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
     Value value = to_value(report);
     value.set("attempts", TRY(attempts_value(here.store, report)));
+    // What the job has used is shown if it is known, and hides nothing else if it cannot be read.
+    const auto used = efficiency_of_job(here.store, here.slurm, report);
+    value.set("usage", used && *used ? to_value(**used) : Value());
     return Outcome{std::move(value), job_columns};
 }
 
@@ -129,6 +133,7 @@ void add_job_verbs(CommandTree& tree) {
     }
     add_job_resume_verb(tree, group);
     add_job_logs_verb(tree, group);
+    add_job_top_verb(tree, group);
     add_job_file_verbs(tree, group);
     add_job_node_verbs(tree, group);
     add_job_resize_verb(tree, group);

@@ -40,6 +40,7 @@ PhaseEnd Preparation::run(Context& context) {
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), step_name))
         environment.push_back(std::move(variable));
+    environment.push_back(usage_variable(step_name));
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
                            .environment = srun_environment(environment),

@@ -229,6 +229,7 @@ PhaseEnd Ranks::run(Context& context) {
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), context.start()))
         environment.push_back(std::move(variable));
+    environment.push_back(usage_variable(context.start()));
     TensorFlowJob tensorflow(context);
     const auto started = tensorflow.start(step, environment);
     bool noted = false;

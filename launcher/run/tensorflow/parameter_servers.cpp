@@ -82,9 +82,10 @@ base::Result<void> ParameterServers::start() {
     base::Environment environment = step_environment(context_, step_.kind);
     for (std::string& variable : host_variables(tasks))
         environment.push_back(std::move(variable));
-    for (std::string& variable :
-         report_variables(context_.files(), fmt::format("{}.ps", context_.start())))
+    const std::string name = fmt::format("{}.ps", context_.start());
+    for (std::string& variable : report_variables(context_.files(), name))
         environment.push_back(std::move(variable));
+    environment.push_back(usage_variable(name));
     const StepFiles files{.standard_output = context_.rank_output_file(file_name("%t")),
                           .standard_error = context_.rank_error_file(file_name("%t"))};
     running_ = TRY(BackgroundStep::start(srun_arguments(context_.plan, step_, "none", files, nodes),

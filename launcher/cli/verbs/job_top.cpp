@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/process.hpp"
+#include "cli/report/job_report.hpp"
+#include "cli/report/job_watch.hpp"
+#include "cli/report/live_usage.hpp"
+#include "cli/report/names.hpp"
+#include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
+#include "cli/verbs/job_follow.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "record/usage.hpp"
+
+namespace batchai::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct JobTopOptions {
+    std::optional<std::string> job;  // the word
+    std::optional<std::string> named_job;
+    ParentOptions parents;
+    std::optional<int> task;
+    int interval = 2;
+    std::string sort = "node";
+    bool once = false;
+    const CLI::Option* output = nullptr;
+    const CLI::Option* query = nullptr;
+};
+
+constexpr seconds slurm_pause{15};
+// The nodes look every few seconds whether somebody watches. A shared file system may add as much.
+constexpr seconds longest_wait_for_samples{15};
+
+base::Result<store::JobKey> key_of(const JobTopOptions& options) {
+    if (options.job.has_value() == options.named_job.has_value())
+        return base::fail("name one job", "batchai job top", "batchai job top train",
+                          base::ExitCode::usage);
+    return job_key(
+        {.job = options.job ? *options.job : *options.named_job, .parents = options.parents});
+}
+
+// The last line of a screen is not used, so that it does not scroll.
+TopSize size_of_terminal(std::size_t lines_used) {
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
+        return {};
+    const std::size_t used = lines_used + 1;
+    return {.width = size.ws_col, .height = std::max<std::size_t>(size.ws_row, used + 4) - used};
+}
+
+// The keys of a terminal, one by one and without echo, if the tables are on it. Ctrl-C still
+// interrupts. In a pipe, the terminal is the reader's, who may end this process at any time.
+class Keys {
+  public:
+    explicit Keys(bool wanted)
+        : is_terminal_(wanted && tcgetattr(STDIN_FILENO, &before_) == 0 &&
+                       tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+        if (!is_terminal_) return;
+        termios raw = before_;
+        raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    ~Keys() {
+        if (is_terminal_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    }
+    Keys(const Keys&) = delete;
+    Keys& operator=(const Keys&) = delete;
+
+    // Returns true if the user wants to leave before that time.
+    [[nodiscard]] bool leaves_by(Clock::time_point time) {
+        while (true) {
+            if (Interruption::requested() || signals_.next()) return true;
+            const auto left = std::chrono::ceil<milliseconds>(time - Clock::now()).count();
+            if (left <= 0) return false;
+            // Ctrl-C may come between the look above and poll(2), which then ends soon.
+            const int pause = static_cast<int>(std::min<long>(left, 250));
+            pollfd events[] = {{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
+                               {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0}};
+            if (poll(events, is_terminal_ ? 2 : 1, pause) <= 0 || events[1].revents == 0) continue;
+            char key = 0;
+            if (read(STDIN_FILENO, &key, 1) != 1) is_terminal_ = false;
+            if (key == 'q' || key == 'Q') return true;
+        }
+    }
+
+  private:
+    // The terminal is restored after these, too.
+    base::HeldSignals signals_{SIGTERM, SIGHUP};
+    termios before_{};
+    bool is_terminal_;
+};
+
+struct Look {
+    JobReport report;
+    std::optional<record::Attempt> attempt;  // that runs
+    std::vector<LiveNode> nodes;
+    bool ended = false;
+};
+
+base::Error nothing_to_see(const Look& seen) {
+    const std::string name = seen.report.job.key.job;
+    if (seen.ended) return {"the job has ended", name, "`batchai job show` says what it has used"};
+    if (!seen.attempt)
+        return {"no attempt of the job runs", name, "leave out --once to wait for one"};
+    return {"the job's nodes have not told yet what it uses", name,
+            "no step of the job runs at this moment, or BATCHAI_USAGE_INTERVAL is 0 in the job's "
+            "environment or in site.lua, or the nodes have an older release of batchai"};
+}
+
+base::Result<Look> look(JobWatch& watch, const record::JobFiles& files, bool is_task) {
+    Look out{.report = TRY(watch.look()), .attempt = {}, .nodes = {}};
+    auto attempt = TRY(record::latest_attempt(files));
+    const bool over = attempt && attempt->end;
+    // The report of an array job is that of its last task.
+    out.ended = is_task ? over && !attempt->runs_again() : out.report.ended();
+    // Nodes that were killed could not remove what they were asked for.
+    if (out.ended && attempt) record::forget_live_usage(files, attempt->number);
+    if (out.ended || !attempt || over) return out;
+    TRY(record::ask_for_live_usage(files));
+    out.nodes = live_nodes(record::newest_usage(files, attempt->number), *attempt, base::now());
+    out.attempt = std::move(attempt);
+    return out;
+}
+
+// Live samples have the threads of the ranks.
+bool is_live(const LiveNode& node) {
+    return node.cpu_percent && std::all_of(node.ranks.begin(), node.ranks.end(),
+                                           [](const LiveRank& rank) { return rank.threads; });
+}
+
+// The samples in the record may be some minutes old, so newer ones are waited for.
+base::Result<Look> look_once(JobWatch& watch, const record::JobFiles& files, bool is_task,
+                             Keys& keys) {
+    const auto deadline = Clock::now() + longest_wait_for_samples;
+    while (true) {
+        Look seen = TRY(look(watch, files, is_task));
+        const bool all = !seen.nodes.empty() &&
+                         std::all_of(seen.nodes.begin(), seen.nodes.end(), [](const auto& node) {
+                             return is_live(node) && node.age < record::live_usage_seconds;
+                         });
+        if (all || seen.ended || !seen.attempt || Clock::now() >= deadline) {
+            if (seen.nodes.empty()) return tl::unexpected(nothing_to_see(seen));
+            return seen;
+        }
+        if (keys.leaves_by(Clock::now() + milliseconds(300)))
+            return base::fail("interrupted", "batchai job top");
+    }
+}
+
+std::string title(const Look& seen) {
+    std::string state(slurm::to_string(seen.report.state));
+    if (seen.attempt && !seen.attempt->phases.empty())
+        state += fmt::format(", phase \"{}\"", seen.attempt->phases.back().name);
+    if (seen.nodes.empty()) state += "; no step has told yet what it uses";
+    std::string line =
+        fmt::format("{}  {}  Slurm job {}  {}", base::to_iso8601_seconds(base::now()),
+                    seen.report.job.key.job, seen.report.job.slurm_job_id, state);
+    std::replace_if(
+        line.begin(), line.end(),
+        [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
+    return line + '\n';
+}
+
+Answer show_once(JobWatch& watch, const record::JobFiles& files, const JobTopOptions& options,
+                 TopOrder order) {
+    Keys keys(false);
+    const Look seen = TRY(look_once(watch, files, options.task.has_value(), keys));
+    const bool formatted = options.output->count() > 0 || options.query->count() > 0;
+    if (!formatted) {
+        const std::string text = title(seen) + '\n' + top_text(seen.nodes, order, {});
+        return Outcome{.exit_code = print_bytes(text) ? 0 : 1};
+    }
+    const record::Attempt& attempt = *seen.attempt;
+    Value value = Value::Object{
+        {"name", seen.report.job.key.job},
+        {"slurmJobId", seen.report.job.slurm_job_id},
+        {"attempt", attempt.number},
+        {"phase", attempt.phases.empty() ? Value() : Value(attempt.phases.back().name)},
+        {"nodes", to_value(seen.nodes)}};
+    const auto columns = [](const Value& shown) { return generic_table(shown["nodes"], false); };
+    return Outcome{std::move(value), columns};
+}
+
+// Returns the text for the screen, as watch(1) draws it: each line is overwritten, and what is left
+// is erased. Lines are cut, because the terminal would break them.
+std::string redrawn(const std::string& text, std::size_t width) {
+    std::string out = "\x1b[H";
+    std::size_t column = 0;
+    for (const char c : text) {
+        const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+        if (c == '\n') {
+            out += "\x1b[K\n";
+            column = 0;
+            continue;
+        }
+        if (begins) ++column;
+        if (width == 0 || column <= width) out += c;
+    }
+    return out + "\x1b[J";
+}
+
+// Returns true if the user wants to leave before that time. Until then the nodes are asked for
+// samples, which they stop to give after a while.
+bool leaves_by(Clock::time_point time, Keys& keys, const record::JobFiles& files) {
+    constexpr seconds pause{record::live_usage_seconds / 2};
+    while (Clock::now() + pause < time) {
+        if (keys.leaves_by(Clock::now() + pause)) return true;
+        if (!record::ask_for_live_usage(files)) break;  // the next look says why
+    }
+    return keys.leaves_by(time);
+}
+
+Answer show_live(JobWatch& watch, const record::JobFiles& files, const JobTopOptions& options,
+                 TopOrder order) {
+    const bool screen = isatty(STDOUT_FILENO) != 0;
+    Keys keys(screen);
+    bool first = true;
+    while (true) {
+        const auto next = Clock::now() + seconds(options.interval);
+        const Look seen = TRY(look(watch, files, options.task.has_value()));
+        if (seen.ended) {
+            say(fmt::format("the job has ended; `batchai job show --name {}` says what it has used",
+                            seen.report.job.key.job));
+            return Outcome{};
+        }
+        const std::string head = title(seen);
+        const TopSize size = screen ? size_of_terminal(3) : TopSize{};
+        const std::string tables = seen.nodes.empty() ? "" : top_text(seen.nodes, order, size);
+        std::string text;
+        if (screen) {
+            text = redrawn(head + '\n' + tables, size.width);
+            if (std::exchange(first, false)) text.insert(0, "\x1b[2J");
+        } else if (!seen.nodes.empty()) {
+            text = head + '\n' + tables + '\n';
+        }
+        if (!print_bytes(text) || leaves_by(next, keys, files)) return Outcome{};
+    }
+}
+
+Answer job_top(const JobTopOptions& options) {
+    const auto key = TRY(key_of(options));
+    const TopOrder order = TRY(top_order(options.sort));
+    const auto here = TRY(open_surroundings());
+    const LogPlace place = TRY(log_place(here, key, options.task));
+    const Interruption interruption;
+    JobWatch watch(here.store, here.slurm, key, slurm_pause);
+    const bool formatted = options.output->count() > 0 || options.query->count() > 0;
+    return options.once || formatted ? show_once(watch, place.files, options, order)
+                                     : show_live(watch, place.files, options, order);
+}
+
+}  // namespace
+
+void add_job_top_verb(CommandTree& tree, CLI::App& job) {
+    auto [leaf, options] =
+        add_verb(tree, job, "top", "Show what a running job uses on each node, and each rank",
+                 "batchai job top train\n"
+                 "  batchai job top train --sort memory --interval 5\n"
+                 "  batchai job top train --once --output json",
+                 job_top);
+    add_optional(*leaf, "job", options->job, "Name of the job")->type_name("NAME");
+    add_optional(*leaf, "--name,-n", options->named_job, "Name of the job, instead of the word")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+    add_experiment_option(*leaf, options->parents);
+    add_optional(*leaf, "--task", options->task, "The task of an array job")
+        ->type_name("NUMBER")
+        ->check(CLI::NonNegativeNumber);
+    leaf->add_option("--interval", options->interval, "Time between two tables [2]")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1, 3600));
+    leaf->add_option("--sort", options->sort,
+                     "What the lines are sorted by: node, rank, cpu, memory, read, write or "
+                     "network [node]")
+        ->type_name("KEY");
+    leaf->add_flag("--once", options->once,
+                   "Show one table and exit, as --output and --query also do");
+    options->output = leaf->get_option("--output");
+    options->query = leaf->get_option("--query");
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/metrics.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/parallel.hpp"
+#include "cli/report/job_report.hpp"
+#include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "record/retries.hpp"
+#include "record/usage.hpp"
+
+namespace batchai::cli {
+namespace {
+
+struct MetricsOptions {
+    std::optional<std::string> file;
+};
+
+base::Result<std::vector<store::Job>> all_jobs(const store::Store& store) {
+    std::vector<store::Job> jobs;
+    for (const store::Group& group : TRY(store.groups())) {
+        for (const store::Workspace& workspace : TRY(store.workspaces(group.name))) {
+            auto some = TRY(store.jobs_of_workspace(workspace.key));
+            std::move(some.begin(), some.end(), std::back_inserter(jobs));
+        }
+    }
+    return jobs;
+}
+
+// What cannot be read of one job does not hide the others.
+JobMetrics metrics_of(const store::Store& store, JobReport report) {
+    JobMetrics out{.report = std::move(report), .attempts = {}, .retries = 0, .usage = {}};
+    const record::JobFiles files = store.job_files(out.report.job.key);
+    if (auto attempts = record::all_attempts(files)) out.attempts = std::move(*attempts);
+    if (const auto count = record::read_retry_count(files); count && *count)
+        out.retries = (*count)->retries;
+    if (out.report.state == slurm::ExecutionState::running && out.report.attempt)
+        out.usage = record::newest_usage(files, out.report.attempt->number);
+    return out;
+}
+
+std::string user_name() {
+    const passwd* const entry = getpwuid(getuid());
+    return entry == nullptr ? std::to_string(getuid()) : entry->pw_name;
+}
+
+Answer metrics(const MetricsOptions& options) {
+    const auto here = TRY(open_surroundings());
+    auto known = TRY(all_jobs(here.store));
+    auto reports = TRY(report_jobs(here.store, here.slurm, std::move(known)));
+    std::vector<JobMetrics> jobs(reports.size());
+    base::in_parallel(jobs.size(), [&](std::size_t i) {
+        jobs[i] = metrics_of(here.store, std::move(reports[i]));
+    });
+    const std::string text = metrics_text(jobs, user_name());
+    if (options.file) {
+        TRY(base::write_atomically(*options.file, text));
+        return Outcome{};
+    }
+    return Outcome{.exit_code = print_bytes(text) ? 0 : 1};
+}
+
+}  // namespace
+
+void add_metrics_verb(CommandTree& tree) {
+    auto [leaf, options] = add_verb(
+        tree, tree.app, "metrics", "Show your jobs as metrics in the text format of Prometheus",
+        "batchai metrics --output /var/lib/node_exporter/textfile/batchai-$USER.prom", metrics,
+        Printing::by_itself);
+    add_optional(*leaf, "--output,-o", options->file,
+                 "Replace this file, so that a reader sees the old one or the new one")
+        ->type_name("FILE");
+}
+
+}  // namespace batchai::cli

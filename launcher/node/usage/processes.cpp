@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/usage/processes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/beneath.hpp"
+#include "base/text.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+// A user's environment may be longer, but what Slurm sets is asked for only once for a process.
+constexpr std::size_t longest_text = 4UL << 20U;
+
+const double seconds_of_tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
+
+double seconds(std::uint64_t ticks) {
+    return static_cast<double>(ticks) * seconds_of_tick;
+}
+
+}  // namespace
+
+std::optional<ProcessStat> parse_process_stat(std::string_view text) {
+    // The second field is the program's name in parentheses, which may contain anything.
+    const std::size_t name = text.rfind(')');
+    if (name == std::string_view::npos || name + 2 > text.size()) return std::nullopt;
+    const auto words = base::split(base::trim(text.substr(name + 2)), ' ');
+    // proc(5) counts the fields from 1, and the first of these is the third.
+    constexpr std::size_t least = 22;
+    if (words.size() < least) return std::nullopt;
+    const auto field = [&](std::size_t number) {
+        return base::number_in<std::int64_t>(words[number - 3]);
+    };
+    std::array<std::int64_t, 8> values{};
+    std::size_t at = 0;
+    for (const std::size_t number : {4UL, 14UL, 15UL, 16UL, 17UL, 20UL, 22UL, 24UL}) {
+        const auto value = field(number);
+        if (!value) return std::nullopt;
+        values[at++] = std::max<std::int64_t>(*value, 0);
+    }
+    const auto [parent, user, system, user_of_children, system_of_children, threads, start, pages] =
+        values;
+    const auto of_children = static_cast<std::uint64_t>(user_of_children + system_of_children);
+    return ProcessStat{.parent = static_cast<pid_t>(parent),
+                       .ticks = static_cast<std::uint64_t>(user + system) + of_children,
+                       .ticks_of_children = of_children,
+                       .threads = static_cast<int>(threads),
+                       .start = static_cast<std::uint64_t>(start),
+                       .memory = pages * sysconf(_SC_PAGESIZE)};
+}
+
+std::int64_t number_of_line(std::string_view text, std::string_view key) {
+    for (const std::string_view line : base::split(text, '\n')) {
+        if (!line.starts_with(key) || !line.substr(key.size()).starts_with(':')) continue;
+        std::string_view value = base::trim(line.substr(key.size() + 1));
+        value = value.substr(0, value.find(' '));  // before a unit
+        return std::max<std::int64_t>(base::number_in<std::int64_t>(value).value_or(0), 0);
+    }
+    return 0;
+}
+
+std::optional<std::string_view> variable_in(std::string_view environment, std::string_view name) {
+    for (const std::string_view entry : base::split(environment, '\0')) {
+        if (entry.starts_with(name) && entry.substr(name.size()).starts_with('='))
+            return entry.substr(name.size() + 1);
+    }
+    return std::nullopt;
+}
+
+StepProcesses::StepProcesses(base::FileDescriptor proc, StepName step)
+    : proc_(std::move(proc)), step_(std::move(step)) {}
+
+std::string StepProcesses::text_of(const std::string& path) const {
+    const base::FileDescriptor file(
+        openat(proc_.get(), path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    std::string text;
+    std::size_t size = 0;
+    while (file.valid() && size < longest_text) {
+        // Nearly all of these files are shorter than a page.
+        text.resize(std::max<std::size_t>(4096, 2 * size));
+        const ssize_t count = read(file.get(), text.data() + size, text.size() - size);
+        if (count <= 0) break;
+        size += static_cast<std::size_t>(count);
+    }
+    text.resize(size);
+    return text;
+}
+
+StepProcesses::Listed StepProcesses::list() const {
+    Listed listed;
+    const uid_t user = getuid();
+    for (const std::string& name : base::names_in(proc_.get())) {
+        const auto process = base::number_in<pid_t>(name);
+        if (!process) continue;
+        // A host may have thousands of processes of others, for which nothing more is read.
+        struct stat status {};
+        if (fstatat(proc_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            status.st_uid != user)
+            continue;
+        if (const auto stat = parse_process_stat(text_of(name + "/stat")))
+            listed.emplace(*process, *stat);
+    }
+    return listed;
+}
+
+std::optional<int> StepProcesses::rank_by_environment(pid_t process) {
+    const std::string environment = text_of(std::to_string(process) + "/environ");
+    const auto is = [&](std::string_view name, const std::string& value) {
+        const auto found = variable_in(environment, name);
+        return found && *found == value;
+    };
+    if (!is("SLURM_JOB_ID", step_.job_id) || !is("SLURM_STEP_ID", step_.step_id))
+        return std::nullopt;
+    const auto number =
+        base::number_in<int>(variable_in(environment, "SLURM_PROCID").value_or(std::string_view()));
+    if (!number || *number < 0) return std::nullopt;
+    if (environment_.empty()) {
+        environment_ = environment;
+        first_task_ = process;
+    }
+    return number;
+}
+
+void StepProcesses::find_ranks(const Listed& listed) {
+    // A child may have a smaller number than its parent, so parents are looked for until nothing
+    // changes.
+    bool changed = true;
+    std::map<pid_t, ProcessStat> left;
+    for (const auto& [process, stat] : listed) {
+        Known& known = known_[process];
+        if (known.start != stat.start) {
+            known = Known{.start = stat.start};
+            left.emplace(process, stat);
+        } else if (!known.rank && stat.parent == step_.slurmstepd) {
+            // It may be a task that had not started its program.
+            left.emplace(process, stat);
+        }
+        known.parent = stat.parent;
+        known.seen = true;
+    }
+    left.erase(step_.anchor);
+    for (auto& [process, stat] : left) {
+        if (stat.parent == step_.slurmstepd) known_[process].rank = rank_by_environment(process);
+    }
+    while (std::exchange(changed, false)) {
+        for (auto& [process, stat] : left) {
+            Known& known = known_[process];
+            const auto parent = known_.find(stat.parent);
+            if (known.rank || parent == known_.end() || !parent->second.rank) continue;
+            known.rank = parent->second.rank;
+            changed = true;
+        }
+    }
+    for (auto& [process, stat] : left) {
+        Known& known = known_[process];
+        if (!known.rank && stat.parent != step_.slurmstepd)
+            known.rank = rank_by_environment(process);
+    }
+}
+
+// What an ended process has used is now a part of what its parent has used, if that is a process of
+// the step and has waited for it.
+void StepProcesses::forget_ended() {
+    for (auto at = known_.begin(); at != known_.end();) {
+        const Known& known = at->second;
+        if (known.seen) {
+            ++at;
+            continue;
+        }
+        const auto parent = known_.find(known.parent);
+        const bool inherited = parent != known_.end() && parent->second.seen && parent->second.rank;
+        if (known.rank && !inherited) {
+            Ended& ended = ended_[*known.rank];
+            ended.ticks += known.ticks;
+            ended.read += known.read;
+            ended.written += known.written;
+        }
+        at = known_.erase(at);
+    }
+}
+
+void StepProcesses::add_up(const Listed& listed) {
+    std::map<int, RankProcesses> now;
+    std::map<int, std::uint64_t> ticks;
+    for (const auto& [rank, ended] : ended_) {
+        ticks[rank] = ended.ticks;
+        now[rank].read = ended.read;
+        now[rank].written = ended.written;
+    }
+    for (const auto& [process, stat] : listed) {
+        Known& known = known_[process];
+        if (!known.rank) continue;
+        const std::string directory = std::to_string(process);
+        const std::string io = text_of(directory + "/io");
+        known.ticks = stat.ticks;
+        known.read = number_of_line(io, "read_bytes");
+        known.written = number_of_line(io, "write_bytes");
+        RankProcesses& rank = now[*known.rank];
+        ticks[*known.rank] += stat.ticks;
+        rank.memory += stat.memory;
+        rank.threads += stat.threads;
+        rank.read += known.read;
+        rank.written += known.written;
+        // What the process once had, perhaps between two looks.
+        rank.peak =
+            std::max(rank.peak, 1024 * number_of_line(text_of(directory + "/status"), "VmHWM"));
+    }
+    for (const auto& [rank, use] : now) {
+        RankProcesses& total = ranks_[rank];
+        // Nothing that was used becomes less, whatever the kernel has lost of ended processes.
+        total.cpu_seconds = std::max(total.cpu_seconds, seconds(ticks[rank]));
+        total.read = std::max(total.read, use.read);
+        total.written = std::max(total.written, use.written);
+        total.memory = use.memory;
+        total.threads = use.threads;
+        total.peak = std::max({total.peak, use.peak, use.memory});
+    }
+    for (auto& [rank, total] : ranks_) {
+        if (now.contains(rank)) continue;
+        total.memory = 0;
+        total.threads = 0;
+    }
+}
+
+void StepProcesses::look() {
+    for (auto& [process, known] : known_)
+        known.seen = false;
+    const Listed listed = list();
+    find_ranks(listed);
+    forget_ended();
+    add_up(listed);
+}
+
+double StepProcesses::cpu_seconds_of_ended_tasks() const {
+    const auto stat = parse_process_stat(text_of(std::to_string(step_.slurmstepd) + "/stat"));
+    return stat ? seconds(stat->ticks_of_children) : 0;
+}
+
+}  // namespace batchai::node
