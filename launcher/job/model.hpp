@@ -296,7 +296,7 @@ struct RetrySettings {
 
 // The signal by which the ranks learn that they will be ended. Batch AI's schema has no such
 // object.
-enum class CheckpointSignal : std::uint8_t { usr1, usr2 };
+enum class CheckpointSignal : std::uint8_t { usr1, usr2, term };
 
 struct CheckpointSettings {
     CheckpointSignal signal = CheckpointSignal::usr1;

@@ -55,6 +55,7 @@ Plan of_array_task(const Plan& plan, int task) {
     }
     for (Variable& variable : out.environment)
         replace(variable.value, replacements);
+    if (out.retry) replace(out.retry->progress_directory, replacements);
     // The planner has expanded the paths in the commands that it makes of a toolkit's settings.
     for (Step& step : out.steps)
         replace(step.command, replacements);

@@ -48,6 +48,18 @@ std::string progress_directory(Planning& planning, const std::string& text) {
     return {};
 }
 
+int number_of(job::CheckpointSignal signal) {
+    switch (signal) {
+        case job::CheckpointSignal::usr1:
+            return SIGUSR1;
+        case job::CheckpointSignal::usr2:
+            return SIGUSR2;
+        case job::CheckpointSignal::term:
+            break;
+    }
+    return SIGTERM;
+}
+
 bool has_option(const Planning& planning, std::string_view name) {
     const auto& options = planning.plan.allocation.options;
     return std::any_of(options.begin(), options.end(),
@@ -72,19 +84,14 @@ void plan_checkpoint(Planning& planning) {
                         wanted.before.count(), limit.count()),
             "make \"before\" shorter than \"constraints.maxWallClockTime\"");
     planning.plan.checkpoint =
-        Checkpoint{.signal = wanted.signal == job::CheckpointSignal::usr1 ? SIGUSR1 : SIGUSR2,
+        Checkpoint{.signal = number_of(wanted.signal),
                    .seconds_before = static_cast<int>(wanted.before.count())};
 }
 
 void plan_retry(Planning& planning) {
     if (!planning.spec.retry) return;
     const job::RetrySettings& wanted = *planning.spec.retry;
-    const auto has = [&](std::string_view name) { return has_option(planning, name); };
-    if (has("array"))
-        planning.findings.add(Finding::bad_retry, retry_pointer,
-                              "\"retry\" is not supported yet for array jobs",
-                              "leave out \"retry\" or the array");
-    if (has("no-requeue"))
+    if (has_option(planning, "no-requeue"))
         planning.findings.add(Finding::bad_retry, retry_pointer,
                               "\"retry\" and --no-requeue contradict each other",
                               "leave out one of the two");

@@ -134,6 +134,12 @@ base::Result<void> settle_earlier_attempt(const JobFiles& files, int number,
     // An attempt that was to run again has said why it ended.
     if (!earlier || earlier->runs_again()) return {};
     Attempt& attempt = *earlier;
+    // The ranks had ended with 0 because they were told to save and to leave.
+    const bool well = attempt.ended_by == EndedBy::program && attempt.exit_code == 0;
+    if (well && by == EndedBy::preemption) {
+        attempt.ended_by = by;
+        return base::write_atomically(files.attempt(number - 1), to_json(attempt));
+    }
     const bool unsaid = !attempt.ended_by || *attempt.ended_by == EndedBy::unknown;
     // Slurm does not start a cancelled job again, so a record that names the user is wrong.
     if (!unsaid && *attempt.ended_by != EndedBy::user) return {};

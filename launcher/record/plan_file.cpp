@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "record/plan_file.hpp"
 
+#include <algorithm>
+#include <array>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
+#include "base/json.hpp"
 #include "base/record.hpp"
 #include "plan/array_task.hpp"
 
@@ -33,6 +39,11 @@ using plan::StepKind;
 using plan::Variable;
 
 constexpr int longest = std::numeric_limits<int>::max();
+
+// A job may wait for days and is then read by a newer release, so a key that is added to these
+// tables must be one that may be missing: `.or_missing()`. A key that is taken away has to be
+// translated (in_todays_keys). The plans of earlier releases in tests/unit/plan/data/earlier show
+// whether both have been done.
 
 template <>
 struct WordsOf<MountScope> {
@@ -93,7 +104,7 @@ struct RecordOf<Allocation> {
                    field("cpusPerProcess", &Allocation::cpus_per_process).within(0),
                    field("nice", &Allocation::nice),
                    field("timeLimitMinutes", &Allocation::time_limit).within(0, longest),
-                   field("options", &Allocation::options)};
+                   field("options", &Allocation::options).or_missing()};
 };
 
 template <>
@@ -212,8 +223,8 @@ struct RecordOf<Plan> {
                                               field("environment", &Plan::environment),
                                               field("secretNames", &Plan::secret_names),
                                               field("steps", &Plan::steps),
-                                              field("retry", &Plan::retry),
-                                              field("checkpoint", &Plan::checkpoint),
+                                              field("retry", &Plan::retry).or_missing(),
+                                              field("checkpoint", &Plan::checkpoint).or_missing(),
                                               field("notices", &Plan::notices)};
 };
 
@@ -221,11 +232,61 @@ struct RecordOf<Plan> {
 
 namespace batchai::record {
 
+using namespace std::string_view_literals;
+
 namespace {
 
 constexpr std::string_view schema = "batchai-plan/v3";
 // Variables can be long; everything that the launcher itself writes stays far below this limit.
 constexpr std::size_t size_limit = 16UL << 20U;
+
+// Plans once had a key for each option of Slurm that a site can set, and a list of further options.
+// Now one list has all of them.
+constexpr std::string_view further_options = "extraOptions";
+constexpr std::array former_keys{"partition"sv, "constraint"sv, "gres"sv, "account"sv, "qos"sv};
+
+base::Value option_of_site(std::string_view name, const std::string& value) {
+    return base::to_value(
+        plan::SlurmOption{.name = std::string(name), .value = value, .origin = plan::Origin::site});
+}
+
+// Returns the allocation of such a plan with today's keys. A key that has another type than it had
+// stays what it is and is refused as unknown.
+base::Value allocation_in_todays_keys(const base::Value::Object& allocation) {
+    base::Value out;
+    base::Value::Array options;
+    for (const auto& [key, value] : allocation) {
+        const bool former =
+            std::find(former_keys.begin(), former_keys.end(), key) != former_keys.end();
+        if (key == "exclusive" && value.boolean() != nullptr) {
+            if (*value.boolean()) options.push_back(option_of_site(key, {}));
+        } else if (former && value.string() != nullptr) {
+            if (!value.string()->empty()) options.push_back(option_of_site(key, *value.string()));
+        } else if (key == further_options && value.array() != nullptr) {
+            for (const base::Value& option : *value.array()) {
+                base::Value with_origin = option;
+                with_origin.set("origin", base::word_of(plan::Origin::site));
+                options.push_back(std::move(with_origin));
+            }
+        } else {
+            out.set(key, value);
+        }
+    }
+    out.set("options", std::move(options));
+    return out;
+}
+
+// Returns the text of a plan with today's keys. Text that is no plan is returned as it is.
+std::string in_todays_keys(std::string_view text) {
+    std::string same(text);
+    if (text.find(further_options) == std::string_view::npos) return same;
+    auto plan = base::parse_json(text, {});
+    if (!plan) return same;
+    const base::Value allocation = (*plan)["allocation"];
+    if (allocation[further_options].is_null() || !allocation["options"].is_null()) return same;
+    plan->set("allocation", allocation_in_todays_keys(*allocation.object()));
+    return base::format_json(*plan);
+}
 
 }  // namespace
 
@@ -234,7 +295,8 @@ std::string to_json(const plan::Plan& plan) {
 }
 
 base::Result<plan::Plan> plan_from_json(std::string_view text) {
-    return base::from_record<plan::Plan>(text, schema, {}, base::UnknownKeys::refused)
+    return base::from_record<plan::Plan>(in_todays_keys(text), schema, {},
+                                         base::UnknownKeys::refused)
         .map_error([](const base::Error& fault) {
             return base::Error{.what = "this is not a plan of this release: " + fault.what,
                                .where = {},

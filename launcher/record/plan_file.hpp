@@ -15,7 +15,9 @@ namespace batchai::record {
 // and one newline at the end.
 [[nodiscard]] std::string to_json(const plan::Plan& plan);
 
-// Refuses other schemas, missing and unknown keys, and wrong types. The error names the key.
+// Reads what this release and earlier ones have written with this schema: keys that came later have
+// their defaults. Refuses other schemas, other missing keys, unknown keys, and wrong types. The
+// error names the key.
 [[nodiscard]] base::Result<plan::Plan> plan_from_json(std::string_view text);
 
 // Returns the plan at `path`. Refuses a plan that does not have this SHA-256, so that what runs is

@@ -63,6 +63,18 @@ std::optional<Ending> carry_out(const Row& phase, Context& context, Journal& jou
     return std::move(end.ending);
 }
 
+// Returns the end of an attempt whose ranks need not start any more, because the notice of
+// "checkpoint" has come: they would be ended before they are ready for its signal.
+Ending too_late_for(std::string_view phase) {
+    const record::EndWords words = record::words_of(record::EndedBy::time_limit);
+    return {
+        .failure = {.code = std::string(words.code),
+                    .message = std::string(words.message),
+                    .phase = std::string(phase),
+                    .first_error_line = "the notice of \"checkpoint\" came before the ranks ran"},
+        .by = record::EndedBy::time_limit};
+}
+
 std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, SlurmCalls slurm) {
     ElasticStarts elastic(context, journal, std::move(slurm));
     const auto* const first_of_a_start = std::find_if(
@@ -70,6 +82,8 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, Sl
     for (const auto* phase = rows.begin(); phase != rows.end();) {
         std::optional<Ending> ending;
         if (phase->when != When::at_the_end && phase->wanted(context)) {
+            if (context.plan.checkpoint && context.steps.end_is_near())
+                return too_late_for(phase->name);
             // The watch reads the record, which exists once the first phase has begun.
             if (phase != rows.begin()) elastic.watch_first_node();
             ending = carry_out(*phase, context, journal);
@@ -95,7 +109,9 @@ bool is_limited(record::EndedBy by) {
 int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, SlurmCalls calls) {
     QueueAgain again(context, journal, slurm);
     auto ending = again.why_not_run();
-    if (!ending) ending = until_the_ranks_end(context, journal, std::move(calls));
+    const bool may_run = !ending;
+    if (may_run) ending = until_the_ranks_end(context, journal, std::move(calls));
+    if (may_run && !ending) ending = again.preempted_although_well();
     if (ending) {
         // What follows may take longer than Slurm lets this process live.
         journal.ending(ending->by, ending->failure);
@@ -106,9 +122,11 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
             journal.ending(by, ending->failure);
         }
         if (is_limited(ending->by)) again.after(*ending);
+        if (ending->of_success && !journal.attempt().runs_again()) ending.reset();
     }
-    const int failed_with = ending && ending->exit_code != 0 ? ending->exit_code : 1;
-    const int exit_code = ending ? failed_with : 0;
+    const bool well = !ending || ending->of_success;
+    const int failed_with = !well && ending->exit_code != 0 ? ending->exit_code : 1;
+    const int exit_code = well ? 0 : failed_with;
     context.log.all_nodes(fmt::format("the job has ended with exit code {}", exit_code));
     for (const Row& phase : rows) {
         if (phase.when == When::at_the_end && phase.wanted(context))
@@ -141,7 +159,7 @@ base::Result<int> run_here(const RunOptions& options) {
     const auto task = plan::array_task_number(from_environment("SLURM_ARRAY_TASK_ID").value_or(""));
     const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest, task));
     const Granted allocation = TRY(granted(from_environment, plan));
-    SrunRunner steps;
+    SrunRunner steps(allocation.job_id);
     SlurmsWord outside(allocation.job_id, allocation.restart,
                        begin_of_attempt(plan, allocation.restart));
     LogDirectory logs(output_directory(plan));

@@ -43,6 +43,9 @@ base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan)
     Granted out{.job_id = *job_id, .restart = 0, .nodes = std::move(nodes)};
     const auto restarts = environment("SLURM_RESTART_COUNT");
     if (restarts) out.restart = std::atoi(restarts->c_str());
+    const auto array = environment("SLURM_ARRAY_JOB_ID");
+    const auto task = environment("SLURM_ARRAY_TASK_ID");
+    if (array && task) out.array_task = fmt::format("{}_{}", *array, *task);
     return out;
 }
 
@@ -77,7 +80,7 @@ void Journal::retried(record::Retried retried) {
 }
 
 void Journal::finish(int exit_code, record::EndedBy by, const record::Failure* failure) {
-    if (failure != nullptr) attempt_.failure = *failure;
+    attempt_.failure = failure != nullptr ? std::optional(*failure) : std::nullopt;
     attempt_.end = base::now();
     attempt_.exit_code = exit_code;
     attempt_.ended_by = by;

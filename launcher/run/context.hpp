@@ -35,6 +35,13 @@ struct Granted {
     std::string job_id;
     int restart = 0;                 // SLURM_RESTART_COUNT: 0 on the first run
     std::vector<std::string> nodes;  // expanded, in Slurm's order; the first is the master
+    std::string array_task{};        // "12_3" in a task of an array job
+
+    // Returns what Slurm's commands must be given to mean this job. The last task of an array has
+    // the same number as the whole array.
+    [[nodiscard]] const std::string& id_in_commands() const {
+        return array_task.empty() ? job_id : array_task;
+    }
 };
 
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
@@ -64,7 +71,8 @@ class Journal {
     // Records why the attempt ends while its last phases still run, which may be killed.
     void ending(record::EndedBy by, const record::Failure& failure);
     void retried(record::Retried retried);
-    // Records the end of the attempt. `failure` is null unless the attempt failed.
+    // Records the end of the attempt. `failure` is null unless the attempt failed; what ending()
+    // has recorded is then forgotten.
     void finish(int exit_code, record::EndedBy by, const record::Failure* failure);
 
   private:

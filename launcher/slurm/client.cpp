@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <future>
@@ -92,6 +93,13 @@ std::vector<std::string> messages(std::string_view command, std::string_view sta
         said.push_back(text);
     }
     return said;
+}
+
+// Returns whether the text is the id of a job, or that of one task of an array job: "12_3".
+bool is_job_or_task_id(std::string_view text) {
+    const std::size_t bar = text.find('_');
+    return is_job_id(text.substr(0, bar)) &&
+           (bar == std::string_view::npos || is_job_id(text.substr(bar + 1)));
 }
 
 }  // namespace
@@ -241,7 +249,7 @@ Result<std::string> Client::test_submission(const base::Arguments& options,
 }
 
 Result<void> Client::cancel(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scancel", job_id}));
     if (completed.exit_code == 0 || says(completed, "Invalid job id") ||
         says(completed, "already completing or completed"))
@@ -259,10 +267,28 @@ Result<bool> Client::is_queued(const std::string& job_id) const {
 }
 
 Result<void> Client::requeue(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "requeue", job_id}));
     if (completed.exit_code == 0) return {};
     return refused("scontrol", completed);
+}
+
+Result<std::string> Client::step_of_srun(const std::string& job_id, pid_t srun) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    gethostname(name.data(), name.size() - 1);
+    const auto completed = TRY(ask({"scontrol", "--oneliner", "show", "step", job_id}));
+    if (completed.exit_code != 0) return refused("scontrol", completed);
+    const auto step = step_with_srun(completed.standard_output, name.data(), srun);
+    if (step) return *step;
+    return base::fail(fmt::format("Slurm knows no step of the srun with the process id {}", srun),
+                      "scontrol");
+}
+
+Result<void> Client::signal_step(const std::string& step_id, int signal) const {
+    const auto completed = TRY(ask({"scancel", fmt::format("--signal={}", signal), step_id}));
+    if (completed.exit_code == 0) return {};
+    return refused("scancel", completed);
 }
 
 Result<void> Client::keep_nodes(const std::string& job_id,
@@ -275,14 +301,14 @@ Result<void> Client::keep_nodes(const std::string& job_id,
 }
 
 Result<JobSettings> Client::settings(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "--oneliner", "show", "job", job_id}));
     if (completed.exit_code != 0) return refused("scontrol", completed);
     return parse_job_settings(completed.standard_output);
 }
 
 Result<void> Client::exclude_nodes(const std::string& job_id, const std::string& hostlist) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
     const auto completed =
         TRY(ask({"scontrol", "update", "JobId=" + job_id, "ExcNodeList=" + hostlist}));
     if (completed.exit_code == 0) return {};

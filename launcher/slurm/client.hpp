@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
@@ -85,6 +87,9 @@ class Client {
         const base::Arguments& options, const std::string& script_text,
         const base::Environment& environment = scrubbed_environment()) const;
 
+    // `job_id` of cancel(), requeue(), settings() and exclude_nodes() may also mean one task of an
+    // array job.
+
     // Calls scancel. It is not an error if the job has ended or Slurm no longer knows it.
     [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
 
@@ -93,6 +98,14 @@ class Client {
 
     // Calls scontrol requeue, which also works for a job that has just ended.
     [[nodiscard]] base::Result<void> requeue(const std::string& job_id) const;
+
+    // Returns the id of the job's step that the srun with this process id on this host runs.
+    [[nodiscard]] base::Result<std::string> step_of_srun(const std::string& job_id,
+                                                         pid_t srun) const;
+
+    // Has Slurm send a signal to the tasks of a step, whose id is as step_of_srun() gives it. The
+    // step does not end unless the tasks do.
+    [[nodiscard]] base::Result<void> signal_step(const std::string& step_id, int signal) const;
 
     // Makes a running job smaller: takes from it all nodes but these. Slurm ends the job's tasks on
     // the other nodes at once, and refuses to take the first node.

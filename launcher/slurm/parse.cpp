@@ -293,4 +293,20 @@ Result<std::vector<std::string>> parse_mpi_types(std::string_view text) {
     return names;
 }
 
+std::optional<std::string> step_with_srun(std::string_view text, std::string_view host,
+                                          int process) {
+    constexpr std::string_view first_key = "StepId=";
+    constexpr std::string_view srun_key = " SrunHost:Pid=";
+    const std::string wanted = fmt::format("{}:{}", host.substr(0, host.find('.')), process);
+    for (const std::string_view line : base::split(text, '\n')) {
+        // A step's name, which is the user's, comes before this key.
+        const std::size_t at = line.rfind(srun_key);
+        if (!line.starts_with(first_key) || at == std::string_view::npos) continue;
+        const std::string_view value = line.substr(at + srun_key.size());
+        if (value.substr(0, value.find(' ')) != wanted) continue;
+        return std::string(line.substr(first_key.size(), line.find(' ') - first_key.size()));
+    }
+    return std::nullopt;
+}
+
 }  // namespace batchai::slurm

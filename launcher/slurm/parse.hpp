@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ extern const std::string_view kAccountingFormat;
 // partitions become one entry.
 extern const std::string_view kNodeFormat;
 [[nodiscard]] base::Result<std::vector<NodeStatus>> parse_nodes(std::string_view text);
+
+// Output of: scontrol --oneliner show step JOB. Returns the id of the step whose srun has this
+// process id on this host; nothing if there is none. Slurm leaves out the domain of the host.
+[[nodiscard]] std::optional<std::string> step_with_srun(std::string_view text,
+                                                        std::string_view host, int process);
 
 // Output of: sbatch --parsable. It is "12" or "12;cluster", perhaps after other lines that a plugin
 // of the site printed.

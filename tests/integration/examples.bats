@@ -125,6 +125,28 @@ slurm_id_of() { batchai job show --name "$1" --query slurmJobId --output tsv; }
     [[ $output == *"starts at $stopped"*"has finished"* ]]
 }
 
+# Breaks when Keras ranks do not stop after the same step, or do not go on where they stopped.
+@test "the Keras checkpoint example loses no step when its time is over and it is run again" {
+    local stopped
+    copy digits-checkpoint digits_checkpoint_keras.py myshare/digits
+    submit checkpoint-keras digits-checkpoint job-keras.json \
+        '.properties.horovodSettings.commandLineArgs += " --pause=0.2 --epochs=2"
+            | .properties.checkpoint.before = "PT4S"'
+    wait_until 90 has_printed checkpoint-keras "starts at epoch 0, step 0"
+    # What Slurm does before the time limit.
+    as_user scancel --signal=URG --batch "$(slurm_id_of checkpoint-keras)"
+    wait_until 60 has_printed checkpoint-keras "stops after epoch"
+    stopped=$(batchai job logs checkpoint-keras | sed -n 's/^stops after //p')
+    wait_until 60 state_is checkpoint-keras queued
+    as_root_on login scontrol update "job=$(slurm_id_of checkpoint-keras)" StartTime=now
+    run batchai job wait --name checkpoint-keras
+    echo "$output"
+    [[ $status -eq 0 ]]
+    run --separate-stderr output_of checkpoint-keras
+    echo "$output"
+    [[ $output == *"starts at $stopped"*"has finished"* ]]
+}
+
 epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
 
 # Breaks when a lost rank or node ends an elastic job, a commit is lost, or a restart is not told.

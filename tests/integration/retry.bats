@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load lib
+load retry
 
 setup_file() {
     make_home retry
@@ -18,52 +19,6 @@ teardown_file() {
     wait_until 60 nodes_idle 4 || return 1
     remove_home
 }
-
-# A command that fails in the first attempt with the exit code, and then succeeds.
-fails_first() { echo "[ \"\${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || exit $1; echo done"; }
-sleeps_first() { echo '[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || exec sleep 300; echo done'; }
-
-# As it can in the first attempt, on the signal of "checkpoint" only.
-stops_at_the_signal() {
-    echo '[ "${SLURM_RESTART_COUNT:-0}" -eq 0 ] || exit 0
-        trap "" TERM; trap "echo saved; exit 75" USR1; echo ready; while :; do sleep 0.2; done'
-}
-
-# job_that_runs COMMAND RETRY [SLURM [LIMIT [NODES]]]: the last but one as JSON.
-job_that_runs() {
-    jq -n --arg command "$1" --argjson retry "$2" --argjson slurm "${3:-{\}}" \
-        --argjson limit "${4:-null}" --argjson nodes "${5:-1}" '{properties: ({
-            nodeCount: $nodes, stdOutErrPathPrefix: "/shared/logs", retry: $retry, slurm: $slurm,
-            customMpiSettings: {commandLine: ("sh -c '"'"'" + $command + "'"'"'")}}
-            + (if $limit then {constraints: {maxWallClockTime: $limit}} else {} end))}'
-}
-
-# submit NAME: the job file on standard input.
-submit() { write_home "$1.json" && create "$1"; }
-
-show() { batchai job show --name "$1" --output json; }
-slurm_id() { show "$1" | jq -er .slurmJobId; }
-nodes_of() { as_user squeue -h -j "$(slurm_id "$1")" -o %N; }
-# In the queue once more. A job whose last run is being cleaned up is COMPLETING.
-waits() { [[ $(as_user squeue -h -j "$(slurm_id "$1")" -o '%T') == PENDING ]]; }
-ranks_run() {
-    local steps
-    steps=$(as_user squeue -h -s -j "$(slurm_id "$1")" -o %j) && [[ $steps == *sh* || $steps == *sleep* ]]
-}
-# attempts NAME: [who ended it, its exit code] for each attempt.
-attempts() { show "$1" | jq -c '[.attempts[] | [.endedBy, .exitCode]]'; }
-retry_of() { show "$1" | jq -r ".attempts[$2].retry"; }
-
-# goes_on NAME: the job is queued again; it need not wait for the two minutes of Slurm.
-goes_on() {
-    wait_until 90 waits_or_has_begun "$1" || { show "$1"; return 1; }
-    # The steps of the next attempt have the same numbers. When the job was started again within a
-    # second, Slurm once took the end of such a step for that of its predecessor.
-    sleep 3
-    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now || has_begun_again "$1"
-}
-waits_or_has_begun() { waits "$1" || has_begun_again "$1"; }
-has_begun_again() { show "$1" | jq -e '.attempts | length > 1' > /dev/null; }
 
 @test "a job is run again by its exit code, with a record and logs of its own" {
     job_that_runs "echo attempt \${SLURM_RESTART_COUNT:-0}; $(fails_first 75)" '{"on": ["75"]}' | submit code
@@ -105,13 +60,6 @@ has_begun_again() { show "$1" | jq -e '.attempts | length > 1' > /dev/null; }
     [[ $status -ne 0 ]]
     [[ $(attempts stuck) == '[["program",75],["program",75]]' ]]
     [[ $(retry_of stuck 1) == *"the last attempt has written nothing to $HOME_DIR/models" ]]
-}
-
-# preempt NAME: a job of higher priority takes its nodes.
-preempt() {
-    wait_until 60 ranks_run "$1"
-    as_user sbatch --quiet --partition=urgent --exclusive --output=/dev/null \
-        --nodelist="$(nodes_of "$1")" --wrap 'sleep 2'
 }
 
 # Slurm queues the first of these again and ends the second.

@@ -39,7 +39,7 @@ constexpr std::array retry_fields = {
                                                       "Give the job up if it makes no progress"),
 };
 
-constexpr std::array<std::string_view, 2> checkpoint_signals = {"USR1", "USR2"};
+constexpr std::array<std::string_view, 3> checkpoint_signals = {"USR1", "USR2", "TERM"};
 
 // Slurm keeps the time before the limit in 16 bits.
 constexpr std::int64_t longest_before = 18LL * 60 * 60;

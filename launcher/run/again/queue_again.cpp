@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/file.hpp"
+#include "plan/retry.hpp"
 #include "run/again/hosts.hpp"
 #include "store/records.hpp"
 
@@ -30,6 +31,17 @@ struct Patience {
 constexpr Patience with_a_refusal{.tries = 3, .pause = std::chrono::seconds(1)};
 constexpr Patience with_silence{.tries = 60, .pause = std::chrono::seconds(5)};
 
+// While the job is being ended, KillWait, usually 30 s, is left for this and for Slurm's answers.
+constexpr std::chrono::seconds progress_deadline{5};
+
+// Returns when an attempt had ended, or at least had been given up; nothing if it was cut off
+// before, or by the loss of a node, which Slurm may notice later than `batchai run`.
+std::optional<base::Time> known_end(const record::Attempt& attempt) {
+    if (attempt.end) return attempt.end;
+    if (!attempt.retried || attempt.ended_by == EndedBy::node || attempt.phases.empty()) return {};
+    return attempt.phases.back().end.value_or(attempt.phases.back().start);
+}
+
 std::string not_again(const std::string& why) {
     return "the job is not run again: " + why;
 }
@@ -43,8 +55,9 @@ void QueueAgain::say(const std::string& line) const {
 
 bool QueueAgain::user_has_ended_job() const {
     if (context_.outside.user_ends_job()) return true;
-    // A job that was submitted with sbatch has no record in the store.
-    const auto path = context_.files().record();
+    // A job that was submitted with sbatch has no record in the store. The tasks of an array have
+    // that of the array.
+    const auto path = record::JobFiles(context_.plan.directories.plan_directory).record();
     const auto text = base::read_file(path);
     if (!text) return false;
     const plan::Identity& identity = context_.plan.identity;
@@ -52,6 +65,15 @@ bool QueueAgain::user_has_ended_job() const {
         *text, path.string(),
         {identity.resource_group, identity.workspace, identity.experiment, identity.job});
     return job && job->termination_requested;
+}
+
+std::string QueueAgain::progress() const {
+    const std::string& directory = context_.plan.retry->progress_directory;
+    const std::string found = looked_at([&] { return progress_in(directory); }, progress_deadline);
+    if (found.empty())
+        say("nobody can tell whether the job makes progress, because " + directory +
+            " cannot be read, holds too many files or does not answer");
+    return found;
 }
 
 std::optional<std::string> QueueAgain::count(const AttemptEnd& end, int next_attempt) {
@@ -62,90 +84,124 @@ std::optional<std::string> QueueAgain::count(const AttemptEnd& end, int next_att
         return fmt::format("the count of its attempts cannot be read: {}", found.error().text());
     // Without a count, each requeue that Slurm knows of counts.
     RetryCount now = found->value_or(RetryCount{.retries = next_attempt - 2});
-    std::string progress;
+    std::string seen;
     if (!retry.progress_directory.empty()) {
-        progress = progress_in(retry.progress_directory);
-        if (progress.empty())
-            say("nobody can tell whether the job makes progress, because " +
-                retry.progress_directory + " cannot be read or holds too many files");
-        const bool none = !progress.empty() && progress == now.progress;
+        seen = progress();
+        const bool none = !seen.empty() && seen == now.progress;
         now.without_progress = none ? now.without_progress + 1 : 0;
     }
     if (auto why = why_not_again(retry, end, now)) return why;
-    const auto written = record::write_retry_count(files, counted(now, next_attempt, progress));
+    const auto written = record::write_retry_count(files, counted(now, next_attempt, seen));
     if (!written)
         return fmt::format("the count of its attempts cannot be written: {}",
                            written.error().text());
     return std::nullopt;
 }
 
+void QueueAgain::write(const RetryCount& count) const {
+    if (const auto written = record::write_retry_count(context_.files(), count); !written)
+        say("the count of the job's attempts cannot be written: " + written.error().text());
+}
+
+Ending QueueAgain::refusal(EndedBy by, const std::string& why) {
+    const std::string line = not_again(why);
+    say(line);
+    done_ = true;
+    return {.failure = {.code = std::string(record::words_of(by).code),
+                        .message = std::string(record::words_of(by).message),
+                        .phase = "start",
+                        .first_error_line = line},
+            .by = by};
+}
+
+bool QueueAgain::is_queued_by_hand(const record::Attempt& earlier) const {
+    const auto end = known_end(earlier);
+    if (!end) return false;
+    const std::string& id = context_.granted.job_id;
+    const auto jobs = client_.jobs({id});
+    const auto job = jobs ? jobs->find(id) : slurm::Jobs::const_iterator();
+    // Slurm itself requeues only jobs that have not ended yet.
+    return jobs && job != jobs->end() && job->second.submit && *job->second.submit > *end;
+}
+
+std::optional<Ending> QueueAgain::without_record(bool has_count) {
+    const int attempt = context_.attempt();
+    const int most = context_.plan.retry->max;
+    // Slurm could not start that attempt. It limits itself how often it tries (MaxBatchRequeue).
+    if (has_count) return std::nullopt;
+    if (attempt - 1 > most)
+        return refusal(EndedBy::node, fmt::format("it has been started {} times, and "
+                                                  "\"retry.max\" is {}",
+                                                  attempt - 1, most));
+    write({.attempt = attempt, .retries = attempt - 1});
+    return std::nullopt;
+}
+
+std::optional<Ending> QueueAgain::judged(const record::Attempt& earlier, bool has_count) {
+    if (is_queued_by_hand(earlier)) return std::nullopt;
+    const AttemptEnd end{.by = earlier.ended_by.value_or(EndedBy::node),
+                         .exit_code = earlier.exit_code.value_or(1)};
+    // Somebody has put the job back into the queue while it ran.
+    if (end.by == EndedBy::requeue && has_count) return std::nullopt;
+    const auto why = count(end, context_.attempt());
+    if (!why) return std::nullopt;
+    if (end.exit_code == 0) {
+        Ending success = refusal(end.by, "its last attempt has ended with exit code 0");
+        success.of_success = true;
+        return success;
+    }
+    return refusal(end.by, why->empty() ? fmt::format("\"retry.on\" does not name what ended its "
+                                                      "last attempt ({})",
+                                                      base::word_of(end.by))
+                                        : *why);
+}
+
 std::optional<Ending> QueueAgain::why_not_run() {
     if (!context_.plan.retry) return std::nullopt;
     const record::JobFiles files = context_.files();
     const int attempt = context_.attempt();
-    const auto refuse = [&](EndedBy by, std::string message, const std::string& line) {
-        say(line);
-        done_ = true;
-        return Ending{.failure = {.code = std::string(record::words_of(by).code),
-                                  .message = std::move(message),
-                                  .phase = "start",
-                                  .first_error_line = line},
-                      .by = by};
-    };
-    const auto words = [](EndedBy by) { return std::string(record::words_of(by).message); };
     if (attempt == 1) {
-        RetryCount first;
-        if (!context_.plan.retry->progress_directory.empty())
-            first.progress = progress_in(context_.plan.retry->progress_directory);
-        if (const auto written = record::write_retry_count(files, first); !written)
-            say("the count of the job's attempts cannot be written: " + written.error().text());
+        const bool looks = !context_.plan.retry->progress_directory.empty();
+        write({.progress = looks ? progress() : std::string()});
         return std::nullopt;
     }
-    if (user_has_ended_job())
-        return refuse(EndedBy::user, words(EndedBy::user), not_again("its user has ended it"));
+    if (user_has_ended_job()) return refusal(EndedBy::user, "its user has ended it");
     const auto found = record::read_retry_count(files);
     if (!found)
-        return refuse(
-            EndedBy::start, words(EndedBy::start),
-            not_again("the count of its attempts cannot be read: " + found.error().text()));
+        return refusal(EndedBy::start,
+                       "the count of its attempts cannot be read: " + found.error().text());
     if (*found && (*found)->attempt >= attempt) return std::nullopt;
     const auto earlier = record::attempt_of(files, attempt - 1);
     if (!earlier)
-        return refuse(
-            EndedBy::start, words(EndedBy::start),
-            not_again("the record of its last attempt cannot be read: " + earlier.error().text()));
-    // Slurm could not start that attempt. It limits itself how often it tries (MaxBatchRequeue).
-    if (!*earlier && *found) return std::nullopt;
-    if (!*earlier && attempt - 1 <= context_.plan.retry->max) {
-        const auto written =
-            record::write_retry_count(files, {.attempt = attempt, .retries = attempt - 1});
-        if (!written)
-            say("the count of the job's attempts cannot be written: " + written.error().text());
-        return std::nullopt;
-    }
-    AttemptEnd end{.by = EndedBy::node};
-    if (*earlier)
-        end = {.by = (*earlier)->ended_by.value_or(EndedBy::node),
-               .exit_code = (*earlier)->exit_code.value_or(1)};
-    // Somebody wants the job to run again.
-    if (end.by == EndedBy::requeue && *found) return std::nullopt;
-    const auto why = *earlier ? count(end, attempt)
-                              : std::optional(fmt::format("it has been started {} times, and "
-                                                          "\"retry.max\" is {}",
-                                                          attempt - 1, context_.plan.retry->max));
-    if (!why) return std::nullopt;
-    return refuse(end.by, words(end.by),
-                  not_again(why->empty() ? fmt::format("\"retry.on\" does not name what ended its "
-                                                       "last attempt ({})",
-                                                       base::word_of(end.by))
-                                         : *why));
+        return refusal(EndedBy::start,
+                       "the record of its last attempt cannot be read: " + earlier.error().text());
+    return *earlier ? judged(**earlier, found->has_value()) : without_record(found->has_value());
+}
+
+bool QueueAgain::is_preempted() const {
+    if (context_.outside.why_job_ends() == EndedBy::preemption) return true;
+    const auto settings = client_.settings(context_.granted.id_in_commands());
+    return settings && settings->preempted;
 }
 
 EndedBy QueueAgain::cause_of(const Ending& ending) const {
     const bool of_ranks = ending.by == EndedBy::program || ending.by == EndedBy::time_limit;
     if (!(context_.plan.retry || context_.plan.checkpoint) || !of_ranks) return ending.by;
-    const auto settings = client_.settings(context_.granted.job_id);
-    return settings && settings->preempted ? EndedBy::preemption : ending.by;
+    return is_preempted() ? EndedBy::preemption : ending.by;
+}
+
+std::optional<Ending> QueueAgain::preempted_although_well() const {
+    const bool matters =
+        context_.plan.retry && plan::retries_on(*context_.plan.retry, "preemption");
+    if (!matters || !is_preempted()) return std::nullopt;
+    const record::EndWords words = record::words_of(EndedBy::preemption);
+    return Ending{.failure = {.code = std::string(words.code),
+                              .message = std::string(words.message),
+                              .phase = std::string(Ranks::name),
+                              .exit_code = 0},
+                  .by = EndedBy::preemption,
+                  .exit_code = 0,
+                  .of_success = true};
 }
 
 std::optional<std::string> QueueAgain::queue() {
@@ -159,7 +215,7 @@ std::optional<std::string> QueueAgain::queue() {
             // Slurm has done so of its own accord.
             if (job.restart_count > context_.granted.restart) return std::nullopt;
         }
-        const auto queued = client_.requeue(id);
+        const auto queued = client_.requeue(context_.granted.id_in_commands());
         if (queued) return std::nullopt;
         const bool refused = queued.error().exit_code == base::ExitCode::refused;
         const Patience& patience = refused ? with_a_refusal : with_silence;
@@ -186,13 +242,13 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
     }
     if (failed.empty()) return;
     const auto done = [&]() -> base::Result<void> {
-        const auto settings = TRY(client_.settings(context_.granted.job_id));
+        const auto settings = TRY(client_.settings(context_.granted.id_in_commands()));
         for (const std::string& node : settings.required) {
             if (std::find(failed.begin(), failed.end(), node) != failed.end())
                 return base::fail("the job must run on " + node, "--nodelist");
         }
         const std::string nodes = TRY(slurm::with_nodes(settings.excluded, failed));
-        return client_.exclude_nodes(context_.granted.job_id, nodes);
+        return client_.exclude_nodes(context_.granted.id_in_commands(), nodes);
     }();
     const std::string names = fmt::format("{}", fmt::join(failed, ", "));
     if (done)
@@ -224,7 +280,7 @@ void QueueAgain::after(const Ending& ending) {
     if (context_.plan.retry->exclude_failed_nodes) exclude_failed_nodes(ending);
     // The user may have ended the job between the last look and the requeue.
     if (!user_has_ended_job()) return;
-    const auto cancelled = client_.cancel(context_.granted.job_id);
+    const auto cancelled = client_.cancel(context_.granted.id_in_commands());
     if (!cancelled) return say("the job cannot be cancelled: " + cancelled.error().text());
     refuse("its user has ended it");
 }

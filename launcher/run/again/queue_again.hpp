@@ -23,7 +23,8 @@ class QueueAgain {
         : context_(context), journal_(journal), client_(client) {}
 
     // Called before the first phase. Returns the ending of an attempt that must not run, because
-    // Slurm has queued the job again against the job's wish or the user has ended the job.
+    // Slurm has queued the job again against the job's wish or the user has ended the job. If the
+    // last attempt had ended well, the ending is one of success.
     [[nodiscard]] std::optional<Ending> why_not_run();
 
     // Called when the attempt has failed, and again whenever it may: it acts only once. Has the job
@@ -35,9 +36,22 @@ class QueueAgain {
     // pre-emption's grace time Slurm signals only the ranks, so that the cause seems to be theirs.
     [[nodiscard]] record::EndedBy cause_of(const Ending& ending) const;
 
+    // Called when the ranks have ended with 0. Returns an ending if the job is being pre-empted and
+    // is to run again after that: they have probably saved a checkpoint and are not done.
+    [[nodiscard]] std::optional<Ending> preempted_although_well() const;
+
   private:
     // Returns why the job is not run again after the end, or nothing once the retry is counted.
     [[nodiscard]] std::optional<std::string> count(const AttemptEnd& end, int next_attempt);
+    // What the job's progress looks like now; empty if nobody can tell.
+    [[nodiscard]] std::string progress() const;
+    void write(const record::RetryCount& count) const;
+    // The parts of why_not_run(): the ending, and whether the attempt before this one lets it run.
+    [[nodiscard]] Ending refusal(record::EndedBy by, const std::string& why);
+    [[nodiscard]] std::optional<Ending> judged(const record::Attempt& earlier, bool has_count);
+    [[nodiscard]] std::optional<Ending> without_record(bool has_count);
+    [[nodiscard]] bool is_queued_by_hand(const record::Attempt& earlier) const;
+    [[nodiscard]] bool is_preempted() const;
     // Returns why not, or nothing once the job is queued.
     [[nodiscard]] std::optional<std::string> queue();
     [[nodiscard]] bool user_has_ended_job() const;

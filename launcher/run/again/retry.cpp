@@ -2,11 +2,14 @@
 #include "run/again/retry.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "base/process.hpp"
 #include "plan/retry.hpp"
 
 namespace batchai::run {
@@ -86,6 +89,31 @@ std::string progress_in(const std::filesystem::path& directory, std::size_t most
     }
     if (error) return {};
     return fmt::format("{} {} {}", files, bytes, newest.time_since_epoch().count());
+}
+
+std::string looked_at(const std::function<std::string()>& look,
+                      std::chrono::milliseconds deadline) {
+    const auto end = std::chrono::steady_clock::now() + deadline;
+    auto pipe = base::make_pipe();
+    if (!pipe) return {};
+    auto child = base::Child::fork(
+        [&] {
+            const std::string found = look();
+            // It is far shorter than what a pipe takes at once.
+            const auto written = ::write(pipe->write_end.get(), found.data(), found.size());
+            return written == static_cast<ssize_t>(found.size()) ? 0 : 1;
+        },
+        true);
+    if (!child) return {};
+    pipe->write_end.reset(-1);
+    const auto status = child->ended_by(end);
+    if (!status) {
+        child->signal(SIGKILL);
+        child->release();
+        return {};
+    }
+    return base::shell_exit_code(*status) == 0 ? base::read_to_end(pipe->read_end.get())
+                                               : std::string();
 }
 
 }  // namespace batchai::run

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -36,5 +38,11 @@ struct AttemptEnd {
 // empty text if the directory cannot be read, or holds more than `most` files and directories.
 [[nodiscard]] std::string progress_in(const std::filesystem::path& directory,
                                       std::size_t most = 20000);
+
+// Returns what `look` returns, or an empty text if it takes longer than the deadline. The look is
+// that of a child process, because a file server that does not answer may stop it for good; such a
+// child is killed and left behind. This process must not have several threads.
+[[nodiscard]] std::string looked_at(const std::function<std::string()>& look,
+                                    std::chrono::milliseconds deadline);
 
 }  // namespace batchai::run

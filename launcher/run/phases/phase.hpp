@@ -22,6 +22,8 @@ struct Ending {
     int exit_code = 1;             // the job's
     bool may_start_again = false;  // an elastic job may start its ranks again
     bool for_other_hosts = false;  // they have ended only to start on other nodes
+    // The ranks have ended with 0. Unless the job is run again, it has succeeded.
+    bool of_success = false;
 };
 
 struct PhaseEnd {

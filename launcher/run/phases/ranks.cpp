@@ -15,6 +15,7 @@
 #include "record/rank_logs.hpp"
 #include "record/task_reports.hpp"
 #include "run/again/host_updates.hpp"
+#include "run/again/warning.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
@@ -105,36 +106,72 @@ void remove_copied_output(const Context& context, const plan::Step& step) {
 }
 
 // Tells the ranks of a job with a checkpoint that they will be ended.
-class Warning {
+class RankWarner {
   public:
-    Warning(const std::optional<plan::Checkpoint>& checkpoint, ExecutionLog& log)
-        : checkpoint_(checkpoint), log_(log) {}
+    explicit RankWarner(Context& context)
+        : context_(context), warning_(context.plan.checkpoint, Warning::Clock::now()) {}
 
-    // Returns the signal to pass on to srun. When Slurm ends the job, it has sent TERM to the ranks
-    // itself. srun would have them killed at once if it got TERM, too, so a first TERM becomes the
-    // warning. Slurm kills what is left after KillWait.
+    // Returns the signal to pass on to srun.
     std::optional<int> pass_on(int signal) {
-        const bool notice = signal == plan::checkpoint_notice;
-        if (!checkpoint_) return notice ? std::nullopt : std::optional(signal);
-        if (!notice && signal != SIGTERM) return signal;
-        if (given_) return notice ? std::nullopt : std::optional(signal);
-        given_ = true;
-        const std::string line =
-            "the job will be ended soon: the ranks get the signal of \"checkpoint\"";
-        log_.master(line);
-        std::printf("batchai: %s\n", line.c_str());
-        std::fflush(stdout);
-        return checkpoint_->signal;
+        switch (warning_.answer(signal, Warning::Clock::now())) {
+            case Warning::Answer::nothing:
+                kept_stop_ = kept_stop_ || signal == SIGTERM;
+                return std::nullopt;
+            case Warning::Answer::pass_on:
+                // Slurm lets the ranks live for KillWait when it ends the job, and srun does not.
+                if (may_be_slurms(signal)) return std::nullopt;
+                has_stopped_ = has_stopped_ || signal == SIGTERM || signal == SIGINT;
+                return signal;
+            case Warning::Answer::warn:
+                has_stopped_ = has_stopped_ || signal == SIGTERM;
+                break;
+        }
+        // A second TERM would be taken for somebody's impatience.
+        if (signal == context_.plan.checkpoint->signal && may_be_slurms(signal))
+            warning_.given();
+        else
+            warn();
+        return std::nullopt;
     }
-    [[nodiscard]] bool given() const { return given_; }
+    // Must be called now and then while the ranks run.
+    void poll() {
+        if (warning_.is_due(Warning::Clock::now())) warn();
+    }
+    [[nodiscard]] bool has_warned() const { return warning_.has_been_given(); }
+    // Returns whether the ranks have ended by themselves although somebody has sent us TERM, from
+    // which they were kept because they knew already. Slurm would have sent it to them as well.
+    [[nodiscard]] bool stop_was_kept() {
+        return kept_stop_ && !has_stopped_ && !context_.outside.why_job_ends();
+    }
 
   private:
-    const std::optional<plan::Checkpoint>& checkpoint_;
-    ExecutionLog& log_;
-    bool given_ = false;
+    // Returns whether Slurm has sent TERM to the ranks as well, and will kill them.
+    bool may_be_slurms(int signal) {
+        return signal == SIGTERM && context_.plan.checkpoint && context_.outside.why_job_ends();
+    }
+    void warn() {
+        const auto sent = context_.steps.signal_tasks(context_.plan.checkpoint->signal);
+        if (sent) {
+            warning_.given();
+            say("the job will be ended soon: the ranks get the signal of \"checkpoint\"");
+        } else {
+            warning_.postpone(Warning::Clock::now());
+            say("the ranks do not get the signal of \"checkpoint\" yet: " + sent.error().text());
+        }
+    }
+    void say(const std::string& line) {
+        context_.log.master(line);
+        std::printf("batchai: %s\n", line.c_str());
+        std::fflush(stdout);
+    }
+
+    Context& context_;
+    Warning warning_;
+    bool kept_stop_ = false;
+    bool has_stopped_ = false;  // the ranks have had to do with a TERM or INT
 };
 
-// Returns the end of ranks that have failed after the warning, which they were told to do.
+// Returns the end of ranks that have stopped because they were warned.
 Ending ended_after_warning(int exit_code) {
     const record::EndWords words = record::words_of(record::EndedBy::time_limit);
     return {.failure = {.code = std::string(words.code),
@@ -174,7 +211,6 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
             node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
     if (!ending && context.host_updates != nullptr && context.host_updates->ranks_have_left())
         ending = for_other_hosts(*context.host_updates);
-    if (!ending && step_code != 0 && warned) ending = ended_after_warning(step_code);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
 
     record::Failure failure{.phase = std::string(name)};
@@ -182,6 +218,9 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     auto by = blamed.for_memory ? record::EndedBy::memory
                                 : end_of_step(said).value_or(record::EndedBy::program);
     int exit_code = blamed.exit_code;
+    if (warned && by == record::EndedBy::program &&
+        ended_as_told(bad_ends(said), exit_code, *context.plan.checkpoint))
+        return {.exit_code = step_code, .ending = ended_after_warning(exit_code)};
     if (auto of_servers = tensorflow.failure(failure, name)) {
         failure = std::move(of_servers->failure);
         by = of_servers->by;
@@ -197,7 +236,8 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
             .ending = Ending{.failure = std::move(failure),
                              .by = by,
                              .exit_code = exit_code,
-                             .may_start_again = true}};
+                             // The ranks of a new start would not be warned again.
+                             .may_start_again = !warned}};
 }
 
 }  // namespace
@@ -233,7 +273,7 @@ PhaseEnd Ranks::run(Context& context) {
     TensorFlowJob tensorflow(context);
     const auto started = tensorflow.start(step, environment);
     bool noted = false;
-    Warning warning(context.plan.checkpoint, context.log);
+    RankWarner warner(context);
     StepEnd end{.result =
                     started ? context.steps.run(
                                   {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
@@ -247,10 +287,13 @@ PhaseEnd Ranks::run(Context& context) {
                                            if (context.host_updates != nullptr)
                                                context.host_updates->poll();
                                            pieces.flush();
+                                           warner.poll();
                                        },
                                    .enough = [&] { return tensorflow.poll(); },
-                                   .pass_on = [&](int signal) { return warning.pass_on(signal); }})
+                                   .pass_on = [&](int signal) { return warner.pass_on(signal); }})
                             : tl::unexpected(started.error())};
+    if (end.result && end.result->stopped_by && warner.stop_was_kept())
+        end.result->stopped_by.reset();
     tensorflow.end(end.result);
     if (!noted) note_places(context, step, environment);
     const bool copied = outputs.finish("the ranks' output");
@@ -266,7 +309,7 @@ PhaseEnd Ranks::run(Context& context) {
         context.logs.append_text(file_of_task(step.stderr_name, "0"), end.said);
     context.log.all_nodes(
         fmt::format("the job's command has ended with exit code {}", end.exit_code));
-    PhaseEnd out = judged(context, end, words, tensorflow, warning.given());
+    PhaseEnd out = judged(context, end, words, tensorflow, warner.has_warned());
     // The search for the culprit reads these files.
     if (copied) remove_copied_output(context, step);
     tensorflow.remove_copied_output();

@@ -17,6 +17,7 @@
 
 #include "base/file.hpp"
 #include "run/blame/slurm_words.hpp"
+#include "slurm/client.hpp"
 
 namespace batchai::run {
 
@@ -24,6 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t message_limit = 4UL << 20U;
+// Meanwhile nobody reads what the step says.
+constexpr std::chrono::seconds answer_deadline{5};
 
 // A stream between srun and this process. It is a socket and not a pipe, because writing to a pipe
 // that srun has closed would raise SIGPIPE and end this process.
@@ -115,6 +118,7 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
     base::Child srun = TRY(start_srun(
         request.arguments, request.environment,
         {.input = gate.input(), .output = gate.output(), .error = pipe.write_end.get()}));
+    srun_ = &srun;
     pipe.write_end.reset(-1);
     gate.srun_has_its_ends();
     const int read_end = pipe.read_end.get();
@@ -129,7 +133,7 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
                                        {stream_open ? read_end : -1, POLLIN, 0},
                                        {gate.descriptor(), POLLIN, 0}}};
         ::poll(waiting.data(), waiting.size(), 250);
-        while (const auto signal = signals_.next()) {
+        while (const auto signal = next_signal()) {
             if (*signal == SIGCHLD) continue;
             if (*signal == SIGTERM || *signal == SIGINT) result.stopped_by = signal;
             if (const auto passed_on = request.pass_on(*signal)) srun.signal(*passed_on);
@@ -149,6 +153,7 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
             srun.signal(SIGTERM);
         }
     }
+    srun_ = nullptr;
     // Reads what srun left in the pipe. The wait is bounded, because a child of srun may hold the
     // other end open.
     pollfd rest{read_end, POLLIN, 0};
@@ -162,12 +167,43 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
         {}, base::ExitCode::timed_out);
 }
 
+std::optional<int> SrunRunner::next_signal() {
+    std::optional<int> signal;
+    if (not_handled_.empty()) {
+        signal = signals_.next();
+    } else {
+        signal = not_handled_.front();
+        not_handled_.pop_front();
+    }
+    if (signal == plan::checkpoint_notice) noticed_ = true;
+    return signal;
+}
+
 std::optional<int> SrunRunner::stopped_by() {
     std::optional<int> stop;
-    while (const auto signal = signals_.next()) {
+    while (const auto signal = next_signal()) {
         if (*signal == SIGTERM || *signal == SIGINT) stop = signal;
     }
     return stop;
+}
+
+bool SrunRunner::end_is_near() {
+    std::deque<int> others;
+    while (const auto signal = next_signal()) {
+        if (*signal != SIGCHLD && *signal != plan::checkpoint_notice) others.push_back(*signal);
+    }
+    not_handled_ = std::move(others);
+    return noticed_;
+}
+
+base::Result<void> SrunRunner::signal_tasks(int signal) {
+    if (srun_ == nullptr) return base::fail("no step runs", "srun");
+    if (signal != SIGTERM) {
+        srun_->signal(signal);
+        return {};
+    }
+    const slurm::Client client(answer_deadline);
+    return client.signal_step(TRY(client.step_of_srun(job_id_, srun_->process())), signal);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -47,15 +48,31 @@ class StepRunner {
     [[nodiscard]] virtual base::Result<StepResult> run(const StepRequest& request) = 0;
     // Returns TERM or INT if one has come while no step ran.
     [[nodiscard]] virtual std::optional<int> stopped_by() = 0;
+    // Returns whether Slurm has sent its notice that the job will soon be ended, at any time.
+    [[nodiscard]] virtual bool end_is_near() = 0;
+    // Sends a signal to the tasks of the step that runs now: USR1 or USR2, which srun passes on, or
+    // TERM. srun would end the step if it got TERM, so Slurm is asked to send that.
+    [[nodiscard]] virtual base::Result<void> signal_tasks(int signal) = 0;
 };
 
 // Runs srun, and forwards TERM, INT, HUP, USR1 and USR2 to it.
 class SrunRunner final : public StepRunner {
   public:
+    explicit SrunRunner(std::string job_id = {}) : job_id_(std::move(job_id)) {}
+
     [[nodiscard]] base::Result<StepResult> run(const StepRequest& request) override;
     [[nodiscard]] std::optional<int> stopped_by() override;
+    [[nodiscard]] bool end_is_near() override;
+    [[nodiscard]] base::Result<void> signal_tasks(int signal) override;
 
   private:
+    // Takes the next signal that has come.
+    [[nodiscard]] std::optional<int> next_signal();
+
+    std::string job_id_;
+    base::Child* srun_ = nullptr;  // of the step that runs now
+    std::deque<int> not_handled_;  // signals that came while no step ran
+    bool noticed_ = false;
     base::HeldSignals signals_{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, plan::checkpoint_notice,
                                SIGCHLD};
 };

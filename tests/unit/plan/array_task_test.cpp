@@ -56,6 +56,15 @@ TEST(ArrayTask, RunsWhatIsInItsOwnDirectories) {
                           third.directories.shared_job_temp));
 }
 
+TEST(ArrayTask, LooksForProgressInItsOwnDirectory) {
+    const auto made = planned(small_job(R"(, "retry": {"on": ["75"],
+        "stopWithoutProgress": {"directory": "$AZ_BATCHAI_OUTPUT_MODEL"}},
+        "outputDirectories": [{"id": "MODEL", "pathPrefix": "/nfs/out", "pathSuffix": "m"}])"));
+    ASSERT_TRUE(made.plan) << faults(made);
+    const Plan third = of_array_task(*made.plan, 3);
+    EXPECT_EQ(third.retry->progress_directory, third.outputs.at(0).path);
+}
+
 TEST(ArrayTask, SharesNoDirectoryWithAnotherTask) {
     const Plan plan = array_plan();
     const Plan first = of_array_task(plan, 1);

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <random>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <jsoncons/json.hpp>
 
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "plan/gpus.hpp"
+#include "plan/slurm_options.hpp"
 #include "planned.hpp"
 #include "record/plan_file.hpp"
 
@@ -129,8 +138,58 @@ Plan full_plan() {
     plan.environment.resize(1);
     plan.secret_names.resize(1);
     plan.steps.resize(1);
+    plan.retry.emplace().on.resize(1);
+    plan.checkpoint = Checkpoint{.signal = 10, .seconds_before = 60};
     plan.notices.resize(1);
     return plan;
+}
+
+std::vector<std::filesystem::path> earlier_plans() {
+    std::vector<std::filesystem::path> out;
+    for (const auto& entry : std::filesystem::directory_iterator(BATCHAI_PLAN_DATA "/earlier"))
+        out.push_back(entry.path());
+    return out;
+}
+
+std::string text_of_file(const std::filesystem::path& path) {
+    auto text = base::read_file(path);
+    EXPECT_TRUE(text) << text.error().text();
+    return text.value_or("");
+}
+
+Plan earlier_plan(const std::string& name) {
+    auto plan = record::plan_from_json(text_of_file(BATCHAI_PLAN_DATA "/earlier/" + name));
+    EXPECT_TRUE(plan) << name << ": " << plan.error().text();
+    return plan.value_or(Plan{});
+}
+
+// Returns the object at a place such as "mounts[0].remote.", or null.
+const Json* object_at(const Json& document, std::string_view place) {
+    const Json* at = &document;
+    for (const std::string_view part : base::split(place, '.')) {
+        if (part.empty()) continue;
+        const std::string key(part.substr(0, part.find('[')));
+        if (!at->is_object() || !at->contains(key)) return nullptr;
+        at = &at->at(key);
+        if (!part.ends_with(']')) continue;
+        if (!at->is_array() || at->empty()) return nullptr;
+        at = &(*at)[0];
+    }
+    return at->is_object() ? at : nullptr;
+}
+
+// Returns whether the plans of some earlier release have the object, but not this key in it.
+bool came_later(const std::string& prefix, const std::string& key) {
+    static const std::vector<Json> documents = [] {
+        std::vector<Json> out;
+        for (const auto& path : earlier_plans())
+            out.push_back(Json::parse(text_of_file(path)));
+        return out;
+    }();
+    return std::any_of(documents.begin(), documents.end(), [&](const Json& document) {
+        const Json* const object = object_at(document, prefix);
+        return object != nullptr && !object->contains(key);
+    });
 }
 
 // Calls `visit` for each object of the document with the place of its members.
@@ -178,10 +237,9 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
         for (const std::string& key : keys) {
             const Json before = object;
             object.erase(key);
-            // Plans of jobs that were queued before an upgrade do not have this key.
-            const bool is_new = prefix + key == "declaration";
-            EXPECT_NE(refusal(document).find(
-                          is_new ? "(accepted)" : fmt::format("\"{}{}\" is missing", prefix, key)),
+            EXPECT_NE(refusal(document).find(came_later(prefix, key)
+                                                 ? "(accepted)"
+                                                 : fmt::format("\"{}{}\" is missing", prefix, key)),
                       std::string::npos)
                 << refusal(document);
             object = before;
@@ -201,6 +259,47 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
     });
     EXPECT_GT(checked, 50);
     EXPECT_EQ(refusal(document), "(accepted)");
+}
+
+// Breaks when a job that was queued before an upgrade cannot run after it. The files are what
+// releases have written before the change in their names.
+TEST(PlanJson, ReadsThePlansOfEarlierReleases) {
+    EXPECT_GE(earlier_plans().size(), 4U);
+    for (const auto& path : earlier_plans()) {
+        const Plan plan = earlier_plan(path.filename());
+        EXPECT_EQ(plan.identity.job, "cifar_distributed") << path;
+        EXPECT_EQ(plan.steps.size(), 2U) << path;
+        // What is written from it is what this release reads.
+        const auto again = record::plan_from_json(record::to_json(plan));
+        ASSERT_TRUE(again) << path << again.error().text();
+        EXPECT_EQ(*again, plan) << path;
+    }
+    const Plan before_retry = earlier_plan("before-retry.plan.json");
+    EXPECT_EQ(before_retry.retry, std::nullopt);
+    EXPECT_EQ(before_retry.checkpoint, std::nullopt);
+    EXPECT_EQ(earlier_plan("before-declaration.plan.json").declaration, "");
+    EXPECT_EQ(earlier_plan("with-retry.plan.json").retry->max, 3);
+}
+
+// Breaks when the options of Slurm of an earlier plan are lost, such as the GPUs that are checked.
+TEST(PlanJson, ReadsTheOptionsOfEarlierReleases) {
+    const Plan plan = earlier_plan("before-options.plan.json");
+    std::vector<std::string> options;
+    for (const SlurmOption& option : plan.allocation.options)
+        options.push_back(argument_of(option));
+    EXPECT_EQ(options,
+              (std::vector<std::string>{"--exclusive", "--partition=gpu", "--constraint=ib&fast",
+                                        "--gres=gpu:1", "--switches=1"}));
+    EXPECT_EQ(gpus_of_job(plan.allocation), 4);
+    Json document =
+        Json::parse(text_of_file(BATCHAI_PLAN_DATA "/earlier/before-options.plan.json"));
+    document["allocation"]["gres"] = 1;
+    EXPECT_EQ(refusal(document),
+              "this is not a plan of this release: \"allocation.gres\" is not known");
+    document["allocation"]["gres"] = "";
+    document["allocation"]["extraOptions"][0].erase("name");
+    EXPECT_EQ(refusal(document),
+              "this is not a plan of this release: \"allocation.options[3].name\" is missing");
 }
 
 TEST(PlanJson, RefusesOtherSchemasAndNumbersOutOfRange) {

@@ -52,8 +52,6 @@ TEST(RetryOfAJob, LooksForProgressInASharedDirectory) {
 }
 
 TEST(RetryOfAJob, IsRefusedWhereItCannotWork) {
-    EXPECT_THAT(faults(planned(with(R"({"on": ["75"]})", R"(, "slurm": {"array": "0-3"})"))),
-                HasSubstr("E119 \"retry\" is not supported yet for array jobs"));
     for (const char* place : {"$AZ_BATCHAI_JOB_TEMP/models", "models", "/nfs/../x"})
         EXPECT_THAT(faults(planned(with(R"({"on": ["75"], "stopWithoutProgress": {"directory": ")" +
                                         std::string(place) + R"("}})"))),
@@ -116,6 +114,19 @@ TEST(CheckpointOfAJob, MustFitIntoTheTimeLimit) {
     EXPECT_THAT(faults(planned(small_job(R"(, "checkpoint": {"before": "PT10M"},
                                 "constraints": {"maxWallClockTime": "PT10M"})"))),
                 HasSubstr("E119 \"before\" is 600 s"));
+}
+
+TEST(CheckpointOfAJob, CanHaveTermAsItsSignal) {
+    const Made made = planned(small_job(R"(, "checkpoint": {"signal": "TERM", "before": "PT5M"})"));
+    ASSERT_TRUE(made.plan) << faults(made);
+    EXPECT_EQ(made.plan->checkpoint->signal, SIGTERM);
+    // Slurm tells the batch script, as with the other signals.
+    EXPECT_THAT(sbatch_options(*made.plan), Contains("--signal=B:23@300"));
+}
+
+TEST(RetryOfAJob, IsPlannedForArrays) {
+    const Made made = planned(with(R"({"on": ["75"]})", R"(, "slurm": {"array": "0-3"})"));
+    EXPECT_TRUE(made.plan) << faults(made);
 }
 
 }  // namespace batchai::plan

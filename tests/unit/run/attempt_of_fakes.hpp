@@ -31,6 +31,12 @@ class FakeSteps final : public StepRunner {
         return answer(request);
     }
     std::optional<int> stopped_by() override { return while_waiting(); }
+    bool end_is_near() override { return noticed; }
+    base::Result<void> signal_tasks(int signal) override {
+        if (!signals_reach_tasks) return base::fail("Slurm does not answer");
+        signalled.push_back(signal);
+        return {};
+    }
 
     void answer(int exit_code, std::string messages = {}, std::optional<int> stopped_by = {}) {
         answers.emplace_back([=](const StepRequest&) {
@@ -41,6 +47,9 @@ class FakeSteps final : public StepRunner {
 
     std::deque<Answer> answers;
     std::vector<StepRequest> requests;
+    bool noticed = false;
+    bool signals_reach_tasks = true;
+    std::vector<int> signalled;  // what the tasks have got
     // What happens while the attempt waits for something other than a step, and the signal that
     // then comes.
     std::function<std::optional<int>()> while_waiting = [] { return std::nullopt; };
@@ -73,6 +82,7 @@ class PhasesTest : public ScratchTest {
         plan_.identity.job = "job";
         plan_.allocation.nodes = 2;
         plan_.directories.job_directory = path("job");
+        plan_.directories.plan_directory = path("job");
         plan_.directories.job_temp = "/nowhere";
         plan_.directories.stdouterr = path("logs");
         plan_.directories.stdouterr_host = path("logs");

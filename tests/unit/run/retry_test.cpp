@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/again/retry.hpp"
 
+#include <chrono>
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "scratch.hpp"
 
@@ -99,6 +103,20 @@ TEST_F(ProgressIn, DoesNotFollowLinks) {
     const std::string before = progress_in(path("m"));
     append("elsewhere/more", "x");
     EXPECT_EQ(progress_in(path("m")), before);
+}
+
+// Breaks when a file server that does not answer stops the job's end.
+TEST(LookedAt, EndsAtItsDeadline) {
+    const auto for_ever = []() -> std::string {
+        while (true)
+            pause();
+    };
+    EXPECT_EQ(looked_at(for_ever, std::chrono::milliseconds(100)), "");
+}
+
+TEST(LookedAt, GivesWhatIsSeen) {
+    EXPECT_EQ(looked_at([] { return std::string("12 3 4"); }, std::chrono::seconds(60)), "12 3 4");
+    EXPECT_EQ(looked_at([]() -> std::string { abort(); }, std::chrono::seconds(60)), "");
 }
 
 }  // namespace batchai::run

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/srun/step.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -66,6 +68,55 @@ TEST(SrunRunner, ForwardsTermAndSaysSo) {
     ASSERT_TRUE(result);
     EXPECT_EQ(result->exit_code, 9);
     EXPECT_EQ(result->stopped_by, SIGTERM);
+}
+
+// Breaks when a notice is lost that comes beside a step or between two, or other signals with it.
+TEST(SrunRunner, KnowsOfANoticeAndKeepsOtherSignals) {
+    SrunRunner runner;
+    EXPECT_FALSE(runner.end_is_near());
+    const auto result =
+        runner.run({.arguments = {"sh", "-c", "kill -URG $PPID; sleep 0.1"},
+                    .environment = base::environment_without({}),
+                    .pass_on = [](int signal) -> std::optional<int> { return signal; }});
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(runner.end_is_near());
+
+    SrunRunner another;
+    kill(getpid(), SIGUSR1);
+    kill(getpid(), SIGTERM);
+    kill(getpid(), plan::checkpoint_notice);
+    EXPECT_TRUE(another.end_is_near());
+    std::vector<int> seen;
+    const auto later = another.run({.arguments = {"sleep", "0.1"},
+                                    .environment = base::environment_without({}),
+                                    .pass_on = [&](int signal) -> std::optional<int> {
+                                        seen.push_back(signal);
+                                        return std::nullopt;
+                                    }});
+    ASSERT_TRUE(later);
+    EXPECT_EQ(later->stopped_by, SIGTERM);
+    std::sort(seen.begin(), seen.end());
+    EXPECT_EQ(seen, (std::vector<int>{SIGUSR1, SIGTERM}));
+    EXPECT_EQ(another.stopped_by(), std::nullopt);
+    kill(getpid(), SIGTERM);
+    EXPECT_TRUE(another.end_is_near());
+    EXPECT_EQ(another.stopped_by(), SIGTERM);
+}
+
+TEST(SrunRunner, SignalsTheTasksOfItsStep) {
+    SrunRunner runner;
+    EXPECT_FALSE(runner.signal_tasks(SIGUSR1));
+    const auto result = runner.run(
+        {.arguments = {"bash", "-c",
+                       "trap 'exit 9' USR1; kill -HUP $PPID; while :; do sleep 0.05; done"},
+         .environment = base::environment_without({}),
+         .pass_on = [&](int) -> std::optional<int> {
+             EXPECT_TRUE(runner.signal_tasks(SIGUSR1));
+             return std::nullopt;
+         }});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 9);
+    EXPECT_FALSE(runner.signal_tasks(SIGUSR1));
 }
 
 TEST(SrunRunner, EndsTheStepOnceItHasRunEnough) {

@@ -34,7 +34,8 @@ TEST(ScrubbedEnvironment, KeepsWhichSlurmToTalkToAndDropsWhatChangesAnswers) {
 
 TEST(ClientArguments, WhatIsNoJobIdNeverReachesSlurm) {
     const Client client;
-    for (const char* id : {"", "-u", "--user=root", "1,2", "12;", "99999999999"}) {
+    for (const char* id : {"", "-u", "--user=root", "1,2", "12;", "99999999999", "12_", "_3",
+                           "12_3_4", "12_[0-3]", "12_-3"}) {
         EXPECT_FALSE(client.cancel(id)) << id;
         EXPECT_FALSE(client.jobs({id})) << id;
     }

@@ -134,6 +134,24 @@ TEST(ParseNodes, FlagsAreReadAndUnknownOnesKept) {
     EXPECT_TRUE(nodes->at(0).has(NodeFlag::other));
 }
 
+// As Slurm 22.05 prints it. The name of a step is its user's.
+TEST(StepWithSrun, IsFoundByHostAndProcess) {
+    const std::string line =
+        " UserId=1000 StartTime=2026-11-24T10:45:34 TimeLimit=UNLIMITED State=RUNNING "
+        "Partition=main NodeList=h1 Nodes=1 CPUs=1 Tasks=1 Name=";
+    const std::string rest =
+        " Network=(null) TRES=cpu=1 ResvPorts=(null) CPUFreqReq=Default Dist=Cyclic "
+        "SrunHost:Pid=";
+    const std::string text = "StepId=1.batch" + line + "batch" + rest + "(null):0\n" +  //
+                             "StepId=1.0" + line + "x SrunHost:Pid=h1:21" + rest + "h1:20\n" +
+                             "StepId=4_1.3" + line + "sh" + rest + "h2:21\n";
+    EXPECT_EQ(step_with_srun(text, "h1", 20), "1.0");
+    EXPECT_EQ(step_with_srun(text, "h2.example.org", 21), "4_1.3");
+    EXPECT_EQ(step_with_srun(text, "h1", 21), std::nullopt);
+    EXPECT_EQ(step_with_srun(text, "h1", 2), std::nullopt);
+    EXPECT_EQ(step_with_srun("", "h1", 20), std::nullopt);
+}
+
 TEST(ParseSubmitted, TheIdIsTheLastLine) {
     EXPECT_EQ(parse_submitted("12\n").value(), "12");
     EXPECT_EQ(parse_submitted("a site's greeting\n12;cluster\n").value(), "12");
