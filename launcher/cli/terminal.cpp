@@ -16,6 +16,10 @@
 
 namespace batchai::cli {
 
+bool called_as_az() {
+    return std::string_view(program_invocation_short_name) == "az";
+}
+
 void say(std::string_view line) {
     fmt::print(stderr, "batchai: {}\n", line);
 }

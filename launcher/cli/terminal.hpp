@@ -8,6 +8,9 @@
 
 namespace batchai::cli {
 
+// Returns whether the program was started by the name az, as a drop-in for the Azure CLI.
+[[nodiscard]] bool called_as_az();
+
 // Prints a line for the user on standard error, prefixed "batchai: ".
 void say(std::string_view line);
 // Prints a warning on standard error, prefixed "batchai: warning: ".

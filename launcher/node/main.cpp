@@ -117,6 +117,7 @@ int sandbox(const batchai::node::SandboxRequest& request) {
         if (made->volumes || made->container) signal(SIGTERM, SIG_IGN);
         wait_for_end_of_step(*made);
         if (made->sampler) made->sampler->end();
+        if (made->note) made->note->end();
         finish(*made, request);
     }
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);

@@ -176,15 +176,18 @@ void note_failed_container(const std::string& job_directory, const base::Error& 
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
+    const base::Time begin = base::now();
     plan::Plan submitted = TRY(record::read_plan(request.plan_path, request.plan_digest,
                                                  plan::array_task_number(request.array_task)));
+    const record::JobFiles files(submitted.directories.job_directory);
     const Trace trace(submitted.directories.job_directory);
+    Sandbox out;
+    out.note.emplace(files, node_name(), begin);
     const plan::Plan settled = TRY(settle_node_root(std::move(submitted), trace));
     const plan::Plan* const plan = &settled;
     wait_for_earlier_steps(*plan, request.job_id, trace);
     const auto node_root = TRY(base::open_private_directory(plan->directories.node_root));
     remove_leftovers(node_root, request.job_id, trace);
-    Sandbox out;
     auto& environment = out.environment;
     environment = plan->environment;
     auto secrets = TRY(read_secrets(plan->directories.plan_directory, plan->secret_names));
@@ -211,6 +214,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
         return tl::unexpected<base::Error>(made.error());
     }
     make_output_directories(outputs.in_sandbox, trace);
+    out.note->ready();
     trace.line(fmt::format("the sandbox of Slurm job {} is ready", request.job_id));
     return out;
 }

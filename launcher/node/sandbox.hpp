@@ -12,6 +12,7 @@
 #include "node/usage/sampler.hpp"
 #include "node/volumes/volumes.hpp"
 #include "plan/plan.hpp"
+#include "record/node_steps.hpp"
 
 namespace batchai::node {
 
@@ -54,6 +55,8 @@ struct Sandbox {
     std::optional<Rendezvous> rendezvous;
     // Notes what the step uses, unless that is not wanted.
     std::optional<Sampler> sampler;
+    // When the step has begun and ended on this node. Set as soon as the plan has been read.
+    std::optional<record::NodeStepNote> note;
     // Writes to the job's log which interface NCCL is told to use, once the plugin says that it
     // does tell NCCL.
     std::function<void()> say_nccl_interface;

@@ -118,6 +118,11 @@ class JobFiles {
     [[nodiscard]] Path node_log(std::string_view node) const {
         return node_logs() / (std::string(node) + ".log");
     }
+    // When the steps began and ended on a node (record/node_steps.hpp).
+    static constexpr std::string_view node_steps_ending = ".steps";
+    [[nodiscard]] Path node_steps(std::string_view node) const {
+        return node_logs() / (std::string(node) + std::string(node_steps_ending));
+    }
     // A failure note says why batchai-node could not do its part. A storage note says that it still
     // has something to store (record/node_notes.hpp).
     static constexpr std::string_view failure_note_ending = ".failure.json";

@@ -16,9 +16,10 @@ namespace batchai::base {
 
 template <>
 struct RecordOf<record::FailureNote> {
-    static constexpr auto fields = std::tuple{field("code", &record::FailureNote::code),
-                                              field("text", &record::FailureNote::text),
-                                              field("node", &record::FailureNote::node)};
+    static constexpr auto fields = std::tuple{
+        field("code", &record::FailureNote::code), field("text", &record::FailureNote::text),
+        field("node", &record::FailureNote::node),
+        field("time", &record::FailureNote::time).or_missing()};
 };
 
 template <>
@@ -76,8 +77,10 @@ std::vector<Note> read_notes(const JobFiles& job, std::string_view ending,
 
 void write_failure_note(const JobFiles& job, const FailureNote& note) {
     if (!base::make_directories(job.node_logs())) return;
-    static_cast<void>(
-        base::write_atomically(job.failure_note(note.node), base::to_record(note, failure_schema)));
+    FailureNote timed = note;
+    if (!timed.time) timed.time = base::now();
+    static_cast<void>(base::write_atomically(job.failure_note(note.node),
+                                             base::to_record(timed, failure_schema)));
 }
 
 bool has_failure_note(const JobFiles& job, const std::string& node) {

@@ -19,6 +19,7 @@ struct FailureNote {
     std::string code;  // Batch AI's code, such as "AZFMountError"
     std::string text;  // what failed, and why
     std::string node;
+    std::optional<base::Time> time{};  // none in the notes of older releases
 
     bool operator==(const FailureNote&) const = default;
 };
@@ -29,7 +30,7 @@ inline constexpr const char* data_not_written = "DataNotWritten";
 inline constexpr std::string_view data_not_written_message =
     "Not all data of the job reached its storage";
 
-// Replaces an earlier note of the same node.
+// Replaces an earlier note of the same node. A note without a time gets the present one.
 void write_failure_note(const JobFiles& job, const FailureNote& note);
 [[nodiscard]] bool has_failure_note(const JobFiles& job, const std::string& node);
 // Returns the notes of all nodes, the oldest first.

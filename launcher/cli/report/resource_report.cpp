@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/resource_report.hpp"
 
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
 
 #include "image/progress.hpp"
+#include "job/syntax/utf8.hpp"
 
 namespace batchai::cli {
 
@@ -165,6 +167,28 @@ Table job_columns(const Value& value) {
                                   state_of(item, "executionState"),
                                   text(item["executionInfo"]["exitCode"])};
                    });
+}
+
+Table waiting_job_columns(const Value& value) {
+    Table table = job_columns(value);
+    std::vector<const Value*> reasons;
+    if (const auto* items = value.array()) {
+        for (const auto& item : *items)
+            reasons.push_back(&item["pendingReason"]);
+    } else {
+        reasons.push_back(&value["pendingReason"]);
+    }
+    const bool any = std::any_of(reasons.begin(), reasons.end(),
+                                 [](const Value* reason) { return !reason->is_null(); });
+    if (!any) return table;
+    table.headers.insert(table.headers.end(), {"Why It Waits", "Expected Start"});
+    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+        const Value& reason = *reasons[i];
+        const auto start = text(reason["expectedStart"]).substr(0, 19);
+        table.rows[i].push_back(job::printable(text(reason["message"])));
+        table.rows[i].push_back(reason.is_null() || !start.empty() ? start : "unknown");
+    }
+    return table;
 }
 
 Table image_columns(const Value& value) {

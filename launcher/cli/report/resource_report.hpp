@@ -29,6 +29,8 @@ namespace batchai::cli {
 [[nodiscard]] Table experiment_columns(const Value& value);
 [[nodiscard]] Table cluster_columns(const Value& value);
 [[nodiscard]] Table job_columns(const Value& value);
+// The same columns and, if a job waits, why it does and when Slurm expects to start it.
+[[nodiscard]] Table waiting_job_columns(const Value& value);
 [[nodiscard]] Table file_columns(const Value& value);
 [[nodiscard]] Table node_columns(const Value& value);
 [[nodiscard]] Table image_columns(const Value& value);

@@ -99,6 +99,8 @@ void add_job_verbs(CommandTree& tree);
 void add_job_create_verb(CommandTree& tree, CLI::App& job);
 void add_job_file_verbs(CommandTree& tree, CLI::App& job);
 void add_job_logs_verb(CommandTree& tree, CLI::App& job);
+void add_job_events_verb(CommandTree& tree, CLI::App& job);
+void add_job_report_verb(CommandTree& tree, CLI::App& job);
 void add_job_resume_verb(CommandTree& tree, CLI::App& job);
 void add_job_node_verbs(CommandTree& tree, CLI::App& job);
 void add_job_resize_verb(CommandTree& tree, CLI::App& job);

@@ -37,6 +37,11 @@ base::Result<store::Job> stop(const Surroundings& here, const JobOptions& option
     return job;
 }
 
+// The table of the Azure CLI for scripts that call "az", and more for people.
+Columns columns_of_jobs() {
+    return called_as_az() ? Columns(job_columns) : Columns(waiting_job_columns);
+}
+
 Answer job_show(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
@@ -45,7 +50,7 @@ Answer job_show(const JobOptions& options) {
     // What the job has used is shown if it is known, and hides nothing else if it cannot be read.
     const auto used = efficiency_of_job(here.store, here.slurm, report);
     value.set("usage", used && *used ? to_value(**used) : Value());
-    return Outcome{std::move(value), job_columns};
+    return Outcome{std::move(value), columns_of_jobs()};
 }
 
 Answer job_list(const ParentOptions& parents) {
@@ -56,7 +61,7 @@ Answer job_list(const ParentOptions& parents) {
     if (!reports) return tl::unexpected(reports.error());
     Value::Array values(reports->size());
     base::in_parallel(values.size(), [&](std::size_t i) { values[i] = to_value((*reports)[i]); });
-    return Outcome{std::move(values), job_columns};
+    return Outcome{std::move(values), columns_of_jobs()};
 }
 
 Answer job_terminate(const JobOptions& options) {
@@ -134,6 +139,8 @@ void add_job_verbs(CommandTree& tree) {
     add_job_resume_verb(tree, group);
     add_job_logs_verb(tree, group);
     add_job_top_verb(tree, group);
+    add_job_events_verb(tree, group);
+    add_job_report_verb(tree, group);
     add_job_file_verbs(tree, group);
     add_job_node_verbs(tree, group);
     add_job_resize_verb(tree, group);

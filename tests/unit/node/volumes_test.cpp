@@ -196,8 +196,12 @@ TEST(FailureNotes, AreReadBackAndForgotten) {
     write(scratch.path() / "node/n3.failure.json", "{");
     const auto notes = failure_notes(job);
     ASSERT_EQ(notes.size(), 2U);
+    EXPECT_TRUE(notes[0].time && notes[1].time);
     EXPECT_THAT(notes, Contains(FailureNote{
-                           .code = "AZFMountError", .text = "cannot\nhint: \"x\"", .node = "n1"}));
+                           .code = "AZFMountError",
+                           .text = "cannot\nhint: \"x\"",
+                           .node = "n1",
+                           .time = notes[0].node == "n1" ? notes[0].time : notes[1].time}));
     EXPECT_TRUE(has_failure_note(job, "n2"));
     forget_failure_notes(job);
     EXPECT_TRUE(failure_notes(job).empty());

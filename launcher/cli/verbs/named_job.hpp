@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "cli/report/job_facts.hpp"
+#include "cli/tree/builder.hpp"
+
+// The job that a verb is about, as a word or by --name, and the task of an array job.
+namespace batchai::cli {
+
+struct NamedJob {
+    std::optional<std::string> word;
+    std::optional<std::string> option;
+    std::optional<int> task;
+    ParentOptions parents;
+};
+
+inline void add_named_job(CLI::App& leaf, NamedJob& job) {
+    add_optional(leaf, "job", job.word, "Name of the job")->type_name("NAME");
+    add_optional(leaf, "--name,-n,--job,-j", job.option, "Name of the job, instead of the word")
+        ->type_name("NAME")
+        ->group(resource_arguments);
+    add_experiment_option(leaf, job.parents);
+    add_optional(leaf, "--task", job.task, "The task of an array job")
+        ->type_name("NUMBER")
+        ->check(CLI::NonNegativeNumber);
+}
+
+[[nodiscard]] inline base::Result<FactsOf> key_of(const NamedJob& job, const std::string& verb) {
+    if (job.word.has_value() == job.option.has_value())
+        return base::fail("name one job", "batchai job " + verb, "batchai job " + verb + " train",
+                          base::ExitCode::usage);
+    return FactsOf{
+        .key = job_key({.job = job.word ? *job.word : *job.option, .parents = job.parents}),
+        .task = job.task};
+}
+
+}  // namespace batchai::cli
