@@ -216,6 +216,38 @@ Judgement unkillable(const ClusterFacts& facts) {
             .remedy = fmt::format("set UnkillableStepTimeout={} or more in slurm.conf", wanted)};
 }
 
+Judgement power_saving(const ClusterFacts& facts) {
+    if (!facts.configuration) return unanswered(facts.configuration);
+    const bool suspend = !facts.configured("SuspendProgram").empty();
+    const bool resume = !facts.configured("ResumeProgram").empty();
+    if (!suspend && !resume)
+        return {.found = "Slurm has no power saving, so the target of a cluster is a cap"};
+    if (suspend != resume) {
+        const std::string_view missing = suspend ? "ResumeProgram" : "SuspendProgram";
+        return {.severity = Severity::warning,
+                .found = fmt::format("{} is not set, so Slurm saves no power", missing),
+                .remedy = fmt::format("set {} in slurm.conf", missing)};
+    }
+    constexpr int least = 60;
+    const auto timeout = seconds_of(facts.configured("ResumeTimeout"));
+    if (timeout && *timeout < least)
+        return {.severity = Severity::warning,
+                .found = fmt::format("ResumeTimeout is {} s: a node that takes longer to start is "
+                                     "taken out",
+                                     *timeout),
+                .remedy = fmt::format("set ResumeTimeout={} or more in slurm.conf", least)};
+    // A job that is queued again after a failure waits for two minutes.
+    constexpr int wait_of_retry = 120;
+    const auto idle = seconds_of(facts.configured("SuspendTime"));
+    if (idle && *idle <= wait_of_retry)
+        return {.severity = Severity::warning,
+                .found = fmt::format("SuspendTime is {} s: the nodes of a job that is queued again "
+                                     "are powered down while it waits",
+                                     *idle),
+                .remedy = "set SuspendTime=300 or more in slurm.conf"};
+    return {.found = "Slurm powers nodes down and up"};
+}
+
 Judgement accounting(const ClusterFacts& facts) {
     if (!facts.configuration) return unanswered(facts.configuration);
     if (!facts.configured("AccountingStorageType").empty() &&
@@ -246,7 +278,7 @@ Judgement nodes_up(const ClusterFacts& facts) {
             .remedy = "see \"sinfo -R\""};
 }
 
-constexpr std::array<Check<ClusterFacts>, 15> table{{
+constexpr std::array<Check<ClusterFacts>, 16> table{{
     {"slurm.version", "the version of Slurm",
      "The plugin is written for Slurm 22.05 and newer. It must be built for the minor version that "
      "the cluster runs.",
@@ -290,6 +322,8 @@ constexpr std::array<Check<ClusterFacts>, 15> table{{
      "A process that waits for a file server cannot be ended. If Slurm gives up too early, it "
      "drains the node.",
      unkillable},
+    {"power.programs", "whether Slurm can power nodes down and up",
+     "With Slurm's power saving, administrators resize clusters for real.", power_saving},
     {"slurm.accounting", "whether Slurm keeps accounts",
      "sacct knows how a job ended after squeue has forgotten it.", accounting},
 }};

@@ -57,6 +57,7 @@ Plan of_array_task(const Plan& plan, int task) {
         replace(variable.value, replacements);
     if (out.retry) replace(out.retry->progress_directory, replacements);
     // The planner has expanded the paths in the commands that it makes of a toolkit's settings.
+    if (out.node_setup) replace(out.node_setup->command, replacements);
     for (Step& step : out.steps)
         replace(step.command, replacements);
     return out;

@@ -35,6 +35,7 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     plan_container(planning);
     plan_policy(planning);
     plan_environment(planning);
+    plan_node_setup(planning);
     plan_steps(planning);
     plan_retry(planning);
     plan_checkpoint(planning);

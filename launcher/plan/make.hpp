@@ -14,6 +14,14 @@
 
 namespace batchai::plan {
 
+// What each node of a cluster does once after it has started, before the cluster's first job on it.
+struct SetupTask {
+    std::string command_line;
+    std::string std_out_err_path_prefix;  // not expanded
+    std::string std_out_err_path_suffix;  // the directory of the logs below it
+    std::vector<Variable> environment;    // not expanded
+};
+
 // The cluster, a named view of Slurm, to which the job is sent. Without a cluster, the site's
 // defaults apply.
 struct ClusterView {
@@ -22,6 +30,7 @@ struct ClusterView {
     std::optional<int> node_limit;  // target node count; a job cannot have more
     // Volumes of every job of the cluster, in addition to the job's own.
     job::MountVolumes mount_volumes = {};
+    std::optional<SetupTask> setup_task = {};
 };
 
 // Options of Slurm that are not in the job file.

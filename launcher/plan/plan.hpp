@@ -223,6 +223,16 @@ struct Step {
     bool operator==(const Step&) const = default;
 };
 
+// The setup task of the job's cluster, which each node does once after it has started.
+struct NodeSetup {
+    std::string command;  // for a shell
+    // Names the marker on the node. It depends on the task, so a changed task is done again.
+    std::string key;
+    std::string log_directory;  // host path; empty: the logs are among the job's
+
+    bool operator==(const NodeSetup&) const = default;
+};
+
 // When the job is run again after a failure.
 struct Retry {
     std::vector<std::string> on;  // words of job::retry_causes, and exit codes: "75", "130-140"
@@ -266,6 +276,7 @@ struct Plan {
     // Names of the variables whose values are in "secrets.json" in the plan's directory (mode
     // 0600).
     std::vector<std::string> secret_names;
+    std::optional<NodeSetup> node_setup;
     std::vector<Step> steps;  // in order of execution
     std::optional<Retry> retry;
     std::optional<Checkpoint> checkpoint;

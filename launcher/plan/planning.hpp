@@ -50,6 +50,8 @@ void plan_container(Planning& planning);
 void plan_policy(Planning& planning);
 // Plans inputs, outputs, logs and the whole environment. Needs the directories and the mounts.
 void plan_environment(Planning& planning);
+// Plans the setup task of the job's cluster. Needs the container and the environment.
+void plan_node_setup(Planning& planning);
 // Needs the allocation and the environment.
 void plan_steps(Planning& planning);
 // These need the allocation, the mounts and the environment.

@@ -18,7 +18,8 @@ enum class EndedBy {
     preemption,
     node,  // one of the job's nodes was lost
     memory,
-    requeue,  // somebody put the job back into the queue
+    requeue,     // somebody put the job back into the queue
+    node_setup,  // the setup task of the job's cluster
     preparation,
     storage,  // a volume cannot be mounted, or does not take all data
     start,    // the ranks could not be started: image, wire-up, output directories
@@ -50,6 +51,8 @@ struct EndWords {
             return {"JobOutOfMemory", "The job used more memory than it was given"};
         case EndedBy::requeue:
             return {"JobRequeued", "The job was put back into the queue"};
+        case EndedBy::node_setup:
+            return {"NodeSetupFailed", "Setup task of the cluster failed with non-zero exit code"};
         case EndedBy::preparation:
             return {"JobPreparationFailed", "Job preparation task failed with non-zero exit code"};
         case EndedBy::storage:
@@ -68,7 +71,7 @@ namespace batchai::base {
 
 template <>
 struct WordsOf<record::EndedBy> {
-    static constexpr std::array<std::pair<std::string_view, record::EndedBy>, 12> words{{
+    static constexpr std::array<std::pair<std::string_view, record::EndedBy>, 13> words{{
         {"program", record::EndedBy::program},
         {"user", record::EndedBy::user},
         {"administrator", record::EndedBy::administrator},
@@ -77,6 +80,7 @@ struct WordsOf<record::EndedBy> {
         {"lostNode", record::EndedBy::node},
         {"memory", record::EndedBy::memory},
         {"requeue", record::EndedBy::requeue},
+        {"nodeSetup", record::EndedBy::node_setup},
         {"preparation", record::EndedBy::preparation},
         {"storage", record::EndedBy::storage},
         {"start", record::EndedBy::start},

@@ -28,6 +28,7 @@ using plan::HostBind;
 using plan::Identity;
 using plan::Mount;
 using plan::MountScope;
+using plan::NodeSetup;
 using plan::Origin;
 using plan::OutputDirectory;
 using plan::Plan;
@@ -194,6 +195,13 @@ struct RecordOf<Step> {
 };
 
 template <>
+struct RecordOf<NodeSetup> {
+    static constexpr auto fields =
+        std::tuple{field("command", &NodeSetup::command), field("key", &NodeSetup::key),
+                   field("logDirectory", &NodeSetup::log_directory)};
+};
+
+template <>
 struct RecordOf<Retry> {
     static constexpr auto fields =
         std::tuple{field("on", &Retry::on), field("max", &Retry::max).within(1),
@@ -222,6 +230,7 @@ struct RecordOf<Plan> {
                                               field("outputs", &Plan::outputs),
                                               field("environment", &Plan::environment),
                                               field("secretNames", &Plan::secret_names),
+                                              field("nodeSetup", &Plan::node_setup).or_missing(),
                                               field("steps", &Plan::steps),
                                               field("retry", &Plan::retry).or_missing(),
                                               field("checkpoint", &Plan::checkpoint).or_missing(),

@@ -46,6 +46,7 @@ constexpr Row row(When when) {
 constexpr std::array rows{
     row<Outputs>(When::once),          //
     row<Image>(When::once),            //
+    row<NodeSetup>(When::once),        //
     row<Preparation>(When::once),      //
     row<GpuCheck>(When::each_start),   //
     row<WireUp>(When::each_start),     //

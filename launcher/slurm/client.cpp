@@ -315,6 +315,48 @@ Result<void> Client::exclude_nodes(const std::string& job_id, const std::string&
     return refused("scontrol", completed);
 }
 
+Result<void> Client::set_power(const std::vector<std::string>& nodes, NodePower power) const {
+    constexpr std::array<std::string_view, 3> states{"POWER_UP", "POWER_DOWN_ASAP", "RESUME"};
+    if (nodes.empty()) return {};
+    const auto completed =
+        TRY(ask({"scontrol", "update", fmt::format("NodeName={}", fmt::join(nodes, ",")),
+                 fmt::format("State={}", states.at(static_cast<std::size_t>(power)))}));
+    // A node may have changed its state since the caller looked.
+    if (completed.exit_code == 0 || says(completed, "Invalid node state specified")) return {};
+    return refused("scontrol", completed);
+}
+
+Result<bool> Client::is_administrator(const std::string& user) const {
+    const auto completed = TRY(ask({"sacctmgr", "--noheader", "--parsable2", "show", "user",
+                                    fmt::format("name={}", user), "format=adminlevel"}));
+    // The site keeps no accounts, or its database does not answer.
+    if (completed.exit_code != 0) return false;
+    return base::trim(completed.standard_output) == "Administrator";
+}
+
+namespace {
+
+bool may_be_held_no_more(const base::Completed& completed) {
+    return says(completed, "Invalid job id") || says(completed, "already completing") ||
+           says(completed, "already finished") || says(completed, "no longer pending");
+}
+
+}  // namespace
+
+Result<void> Client::hold(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto completed = TRY(ask({"scontrol", "uhold", job_id}));
+    if (completed.exit_code == 0 || may_be_held_no_more(completed)) return {};
+    return refused("scontrol", completed);
+}
+
+Result<void> Client::release(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto completed = TRY(ask({"scontrol", "release", job_id}));
+    if (completed.exit_code == 0 || may_be_held_no_more(completed)) return {};
+    return refused("scontrol", completed);
+}
+
 Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
     const auto queue = TRY(ask({"squeue", "--noheader", "--states=all", filter,
                                 fmt::format("--Format={}", kQueueFormat)}));

@@ -39,6 +39,11 @@ using Jobs = std::map<std::string, JobStatus>;
 // Slurm's configuration: keys and values as `scontrol show config` prints them.
 using Configuration = std::map<std::string, std::string, std::less<>>;
 
+// What a node's power state is to become. A node with jobs powers down when they have ended, and
+// takes no others until then.
+// `usable` lets a node that is drained take jobs again.
+enum class NodePower { up, down_when_free, usable };
+
 // A program that is run once on each of some nodes, in an allocation of its own.
 struct NodeCommand {
     std::vector<std::string> nodes;
@@ -133,6 +138,20 @@ class Client {
     // time. An answer of sacct that is late or refused is left out, so jobs() still has to ask for
     // what is missing.
     [[nodiscard]] base::Result<Jobs> jobs_of_caller(base::Time since) const;
+
+    // Asks Slurm to power the nodes up or down. Slurm does so later, with the site's programs, and
+    // passes over nodes for which the request means nothing.
+    [[nodiscard]] base::Result<void> set_power(const std::vector<std::string>& nodes,
+                                               NodePower power) const;
+
+    // Returns whether Slurm's accounting names the user as an administrator. A site without
+    // accounting has no such users.
+    [[nodiscard]] base::Result<bool> is_administrator(const std::string& user) const;
+
+    // Keep a job in the queue, and let it go again. It is not an error if the job has started or
+    // ended. The job's user can do both.
+    [[nodiscard]] base::Result<void> hold(const std::string& job_id) const;
+    [[nodiscard]] base::Result<void> release(const std::string& job_id) const;
 
     // Returns the devices of its generic resources that a job has, for each node on which it has
     // any.

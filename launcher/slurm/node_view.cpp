@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 
 namespace batchai::slurm {
@@ -21,20 +22,6 @@ bool is_unusable(const NodeStatus& node) {
            node.has(NodeFlag::drain) || node.has(NodeFlag::fail) ||
            node.has(NodeFlag::not_responding) || node.has(NodeFlag::invalid_registration) ||
            node.has(NodeFlag::maintenance);
-}
-
-std::map<std::string, NodeUse> uses_of(const std::vector<ClusterJob>& jobs) {
-    std::map<std::string, NodeUse> uses;
-    for (const ClusterJob& job : jobs) {
-        for (const std::string& name : job.nodes) {
-            NodeUse& use = uses[name];
-            // A node with ranks of one job is running, even if another job is still preparing on
-            // it.
-            if (use != NodeUse::running)
-                use = job.preparing ? NodeUse::preparing : NodeUse::running;
-        }
-    }
-    return uses;
 }
 
 void count(NodeState state, NodeStateCounts& counts) {
@@ -62,6 +49,30 @@ void count(NodeState state, NodeStateCounts& counts) {
 
 }  // namespace
 
+std::map<std::string, NodeUse> uses_of(const std::vector<ClusterJob>& jobs) {
+    std::map<std::string, NodeUse> uses;
+    for (const ClusterJob& job : jobs) {
+        for (const std::string& name : job.nodes) {
+            NodeUse& use = uses[name];
+            // A node with ranks of one job is running, even if another job is still preparing on
+            // it.
+            if (use != NodeUse::running)
+                use = job.preparing ? NodeUse::preparing : NodeUse::running;
+        }
+    }
+    return uses;
+}
+
+bool did_not_start(const NodeStatus& node) {
+    return node.state == NodeBaseState::down && node.reason.starts_with("ResumeTimeout reached");
+}
+
+bool was_to_power_down(const NodeStatus& node) {
+    return node.has(NodeFlag::drain) && node.reason.starts_with("POWER_DOWN_ASAP") &&
+           !node.has(NodeFlag::power_down) && !node.has(NodeFlag::powering_down) &&
+           !node.has(NodeFlag::powering_up);
+}
+
 std::string_view to_string(NodeState state) {
     constexpr std::array<std::string_view, 7> names{"idle",     "running", "preparing", "leaving",
                                                     "unusable", "off",     "foreign"};
@@ -81,6 +92,7 @@ NodeState node_state(const NodeStatus& node, NodeUse use) {
         return NodeState::preparing;
     if (node.has(NodeFlag::powered_down) && node.state == NodeBaseState::idle)
         return NodeState::off;
+    if (was_to_power_down(node)) return NodeState::leaving;
     if (is_unusable(node)) return NodeState::unusable;
     if (node.has(NodeFlag::completing)) return NodeState::leaving;
     if (use == NodeUse::preparing) return NodeState::preparing;
@@ -89,45 +101,88 @@ NodeState node_state(const NodeStatus& node, NodeUse use) {
     return NodeState::foreign;
 }
 
-ClusterView cluster_view(const std::vector<NodeStatus>& nodes, const std::vector<ClusterJob>& jobs,
-                         int target) {
+namespace {
+
+struct Candidate {
+    const NodeStatus* node;
+    NodeState state;
+    bool ours;     // it runs a job of the cluster
+    bool leaving;  // it had to go when the cluster became smaller
+    int rank;      // lower is better
+};
+
+int rank_of(NodeState state, bool ours, bool assigned) {
+    if (ours) return 0;
+    switch (state) {
+        case NodeState::idle:
+            return assigned ? 1 : 3;
+        case NodeState::unusable:
+            return assigned ? 5 : 6;
+        default:
+            return assigned ? 2 : 4;
+    }
+}
+
+std::vector<Candidate> candidates_of(const std::vector<NodeStatus>& nodes,
+                                     const std::vector<ClusterJob>& jobs,
+                                     const std::optional<Assignment>& assignment) {
     const auto uses = uses_of(jobs);
-    struct Candidate {
-        const NodeStatus* node;
-        NodeState state;
-        int rank;  // 0: belongs to the cluster in any case; else lower is better
-    };
     std::vector<Candidate> candidates;
     for (const NodeStatus& node : nodes) {
         const auto used = uses.find(node.name);
-        const NodeState state = node_state(node, used == uses.end() ? NodeUse::none : used->second);
-        if (state == NodeState::off || state == NodeState::foreign) continue;
         const bool ours = used != uses.end();
-        const int rank = ours                           ? 0
-                         : state == NodeState::idle     ? 1
-                         : state == NodeState::unusable ? 3
-                                                        : 2;
-        candidates.push_back({&node, state, rank});
+        const NodeState state = node_state(node, ours ? used->second : NodeUse::none);
+        const bool leaving = assignment && assignment->leaving.contains(node.name);
+        const bool assigned = assignment && assignment->nodes.contains(node.name);
+        if (state == NodeState::off || state == NodeState::foreign) continue;
+        if (!ours && assignment && assignment->others.contains(node.name)) continue;
+        // Slurm powers such a node down for a reason of its own.
+        if (!ours && assignment && !assigned && !leaving && state != NodeState::idle) continue;
+        const int rank = rank_of(state, ours, assigned) + (leaving && !assigned ? 10 : 0);
+        candidates.push_back({&node, state, ours, leaving, rank});
     }
     std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
         return a.rank != b.rank ? a.rank < b.rank : a.node->name < b.node->name;
     });
+    return candidates;
+}
 
+}  // namespace
+
+ClusterView cluster_view(const std::vector<NodeStatus>& nodes, const std::vector<ClusterJob>& jobs,
+                         int target, const std::optional<Assignment>& assignment) {
     ClusterView view;
-    int with_our_jobs = 0;
+    int within = 0;
     bool moving = false;
-    for (const Candidate& candidate : candidates) {
-        const bool room = static_cast<int>(view.nodes.size()) < target;
-        if (candidate.rank > 0 && !room) continue;
-        if (candidate.rank == 0) ++with_our_jobs;
-        moving = moving || is_moving(*candidate.node);
-        count(candidate.state, view.counts);
-        view.nodes.push_back({candidate.node->name, candidate.state});
+    for (const Candidate& candidate : candidates_of(nodes, jobs, assignment)) {
+        ClusterNode shown{.name = candidate.node->name,
+                          .state = candidate.state,
+                          .reason = {},
+                          .did_not_start = did_not_start(*candidate.node)};
+        if (shown.state == NodeState::unusable) shown.reason = candidate.node->reason;
+        if (assignment && assignment->nodes.contains(shown.name) &&
+            shown.state == NodeState::unusable)
+            view.unusable.push_back(shown);
+        if (within < target && !(candidate.leaving && !candidate.ours)) {
+            ++within;
+            moving = moving || is_moving(*candidate.node);
+        } else if (candidate.ours || (candidate.leaving && shown.state == NodeState::leaving)) {
+            shown.state = NodeState::leaving;
+            moving = true;
+        } else {
+            continue;
+        }
+        count(shown.state, view.counts);
+        view.nodes.push_back(std::move(shown));
     }
-    std::sort(view.nodes.begin(), view.nodes.end(),
-              [](const ClusterNode& a, const ClusterNode& b) { return a.name < b.name; });
-    view.current_node_count = static_cast<int>(view.nodes.size()) - view.counts.unusable;
-    if (moving || with_our_jobs > target) view.allocation_state = AllocationState::resizing;
+    const auto by_name = [](const ClusterNode& a, const ClusterNode& b) { return a.name < b.name; };
+    std::sort(view.nodes.begin(), view.nodes.end(), by_name);
+    if (!assignment)
+        std::copy_if(view.nodes.begin(), view.nodes.end(), std::back_inserter(view.unusable),
+                     [](const ClusterNode& node) { return node.state == NodeState::unusable; });
+    std::sort(view.unusable.begin(), view.unusable.end(), by_name);
+    view.current_node_count = within - view.counts.unusable;
+    if (moving) view.allocation_state = AllocationState::resizing;
     return view;
 }
 

@@ -88,6 +88,7 @@ struct RecordOf<Experiment> {
 template <>
 struct RecordOf<Cluster> {
     static constexpr auto fields = std::tuple{
+        field("uuid", &Cluster::uuid).or_missing(),
         field("vmSize", &Cluster::vm_size),
         field("vmPriority", &Cluster::vm_priority),
         field("scaleSettings", &Cluster::scale),
@@ -95,7 +96,11 @@ struct RecordOf<Cluster> {
         field("adminUserSshPublicKey", &Cluster::admin_user_ssh_public_key),
         field("properties", &Cluster::properties),
         field("creationTime", &Cluster::creation_time),
-        field("allocationStateTransitionTime", &Cluster::allocation_state_transition_time)};
+        field("allocationStateTransitionTime", &Cluster::allocation_state_transition_time),
+        field("scaling", &Cluster::scaling).or_missing(),
+        field("nodes", &Cluster::nodes).or_missing(),
+        field("leaving", &Cluster::leaving).or_missing(),
+        field("heldJobs", &Cluster::held_jobs).or_missing()};
 };
 
 template <>

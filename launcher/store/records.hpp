@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/record.hpp"
@@ -118,10 +119,16 @@ struct ScaleSettings {
     bool operator==(const ScaleSettings&) const = default;
 };
 
+// What the target of a cluster does: it limits the jobs that are placed on the cluster, and with
+// power saving Slurm's nodes are also powered up and down.
+enum class Scaling { cap, power_saving };
+
 enum class VmPriority { dedicated, low_priority };
 
 struct Cluster {
     ClusterKey key;
+    // New for each creation. Empty in records of releases that had no setup task.
+    std::string uuid;
     std::string vm_size;  // as the user wrote it
     VmPriority vm_priority = VmPriority::dedicated;
     ScaleSettings scale{.manual = ManualScale{}, .auto_scale = {}};
@@ -132,6 +139,12 @@ struct Cluster {
     base::Value properties;
     base::Time creation_time;
     base::Time allocation_state_transition_time;
+    Scaling scaling = Scaling::cap;
+    // With power saving: the nodes of the cluster, and those that had to leave it.
+    std::vector<std::string> nodes;
+    std::vector<std::string> leaving;
+    // Slurm's ids of the jobs that are held because they ask for more nodes than the target.
+    std::vector<std::string> held_jobs;
 
     bool operator==(const Cluster&) const = default;
 };
@@ -192,6 +205,13 @@ struct WordsOf<store::NodeDeallocationOption> {
                    std::pair<std::string_view, Option>{"terminate", Option::terminate},
                    std::pair<std::string_view, Option>{"waitforjobcompletion",
                                                        Option::wait_for_job_completion}};
+};
+
+template <>
+struct WordsOf<store::Scaling> {
+    static constexpr auto words = std::array{
+        std::pair<std::string_view, store::Scaling>{"cap", store::Scaling::cap},
+        std::pair<std::string_view, store::Scaling>{"power saving", store::Scaling::power_saving}};
 };
 
 template <>

@@ -16,6 +16,13 @@ namespace batchai::cli {
 
 namespace {
 
+bool is_variable_name(std::string_view name) {
+    constexpr std::string_view letters =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    return !name.empty() && name.find_first_not_of(letters) == std::string_view::npos &&
+           (name.front() < '0' || name.front() > '9');
+}
+
 using Keys = std::span<const std::string_view>;
 
 // Reads one file and collects all of its faults, so that they are reported together.
@@ -105,10 +112,57 @@ class Reader {
         constexpr std::array<std::string_view, 3> keys{"mountVolumes", "setupTask",
                                                        "performanceCountersSettings"};
         if (setup.is_null() || !check_object(setup, "nodeSetup", keys)) return;
-        if (!setup["setupTask"].is_null()) fault("nodeSetup.setupTask is not supported yet");
+        if (!setup["setupTask"].is_null()) read_setup_task(setup["setupTask"], file);
         if (!setup["performanceCountersSettings"].is_null())
             file.without_effect.emplace_back("nodeSetup.performanceCountersSettings");
         file.mount_volumes = setup["mountVolumes"];
+    }
+
+    void read_setup_task(const Value& task, ClusterFile& file) {
+        constexpr std::array<std::string_view, 6> keys{
+            "commandLine", "stdOutErrPathPrefix", "environmentVariables",
+            "secrets",     "stdOutErrPathSuffix", "runElevated"};
+        if (!check_object(task, "nodeSetup.setupTask", keys)) return;
+        const auto command = text(task, "commandLine");
+        const auto prefix = text(task, "stdOutErrPathPrefix");
+        if (task["commandLine"].is_null())
+            fault("nodeSetup.setupTask needs \"commandLine\", what each node is to run once");
+        if (task["stdOutErrPathPrefix"].is_null())
+            fault("nodeSetup.setupTask needs \"stdOutErrPathPrefix\", the directory of its logs");
+        const auto* secrets = task["secrets"].array();
+        if (!task["secrets"].is_null() && (secrets == nullptr || !secrets->empty()))
+            fault(
+                "nodeSetup.setupTask.secrets is not supported yet: a cluster's record holds no "
+                "secrets; the setup task has the secrets of the job that runs it");
+        if (!task["runElevated"].is_null())
+            file.without_effect.emplace_back("nodeSetup.setupTask.runElevated");
+        auto variables = setup_variables(task["environmentVariables"]);
+        if (command && prefix)
+            file.setup_task = setup_task(*command, *prefix, std::move(variables));
+    }
+
+    Value::Array setup_variables(const Value& list) {
+        Value::Array variables;
+        if (list.is_null()) return variables;
+        const auto* items = list.array();
+        if (items == nullptr) {
+            fault("nodeSetup.setupTask.environmentVariables must be a list");
+            return variables;
+        }
+        constexpr std::array<std::string_view, 2> keys{"name", "value"};
+        for (const Value& item : *items) {
+            if (!check_object(item, "nodeSetup.setupTask.environmentVariables", keys)) continue;
+            const auto* name = item["name"].string();
+            const auto* value = item["value"].string();
+            if (name == nullptr || value == nullptr || !is_variable_name(*name)) {
+                fault(
+                    "each of nodeSetup.setupTask.environmentVariables needs a \"name\" of letters, "
+                    "digits and \"_\", and a \"value\"");
+                continue;
+            }
+            variables.push_back(Value::Object{{"name", *name}, {"value", *value}});
+        }
+        return variables;
     }
 
     void read_scale(const Value& settings, ClusterFile& file) {
@@ -173,6 +227,15 @@ base::Result<ClusterFile> parse_cluster_file(std::string_view text, const std::s
                           file_name, "", base::ExitCode::bad_job_file);
     }
     return file;
+}
+
+Value setup_task(const std::string& command_line, const std::string& prefix,
+                 Value::Array variables) {
+    return Value::Object{
+        {"commandLine", command_line},
+        {"environmentVariables", variables.empty() ? Value() : Value(std::move(variables))},
+        {"secrets", nullptr},
+        {"stdOutErrPathPrefix", prefix}};
 }
 
 namespace {

@@ -18,6 +18,9 @@ struct ClusterFile {
     std::optional<store::VmPriority> vm_priority;
     std::optional<store::ScaleSettings> scale;
     std::optional<std::string> admin_user_name;
+    // nodeSetup.setupTask as the cluster's record keeps it, still without stdOutErrPathSuffix; null
+    // if absent.
+    Value setup_task;
     Value mount_volumes;  // nodeSetup.mountVolumes, unchecked; null if absent
     // Settings that are accepted without effect, such as "virtualMachineConfiguration"; the user is
     // warned about them.
@@ -28,6 +31,10 @@ struct ClusterFile {
 // and the key.
 [[nodiscard]] base::Result<ClusterFile> parse_cluster_file(std::string_view text,
                                                            const std::string& file_name);
+
+// Returns such a setup task.
+[[nodiscard]] Value setup_task(const std::string& command_line, const std::string& prefix,
+                               Value::Array variables = {});
 
 struct ScaleFlags {
     std::optional<int> target;

@@ -16,8 +16,6 @@
 
 namespace batchai::cli {
 
-namespace {
-
 slurm::NodeFilter node_filter(const site::Site& site, const std::string& vm_size) {
     const auto size = site.vm_sizes.find(base::upper(vm_size));
     if (size == site.vm_sizes.end()) return {site.default_partition, ""};
@@ -25,18 +23,17 @@ slurm::NodeFilter node_filter(const site::Site& site, const std::string& vm_size
     return {partition.empty() ? site.default_partition : partition, size->second.constraint};
 }
 
+namespace {
+
 bool ranks_run(const JobReport& report) {
     return report.attempt && !report.attempt->phases.empty() &&
            report.attempt->phases.back().name == "ranks";
 }
 
-struct Load {
-    std::vector<slurm::ClusterJob> jobs;  // those that have nodes
-    int wanted_nodes = 0;                 // of running and queued jobs
-};
+}  // namespace
 
-Load load_of(const std::string& cluster, const std::vector<JobReport>& reports) {
-    Load load;
+ClusterLoad load_of(const std::string& cluster, const std::vector<JobReport>& reports) {
+    ClusterLoad load;
     for (const auto& report : reports) {
         if (report.job.cluster != cluster || report.ended()) continue;
         load.wanted_nodes += report.job.node_count;
@@ -54,6 +51,31 @@ int target_of(const store::Cluster& cluster, int wanted_nodes) {
     return slurm::autoscale_target(automatic->minimum_node_count, automatic->maximum_node_count,
                                    wanted_nodes);
 }
+
+int node_limit(const store::Cluster& cluster) {
+    const auto& [manual, automatic] = cluster.scale;
+    return manual ? manual->target_node_count : automatic->maximum_node_count;
+}
+
+std::set<std::string, std::less<>> nodes_of_others(const store::Store& store,
+                                                   const store::ClusterKey& key) {
+    std::set<std::string, std::less<>> names;
+    // A record that cannot be read is reported where its own cluster is shown.
+    for (const auto& group : store.groups().value_or(std::vector<store::Group>{})) {
+        const auto workspaces = store.workspaces(group.name);
+        if (!workspaces) continue;
+        for (const auto& workspace : *workspaces) {
+            const auto clusters = store.clusters(workspace.key);
+            if (!clusters) continue;
+            for (const auto& cluster : *clusters) {
+                if (cluster.key != key) names.insert(cluster.nodes.begin(), cluster.nodes.end());
+            }
+        }
+    }
+    return names;
+}
+
+namespace {
 
 Value node_state_counts(const slurm::NodeStateCounts& counts) {
     return Value::Object{{"idleNodeCount", counts.idle},
@@ -81,6 +103,7 @@ Value to_value(const store::Cluster& cluster, const std::string& subscription,
         {"provisioningState", "succeeded"},
         {"provisioningStateTransitionTime", created},
         {"resourceGroup", cluster.key.group},
+        {"scaling", base::word_of(cluster.scaling)},
         {"scaleSettings", base::to_value(cluster.scale)},
         {"subnet", nullptr},
         {"type", "Microsoft.BatchAI/workspaces/clusters"},
@@ -91,6 +114,31 @@ Value to_value(const store::Cluster& cluster, const std::string& subscription,
         {"virtualMachineConfiguration", nullptr},
         {"vmPriority", base::word_of(cluster.vm_priority)},
         {"vmSize", base::upper(cluster.vm_size)}};
+}
+
+// Names each node that cannot be used, with Slurm's reason.
+Value node_errors(const slurm::ClusterView& view) {
+    if (view.unusable.empty()) return {};
+    Value::Array errors;
+    for (const auto& node : view.unusable) {
+        const auto why = node.reason.empty() ? std::string("Slurm names no reason") : node.reason;
+        errors.push_back(Value::Object{
+            {"code", node.did_not_start ? "NodeDidNotStart" : "NodeUnusable"},
+            {"details", Value::Array{Value::Object{{"name", "Node"}, {"value", node.name}},
+                                     Value::Object{{"name", "Reason"}, {"value", why}}}},
+            {"message", node.did_not_start
+                            ? fmt::format("node {} did not come up: {}", node.name, why)
+                            : fmt::format("node {} cannot be used: {}", node.name, why)}});
+    }
+    return errors;
+}
+
+std::optional<slurm::Assignment> assignment_of(const store::Store& store,
+                                               const store::Cluster& cluster) {
+    if (cluster.scaling != store::Scaling::power_saving) return std::nullopt;
+    return slurm::Assignment{.nodes = {cluster.nodes.begin(), cluster.nodes.end()},
+                             .leaving = {cluster.leaving.begin(), cluster.leaving.end()},
+                             .others = nodes_of_others(store, cluster.key)};
 }
 
 // Node lists by partition and constraint. Slurm is asked once for each.
@@ -144,8 +192,9 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
         }
         const auto load = load_of(cluster.key.cluster, *reports);
         const auto view =
-            slurm::cluster_view(*statuses, load.jobs, target_of(cluster, load.wanted_nodes));
-        values.push_back(to_value(cluster, site.subscription, view, nullptr));
+            slurm::cluster_view(*statuses, load.jobs, target_of(cluster, load.wanted_nodes),
+                                assignment_of(store, cluster));
+        values.push_back(to_value(cluster, site.subscription, view, node_errors(view)));
     }
     return values;
 }
@@ -182,6 +231,24 @@ base::Result<void> check_cluster_volumes(const Value& volumes) {
                  fmt::format("write {}; each job supplies the key "
                              "(AZURE_BATCHAI_STORAGE_KEY), or the site does",
                              job::key_placeholder));
+}
+
+std::optional<plan::SetupTask> setup_task_of(const store::Cluster& cluster) {
+    const Value& task = cluster.properties["nodeSetup"]["setupTask"];
+    if (task.is_null()) return std::nullopt;
+    const auto text = [](const Value& value) {
+        const std::string* const string = value.string();
+        return string == nullptr ? std::string() : *string;
+    };
+    plan::SetupTask out{.command_line = text(task["commandLine"]),
+                        .std_out_err_path_prefix = text(task["stdOutErrPathPrefix"]),
+                        .std_out_err_path_suffix = text(task["stdOutErrPathSuffix"]),
+                        .environment = {}};
+    if (const auto* variables = task["environmentVariables"].array()) {
+        for (const Value& variable : *variables)
+            out.environment.push_back({text(variable["name"]), text(variable["value"])});
+    }
+    return out;
 }
 
 base::Result<job::MountVolumes> cluster_volumes(const store::Cluster& cluster,

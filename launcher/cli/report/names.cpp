@@ -4,6 +4,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
@@ -96,6 +98,11 @@ base::Result<void> ensure_experiment(const store::Store& store, const site::Site
 bool nothing_yet(const base::Error& error, const ParentOptions& options) {
     return error.exit_code == base::ExitCode::not_found && group_name(options).fallback &&
            workspace_name(options).fallback && experiment_name(options).fallback;
+}
+
+std::string current_user() {
+    const auto* entry = getpwuid(getuid());
+    return entry == nullptr ? std::to_string(getuid()) : entry->pw_name;
 }
 
 std::string name_of_id(const std::string& name_or_id) {

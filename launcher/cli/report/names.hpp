@@ -54,6 +54,9 @@ struct ParentName {
 // yet. In that case a list is empty.
 [[nodiscard]] bool nothing_yet(const base::Error& error, const ParentOptions& options);
 
+// Returns the name of the user who runs this program; the id if the name is not known.
+[[nodiscard]] std::string current_user();
+
 // Returns the last component of an ARM id, or the name itself.
 [[nodiscard]] std::string name_of_id(const std::string& name_or_id);
 

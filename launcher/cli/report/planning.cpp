@@ -70,8 +70,8 @@ base::Result<std::optional<plan::ClusterView>> find_cluster(
     }
     plan::ClusterView view{.name = name, .vm_size = cluster->vm_size, .node_limit = {}};
     view.mount_volumes = TRY(cluster_volumes(*cluster, account));
-    if (cluster->scale.manual) view.node_limit = cluster->scale.manual->target_node_count;
-    if (cluster->scale.auto_scale) view.node_limit = cluster->scale.auto_scale->maximum_node_count;
+    view.setup_task = setup_task_of(*cluster);
+    view.node_limit = node_limit(*cluster);
     return view;
 }
 

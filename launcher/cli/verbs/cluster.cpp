@@ -3,14 +3,14 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <pwd.h>
-#include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/text.hpp"
 #include "cli/output/output.hpp"
 #include "cli/report/cluster_file.hpp"
 #include "cli/report/cluster_report.hpp"
+#include "cli/report/cluster_scaling.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/resource_report.hpp"
@@ -38,6 +38,8 @@ struct ClusterOptions {
     std::optional<std::string> password;
     VolumeFlags volumes;
     std::optional<std::string> storage_account;  // of the volumes
+    std::optional<std::string> setup_task;
+    std::optional<std::string> setup_task_output;
     bool yes = false;
     bool no_wait = false;
 };
@@ -47,11 +49,6 @@ constexpr auto usage = base::ExitCode::usage;
 store::ClusterKey own_key(const ClusterOptions& options) {
     const auto parent = workspace_key(options.parents);
     return {parent.group, parent.workspace, options.name};
-}
-
-std::string current_user() {
-    const auto* entry = getpwuid(getuid());
-    return entry == nullptr ? std::to_string(getuid()) : entry->pw_name;
 }
 
 void say_what_has_no_effect(const ClusterOptions& options, const ClusterFile& file) {
@@ -112,6 +109,7 @@ base::Result<store::Cluster> describe(const ClusterOptions& options, const Clust
     }
     cluster.admin_user_name =
         options.user_name.value_or(file.admin_user_name.value_or(current_user()));
+    cluster.uuid = base::random_uuid();
     cluster.creation_time = base::now();
     cluster.allocation_state_transition_time = cluster.creation_time;
     return cluster;
@@ -122,17 +120,51 @@ Answer answer_with(const Surroundings& here, const store::Cluster& cluster, Colu
     return Outcome{std::move(values.front()), std::move(columns)};
 }
 
+// Makes the nodes follow the target, and tells the user what happens.
+base::Result<store::Cluster> scaled(const Surroundings& here, const store::ClusterKey& key,
+                                    int initial = 0) {
+    Rescaled rescaled = TRY(follow_target(here.store, here.site, here.slurm, key, initial));
+    for (const auto& remark : rescaled.remarks)
+        say(remark);
+    TRY(power_up_late_nodes(here.site, here.slurm, rescaled));
+    return std::move(rescaled.cluster);
+}
+
+// Returns the nodeSetup of the cluster's record; null if there is none.
+base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile& file,
+                               const store::Cluster& cluster, const site::Site& site) {
+    if (options.setup_task.has_value() != options.setup_task_output.has_value())
+        return base::fail(options.setup_task
+                              ? "--setup-task requires providing of --setup-task-output"
+                              : "--setup-task-output has no meaning without --setup-task",
+                          "", "", usage);
+    auto task = options.setup_task ? setup_task(*options.setup_task, *options.setup_task_output)
+                                   : file.setup_task;
+    Value setup;
+    if (!task.is_null()) {
+        task.set(
+            "stdOutErrPathSuffix",
+            fmt::format("{}/{}/workspaces/{}/clusters/{}/{}", site.subscription, cluster.key.group,
+                        cluster.key.workspace, cluster.key.cluster, cluster.uuid));
+        setup.set("setupTask", std::move(task));
+    }
+    auto volumes = with_flags(file.mount_volumes, options.volumes, options.storage_account);
+    if (!volumes.is_null()) {
+        TRY(check_cluster_volumes(volumes));
+        setup.set("mountVolumes", std::move(volumes));
+    }
+    return setup;
+}
+
 Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
     const auto here = TRY(open_surroundings());
     TRY(here.store.cluster(own_key(options)));
     TRY(here.slurm.ping());
-    const auto cluster = TRY(here.store.update(own_key(options), [&](store::Cluster& record) {
+    TRY(here.store.update(own_key(options), [&](store::Cluster& record) {
         record.scale = scale;
         record.allocation_state_transition_time = base::now();
     }));
-    say("the cluster's record has changed and applies to jobs created from now on; no node is "
-        "powered up, powered down or drained, and running jobs keep their nodes");
-    return answer_with(here, cluster, {});
+    return answer_with(here, TRY(scaled(here, own_key(options))), {});
 }
 
 Answer cluster_create(const ClusterOptions& options) {
@@ -145,17 +177,20 @@ Answer cluster_create(const ClusterOptions& options) {
     }
     const auto file = TRY(read_config(options));
     auto cluster = TRY(describe(options, file, here.site));
-    auto volumes = with_flags(file.mount_volumes, options.volumes, options.storage_account);
-    if (!volumes.is_null()) {
-        TRY(check_cluster_volumes(volumes));
-        cluster.properties.set("nodeSetup", Value::Object{{"mountVolumes", std::move(volumes)}});
-    }
+    auto setup = TRY(node_setup(options, file, cluster, here.site));
+    if (!setup.is_null()) cluster.properties.set("nodeSetup", std::move(setup));
     // The output includes the states of the nodes, so nothing is created if Slurm does not answer.
     TRY(here.slurm.ping());
     TRY(ensure_workspace(here.store, here.site, options.parents));
     TRY(here.store.create(cluster));
     say_what_has_no_effect(options, file);
-    return answer_with(here, cluster, {});
+    // The cluster exists now, whatever becomes of its nodes.
+    const auto& automatic = cluster.scale.auto_scale;
+    const auto with_nodes = scaled(here, key, automatic ? automatic->initial_node_count : 0);
+    if (!with_nodes)
+        warn("its nodes do not follow the target yet, give \"cluster resize\": " +
+             with_nodes.error().text());
+    return answer_with(here, with_nodes.value_or(cluster), {});
 }
 
 Answer cluster_show(const ClusterOptions& options) {
@@ -191,12 +226,16 @@ Answer cluster_auto_scale(const ClusterOptions& options) {
 Answer cluster_delete(const ClusterOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto key = own_key(options);
-    TRY(here.store.cluster(key));
+    const auto cluster = TRY(here.store.cluster(key));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
     auto jobs = TRY(here.store.jobs_of_workspace(key.parent()));
     std::erase_if(jobs, [&](const store::Job& job) { return job.cluster != key.cluster; });
     TRY(stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
+    const auto powered = power_down_all(here.store, here.site, here.slurm, cluster);
+    if (!powered) warn("the nodes of the cluster stay as they are: " + powered.error().text());
+    for (const auto& remark : powered.value_or(std::vector<std::string>{}))
+        say(remark);
     TRY(here.store.remove(key));
     return Outcome{};
 }
@@ -238,8 +277,6 @@ void add_account_options(CLI::App& leaf, ClusterOptions& options) {
 void add_unsupported_options(CLI::App& leaf) {
     add_unsupported(leaf, "--image,-i", "Operating system image");
     add_unsupported(leaf, "--custom-image", "Id of a custom image");
-    add_unsupported(leaf, "--setup-task", "Command that each node runs once");
-    add_unsupported(leaf, "--setup-task-output", "Directory of the setup task's logs");
     add_unsupported(leaf, "--storage-account-key", "Key of the storage account");
     add_unsupported(leaf, "--subnet", "Subnet of the nodes");
     add_unsupported(leaf, "--use-auto-storage", "Make and mount a share and a container", true);
@@ -268,6 +305,14 @@ void add_create(CommandTree& tree, CLI::App& group) {
         ->group(volume_arguments);
     add_volume_options(*leaf, options->volumes, "all jobs of the cluster have",
                        "$AZ_BATCHAI_MOUNT_ROOT");
+    add_optional(*leaf, "--setup-task", options->setup_task,
+                 "Command that each node runs once after it has started, before its first job")
+        ->type_name("COMMAND")
+        ->group("Setup Task Arguments");
+    add_optional(*leaf, "--setup-task-output", options->setup_task_output,
+                 "Directory of the setup task's logs, on a volume of the cluster")
+        ->type_name("DIRECTORY")
+        ->group("Setup Task Arguments");
     add_unsupported_options(*leaf);
 }
 
@@ -290,11 +335,11 @@ void add_cluster_verbs(CommandTree& tree) {
         add_workspace_option(*leaf, options->parents);
     }
     {
-        auto [leaf, options] =
-            add_verb(tree, group, "resize",
-                     "Set the number of nodes that the cluster's jobs may have; Slurm's own nodes "
-                     "stay as they are",
-                     example + "resize --name nc6 --target 0" + parents_example, cluster_resize);
+        auto [leaf, options] = add_verb(
+            tree, group, "resize",
+            "Set the number of nodes that the cluster's jobs may have. An administrator of a "
+            "Slurm with power saving also powers nodes up to it, and down below it",
+            example + "resize --name nc6 --target 0" + parents_example, cluster_resize);
         add_name(*leaf, *options);
         add_optional(*leaf, "--target,-t", options->target, "Number of nodes")
             ->type_name("NODES")
@@ -303,8 +348,8 @@ void add_cluster_verbs(CommandTree& tree) {
     {
         auto [leaf, options] =
             add_verb(tree, group, "auto-scale",
-                     "Set the bounds within which the cluster's size follows its jobs; Slurm's own "
-                     "nodes stay as they are",
+                     "Set the bounds within which the cluster's size follows its jobs. An "
+                     "administrator of a Slurm with power saving also powers nodes up and down",
                      example + "auto-scale --name nc6 --min 0 --max 4" + parents_example,
                      cluster_auto_scale);
         add_name(*leaf, *options);

@@ -32,6 +32,7 @@ bool wants(const plan::Retry& retry, const AttemptEnd& end) {
         case EndedBy::user:
         case EndedBy::administrator:
         case EndedBy::requeue:
+        case EndedBy::node_setup:
         case EndedBy::preparation:
         case EndedBy::storage:
         case EndedBy::start:

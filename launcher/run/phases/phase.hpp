@@ -53,6 +53,13 @@ struct Image {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
+// Runs the setup task of the job's cluster on each node that has not done it since it started.
+struct NodeSetup {
+    static constexpr std::string_view name = "node-setup";
+    [[nodiscard]] static bool wanted(const Context& context);
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
 // Runs the job's preparation, one task on each node.
 struct Preparation {
     static constexpr std::string_view name = "preparation";

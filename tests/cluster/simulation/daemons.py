@@ -53,8 +53,9 @@ def wait_until(what: str, seconds: float, condition: Callable[[], bool], log: Pa
         time.sleep(0.05)
 
 
-def _start_munge(cluster: Cluster, anchors: dict[str, int]) -> None:
-    for name in cluster.hosts:
+def start_munge(cluster: Cluster, anchors: dict[str, int], hosts: list[str]) -> None:
+    """Starts munged on these hosts and returns when it answers on all of them."""
+    for name in hosts:
         argv = [
             "munged",
             "--foreground",
@@ -64,7 +65,7 @@ def _start_munge(cluster: Cluster, anchors: dict[str, int]) -> None:
             "--pid-file=/run/munge/munged.pid",
         ]
         host.spawn(anchors[name], argv, cluster.log(name, "munged"))
-    for name in cluster.hosts:
+    for name in hosts:
         wait_until(
             f"munged on {name}",
             10,
@@ -79,8 +80,12 @@ def _start_service(cluster: Cluster, anchor: int, argv: list[str], port: int) ->
     wait_until(f"{argv[0]} on {LOGIN}", 40, lambda: _port_is_open(anchor, port), log)
 
 
-def start_slurmd(cluster: Cluster, anchors: dict[str, int], name: str) -> None:
-    host.spawn(anchors[name], ["slurmd", "-D"], cluster.log(name, "slurmd"))
+def start_slurmd(
+    cluster: Cluster, anchors: dict[str, int], name: str, booted: bool = False
+) -> None:
+    """Starts slurmd. It tells Slurm that the host has booted, if so: all hosts share one kernel."""
+    argv = ["slurmd", "-D", *(["-b"] if booted else [])]
+    host.spawn(anchors[name], argv, cluster.log(name, "slurmd"))
 
 
 def all_idle(cluster: Cluster, login: int) -> bool:
@@ -109,7 +114,7 @@ def start_all(cluster: Cluster, anchors: dict[str, int]) -> None:
     login = anchors[LOGIN]
     log = cluster.log(LOGIN, "mariadbd")
     host.spawn(login, database.command(), log)
-    _start_munge(cluster, anchors)
+    start_munge(cluster, anchors, cluster.hosts)
     wait_until(f"mariadbd on {LOGIN}", 30, lambda: _socket_answers(login, database.SOCKET), log)
     progress("munge and the database answer; starting Slurm")
     _start_service(cluster, login, ["slurmdbd", "-D"], slurm_config.SLURMDBD_PORT)

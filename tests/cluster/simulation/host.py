@@ -26,11 +26,13 @@ def _argv(directory: Path, host: str) -> list[str]:
     return [_MARK, str(directory), host]
 
 
-def _processes() -> Iterator[int]:
+def processes() -> Iterator[int]:
+    """Ids of all processes of the machine."""
     return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
-def _command_line(pid: int) -> list[str]:
+def command_line(pid: int) -> list[str]:
+    """The words with which a process was started; none if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
@@ -40,8 +42,8 @@ def _command_line(pid: int) -> list[str]:
 def anchors(cluster: Cluster) -> dict[str, int]:
     """Process ids of the cluster's anchors by host, found by their command lines."""
     found = {}
-    for pid in _processes():
-        words = _command_line(pid)
+    for pid in processes():
+        words = command_line(pid)
         # "infinity" is what sleep(1) needs; the mark, directory and host ride in its name.
         if len(words) == 2 and words[1] == "infinity":
             name = words[0].split("\n")
@@ -116,7 +118,7 @@ def members(anchor: int) -> dict[int, str]:
     except OSError:
         return {}
     found = {}
-    for pid in _processes():
+    for pid in processes():
         try:
             if pid != anchor and Path(f"/proc/{pid}/ns/pid").readlink() == namespace:
                 found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
@@ -171,19 +173,29 @@ def _wait_for_all(pids: list[int], seconds: float, condition: Callable[[int], bo
     return True
 
 
-def end(cluster: Cluster) -> int:
-    """Ends every host of the cluster and waits for the last process. Returns how many hosts."""
-    pids = list(anchors(cluster).values())
+def wait_for_end(pids: list[int]) -> bool:
+    """Waits for these processes, which have been killed. False if one of them does not end."""
+    if not _wait_for_all(pids, 20, _ended):
+        return False
+    # The machine's init collects them when it gets to it; some containers' init never does.
+    _wait_for_all(pids, 5, lambda pid: not Path(f"/proc/{pid}").exists())
+    return True
+
+
+def kill(pids: list[int], cluster_name: str) -> None:
+    """Ends the hosts of these anchors and waits for their last process."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    if not _wait_for_all(pids, 20, _ended):
+    if not wait_for_end(pids):
         raise ClusterError(
-            f"processes of cluster {cluster.name} do not end (anchors {pids})",
+            f"processes of cluster {cluster_name} do not end (anchors {pids})",
             hint="a process in uninterruptible sleep holds them; see ps -eo pid,stat,wchan,cmd",
         )
-    # The machine's init collects the anchors when it gets to it; some containers' init never does.
-    _wait_for_all(pids, 5, lambda pid: not Path(f"/proc/{pid}").exists())
-    return len(pids)
+
+
+def end(cluster: Cluster) -> None:
+    """Ends every host of the cluster."""
+    kill(list(anchors(cluster).values()), cluster.name)

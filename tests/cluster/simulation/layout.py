@@ -36,6 +36,8 @@ class Cluster:
     gpus: int = 0
     # The operating system of the hosts: "/" is the machine's own.
     system: str = "/"
+    # Slurm switches hosts off and on (power.py).
+    power_saving: bool = False
 
     @property
     def gpu_files(self) -> list[str]:
@@ -54,6 +56,10 @@ class Cluster:
     def etc(self) -> Path:
         """Shown on every host: etc/slurm as /etc/slurm, etc/batchai as /etc/batchai."""
         return self.directory / "etc"
+
+    @property
+    def power_directory(self) -> Path:
+        return self.directory / "power"
 
     @property
     def compute_hosts(self) -> list[str]:

@@ -18,6 +18,7 @@ from . import (
     host,
     layout,
     network,
+    power,
     project,
     slurm_config,
 )
@@ -79,6 +80,7 @@ def _configure(cluster: Cluster) -> bool:
     (etc / "munge").chmod(0o700)
     slurm = etc / "slurm"
     lua = project.configure(cluster)
+    power.configure(cluster)
     _write(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
     _write(slurm / "plugstack.conf", slurm_config.plugstack_conf())
     _write(slurm / "cgroup.conf", slurm_config.cgroup_conf(cluster))
@@ -93,9 +95,15 @@ def _healthy(cluster: Cluster) -> bool:
 def faults(cluster: Cluster) -> list[str]:
     """What of a running cluster is missing, in words; empty if nothing is."""
     anchors = host.anchors(cluster)
-    missing = [f"host {name} is gone" for name in [SWITCH, *cluster.hosts] if name not in anchors]
+    missing = [
+        f"host {name} is gone"
+        for name in [SWITCH, *cluster.hosts]
+        if name not in anchors and not power.is_off(cluster, name)
+    ]
+    if cluster.power_saving and not power.services(cluster):
+        missing.append("the power service does not run")
     for name in cluster.hosts:
-        if name not in anchors:
+        if name not in anchors or power.is_off(cluster, name):
             continue
         running = set(host.members(anchors[name]).values())
         expected = daemons.EXPECTED_ON_LOGIN if name == LOGIN else daemons.EXPECTED_ON_NODE
@@ -107,6 +115,7 @@ def faults(cluster: Cluster) -> list[str]:
 
 def _clear(cluster: Cluster, keep_logs: bool) -> None:
     """Ends every process and removes every file of the cluster, logs only if not kept."""
+    power.end_service(cluster)
     host.end(cluster)
     control_group.remove(cluster)
     if not cluster.directory.is_dir():
@@ -130,9 +139,11 @@ def _make_directories(cluster: Cluster) -> None:
         (cluster.directory / name).mkdir(parents=True)
     shutil.chown(cluster.directory / "state/slurmctld", "slurm", "slurm")
     accounts.make_homes(cluster)
+    if cluster.power_saving:
+        power.make_directory(cluster)
 
 
-def _start(cluster: Cluster, show: list[str]) -> None:
+def _start(cluster: Cluster, show: list[str], script: str) -> None:
     _make_directories(cluster)
     _configure(cluster)
     cluster.save()
@@ -143,13 +154,22 @@ def _start(cluster: Cluster, show: list[str]) -> None:
     anchors = host.anchors(cluster)
     network.connect(cluster, anchors)
     progress(f"{len(cluster.hosts)} hosts on one network; starting munge and the database")
+    if cluster.power_saving:
+        power.start_service(cluster, script)
     daemons.start_all(cluster, anchors)
 
 
-def up(cluster: Cluster, show: list[str]) -> None:
+def shown(cluster: Cluster, source_tree: str) -> list[str]:
+    """Directories of the machine that hosts see at their own path, wherever they are."""
+    # Another system's hosts have nothing of this machine.
+    show = [source_tree] if cluster.system == "/" else []
+    return [*show, cluster.prefix] if cluster.prefix else show
+
+
+def up(cluster: Cluster, script: str, source_tree: str) -> None:
     """Brings the cluster up, or only refreshes its configuration if it is up already.
 
-    `show`: directories of the machine that hosts see at their own path, wherever they are.
+    `script` is the path of the command minicluster.
     """
     layout.check(cluster)
     _check_machine()
@@ -157,7 +177,6 @@ def up(cluster: Cluster, show: list[str]) -> None:
         control_group.check()
     if cluster.prefix:
         project.check(cluster.prefix)
-        show = [*show, cluster.prefix]
     with _only_one(cluster.name):
         if layout.load(cluster.name) == cluster and _healthy(cluster):
             if _configure(cluster):
@@ -168,7 +187,7 @@ def up(cluster: Cluster, show: list[str]) -> None:
             progress(f"cluster {cluster.name} is up in part or differently: starting it anew")
         _clear(cluster, keep_logs=True)
         try:
-            _start(cluster, show)
+            _start(cluster, shown(cluster, source_tree), script)
         except BaseException:
             _clear(cluster, keep_logs=True)
             raise
@@ -199,6 +218,8 @@ def status(name: str) -> int:
     for each in cluster.hosts:
         anchor = anchors.get(each)
         running = sorted(set(host.members(anchor).values())) if anchor else []
+        if power.is_off(cluster, each):
+            running.append("(switched off)")
         print(
             f"  {each:6} {cluster.address(each):12} anchor {anchor or '-':<8} {' '.join(running)}"
         )
@@ -220,8 +241,29 @@ def anchor_of(name: str, wanted: str) -> tuple[Cluster, int]:
             f"cluster {name} has no host {wanted}", hint=f"its hosts: {' '.join(cluster.hosts)}"
         )
     anchor = host.anchors(cluster).get(wanted)
+    if anchor is None and power.is_off(cluster, wanted):
+        raise ClusterError(
+            f"host {wanted} of cluster {name} is switched off",
+            hint=f"scontrol update nodename={wanted} state=POWER_UP",
+        )
     if anchor is None:
         raise ClusterError(
             f"host {wanted} of cluster {name} does not run", hint=f"minicluster up --name {name}"
         )
     return cluster, anchor
+
+
+def set_broken(name: str, wanted: str, broken: bool) -> None:
+    """Says whether a host comes up when Slurm switches it on."""
+    cluster = layout.load(name)
+    if cluster is None:
+        raise ClusterError(f"cluster {name} is down", hint=f"minicluster up --name {name}")
+    power.set_broken(cluster, wanted, broken)
+
+
+def serve_power(name: str, source_tree: str) -> None:
+    """The power service (power.py), which `up` starts."""
+    cluster = layout.load(name)
+    if cluster is None:
+        raise ClusterError(f"cluster {name} is down")
+    power.serve(cluster, shown(cluster, source_tree))

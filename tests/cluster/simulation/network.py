@@ -31,13 +31,37 @@ def connect(cluster: Cluster, anchors: dict[str, int]) -> None:
     """Lays the bridge and the cables and gives every host its address, on eth0."""
     commands = ["link add bridge0 type bridge", "link set bridge0 up"]
     for host in cluster.hosts:
-        commands += [
-            f"link add {host} type veth peer name eth0 netns {anchors[host]}",
-            f"link set {host} master bridge0 up",
-        ]
+        commands += _cable(host, anchors[host])
     _ip_batch(anchors[SWITCH], commands)
     for host in cluster.hosts:
-        _ip_batch(
-            anchors[host],
-            [f"addr add {cluster.address(host)}/24 dev eth0", "link set lo up", "link set eth0 up"],
-        )
+        _give_address(cluster, anchors[host], host)
+
+
+def _cable(host: str, anchor: int) -> list[str]:
+    return [
+        f"link add {host} type veth peer name eth0 netns {anchor}",
+        f"link set {host} master bridge0 up",
+    ]
+
+
+def _give_address(cluster: Cluster, anchor: int, host: str) -> None:
+    _ip_batch(
+        anchor,
+        [f"addr add {cluster.address(host)}/24 dev eth0", "link set lo up", "link set eth0 up"],
+    )
+
+
+def connect_host(cluster: Cluster, anchors: dict[str, int], host: str) -> None:
+    """Lays the cable of one host that has started after the others."""
+    disconnect(anchors[SWITCH], host)
+    _ip_batch(anchors[SWITCH], _cable(host, anchors[host]))
+    _give_address(cluster, anchors[host], host)
+
+
+def disconnect(switch: int, host: str) -> None:
+    """Takes the cable of a host away. The kernel does so too, but only some time after its end."""
+    subprocess.run(
+        ["nsenter", "-t", str(switch), "-n", "--", "ip", "link", "del", host],
+        capture_output=True,
+        check=False,
+    )

@@ -137,6 +137,10 @@ def _make_service_state(cluster: Cluster, host: str, root: Path) -> None:
         database = root / "run/mysqld/data"
         database.mkdir()
         kernel.bind(str(cluster.directory / "state/mariadb"), str(database))
+        if cluster.power_saving:
+            requests = root / "run/minicluster"
+            requests.mkdir()
+            kernel.bind(str(cluster.power_directory), str(requests))
 
 
 def _show(visible: dict[str, int], root: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from . import power
 from .layout import LOGIN, Cluster
 
 SLURMCTLD_PORT = 6817
@@ -71,6 +72,8 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         f"PartitionName=urgent Nodes={nodes} DefaultTime=10 State=UP PreemptMode=OFF"
         " PriorityTier=2",
     ]
+    if cluster.power_saving:
+        lines += power.slurm_conf_lines()
     if lua_cli_filter:
         lines.append("CliFilterPlugins=lua")
     return "\n".join(lines) + "\n"

@@ -214,6 +214,20 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
      [](auto& facts) { facts.configuration->at("UnkillableStepTimeout") = "30 sec"; }},
     {"slurm.unkillable", Severity::warning, "60 s",
      [](auto& facts) { facts.configuration->at("MessageTimeout") = "20 sec"; }},
+    {"power.programs", Severity::warning, "ResumeProgram is not set",
+     [](auto& facts) { (*facts.configuration)["SuspendProgram"] = "/suspend"; }},
+    {"power.programs", Severity::warning, "ResumeTimeout is 20 s",
+     [](auto& facts) {
+         (*facts.configuration)["SuspendProgram"] = "/suspend";
+         (*facts.configuration)["ResumeProgram"] = "/resume";
+         (*facts.configuration)["ResumeTimeout"] = "20 sec";
+     }},
+    {"power.programs", Severity::warning, "SuspendTime is 60 s",
+     [](auto& facts) {
+         (*facts.configuration)["SuspendProgram"] = "/suspend";
+         (*facts.configuration)["ResumeProgram"] = "/resume";
+         (*facts.configuration)["SuspendTime"] = "60 sec";
+     }},
     {"slurm.accounting", Severity::info, "no accounts",
      [](auto& facts) {
          facts.configuration->at("AccountingStorageType") = "accounting_storage/none";

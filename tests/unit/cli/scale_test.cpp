@@ -64,14 +64,16 @@ TEST(ClusterFile, IsReadIntoValues) {
 TEST(ClusterFile, TellsAllFaultsAtOnce) {
     const auto file = parse_cluster_file(
         R"({"properties": {"vmSise": "x", "scaleSettings": {"manual": {"targetNodeCount": -1}},
-            "nodeSetup": {"setupTask": {}}}})",
+            "nodeSetup": {"setupTask": {"secrets": [{"name": "a", "value": "b"}]}}}})",
         "cluster.json");
     ASSERT_FALSE(file);
     EXPECT_EQ(file.error().exit_code, base::ExitCode::bad_job_file);
     const auto text = file.error().text();
     EXPECT_NE(text.find("did you mean \"vmSize\"?"), std::string::npos) << text;
     EXPECT_NE(text.find("targetNodeCount must be"), std::string::npos) << text;
-    EXPECT_NE(text.find("nodeSetup.setupTask is not supported yet"), std::string::npos) << text;
+    EXPECT_NE(text.find("setupTask needs \"commandLine\""), std::string::npos) << text;
+    EXPECT_NE(text.find("setupTask needs \"stdOutErrPathPrefix\""), std::string::npos) << text;
+    EXPECT_NE(text.find("setupTask.secrets is not supported yet"), std::string::npos) << text;
 }
 
 TEST(ClusterFile, ThatIsNoJsonNamesThePlace) {

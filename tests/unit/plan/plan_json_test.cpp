@@ -87,6 +87,7 @@ class PlanMaker {
         plan.outputs = list([&] { return OutputDirectory{text(), text(), text(), flag()}; });
         plan.environment = list([&] { return Variable{text(), text()}; });
         plan.secret_names = list([&] { return text(); });
+        if (flag()) plan.node_setup = NodeSetup{text(), text(), text()};
         plan.steps = list([&] {
             return Step{static_cast<StepKind>(number(0) % 3),
                         text(),

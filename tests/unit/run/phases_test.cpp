@@ -187,6 +187,23 @@ TEST_F(PhasesTest, AFailedPreparationNamesTheNodeAndItsWords) {
     EXPECT_EQ(text_of("logs/prep-n1.invalid.err"), "");
 }
 
+TEST_F(PhasesTest, AFailedSetupOfANodeComesBeforePreparationAndHasItsOwnCause) {
+    plan_.node_setup = plan::NodeSetup{
+        .command = "make-scratch 'x'", .key = "0123456789abcdef", .log_directory = path("setup")};
+    plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
+    append("job/attempts/1.node_setup-stderr-n2.invalid.txt", "error: no scratch disk\n");
+    steps_.answer(7, "srun: error: n2.invalid: task 1: Exited with exit code 7\n");
+    EXPECT_EQ(attempt(), 7);
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "node-setup 7"));
+    EXPECT_EQ(record_.ended_by, record::EndedBy::node_setup);
+    EXPECT_EQ(record_.failure->code, "NodeSetupFailed");
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
+    EXPECT_EQ(record_.failure->first_error_line, "error: no scratch disk");
+    EXPECT_EQ(text_of("setup/stderr-n2.invalid.txt"), "error: no scratch disk\n");
+    EXPECT_THAT(steps_.requests.front().environment,
+                Not(Contains(HasSubstr("BATCHAI_IDENTITY=root"))));
+}
+
 TEST_F(PhasesTest, ANodesNoteComesBeforeTheStepsExitCode) {
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
     steps_.answers.emplace_back([this](const StepRequest&) {

@@ -70,7 +70,9 @@ TEST(ClusterViewOf, AClusterWithMoreBusyNodesThanItsTargetIsResizing) {
     const std::vector<NodeStatus> nodes{node("a", NodeBaseState::allocated),
                                         node("b", NodeBaseState::allocated)};
     const ClusterView view = cluster_view(nodes, {{{"a", "b"}, true}}, 1);
-    EXPECT_EQ(view.counts, (NodeStateCounts{0, 0, 2, 0, 0}));
+    // The second one leaves the cluster when its job ends.
+    EXPECT_EQ(view.counts, (NodeStateCounts{0, 0, 1, 1, 0}));
+    EXPECT_EQ(view.current_node_count, 1);
     EXPECT_EQ(view.allocation_state, AllocationState::resizing);
     EXPECT_EQ(cluster_view(nodes, {{{"a", "b"}, true}}, 2).allocation_state,
               AllocationState::steady);
@@ -80,6 +82,26 @@ TEST(ClusterViewOf, ANodeOnItsWayUpMakesItResizing) {
     const std::vector<NodeStatus> nodes{node("a", NodeBaseState::idle, {NodeFlag::powering_up})};
     EXPECT_EQ(cluster_view(nodes, {}, 1).allocation_state, AllocationState::resizing);
     EXPECT_EQ(cluster_view(nodes, {}, 0).allocation_state, AllocationState::steady);
+}
+
+TEST(ClusterViewOf, NodesThatHadToGoLeaveUntilTheyAreOff) {
+    const Assignment assignment{.nodes = {"a"}, .leaving = {"b", "c"}};
+    const std::vector<NodeStatus> nodes{node("a", NodeBaseState::idle),
+                                        node("b", NodeBaseState::idle, {NodeFlag::powering_down}),
+                                        node("c", NodeBaseState::idle, {NodeFlag::powered_down})};
+    const ClusterView view = cluster_view(nodes, {}, 1, assignment);
+    EXPECT_EQ(view.counts, (NodeStateCounts{1, 0, 0, 1, 0}));
+    EXPECT_EQ(view.allocation_state, AllocationState::resizing);
+}
+
+TEST(ClusterViewOf, NodesThatCannotBeUsedAreNamed) {
+    NodeStatus bad = node("b", NodeBaseState::down, {NodeFlag::powered_down});
+    bad.reason = "ResumeTimeout reached";
+    const Assignment assignment{.nodes = {"a", "b"}};
+    const ClusterView view = cluster_view({node("a", NodeBaseState::idle), bad}, {}, 2, assignment);
+    EXPECT_THAT(view.unusable,
+                ElementsAre(ClusterNode{"b", NodeState::unusable, "ResumeTimeout reached", true}));
+    EXPECT_EQ(view.counts, (NodeStateCounts{1, 0, 0, 0, 1}));
 }
 
 TEST(AutoscaleTarget, StaysWithinItsBounds) {
