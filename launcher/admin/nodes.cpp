@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstddef>
-#include <cstdlib>
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <system_error>
@@ -17,6 +15,7 @@
 #include "base/json.hpp"
 #include "base/process.hpp"
 #include "base/record.hpp"
+#include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
 #include "store/store.hpp"
@@ -61,32 +60,12 @@ std::string partition_of(const slurm::NodeStatus& node, const std::string& prefe
     return partitions.empty() ? std::string() : partitions.front();
 }
 
-// A directory that is removed with the object.
-class ReportDirectory {
-  public:
-    [[nodiscard]] static base::Result<ReportDirectory> make() {
-        const auto store = TRY(store::Store::open_default());
-        TRY(base::make_directories(store.home(), 0700));
-        std::string pattern = (store.home() / "check-XXXXXX").string();
-        if (mkdtemp(pattern.data()) == nullptr) return base::system_error("make", pattern);
-        return ReportDirectory(std::move(pattern));
-    }
-    ReportDirectory(ReportDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-    ReportDirectory(const ReportDirectory&) = delete;
-    ReportDirectory& operator=(const ReportDirectory&) = delete;
-    ReportDirectory& operator=(ReportDirectory&&) = delete;
-    ~ReportDirectory() {
-        std::error_code ignored;
-        if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-    }
-    [[nodiscard]] std::string file(std::string_view name) const {
-        return fmt::format("{}/{}", path_, name);
-    }
-
-  private:
-    explicit ReportDirectory(std::string path) : path_(std::move(path)) {}
-    std::string path_;
-};
+// The directory below the user's records in which the nodes write their reports.
+base::Result<base::TemporaryDirectory> report_directory() {
+    const auto store = TRY(store::Store::open_default());
+    TRY(base::make_directories(store.home(), 0700));
+    return base::TemporaryDirectory::make(store.home(), "check-");
+}
 
 std::string shortened(std::string_view text) {
     return std::string(base::trim(text).substr(0, longest_message));
@@ -125,8 +104,9 @@ struct Answers {
 
 class NodeCheck {
   public:
-    NodeCheck(const slurm::Client& client, const site::Site& site, const ReportDirectory& directory,
-              std::string program, const base::HeldSignals& held)
+    NodeCheck(const slurm::Client& client, const site::Site& site,
+              const base::TemporaryDirectory& directory, std::string program,
+              const base::HeldSignals& held)
         : client_(client),
           site_(site),
           directory_(directory),
@@ -178,7 +158,7 @@ class NodeCheck {
 
     const slurm::Client& client_;
     const site::Site& site_;
-    const ReportDirectory& directory_;
+    const base::TemporaryDirectory& directory_;
     std::string program_;
     const base::HeldSignals& held_;
 };
@@ -230,7 +210,7 @@ base::Result<std::vector<Finding>> check_nodes(
     const Report& ours, const std::function<void(std::string_view)>& progress) {
     // Held for longer than the directory lives, so that an interrupt does not leave it behind.
     const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
-    const ReportDirectory directory = TRY(ReportDirectory::make());
+    const base::TemporaryDirectory directory = TRY(report_directory());
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
     if (error) return base::fail(error.message(), "/proc/self/exe");

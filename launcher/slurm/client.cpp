@@ -307,6 +307,20 @@ Result<JobSettings> Client::settings(const std::string& job_id) const {
     return parse_job_settings(completed.standard_output);
 }
 
+Result<std::string> Client::all_about(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    std::string out;
+    for (const base::Arguments& arguments :
+         {base::Arguments{"scontrol", "--details", "show", "job", job_id},
+          base::Arguments{"scontrol", "--details", "show", "step", job_id},
+          base::Arguments{"sacct", "--duplicates", "--long", "--parsable2", "--jobs=" + job_id}}) {
+        const auto completed = TRY(ask(arguments));
+        out += fmt::format("$ {}\n{}{}\n", fmt::join(arguments, " "), completed.standard_output,
+                           completed.standard_error);
+    }
+    return out;
+}
+
 Result<void> Client::exclude_nodes(const std::string& job_id, const std::string& hostlist) const {
     if (!is_job_or_task_id(job_id)) return bad_id(job_id);
     const auto completed =

@@ -120,6 +120,10 @@ class Client {
     // Returns what only scontrol tells of a job.
     [[nodiscard]] base::Result<JobSettings> settings(const std::string& job_id) const;
 
+    // Returns all that Slurm says of a job, for a person to read: what scontrol prints, and what
+    // sacct prints if the site keeps accounts.
+    [[nodiscard]] base::Result<std::string> all_about(const std::string& job_id) const;
+
     // Keeps a job that waits off the nodes, which replace those that the job had to keep off.
     [[nodiscard]] base::Result<void> exclude_nodes(const std::string& job_id,
                                                    const std::string& hostlist) const;

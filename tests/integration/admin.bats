@@ -242,3 +242,30 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
     wait_until 30 job_is "$job" RUNNING
     finds unknown nodes.answer 'cannot be asked now: it is allocated' --cluster
 }
+
+# Breaks when a secret reaches the archive, when a part is missing, or when another file is replaced.
+@test "everything about a job in one archive, without its secrets" {
+    as_user tee "$HOME_DIR/job.json" > /dev/null << 'JSON'
+{"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "$AZ_BATCHAI_SHARED_JOB_TEMP",
+    "secrets": [{"name": "MY_KEY", "value": "hunter2hunter2"}],
+    "customMpiSettings": {"commandLine": "sh -c 'echo key $MY_KEY >&2; exit 3'"}}}
+JSON
+    run -0 batchai job create --name train -f job.json
+    run -3 batchai job wait --name train
+    run -0 batchai admin diag train --file train.tar.gz
+    run -4 batchai admin diag train --file train.tar.gz
+    run -0 as_user tar -tzf "$HOME_DIR/train.tar.gz"
+    local part
+    for part in job/plan.json job/attempts/1.json job/slurm.log job-show.json slurm-job.txt \
+        slurm-config.txt installation.json admin-check.txt; do
+        [[ $output == *"batchai-diag-train/$part"* ]]
+    done
+    [[ $output != *secrets.json* && $output != *missing.txt* ]]
+    run -0 as_user tar -xzOf "$HOME_DIR/train.tar.gz"
+    [[ $output == *'key ***'* && $output == *JobState=* && $output != *hunter2* ]]
+    [[ $(as_user stat -c %a "$HOME_DIR/train.tar.gz") == 600 ]]
+    prints_nothing as_user find "$HOME_DIR/records" -maxdepth 1 -name 'diag-*'
+    run -5 batchai admin diag no-such-job
+    run -2 as_root_on login "$PREFIX/bin/batchai" admin diag train
+    run -0 batchai job delete --name train --yes
+}

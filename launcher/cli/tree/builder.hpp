@@ -107,6 +107,7 @@ void add_job_resize_verb(CommandTree& tree, CLI::App& job);
 void add_job_top_verb(CommandTree& tree, CLI::App& job);
 void add_image_verbs(CommandTree& tree);
 void add_admin_verbs(CommandTree& tree);
+void add_admin_diag_verb(CommandTree& tree, CLI::App& admin);
 void add_config_verbs(CommandTree& tree);
 void add_metrics_verb(CommandTree& tree);
 void add_plan_verbs(CommandTree& tree);  // validate, hand-over

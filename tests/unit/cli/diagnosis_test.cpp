@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/diagnosis.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/process.hpp"
+#include "base/temporary_directory.hpp"
+#include "cli/report/masking.hpp"
+
+namespace batchai::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Masked, ReplacesKnownSecretsAsTheyAreAndInJson) {
+    EXPECT_EQ(masked("a hunter2 b hunter2", {"hunter2"}), "a *** b ***");
+    EXPECT_EQ(masked(R"({"v": "q\"x\n"})", {"q\"x\n"}), R"({"v": "***"})");
+    EXPECT_EQ(masked("nothing", {"", "secret!"}), "nothing");
+}
+
+TEST(Masked, ReplacesTheLongestSecretFirst) {
+    const auto secrets = secrets_in(base::Value::Object{{"A", "key"}, {"B", "keylonger"}});
+    EXPECT_EQ(masked("keylonger key", secrets), "*** ***");
+}
+
+TEST(Masked, ReplacesWhatUsuallyIsASecret) {
+    EXPECT_EQ(masked("https://u:p@host/x", {}), "https://***@host/x");
+    EXPECT_EQ(masked("https://token@host", {}), "https://***@host");
+    EXPECT_EQ(masked("https://host/a@b", {}), "https://host/a@b");
+    EXPECT_EQ(masked("x?sv=1&sig=AbC%3D&se=2", {}), "x?sv=1&sig=***&se=2");
+    EXPECT_EQ(masked("AccountKey=abc==;x", {}), "AccountKey=***;x");
+    EXPECT_EQ(masked(R"("WANDB_API_KEY": "k1")", {}), R"("WANDB_API_KEY": "***")");
+    EXPECT_EQ(masked("password : p", {}), "password : ***");
+}
+
+TEST(Masked, KeepsOtherWords) {
+    for (const char* text : {"design=flat", "time: 12:30:01", "tokens: 5", "a=b:c", "sig", "="})
+        EXPECT_EQ(masked(text, {}), text);
+}
+
+class Archive : public testing::Test {
+  protected:
+    void write(const fs::path& path, const std::string& text) const {
+        fs::create_directories(path.parent_path());
+        std::ofstream(path, std::ios::binary) << text;
+    }
+    std::string unpacked(const std::string& name) const {
+        const auto out = base::run({"tar", "-xzOf", archive(), "diag/" + name});
+        return out && out->exit_code == 0 ? out->standard_output : "not in the archive";
+    }
+    std::string archive() const { return (directory_.path() / "out.tar.gz").string(); }
+    base::Result<void> pack(const Diagnosis& diagnosis,
+                            const std::vector<std::string>& secrets = {}) const {
+        const auto scratch = base::TemporaryDirectory::make(directory_.path(), "scratch-");
+        return write_archive(diagnosis, secrets, scratch->path().string(), "diag", archive());
+    }
+
+    base::TemporaryDirectory directory_ =
+        std::move(*base::TemporaryDirectory::make(fs::temp_directory_path(), "batchai-diag-test-"));
+    record::JobFiles files_{directory_.path() / "job"};
+};
+
+TEST_F(Archive, HasRecordsAndLogsButNoSecrets) {
+    write(files_.record(), "{}");
+    write(files_.attempt(1), "one");
+    write(files_.rank_error("1", "0"), "my key is hunter2\n");
+    write(files_.node_log("n1"), "node\n");
+    write(files_.array_task(3).attempt(1), "task");
+    write(files_.secrets(), R"({"KEY": "hunter2"})");
+    chmod(files_.secrets().c_str(), 0600);
+    write(files_.elastic() / "committed.pickle", "model");
+    const auto secrets = secrets_of(files_);
+    ASSERT_TRUE(secrets) << secrets.error().text();
+    Diagnosis diagnosis;
+    add_job_files(diagnosis, files_);
+    ASSERT_TRUE(pack(diagnosis, *secrets));
+    EXPECT_EQ(unpacked("job/attempts/1.json"), "one");
+    EXPECT_EQ(unpacked("job/attempts/1.stderr-0.txt"), "my key is ***\n");
+    EXPECT_EQ(unpacked("job/node/n1.log"), "node\n");
+    EXPECT_EQ(unpacked("job/task-3/attempts/1.json"), "task");
+    EXPECT_EQ(unpacked("job/secrets.json"), "not in the archive");
+    EXPECT_EQ(unpacked("job/elastic/committed.pickle"), "not in the archive");
+    struct stat status {};
+    ASSERT_EQ(stat(archive().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+TEST_F(Archive, FollowsNoLinkAndWaitsForNoFifo) {
+    write(directory_.path() / "elsewhere", "private");
+    write(files_.attempt(1), "one");
+    fs::create_symlink(directory_.path() / "elsewhere", files_.attempts() / "2.json");
+    fs::create_directory_symlink(directory_.path(), files_.node_logs());
+    ASSERT_EQ(mkfifo((files_.attempts() / "pipe").c_str(), 0600), 0);
+    Diagnosis diagnosis;
+    add_job_files(diagnosis, files_);
+    EXPECT_EQ(diagnosis.files.size(), 1U);
+    // A link where the logs of the nodes should be is worth a word.
+    EXPECT_EQ(diagnosis.missing.size(), 1U);
+}
+
+TEST_F(Archive, KeepsTheEndOfALongFile) {
+    write(files_.slurm_log(), std::string(diagnosis_file_limit, 'a') + "the end");
+    Diagnosis diagnosis;
+    add_job_files(diagnosis, files_);
+    const std::string& kept = diagnosis.files.at("job/slurm.log");
+    EXPECT_TRUE(kept.starts_with("[the first 7 bytes are left out]\n"));
+    EXPECT_TRUE(kept.ends_with("the end"));
+}
+
+TEST_F(Archive, ReplacesNoFile) {
+    write(archive(), "mine");
+    const auto refused = pack({.files = {{"a", "b"}}, .missing = {}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().exit_code, base::ExitCode::refused);
+}
+
+TEST_F(Archive, IsRefusedIfSecretsCannotBeRead) {
+    write(files_.secrets(), "not JSON with hunter2");
+    chmod(files_.secrets().c_str(), 0600);
+    const auto secrets = secrets_of(files_);
+    ASSERT_FALSE(secrets);
+    EXPECT_EQ(secrets.error().text().find("hunter2"), std::string::npos);
+}
+
+}  // namespace
+
+}  // namespace batchai::cli
