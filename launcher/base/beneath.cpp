@@ -132,19 +132,37 @@ Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative)
     return current;
 }
 
-Result<Root> make_guarded_directory(const std::string& path) {
+namespace {
+
+enum class Missing { made, refused };
+
+Result<Root> guarded_directory(const std::string& path, Missing missing) {
     Root here{FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), ""};
     for (const std::string_view component : split(path, '/')) {
         if (component.empty() || component == ".") continue;
         if (component == "..") return fail("contains \"..\"", path);
         const std::string name(component);
         here.path += '/' + name;
-        FileDescriptor next = enter(here.directory.get(), name, 0755);
+        FileDescriptor next = missing == Missing::made
+                                  ? enter(here.directory.get(), name, 0755)
+                                  : open_beneath(here.directory.get(), name, O_PATH | O_DIRECTORY);
         if (!next.valid() && errno == ELOOP) next = TRY(follow_link(here, name));
-        if (!next.valid()) return fail(std::strerror(errno), here.path);
+        if (!next.valid())
+            return fail(std::strerror(errno), here.path, {},
+                        errno == ENOENT ? ExitCode::not_found : ExitCode::failed);
         here.directory = std::move(next);
     }
     return here;
+}
+
+}  // namespace
+
+Result<Root> make_guarded_directory(const std::string& path) {
+    return guarded_directory(path, Missing::made);
+}
+
+Result<Root> open_guarded_directory(const std::string& path) {
+    return guarded_directory(path, Missing::refused);
 }
 
 std::vector<std::string> names_in(int directory) {

@@ -34,6 +34,10 @@ struct Root {
 // component that is in the way.
 [[nodiscard]] Result<Root> make_guarded_directory(const std::string& path);
 
+// Opens the directory at an absolute path by the same rules, and makes nothing. The error is
+// not_found if a component is missing.
+[[nodiscard]] Result<Root> open_guarded_directory(const std::string& path);
+
 // Returns `path` as seen from `root`, without a leading slash. It is an error if `path` is not
 // below `root`, component by component ("/a/bc" is not below "/a/b"), or has an empty, "." or ".."
 // component.

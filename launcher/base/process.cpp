@@ -375,7 +375,14 @@ Environment environment_without(const std::vector<std::string>& prefixes) {
     return kept;
 }
 
-Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
+namespace {
+
+Trace& current_trace() {
+    static Trace trace;
+    return trace;
+}
+
+Result<Completed> run_untraced(const Arguments& arguments, const RunOptions& options) {
     if (options.standard_input.size() > longest_input)
         return fail("standard input is longer than 64 KiB", arguments.front());
     Pipe input = TRY(make_pipe());
@@ -401,6 +408,22 @@ Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
     return Running(arguments, options, std::move(child), std::move(output.read_end),
                    std::move(error.read_end))
         .complete();
+}
+
+}  // namespace
+
+void trace_runs(Trace trace) {
+    current_trace() = std::move(trace);
+}
+
+Result<Completed> run(const Arguments& arguments, const RunOptions& options) {
+    if (!current_trace()) return run_untraced(arguments, options);
+    const auto begin = std::chrono::steady_clock::now();
+    auto completed = run_untraced(arguments, options);
+    current_trace()(arguments, completed,
+                    std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::chrono::steady_clock::now() - begin));
+    return completed;
 }
 
 }  // namespace batchai::base

@@ -162,6 +162,13 @@ struct Completed {
 // non-zero exit code is not an error.
 [[nodiscard]] Result<Completed> run(const Arguments& arguments, const RunOptions& options = {});
 
+// Called after each run() with what was run and how it ended, from the thread that has run it.
+using Trace = std::function<void(const Arguments& arguments, const Result<Completed>& completed,
+                                 std::chrono::milliseconds time)>;
+// Sets the function for the rest of this process, for people who want to see what a command does.
+// Must be called while there is one thread.
+void trace_runs(Trace trace);
+
 // Returns the value of a variable of our environment; nothing if it is empty or not set.
 [[nodiscard]] std::optional<std::string> variable(const char* name);
 

@@ -7,8 +7,13 @@ set(pages
     batchai-workspace
     batchai-experiment
     batchai-cluster
+    batchai-file-server
+    batchai-storage
+    batchai-az
+    batchai-list-usages
     batchai-job
     batchai-image
+    batchai-metrics
     batchai-validate
     batchai-run
     batchai-version
@@ -26,18 +31,27 @@ foreach(page ${pages})
   install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endforeach()
 
-# shell;file name;where its users look for it
-foreach(entry "bash|batchai|bash-completion/completions" "zsh|_batchai|zsh/vendor-completions"
-              "fish|batchai.fish|fish/vendor_completions.d")
+# shell;file name;where its users look for it;the name that is completed. Those for az are where no
+# shell looks: Debian's package azure-cli has the usual place. They do nothing where az is not a link
+# to batchai.
+foreach(
+  entry
+  "bash|batchai|bash-completion/completions|batchai"
+  "zsh|_batchai|zsh/vendor-completions|batchai"
+  "fish|batchai.fish|fish/vendor_completions.d|batchai"
+  "bash|az.bash|batchai/completion|az"
+  "zsh|_az|batchai/completion|az"
+  "fish|az.fish|batchai/completion|az")
   string(REPLACE "|" ";" entry "${entry}")
   list(GET entry 0 shell)
   list(GET entry 1 name)
   list(GET entry 2 directory)
+  list(GET entry 3 program)
   set(file "${CMAKE_CURRENT_BINARY_DIR}/completion/${shell}/${name}")
   add_custom_command(
     OUTPUT "${file}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_CURRENT_BINARY_DIR}/completion/${shell}"
-    COMMAND batchai completion ${shell} > "${file}"
+    COMMAND batchai completion ${shell} --name ${program} > "${file}"
     DEPENDS batchai
     VERBATIM)
   list(APPEND generated "${file}")
@@ -51,3 +65,13 @@ file(RELATIVE_PATH target "${BATCHAI_LIBEXECDIR}/az-drop-in"
      "${CMAKE_INSTALL_FULL_BINDIR}/batchai")
 file(CREATE_LINK "${target}" "${drop_in}" SYMBOLIC)
 install(FILES "${drop_in}" DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/batchai/az-drop-in")
+
+# `module load batchai` does the same, where the admin adds the directory of modulefiles to
+# MODULEPATH. Environment Modules and Lmod read it.
+set(drop_in_directory "${CMAKE_INSTALL_FULL_LIBEXECDIR}/batchai/az-drop-in")
+configure_file("${PROJECT_SOURCE_DIR}/packaging/modulefile.in"
+               "${CMAKE_CURRENT_BINARY_DIR}/modulefile" @ONLY)
+install(
+  FILES "${CMAKE_CURRENT_BINARY_DIR}/modulefile"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/batchai/modulefiles/batchai"
+  RENAME "${PROJECT_VERSION}")

@@ -1,26 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/process.hpp"
+#include "base/text.hpp"
 #include "cli/output/query.hpp"
 #include "cli/report/volume_flags.hpp"
+#include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/tree/ids.hpp"
 #include "cli/tree/walk.hpp"
+#include "job/syntax/utf8.hpp"
+#include "site/site.hpp"
+#include "store/store.hpp"
 
 namespace {
 
 using namespace batchai;
 using namespace batchai::cli;
 
+// A message may quote the names of files that others have made, so it must not act on the terminal.
+// Its own lines and tabs stay.
+std::string shown(std::string_view text) {
+    std::string out;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find_first_of("\n\t", begin), text.size());
+        out += job::printable(text.substr(begin, end - begin));
+        if (end < text.size()) out += text[end];
+        begin = end + 1;
+    }
+    return out;
+}
+
 int complain(const base::Error& error) {
-    fmt::print(stderr, "batchai: error: {}\n", error.text());
+    fmt::print(stderr, "batchai: error: {}\n", shown(error.text()));
     return static_cast<int>(error.exit_code);
 }
 
@@ -60,21 +83,72 @@ int print_outcome(const Outcome& outcome, const OutputOptions& options) {
     return outcome.exit_code;
 }
 
+void trace(bool with_times) {
+    const auto store = store::Store::open_default();
+    const auto site = site::load_default();
+    if (store) say(fmt::format("the records are in {}", store->home().string()));
+    if (site)
+        say(site->source.empty() ? "there is no site.lua"
+                                 : fmt::format("the site is described in {}", site->source));
+    base::trace_runs([with_times](const base::Arguments& arguments, const auto& completed,
+                                  std::chrono::milliseconds time) {
+        std::string line = "ran";
+        for (const auto& word : arguments)
+            line += " " + base::shell_quote(word);
+        if (with_times)
+            line += completed
+                        ? fmt::format(" ({} ms, exit code {})", time.count(), completed->exit_code)
+                        : fmt::format(" ({} ms: {})", time.count(), completed.error().what);
+        say(shown(line));
+    });
+}
+
+// The values of the command lines that --ids stands for, to be printed as one list.
+struct Collected {
+    Value::Array values;
+    Columns columns;
+    OutputOptions options;
+};
+
+// Carries out one command line. If it is the only one, its value is printed, else it is collected.
+int run_line(CommandTree& tree, std::vector<std::string> words, Collected* collected) {
+    try {
+        std::reverse(words.begin(), words.end());
+        tree.app.parse(std::move(words));
+    } catch (const CLI::ParseError& error) {
+        return parse_failure(tree.app, error);
+    }
+    const auto options = output_options(tree.global);
+    if (!options) return complain(options.error());
+    if (tree.global.only_show_errors) show_only_errors();
+    if (tree.global.verbose || tree.global.debug) trace(tree.global.debug);
+    const auto answer = tree.action();
+    if (!answer) return complain(answer.error());
+    if (collected == nullptr) return print_outcome(*answer, *options);
+    if (answer->value) collected->values.push_back(*answer->value);
+    collected->columns = answer->columns;
+    collected->options = *options;
+    return answer->exit_code;
+}
+
 int command_main(std::vector<std::string> words) {
-    const auto tree = make_tree();
+    auto tree = make_tree();
     auto prepared = prepare_arguments(tree->app, std::move(words));
     if (!prepared) return complain(prepared.error());
-    try {
-        std::vector<std::string> reversed(prepared->rbegin(), prepared->rend());
-        tree->app.parse(std::move(reversed));
-    } catch (const CLI::ParseError& error) {
-        return parse_failure(tree->app, error);
+    const auto lines = expand_ids(tree->app, *prepared);
+    if (!lines) return complain(lines.error());
+    if (lines->size() == 1) return run_line(*tree, lines->front(), nullptr);
+    Collected collected;
+    int code = 0;
+    for (std::size_t i = 0; i < lines->size() && code == 0; ++i) {
+        if (i > 0) tree = make_tree();  // the options of a tree keep their values
+        code = run_line(*tree, (*lines)[i], &collected);
     }
-    const auto options = output_options(tree->global);
-    if (!options) return complain(options.error());
-    const auto answer = tree->action();
-    if (!answer) return complain(answer.error());
-    return print_outcome(*answer, *options);
+    if (collected.values.empty()) return code;
+    const int printed =
+        print_outcome({.value = Value(std::move(collected.values)), .columns = collected.columns},
+                      collected.options);
+    return code != 0 ? code : printed;
 }
 
 }  // namespace

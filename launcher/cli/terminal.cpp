@@ -20,11 +20,27 @@ bool called_as_az() {
     return std::string_view(program_invocation_short_name) == "az";
 }
 
+namespace {
+
+bool only_errors = false;
+
+}  // namespace
+
+void show_only_errors() {
+    only_errors = true;
+}
+
+bool only_errors_are_shown() {
+    return only_errors;
+}
+
 void say(std::string_view line) {
+    if (only_errors) return;
     fmt::print(stderr, "batchai: {}\n", line);
 }
 
 void warn(std::string_view line) {
+    if (only_errors) return;
     fmt::print(stderr, "batchai: warning: {}\n", line);
 }
 

@@ -10,6 +10,9 @@ namespace batchai::cli {
 
 // Returns whether the program was started by the name az, as a drop-in for the Azure CLI.
 [[nodiscard]] bool called_as_az();
+// With --only-show-errors, say() and warn() print nothing, and nothing shows progress.
+void show_only_errors();
+[[nodiscard]] bool only_errors_are_shown();
 
 // Prints a line for the user on standard error, prefixed "batchai: ".
 void say(std::string_view line);

@@ -14,6 +14,7 @@
 #include "job/schema/storage_account.hpp"
 #include "plan/paths.hpp"
 #include "plan/planning.hpp"
+#include "site/storage_place.hpp"
 
 namespace batchai::plan {
 
@@ -23,27 +24,16 @@ namespace {
 struct StorageKind {
     std::string_view key;        // in job.json
     std::string_view place_key;  // key of the setting that names the place
-    std::string_view directory;  // below the account, in the default storage
-    std::string_view site_key;   // in site.lua
-    std::string site::StorageAccount::*pattern;
+    site::StorageKind of_site;
     std::optional<site::RemoteStorage> site::StorageAccount::*remote;
     std::string_view azure_backend;  // rclone's backend for Azure itself
 };
 
-const StorageKind file_shares = {"azureFileShares",
-                                 "azureFileUrl",
-                                 "file-shares",
-                                 "file_share_directory",
-                                 &site::StorageAccount::file_share_directory,
-                                 &site::StorageAccount::file_share_remote,
-                                 "smb"};
-const StorageKind containers = {"azureBlobFileSystems",
-                                "containerName",
-                                "containers",
-                                "blob_container_directory",
-                                &site::StorageAccount::blob_container_directory,
-                                &site::StorageAccount::blob_container_remote,
-                                "azureblob"};
+const StorageKind file_shares = {"azureFileShares", "azureFileUrl", site::StorageKind::file_shares,
+                                 &site::StorageAccount::file_share_remote, "smb"};
+const StorageKind containers = {"azureBlobFileSystems", "containerName",
+                                site::StorageKind::containers,
+                                &site::StorageAccount::blob_container_remote, "azureblob"};
 
 // One volume of a storage account, as the job file describes it.
 struct Wanted {
@@ -66,13 +56,6 @@ std::string joined(const std::string& path, std::string_view below) {
     return below.empty() ? normalized(path) : normalized(fmt::format("{}/{}", path, below));
 }
 
-std::string replaced(std::string text, std::string_view pattern, std::string_view by) {
-    for (std::size_t at = text.find(pattern); at != std::string::npos;
-         at = text.find(pattern, at + by.size()))
-        text.replace(at, pattern.size(), by);
-    return text;
-}
-
 std::string host_of(std::string_view url) {
     const std::size_t begin = url.find("://");
     if (begin == std::string_view::npos) return {};
@@ -81,10 +64,9 @@ std::string host_of(std::string_view url) {
     return std::string(url.substr(0, url.find(':')));
 }
 
-void use_default_storage(const VolumeList& list, const Wanted& wanted, Mount& mount) {
-    mount.source_root =
-        normalized(fmt::format("{}/{}/{}/{}", list.planning.submission.storage_root, wanted.account,
-                               wanted.kind.directory, wanted.store));
+void use_default_storage(const VolumeList& list, const Wanted& wanted,
+                         const site::StoragePlace& place, Mount& mount) {
+    mount.source_root = normalized(place.directory(wanted.store));
     mount.source = joined(mount.source_root, wanted.directory);
     mount.create_source = true;
     if (list.planning.site.storage_accounts.empty()) return;
@@ -124,7 +106,8 @@ bool find_credential(const VolumeList& list, const Wanted& wanted, const std::st
         return false;
     }
     if (!site_file.empty()) {
-        remote.credentials_file = replaced(site_file, "%u", list.planning.submission.user_name);
+        remote.credentials_file =
+            site::with_replaced(site_file, "%u", list.planning.submission.user_name);
         return true;
     }
     list.fault(Finding::no_credentials, wanted.kind.key, wanted.index, "credentials",
@@ -146,8 +129,8 @@ void complete_options(const Wanted& wanted, RemoteVolume& remote) {
 bool use_remote(const VolumeList& list, const Wanted& wanted, const site::RemoteStorage& storage,
                 const std::string& site_file, Mount& mount) {
     const auto filled = [&](std::string text) {
-        return replaced(replaced(std::move(text), "%s", wanted.store), "%u",
-                        list.planning.submission.user_name);
+        return site::with_replaced(site::with_replaced(std::move(text), "%s", wanted.store), "%u",
+                                   list.planning.submission.user_name);
     };
     RemoteVolume remote;
     remote.backend = storage.backend;
@@ -183,26 +166,32 @@ void report_mode(const VolumeList& list, const Wanted& wanted, std::string_view 
 
 // Fills in the storage of the volume. Returns false, and reports a fault, if there is none.
 bool find_storage(const VolumeList& list, const Wanted& wanted, Mount& mount) {
+    using Where = site::StoragePlace::Where;
     const site::Site& site = list.planning.site;
-    const auto found = site.storage_accounts.find(wanted.account);
-    if (found == site.storage_accounts.end()) {
-        if (site.other_accounts_in_azure)
+    const auto place = site::storage_place(site, list.planning.submission.storage_root,
+                                           wanted.account, wanted.kind.of_site);
+    mount.read_only = mount.read_only || place.read_only;
+    switch (place.where) {
+        case Where::launcher:
+            use_default_storage(list, wanted, place, mount);
+            return true;
+        case Where::site:
+            mount.source_root = normalized(place.directory(wanted.store));
+            mount.source = joined(mount.source_root, wanted.directory);
+            return true;
+        case Where::azure:
             return use_remote(list, wanted, azure(wanted.kind), {}, mount);
-        use_default_storage(list, wanted, mount);
-        return true;
+        case Where::remote: {
+            const auto& account = site.storage_accounts.find(wanted.account)->second;
+            return use_remote(list, wanted, *(account.*wanted.kind.remote),
+                              account.credentials_file, mount);
+        }
+        case Where::nowhere:
+            break;
     }
-    const site::StorageAccount& account = found->second;
-    mount.read_only = mount.read_only || account.read_only;
-    if (std::string pattern = account.*wanted.kind.pattern; !pattern.empty()) {
-        mount.source_root = normalized(replaced(std::move(pattern), "%s", wanted.store));
-        mount.source = joined(mount.source_root, wanted.directory);
-        return true;
-    }
-    if (const auto& remote = account.*wanted.kind.remote)
-        return use_remote(list, wanted, *remote, account.credentials_file, mount);
     list.fault(Finding::no_storage_directory, wanted.kind.key, wanted.index, wanted.kind.place_key,
                fmt::format("storage account {} has no {} in {}", wanted.account,
-                           wanted.kind.site_key, site.source),
+                           site::directory_key(wanted.kind.of_site), site.source),
                "ask the admin to add it, or use another account");
     return false;
 }

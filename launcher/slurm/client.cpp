@@ -484,6 +484,14 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
     return nodes;
 }
 
+Result<std::string> Client::core_counts(const std::string& partition) const {
+    base::Arguments arguments{"sinfo", "--noheader", "--Node", "--format=%N|%f|%C"};
+    if (!partition.empty()) arguments.push_back(fmt::format("--partition={}", partition));
+    auto completed = TRY(ask(arguments));
+    if (completed.exit_code != 0) return refused("sinfo", completed);
+    return std::move(completed.standard_output);
+}
+
 Result<std::string> Client::version() const {
     const auto completed = TRY(ask({"sinfo", "--version"}));
     const std::string_view text = base::trim(completed.standard_output);

@@ -169,6 +169,10 @@ class Client {
     // Returns one entry for each node, sorted by name.
     [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;
 
+    // Returns what sinfo prints of the cores of a partition's nodes, or of all if it is empty. See
+    // cores.hpp.
+    [[nodiscard]] base::Result<std::string> core_counts(const std::string& partition) const;
+
     // Returns Slurm's version, such as "22.05.8".
     [[nodiscard]] base::Result<std::string> version() const;
 

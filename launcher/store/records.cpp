@@ -32,6 +32,10 @@ std::string_view kind_name(Kind kind) {
             return "cluster";
         case Kind::job:
             return "job";
+        case Kind::storage_account:
+            return "storage account";
+        case Kind::file_server:
+            return "file server";
     }
     return "resource";
 }
@@ -62,8 +66,10 @@ namespace batchai::base {
 
 using store::Cluster;
 using store::Experiment;
+using store::FileServer;
 using store::Group;
 using store::Job;
+using store::StorageAccount;
 using store::Workspace;
 
 template <>
@@ -119,6 +125,26 @@ struct RecordOf<Job> {
                    field("terminationRequested", &Job::termination_requested)};
 };
 
+template <>
+struct RecordOf<StorageAccount> {
+    static constexpr auto fields =
+        std::tuple{field("location", &StorageAccount::location), field("sku", &StorageAccount::sku),
+                   field("tags", &StorageAccount::tags),
+                   field("creationTime", &StorageAccount::creation_time)};
+};
+
+template <>
+struct RecordOf<FileServer> {
+    static constexpr auto fields =
+        std::tuple{field("vmSize", &FileServer::vm_size),
+                   field("diskCount", &FileServer::disk_count).within(0),
+                   field("diskSizeInGb", &FileServer::disk_size).within(0),
+                   field("cachingType", &FileServer::caching_type),
+                   field("storageSku", &FileServer::storage_sku),
+                   field("adminUserName", &FileServer::admin_user_name),
+                   field("creationTime", &FileServer::creation_time)};
+};
+
 }  // namespace batchai::base
 
 namespace batchai::store {
@@ -131,6 +157,8 @@ using base::Value;
 constexpr std::string_view group_schema = "batchai-group/v1";
 constexpr std::string_view workspace_schema = "batchai-workspace/v1";
 constexpr std::string_view experiment_schema = "batchai-experiment/v1";
+constexpr std::string_view storage_account_schema = "batchai-storage-account/v1";
+constexpr std::string_view file_server_schema = "batchai-file-server/v1";
 
 // A schema whose older version can also be read.
 struct Versions {
@@ -222,6 +250,14 @@ std::string to_json(const Job& job) {
     return base::to_record(job, job_schema.current);
 }
 
+std::string to_json(const StorageAccount& account) {
+    return base::to_record(account, storage_account_schema);
+}
+
+std::string to_json(const FileServer& server) {
+    return base::to_record(server, file_server_schema);
+}
+
 Result<Group> group_from_json(std::string_view text, const std::string& path,
                               const std::string& name) {
     Group group;
@@ -259,6 +295,20 @@ Result<Job> job_from_json(std::string_view text, const std::string& path, const 
     Job job;
     job.key = key;
     return read(text, job_schema, path, std::move(job));
+}
+
+Result<StorageAccount> storage_account_from_json(std::string_view text, const std::string& path,
+                                                 const StorageAccountKey& key) {
+    StorageAccount account;
+    account.key = key;
+    return read(text, storage_account_schema, path, std::move(account));
+}
+
+Result<FileServer> file_server_from_json(std::string_view text, const std::string& path,
+                                         const FileServerKey& key) {
+    FileServer server;
+    server.key = key;
+    return read(text, file_server_schema, path, std::move(server));
 }
 
 }  // namespace batchai::store

@@ -17,7 +17,7 @@
 
 namespace batchai::store {
 
-enum class Kind { group, workspace, experiment, cluster, job };
+enum class Kind { group, workspace, experiment, cluster, job, storage_account, file_server };
 
 // Returns the kind's name for messages: "resource group", "workspace", …
 [[nodiscard]] std::string_view kind_name(Kind kind);
@@ -68,6 +68,22 @@ struct JobKey {
     auto operator<=>(const JobKey&) const = default;
 };
 
+struct StorageAccountKey {
+    std::string group;
+    std::string account;
+
+    auto operator<=>(const StorageAccountKey&) const = default;
+};
+
+struct FileServerKey {
+    std::string group;
+    std::string workspace;
+    std::string file_server;
+
+    [[nodiscard]] WorkspaceKey parent() const { return {group, workspace}; }
+    auto operator<=>(const FileServerKey&) const = default;
+};
+
 struct Group {
     std::string name;
     std::string location;
@@ -91,6 +107,32 @@ struct Experiment {
     base::Time creation_time;
 
     bool operator==(const Experiment&) const = default;
+};
+
+// What a user has said of a storage account. Its shares and containers are directories, which exist
+// without a record as well (site/storage_place.hpp).
+struct StorageAccount {
+    StorageAccountKey key;
+    std::string location;
+    std::string sku;
+    std::optional<Tags> tags;
+    base::Time creation_time;
+
+    bool operator==(const StorageAccount&) const = default;
+};
+
+// What a user has said of a file server of the site.
+struct FileServer {
+    FileServerKey key;
+    std::string vm_size;
+    int disk_count = 0;
+    int disk_size = 0;  // GB
+    std::string caching_type;
+    std::string storage_sku;
+    std::string admin_user_name;
+    base::Time creation_time;
+
+    bool operator==(const FileServer&) const = default;
 };
 
 // What happens to the jobs on a node that a resize removes.
@@ -178,6 +220,8 @@ struct Job {
 [[nodiscard]] std::string to_json(const Experiment& experiment);
 [[nodiscard]] std::string to_json(const Cluster& cluster);
 [[nodiscard]] std::string to_json(const Job& job);
+[[nodiscard]] std::string to_json(const StorageAccount& account);
+[[nodiscard]] std::string to_json(const FileServer& server);
 
 [[nodiscard]] base::Result<Group> group_from_json(std::string_view text, const std::string& path,
                                                   const std::string& name);
@@ -192,6 +236,12 @@ struct Job {
                                                       const ClusterKey& key);
 [[nodiscard]] base::Result<Job> job_from_json(std::string_view text, const std::string& path,
                                               const JobKey& key);
+[[nodiscard]] base::Result<StorageAccount> storage_account_from_json(std::string_view text,
+                                                                     const std::string& path,
+                                                                     const StorageAccountKey& key);
+[[nodiscard]] base::Result<FileServer> file_server_from_json(std::string_view text,
+                                                             const std::string& path,
+                                                             const FileServerKey& key);
 
 }  // namespace batchai::store
 

@@ -28,8 +28,12 @@ using base::Error;
 using base::ExitCode;
 using base::Result;
 
-// Returns the name of the record in the directory of a resource. A cluster is a record without a
-// directory.
+// Whether a resource of this kind is a record without a directory.
+bool is_record(Kind kind) {
+    return kind == Kind::cluster || kind == Kind::storage_account || kind == Kind::file_server;
+}
+
+// Returns the name of the record in the directory of a resource that has one.
 std::string record_name(Kind kind) {
     if (kind == Kind::job) return record::JobFiles::record_name;
     return fmt::format("{}.json", kind == Kind::group ? "group" : kind_name(kind));
@@ -56,6 +60,18 @@ struct Paths {
     [[nodiscard]] std::string of(const ClusterKey& key) const {
         return clusters(key.parent()) + "/" + key.cluster + ".json";
     }
+    [[nodiscard]] std::string storage_accounts(const std::string& group) const {
+        return of(group) + "/storage-accounts";
+    }
+    [[nodiscard]] std::string of(const StorageAccountKey& key) const {
+        return storage_accounts(key.group) + "/" + key.account + ".json";
+    }
+    [[nodiscard]] std::string file_servers(const WorkspaceKey& key) const {
+        return of(key) + "/file-servers";
+    }
+    [[nodiscard]] std::string of(const FileServerKey& key) const {
+        return file_servers(key.parent()) + "/" + key.file_server + ".json";
+    }
     [[nodiscard]] std::string experiments(const WorkspaceKey& key) const {
         return of(key) + "/experiments";
     }
@@ -77,6 +93,8 @@ struct Paths {
         return of(key) + "/" + record_name(Kind::experiment);
     }
     [[nodiscard]] std::string record(const ClusterKey& key) const { return of(key); }
+    [[nodiscard]] std::string record(const StorageAccountKey& key) const { return of(key); }
+    [[nodiscard]] std::string record(const FileServerKey& key) const { return of(key); }
     [[nodiscard]] std::string record(const JobKey& key) const {
         return of(key) + "/" + record_name(Kind::job);
     }
@@ -87,7 +105,7 @@ std::vector<std::string> names_of(Kind kind, const std::vector<std::string>& ent
     std::vector<std::string> names;
     for (const std::string& entry : entries) {
         std::string name = entry;
-        if (kind == Kind::cluster) {
+        if (is_record(kind)) {
             if (!name.ends_with(".json") || name.starts_with(".")) continue;
             name.resize(name.size() - 5);
         }
@@ -99,12 +117,18 @@ std::vector<std::string> names_of(Kind kind, const std::vector<std::string>& ent
 // Returns the names of the resources in the directory, for a message.
 std::vector<std::string> existing(Kind kind, const fs::path& directory) {
     auto names = names_of(kind, names_in(directory).value_or(std::vector<std::string>{}));
-    if (kind == Kind::cluster) return names;
+    if (is_record(kind)) return names;
     std::erase_if(names, [&](const std::string& name) {
         std::error_code code;
         return !fs::exists(directory / name / record_name(kind), code);
     });
     return names;
+}
+
+// Returns the words of the command line for this kind.
+std::string command_of(Kind kind) {
+    if (kind == Kind::group) return "group";
+    return kind == Kind::file_server ? "file-server" : std::string(kind_name(kind));
 }
 
 Error not_found(Kind kind, const std::string& name, const fs::path& directory) {
@@ -117,7 +141,7 @@ Error not_found(Kind kind, const std::string& name, const fs::path& directory) {
         error.hint = fmt::format("did you mean \"{}\"?", *near);
     } else if (names.empty()) {
         error.hint = fmt::format("there is none yet: create it with \"batchai {} create\"",
-                                 kind == Kind::group ? "group" : kind_name(kind));
+                                 command_of(kind));
     } else {
         const auto shown = std::min(static_cast<std::ptrdiff_t>(names.size()), most);
         error.hint =
@@ -179,6 +203,22 @@ Result<void> check(const Paths& paths, const JobKey& key, bool must_exist) {
     return check_exists(Kind::job, key.job, paths.record(key), paths.jobs(key.parent()));
 }
 
+Result<void> check(const Paths& paths, const StorageAccountKey& key, bool must_exist) {
+    TRY(check_name(Kind::storage_account, key.account));
+    TRY(check(paths, key.group, true));
+    if (!must_exist) return {};
+    return check_exists(Kind::storage_account, key.account, paths.record(key),
+                        paths.storage_accounts(key.group));
+}
+
+Result<void> check(const Paths& paths, const FileServerKey& key, bool must_exist) {
+    TRY(check_name(Kind::file_server, key.file_server));
+    TRY(check(paths, key.parent(), true));
+    if (!must_exist) return {};
+    return check_exists(Kind::file_server, key.file_server, paths.record(key),
+                        paths.file_servers(key.parent()));
+}
+
 // Returns `made`. If the name was taken, the error says so in terms of the resource.
 Result<void> in_words(Result<void> made, Kind kind, const std::string& name, const fs::path& path) {
     if (made || made.error().exit_code != ExitCode::refused) return made;
@@ -193,6 +233,16 @@ Result<void> create_resource(const Paths& paths, Kind kind, const std::string& n
     const fs::path staged = TRY(new_directory(paths.home));
     TRY(base::create_exclusively(staged / record_name(kind), to_json(record), 0600));
     return in_words(publish_directory(staged, paths.of(key)), kind, name, paths.of(key));
+}
+
+// Makes the record of a resource without a directory.
+template <typename Record>
+Result<void> create_record(const Paths& paths, Kind kind, const std::string& name,
+                           const Record& record) {
+    TRY(check(paths, record.key, false));
+    const fs::path target = paths.of(record.key);
+    TRY(base::make_directories(target.parent_path(), 0700));
+    return in_words(base::create_exclusively(target, to_json(record), 0600), kind, name, target);
 }
 
 template <typename Record, typename Key, typename Read>
@@ -275,12 +325,15 @@ Result<void> Store::create(const Experiment& experiment) const {
 }
 
 Result<void> Store::create(const Cluster& cluster) const {
-    const Paths paths{home_};
-    TRY(check(paths, cluster.key, false));
-    const fs::path target = paths.of(cluster.key);
-    TRY(base::make_directories(target.parent_path(), 0700));
-    return in_words(base::create_exclusively(target, to_json(cluster), 0600), Kind::cluster,
-                    cluster.key.cluster, target);
+    return create_record(Paths{home_}, Kind::cluster, cluster.key.cluster, cluster);
+}
+
+Result<void> Store::create(const StorageAccount& account) const {
+    return create_record(Paths{home_}, Kind::storage_account, account.key.account, account);
+}
+
+Result<void> Store::create(const FileServer& server) const {
+    return create_record(Paths{home_}, Kind::file_server, server.key.file_server, server);
 }
 
 Result<Group> Store::group(const std::string& name) const {
@@ -301,6 +354,14 @@ Result<Cluster> Store::cluster(const ClusterKey& key) const {
 
 Result<Job> Store::job(const JobKey& key) const {
     return load<Job>(Paths{home_}, key, job_from_json);
+}
+
+Result<StorageAccount> Store::storage_account(const StorageAccountKey& key) const {
+    return load<StorageAccount>(Paths{home_}, key, storage_account_from_json);
+}
+
+Result<FileServer> Store::file_server(const FileServerKey& key) const {
+    return load<FileServer>(Paths{home_}, key, file_server_from_json);
 }
 
 Result<std::vector<Group>> Store::groups() const {
@@ -340,6 +401,27 @@ Result<std::vector<Cluster>> Store::clusters(const WorkspaceKey& key) const {
             return ClusterKey{.group = key.group, .workspace = key.workspace, .cluster = name};
         },
         cluster_from_json);
+}
+
+Result<std::vector<StorageAccount>> Store::storage_accounts(const std::string& group) const {
+    const Paths paths{home_};
+    TRY(check(paths, group, true));
+    return load_all<StorageAccount>(
+        paths, Kind::storage_account, paths.storage_accounts(group),
+        [&](const std::string& name) { return StorageAccountKey{.group = group, .account = name}; },
+        storage_account_from_json);
+}
+
+Result<std::vector<FileServer>> Store::file_servers(const WorkspaceKey& key) const {
+    const Paths paths{home_};
+    TRY(check(paths, key, true));
+    return load_all<FileServer>(
+        paths, Kind::file_server, paths.file_servers(key),
+        [&](const std::string& name) {
+            return FileServerKey{
+                .group = key.group, .workspace = key.workspace, .file_server = name};
+        },
+        file_server_from_json);
 }
 
 Result<std::vector<Job>> Store::jobs(const ExperimentKey& key) const {
@@ -390,6 +472,14 @@ Result<void> Store::remove(const ExperimentKey& key) const {
 }
 
 Result<void> Store::remove(const ClusterKey& key) const {
+    return remove_resource(Paths{home_}, key);
+}
+
+Result<void> Store::remove(const StorageAccountKey& key) const {
+    return remove_resource(Paths{home_}, key);
+}
+
+Result<void> Store::remove(const FileServerKey& key) const {
     return remove_resource(Paths{home_}, key);
 }
 

@@ -18,7 +18,9 @@ namespace batchai::store {
 //
 //   groups/<group>/group.json
 //   groups/<group>/workspaces/<workspace>/workspace.json
+//   groups/<group>/storage-accounts/<account>.json
 //   groups/<group>/workspaces/<workspace>/clusters/<cluster>.json
+//   groups/<group>/workspaces/<workspace>/file-servers/<server>.json
 //   groups/<group>/workspaces/<workspace>/experiments/<experiment>/experiment.json
 //   groups/<group>/workspaces/<workspace>/experiments/<experiment>/jobs/<job>/   see job_files.hpp
 //   storage/    the default storage that jobs write to; never touched by the store
@@ -48,17 +50,24 @@ class Store {
     [[nodiscard]] base::Result<void> create(const Workspace& workspace) const;
     [[nodiscard]] base::Result<void> create(const Experiment& experiment) const;
     [[nodiscard]] base::Result<void> create(const Cluster& cluster) const;
+    [[nodiscard]] base::Result<void> create(const StorageAccount& account) const;
+    [[nodiscard]] base::Result<void> create(const FileServer& server) const;
 
     [[nodiscard]] base::Result<Group> group(const std::string& name) const;
     [[nodiscard]] base::Result<Workspace> workspace(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<Experiment> experiment(const ExperimentKey& key) const;
     [[nodiscard]] base::Result<Cluster> cluster(const ClusterKey& key) const;
     [[nodiscard]] base::Result<Job> job(const JobKey& key) const;
+    [[nodiscard]] base::Result<StorageAccount> storage_account(const StorageAccountKey& key) const;
+    [[nodiscard]] base::Result<FileServer> file_server(const FileServerKey& key) const;
 
     [[nodiscard]] base::Result<std::vector<Group>> groups() const;
     [[nodiscard]] base::Result<std::vector<Workspace>> workspaces(const std::string& group) const;
     [[nodiscard]] base::Result<std::vector<Experiment>> experiments(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Cluster>> clusters(const WorkspaceKey& key) const;
+    [[nodiscard]] base::Result<std::vector<StorageAccount>> storage_accounts(
+        const std::string& group) const;
+    [[nodiscard]] base::Result<std::vector<FileServer>> file_servers(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key) const;
     // job_names() returns the names of the experiment's job directories, which takes a fraction of
     // the time of jobs(). The second function returns the jobs of such names, and leaves out a name
@@ -74,6 +83,8 @@ class Store {
     [[nodiscard]] base::Result<void> remove(const WorkspaceKey& key) const;
     [[nodiscard]] base::Result<void> remove(const ExperimentKey& key) const;
     [[nodiscard]] base::Result<void> remove(const ClusterKey& key) const;
+    [[nodiscard]] base::Result<void> remove(const StorageAccountKey& key) const;
+    [[nodiscard]] base::Result<void> remove(const FileServerKey& key) const;
     // Removes the record and the job's directory. Outputs in the storage are kept.
     [[nodiscard]] base::Result<void> remove(const JobKey& key) const;
 

@@ -43,6 +43,8 @@ has() {
     has batchai /usr/bin/batchai /usr/libexec/batchai/batchai-node /usr/libexec/batchai/az-drop-in/az \
         /usr/share/man/man1/batchai-job.1.gz /usr/share/bash-completion/completions/batchai \
         /usr/share/zsh/vendor-completions/_batchai /usr/share/fish/vendor_completions.d/batchai.fish \
+        /usr/share/batchai/completion/az.bash /usr/share/batchai/completion/_az \
+        /usr/share/batchai/completion/az.fish /usr/share/man/man1/batchai-storage.1.gz \
         /usr/share/batchai/job.schema.json /usr/share/batchai/site.lua.example \
         /usr/share/batchai/cli_filter.lua /usr/share/batchai/job_submit.lua /usr/lib/batchai/bundle/manifest.json \
         "$libraries/batchai/batchai_cli_filter.so" /usr/share/batchai/examples/README.md

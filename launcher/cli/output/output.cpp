@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "cli/output/query.hpp"
+#include "cli/output/yaml.hpp"
 
 namespace batchai::cli {
 
@@ -30,12 +31,27 @@ bool is_number(std::string_view text) {
            std::isalpha(static_cast<unsigned char>(text.back())) == 0;
 }
 
+bool is_control(char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte == 0x7F;
+}
+
+// Whether a control character of the set C1 begins at `at`, in UTF-8.
+bool is_c1_control(std::string_view text, std::size_t at) {
+    if (text[at] != '\xC2' || at + 1 >= text.size()) return false;
+    const auto next = static_cast<unsigned char>(text[at + 1]);
+    return next >= 0x80 && next <= 0x9F;
+}
+
 // Replaces control characters by blanks. A newline in a cell would break the row, and other control
 // characters would act on the terminal.
 std::string printable(std::string_view text) {
     std::string out;
-    for (const char c : text)
-        out += std::iscntrl(static_cast<unsigned char>(c)) != 0 ? ' ' : c;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool c1 = is_c1_control(text, i);
+        out += c1 || is_control(text[i]) ? ' ' : text[i];
+        if (c1) ++i;
+    }
     return out;
 }
 
@@ -168,22 +184,24 @@ Table generic_table(const Value& value, bool from_query) {
 
 namespace {
 
-// Escapes tabs and line ends, which would otherwise end the field or the item.
+// Escapes tabs and line ends, which would otherwise end the field or the item, and other control
+// characters, which would act on a terminal.
 std::string escaped(const std::string& text) {
     std::string out;
-    for (const char c : text) {
-        switch (c) {
-            case '\t':
-                out += "\\t";
-                break;
-            case '\n':
-                out += "\\n";
-                break;
-            case '\r':
-                out += "\\r";
-                break;
-            default:
-                out += c;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (c == '\t') {
+            out += "\\t";
+        } else if (c == '\n') {
+            out += "\\n";
+        } else if (c == '\r') {
+            out += "\\r";
+        } else if (is_control(c)) {
+            out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        } else if (is_c1_control(text, i)) {
+            out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
+        } else {
+            out += c;
         }
     }
     return out;
@@ -244,12 +262,10 @@ base::Result<OutputFormat> output_format(std::string_view name) {
     if (lower == "table") return OutputFormat::table;
     if (lower == "tsv") return OutputFormat::tsv;
     if (lower == "none") return OutputFormat::none;
-    if (lower == "yaml" || lower == "yamlc") {
-        return base::fail(fmt::format("the format {} is not supported yet", lower), "--output",
-                          "use json, jsonc, table, tsv or none", base::ExitCode::usage);
-    }
+    // Colours of YAML are not shown.
+    if (lower == "yaml" || lower == "yamlc") return OutputFormat::yaml;
     return base::fail(fmt::format("unknown format \"{}\"", name), "--output",
-                      "use json, jsonc, table, tsv or none", base::ExitCode::usage);
+                      "use json, jsonc, table, tsv, yaml or none", base::ExitCode::usage);
 }
 
 base::Result<std::string> render_output(const Value& value, const Columns& columns,
@@ -268,6 +284,8 @@ base::Result<std::string> render_output(const Value& value, const Columns& colum
                                                     : generic_table(result, queried));
         case OutputFormat::tsv:
             return format_tsv(result, queried);
+        case OutputFormat::yaml:
+            return format_yaml(result);
         case OutputFormat::none:
             break;
     }

@@ -41,12 +41,13 @@ struct Table {
 // Prints one line per item of a list, with values separated by tabs and without a header. An
 // object's values are in the order of its sorted keys, or in the query's order. A nested list is
 // printed as its length, a nested object as nothing, and null as "None". Tabs and newlines inside a
-// string become \t and \n. If the whole value is null, nothing is printed.
+// string become \t and \n, and other control characters \x1b. If the whole value is null, nothing
+// is printed.
 [[nodiscard]] std::string format_tsv(const Value& value, bool from_query);
 
-enum class OutputFormat { json, jsonc, table, tsv, none };
+enum class OutputFormat { json, jsonc, table, tsv, yaml, none };
 
-// Returns the format of this name, ignoring case. An unknown or unsupported name is an error
+// Returns the format of this name, ignoring case. An unknown name is an error
 // (ExitCode::usage).
 [[nodiscard]] base::Result<OutputFormat> output_format(std::string_view name);
 

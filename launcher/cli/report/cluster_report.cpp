@@ -199,6 +199,21 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
     return values;
 }
 
+slurm::NodeFilter nodes_of_vm_size(const site::Site& site, const std::string& vm_size) {
+    return node_filter(site, vm_size);
+}
+
+base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store, const site::Site& site,
+                                                  const slurm::Client& client,
+                                                  const store::Cluster& cluster) {
+    TRY(client.ping());
+    auto jobs = TRY(store.jobs_of_workspace(cluster.key.parent()));
+    const auto reports = TRY(report_jobs(store, client, std::move(jobs)));
+    const auto statuses = TRY(client.nodes(node_filter(site, cluster.vm_size)));
+    const auto load = load_of(cluster.key.cluster, reports);
+    return slurm::cluster_view(statuses, load.jobs, target_of(cluster, load.wanted_nodes));
+}
+
 namespace {
 
 tl::unexpected<base::Error> fault(std::string what, std::string hint = {}) {

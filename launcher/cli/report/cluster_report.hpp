@@ -49,6 +49,12 @@ struct ClusterLoad {
     const store::Store& store, const site::Site& site, const slurm::Client& client,
     const std::vector<store::Cluster>& clusters);
 
+// Returns the cluster's nodes and their states. Fails if Slurm does not answer.
+[[nodiscard]] base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store,
+                                                                const site::Site& site,
+                                                                const slurm::Client& client,
+                                                                const store::Cluster& cluster);
+
 // The volumes that all jobs of a cluster have. Records store them in the form of cluster.json, but
 // without account keys: a key comes with the job or from the site.
 

@@ -67,12 +67,16 @@ store::JobKey job_key(const JobName& name) {
             name.job};
 }
 
+base::Result<void> ensure_group(const store::Store& store, const site::Site& site,
+                                const ParentOptions& options) {
+    const auto group = group_name(options);
+    if (!group.fallback || store.group(group.value)) return {};
+    return unless_there(store.create(store::Group{group.value, site.location, {}, base::now()}));
+}
+
 base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
                                     const ParentOptions& options) {
-    const auto group = group_name(options);
-    if (group.fallback && !store.group(group.value)) {
-        TRY(unless_there(store.create(store::Group{group.value, site.location, {}, base::now()})));
-    }
+    TRY(ensure_group(store, site, options));
     const auto key = workspace_key(options);
     const auto found = store.workspace(key);
     if (found) return {};

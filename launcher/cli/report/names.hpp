@@ -44,6 +44,8 @@ struct ParentName {
 
 // These functions create the parents that have the fallback name, if they do not exist. Parents
 // that the user named must exist.
+[[nodiscard]] base::Result<void> ensure_group(const store::Store& store, const site::Site& site,
+                                              const ParentOptions& options);
 [[nodiscard]] base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
                                                   const ParentOptions& options);
 [[nodiscard]] base::Result<void> ensure_experiment(const store::Store& store,

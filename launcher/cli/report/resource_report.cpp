@@ -47,6 +47,17 @@ std::string job_id(const std::string& subscription, const store::JobKey& key) {
     return fmt::format("{}/jobs/{}", experiment_id(subscription, key.parent()), key.job);
 }
 
+std::string storage_account_id(const std::string& subscription,
+                               const store::StorageAccountKey& key) {
+    return fmt::format("{}/providers/Microsoft.Storage/storageAccounts/{}",
+                       group_id(subscription, key.group), key.account);
+}
+
+std::string file_server_id(const std::string& subscription, const store::FileServerKey& key) {
+    return fmt::format("{}/fileServers/{}", workspace_id(subscription, key.parent()),
+                       key.file_server);
+}
+
 Value to_value(const store::Group& group, const std::string& subscription) {
     return Value::Object{{"id", group_id(subscription, group.name)},
                          {"location", group.location},
@@ -219,6 +230,40 @@ Table file_columns(const Value& value) {
     return rows_of(value, {"Name", "Type", "Size", "Modified"}, [](const Value& item) {
         return Row{text(item["name"]), text(item["fileType"]), text(item["contentLength"]),
                    text(item["lastModified"])};
+    });
+}
+
+Table file_server_columns(const Value& value) {
+    return rows_of(
+        value,
+        {"Name", "Resource Group", "Size", "Disks", "Public IP", "Internal IP", "Mount Point"},
+        [](const Value& item) {
+            const auto& disks = item["dataDisks"];
+            const auto& mount = item["mountSettings"];
+            return Row{text(item["name"]),
+                       text(item["resourceGroup"]),
+                       text(item["vmSize"]),
+                       disks.is_null() ? ""
+                                       : fmt::format("{} x {} Gb", text(disks["diskCount"]),
+                                                     text(disks["diskSizeInGb"])),
+                       text(mount["fileServerPublicIp"]),
+                       text(mount["fileServerInternalIp"]),
+                       text(mount["mountPoint"])};
+        });
+}
+
+Table usage_columns(const Value& value) {
+    return rows_of(value, {"Value", "Usage", "Limit"}, [](const Value& item) {
+        return Row{text(item["name"]["localizedValue"]), text(item["currentValue"]),
+                   text(item["limit"])};
+    });
+}
+
+Table cluster_file_columns(const Value& value) {
+    return rows_of(value, {"Name", "Is directory", "Size"}, [](const Value& item) {
+        const auto* directory = item["is_directory"].boolean();
+        return Row{text(item["name"]), directory != nullptr && *directory ? "yes" : "no",
+                   text(item["size"])};
     });
 }
 

@@ -19,6 +19,10 @@ namespace batchai::cli {
                                         const store::ExperimentKey& key);
 [[nodiscard]] std::string cluster_id(const std::string& subscription, const store::ClusterKey& key);
 [[nodiscard]] std::string job_id(const std::string& subscription, const store::JobKey& key);
+[[nodiscard]] std::string storage_account_id(const std::string& subscription,
+                                             const store::StorageAccountKey& key);
+[[nodiscard]] std::string file_server_id(const std::string& subscription,
+                                         const store::FileServerKey& key);
 
 [[nodiscard]] Value to_value(const store::Group& group, const std::string& subscription);
 [[nodiscard]] Value to_value(const store::Workspace& workspace, const std::string& subscription);
@@ -34,6 +38,9 @@ namespace batchai::cli {
 [[nodiscard]] Table file_columns(const Value& value);
 [[nodiscard]] Table node_columns(const Value& value);
 [[nodiscard]] Table image_columns(const Value& value);
+[[nodiscard]] Table file_server_columns(const Value& value);
+[[nodiscard]] Table usage_columns(const Value& value);
+[[nodiscard]] Table cluster_file_columns(const Value& value);
 
 // Returns the component after `kind` in an ARM id: "dev" for ("…/workspaces/dev/…", "workspaces");
 // empty if there is none.

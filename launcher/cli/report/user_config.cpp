@@ -343,4 +343,34 @@ const base::Result<UserConfig>& user_config() {
     return loaded;
 }
 
+namespace {
+
+// Returns the path of the file itself, if the path of the user's configuration is a link.
+std::filesystem::path real_path(const std::filesystem::path& path) {
+    std::error_code code;
+    const auto real = std::filesystem::weakly_canonical(path, code);
+    return code ? path : real;
+}
+
+}  // namespace
+
+base::Result<void> change_user_config(const std::vector<std::string>& settings) {
+    TRY(user_config());
+    const auto path = real_path(TRY(user_config_path()));
+    const std::string before = TRY(read_user_config(path));
+    std::string text = before;
+    for (const std::string& word : settings) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos)
+            return base::fail("is not KEY=VALUE", word, {}, base::ExitCode::usage);
+        auto changed = TRY(with_setting(text, word.substr(0, equals), word.substr(equals + 1)));
+        text = std::move(changed);
+    }
+    if (text == before) return {};
+    TRY(base::make_directories(path.parent_path(), 0700));
+    struct stat status {};
+    const bool present = stat(path.c_str(), &status) == 0;
+    return base::write_atomically(path, text, present ? status.st_mode & 0777U : 0600);
+}
+
 }  // namespace batchai::cli

@@ -57,6 +57,9 @@ struct ParsedUserConfig {
 // another user than the caller or root, or that others can write to.
 [[nodiscard]] base::Result<std::string> read_user_config(const std::filesystem::path& path);
 
+// Sets keys in the user's file, each given as "KEY=VALUE". All else in it stays as it is.
+[[nodiscard]] base::Result<void> change_user_config(const std::vector<std::string>& settings);
+
 // Reads the file, once for this process. The error shows each fault with its place.
 [[nodiscard]] const base::Result<UserConfig>& user_config();
 

@@ -2,6 +2,7 @@
 #include "cli/report/volume_flags.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -126,8 +127,10 @@ base::Result<void> add_volumes(job::JobSpec& spec, const VolumeFlags& flags,
 namespace {
 
 constexpr const char* key_variable = BATCHAI_STORAGE_KEY_VARIABLE;
-// The shortest abbreviation of --storage-account-key that cannot mean --storage-account-name.
-constexpr std::string_view shortest_option = "--storage-account-k";
+// Options whose values are secrets, each by the shortest abbreviation that cannot mean another
+// option: --storage-account-key, --account-key, --sas-token, --connection-string, --password.
+constexpr std::array<std::string_view, 5> secret_options{"--storage-account-k", "--account-k",
+                                                         "--sas", "--conn", "--pas"};
 constexpr std::size_t file_limit = 4096;
 
 std::optional<std::string>& taken_key() {
@@ -150,7 +153,10 @@ void hide_storage_key(int count, char** words) {
     }
     for (int i = 1; i < count; ++i) {
         const std::string_view word = words[i];
-        if (!word.starts_with(shortest_option)) continue;
+        const bool is_secret =
+            std::any_of(secret_options.begin(), secret_options.end(),
+                        [&](std::string_view option) { return word.starts_with(option); });
+        if (!is_secret) continue;
         const std::size_t equals = word.find('=');
         if (equals != std::string_view::npos)
             overwrite(words[i] + equals + 1);

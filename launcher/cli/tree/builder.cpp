@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/tree/answered.hpp"
+#include "cli/tree/ids.hpp"
 #include "job/schema/checks.hpp"
 #include "job/schema/field_table.hpp"
 #include "job/syntax/utf8.hpp"
@@ -19,19 +21,40 @@ CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string
     return group;
 }
 
+namespace {
+
+void add_global_options(CommandTree& tree, CLI::App& leaf) {
+    auto& global = tree.global;
+    leaf.add_flag("--verbose", global.verbose,
+                  "Say on standard error where records are, and which programs are run")
+        ->group(global_arguments);
+    leaf.add_flag("--debug", global.debug, "As --verbose, with times and exit codes")
+        ->group(global_arguments);
+    leaf.add_flag("--only-show-errors", global.only_show_errors,
+                  "Print neither notes nor warnings nor progress on standard error")
+        ->group(global_arguments);
+    add_optional(leaf, "--subscription", global.subscription,
+                 "Accepted without effect: all resources are in the site's one subscription")
+        ->type_name("ID")
+        ->group(global_arguments);
+}
+
+}  // namespace
+
 CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
                    const std::string& description, const std::string& example, Printing printing) {
     auto* leaf = parent.add_subcommand(name, description);
     leaf->set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
     if (printing == Printing::by_engine) {
         leaf->add_option("--output,-o", tree.global.output,
-                         "Output format: json, jsonc, table, tsv, none")
+                         "Output format: json, jsonc, table, tsv, yaml, none")
             ->type_name("FORMAT")
             ->group(global_arguments);
         add_optional(*leaf, "--query", tree.global.query, "JMESPath query on the output")
             ->type_name("JMESPATH")
             ->group(global_arguments);
     }
+    add_global_options(tree, *leaf);
     leaf->footer("Example:\n  " + example);
     // A group inherits the footer of the whole program, which is replaced by that of its first
     // verb.
@@ -140,23 +163,6 @@ void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm) {
     }
 }
 
-void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
-                     bool flag) {
-    const auto refuse = [names](const std::string& /*value*/) {
-        throw CLI::ValidationError(names.substr(0, names.find(',')), "not supported yet");
-    };
-    const auto text = description + " (not supported yet)";
-    if (flag) {
-        leaf.add_flag_function(
-                names, [refuse](std::int64_t /*count*/) { refuse(""); }, text)
-            ->group("Not Supported Yet");
-    } else {
-        leaf.add_option_function<std::string>(names, refuse, text)
-            ->type_name("TEXT")
-            ->group("Not Supported Yet");
-    }
-}
-
 std::unique_ptr<CommandTree> make_tree() {
     auto tree = std::make_unique<CommandTree>();
     auto& app = tree->app;
@@ -176,8 +182,14 @@ std::unique_ptr<CommandTree> make_tree() {
     add_metrics_verb(*tree);
     add_plan_verbs(*tree);
     add_run_verbs(*tree);
+    add_storage_verbs(*tree);
+    add_file_server_verbs(*tree);
+    add_usage_verbs(*tree);
+    add_azure_verbs(*tree);
     add_completion_verb(*tree);
     add_manual_verb(*tree);
+    add_ids_options(*tree);
+    add_answered_options(*tree);
     return tree;
 }
 

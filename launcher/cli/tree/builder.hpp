@@ -24,6 +24,12 @@ namespace batchai::cli {
 struct GlobalOptions {
     std::string output = "json";
     std::optional<std::string> query;
+    std::optional<std::string> subscription;  // without effect: a site is one subscription
+    bool verbose = false;
+    bool debug = false;
+    bool only_show_errors = false;
+    // The values of --ids, which expand_ids() has replaced before parsing.
+    std::vector<std::string> ids;
 };
 
 struct CommandTree {
@@ -87,11 +93,6 @@ void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm);
 void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string& whose,
                         const std::string& root);
 
-// Adds an option of Batch AI that this program does not support yet. Using it is an error that says
-// so.
-void add_unsupported(CLI::App& leaf, const std::string& names, const std::string& description,
-                     bool flag = false);
-
 // Each of these is defined in the file that implements its verbs.
 void add_resource_verbs(CommandTree& tree);  // group, workspace, experiment
 void add_cluster_verbs(CommandTree& tree);
@@ -110,16 +111,24 @@ void add_admin_verbs(CommandTree& tree);
 void add_admin_diag_verb(CommandTree& tree, CLI::App& admin);
 void add_config_verbs(CommandTree& tree);
 void add_metrics_verb(CommandTree& tree);
-void add_plan_verbs(CommandTree& tree);  // validate, hand-over
-void add_run_verbs(CommandTree& tree);   // run, watch-first-node, hold-ports, version
+void add_plan_verbs(CommandTree& tree);     // validate, hand-over
+void add_run_verbs(CommandTree& tree);      // run, watch-first-node, hold-ports, version
+void add_storage_verbs(CommandTree& tree);  // storage account, share, directory, file, …
+void add_file_server_verbs(CommandTree& tree);
+void add_usage_verbs(CommandTree& tree);
+void add_az_verb(CommandTree& tree);
+void add_azure_verbs(CommandTree& tree);  // az, login, logout, account, configure, provider
+void add_cluster_node_verbs(CommandTree& tree, CLI::App& cluster);  // cluster node, cluster file
 void add_completion_verb(CommandTree& tree);
 void add_manual_verb(CommandTree& tree);
 
 [[nodiscard]] std::unique_ptr<CommandTree> make_tree();
 
-// Returns the completion script for "bash", "zsh" or "fish". It completes commands, options, and
-// file names where a file is expected. The script starts no program.
-[[nodiscard]] std::string completion_script(const CLI::App& app, const std::string& shell);
+// Returns the completion script for "bash", "zsh" or "fish" of the program under this name, which
+// is "batchai" or "az". It completes commands, options, and file names where a file is expected.
+// The script starts no program. The one for "az" does nothing if "az" is not a link to batchai.
+[[nodiscard]] std::string completion_script(const CLI::App& app, const std::string& shell,
+                                            const std::string& name = "batchai");
 
 // Returns the names of the manual pages: "batchai", and "batchai-<command>" for each top-level
 // command.

@@ -57,7 +57,8 @@ std::string path_arms(const CLI::App& app) {
     return fmt::format("{}", fmt::join(arms, "|"));
 }
 
-std::string word_arms(const CLI::App& app, const char* file_action) {
+// Under the name "az" the word "batchai" may come first.
+std::string word_arms(const CLI::App& app, const std::string& name, const char* file_action) {
     std::string arms;
     for (const auto& command : all_commands(app)) {
         const auto files = file_options(*command.app);
@@ -70,55 +71,69 @@ std::string word_arms(const CLI::App& app, const char* file_action) {
             file_case += fmt::format("[[ $current != -* ]] && {{ {}; return; }}; ", file_action);
         }
         arms += fmt::format("        \"{}\") {}words=\"{}\";;\n", command.text(), file_case,
-                            command_names(*command.app) + " " + option_names(*command.app));
+                            (command.path.empty() && name == "az" ? "batchai " : "") +
+                                command_names(*command.app) + " " + option_names(*command.app));
     }
     return arms;
 }
 
-std::string bash_script(const CLI::App& app) {
+// The real Azure CLI has completion of its own, so that for "az" must do nothing where "az" is not
+// a link to batchai.
+constexpr std::string_view bash_guard =
+    "[[ $(readlink -f -- \"$(type -P az)\") == */batchai ]] || return 0\n";
+constexpr std::string_view zsh_guard = "[[ ${commands[az]:A} == */batchai ]] || return 0\n";
+constexpr std::string_view fish_guard =
+    "string match -q '*/batchai' (realpath (command -s az) 2>/dev/null); or return 0\n";
+
+std::string guard(std::string_view text, const std::string& name) {
+    return name == "az" ? std::string(text) : "";
+}
+
+std::string bash_script(const CLI::App& app, const std::string& name) {
     return fmt::format(
-        R"(# bash completion of batchai, made by `batchai completion bash`
-_batchai() {{
+        R"(# bash completion of {0}, made by `batchai completion bash`
+{1}_{0}() {{
     local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
     local at="" word words=""
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
         [[ -z $at && $word == batchai ]] && continue
         case "${{at:+$at }}$word" in
-            {}) at="${{at:+$at }}$word";;
+            {2}) at="${{at:+$at }}$word";;
         esac
     done
     COMPREPLY=()
     case "$at" in
-{}    esac
+{3}    esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }}
-complete -o filenames -F _batchai batchai
+complete -o filenames -F _{0} {0}
 )",
-        path_arms(app), word_arms(app, "mapfile -t COMPREPLY < <(compgen -f -- \"$current\")"));
+        name, guard(bash_guard, name), path_arms(app),
+        word_arms(app, name, "mapfile -t COMPREPLY < <(compgen -f -- \"$current\")"));
 }
 
-std::string zsh_script(const CLI::App& app) {
+std::string zsh_script(const CLI::App& app, const std::string& name) {
     return fmt::format(
-        R"(#compdef batchai
-# zsh completion of batchai, made by `batchai completion zsh`
-_batchai() {{
+        R"(#compdef {0}
+# zsh completion of {0}, made by `batchai completion zsh`
+{1}_{0}() {{
     local current="${{words[CURRENT]}}" previous="${{words[CURRENT-1]}}"
     local at="" word
     local -a typed=("${{(@)words[2,CURRENT-1]}}")
     for word in "${{typed[@]}}"; do
         [[ -z $at && $word == batchai ]] && continue
         case "${{at:+$at }}$word" in
-            {}) at="${{at:+$at }}$word";;
+            {2}) at="${{at:+$at }}$word";;
         esac
     done
     local words=""
     case "$at" in
-{}    esac
+{3}    esac
     compadd -- ${{=words}}
 }}
-if [[ $funcstack[1] == _batchai ]]; then _batchai "$@"; else compdef _batchai batchai; fi
+if [[ $funcstack[1] == _{0} ]]; then _{0} "$@"; else compdef _{0} {0}; fi
 )",
-        path_arms(app), word_arms(app, "_files"));
+        name, guard(zsh_guard, name), path_arms(app), word_arms(app, name, "_files"));
 }
 
 // Inside single quotes, only ' and \ are special in fish.
@@ -131,55 +146,59 @@ std::string fish_quoted(const std::string& text) {
     return out + "'";
 }
 
-std::string fish_script(const CLI::App& app) {
+std::string fish_script(const CLI::App& app, const std::string& name) {
     std::string paths;
     std::string lines;
     for (const auto& command : all_commands(app)) {
         if (!command.path.empty()) paths += " " + fish_quoted(command.text());
-        const auto at = fish_quoted("__batchai_at " + fish_quoted(command.text()));
+        const auto at = fish_quoted(fmt::format("__{}_at {}", name, fish_quoted(command.text())));
+        if (command.path.empty() && name == "az")
+            lines += fmt::format("complete -c az -f -n {} -a batchai\n", at);
         for (const auto* child : visible_commands(*command.app)) {
-            lines += fmt::format("complete -c batchai -f -n {} -a {} -d {}\n", at,
+            lines += fmt::format("complete -c {} -f -n {} -a {} -d {}\n", name, at,
                                  child->get_name(), fish_quoted(child->get_description()));
         }
         for (const auto* option : visible_options(*command.app, false)) {
-            lines += fmt::format("complete -c batchai -n {}", at);
-            for (const auto& name : option->get_lnames())
-                lines += " -l " + name;
-            for (const auto& name : option->get_snames())
-                lines += " -s " + name;
+            lines += fmt::format("complete -c {} -n {}", name, at);
+            for (const auto& long_name : option->get_lnames())
+                lines += " -l " + long_name;
+            for (const auto& short_name : option->get_snames())
+                lines += " -s " + short_name;
             const bool flag = option->get_items_expected_max() == 0;
             if (!flag) lines += takes_file(*option) ? " -r -F" : " -x";
             lines += " -d " + fish_quoted(option->get_description()) + "\n";
         }
     }
     return fmt::format(
-        R"(# fish completion of batchai, made by `batchai completion fish`
-function __batchai_at
+        R"(# fish completion of {0}, made by `batchai completion fish`
+{1}function __{0}_at
     set -l at ''
     for word in (commandline -opc)[2..-1]
         set -l next (string trim -- "$at $word")
-        if contains -- "$next"{}
+        if contains -- "$next"{2}
             set at $next
         end
     end
     test "$at" = "$argv[1]"
 end
-{})",
-        paths, lines);
+{3})",
+        name, guard(fish_guard, name), paths, lines);
 }
 
 }  // namespace
 
-std::string completion_script(const CLI::App& app, const std::string& shell) {
-    if (shell == "zsh") return zsh_script(app);
-    if (shell == "fish") return fish_script(app);
-    return bash_script(app);
+std::string completion_script(const CLI::App& app, const std::string& shell,
+                              const std::string& name) {
+    if (shell == "zsh") return zsh_script(app, name);
+    if (shell == "fish") return fish_script(app, name);
+    return bash_script(app, name);
 }
 
 namespace {
 
 struct CompletionOptions {
     std::string shell;
+    std::string name = "batchai";
 };
 
 }  // namespace
@@ -191,9 +210,14 @@ void add_completion_verb(CommandTree& tree) {
     leaf->add_option("shell", options->shell, "bash, zsh or fish")
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    leaf->add_option("--name", options->name,
+                     "The program that is completed: batchai, or az for the link of that name")
+        ->type_name("NAME")
+        ->check(CLI::IsMember({"batchai", "az"}))
+        ->capture_default_str();
     leaf->callback([&tree, options] {
         tree.action = [&tree, options]() -> Answer {
-            fmt::print("{}", completion_script(tree.app, options->shell));
+            fmt::print("{}", completion_script(tree.app, options->shell, options->name));
             return Outcome{};
         };
     });

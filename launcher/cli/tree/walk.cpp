@@ -2,12 +2,12 @@
 #include "cli/tree/walk.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
+#include "cli/tree/answered.hpp"
 
 namespace batchai::cli {
 
@@ -66,10 +66,6 @@ namespace {
 
 constexpr auto usage = base::ExitCode::usage;
 
-// Commands of the Azure CLI that tutorials use and that this program does not have.
-constexpr std::array<std::string_view, 8> azure_commands{
-    "storage", "login", "account", "provider", "keyvault", "configure", "vm", "network"};
-
 const CLI::App* command_named(const CLI::App& app, const std::string& name) {
     for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
         if (command->get_name() == name) return command;
@@ -88,13 +84,12 @@ base::Error unknown_command(const Command& at, const std::string& word) {
     for (const auto* command : visible_commands(*at.app))
         known.push_back(command->get_name());
     const auto full = at.path.empty() ? "batchai" : "batchai " + at.text();
-    const bool azure = at.path.empty() && std::find(azure_commands.begin(), azure_commands.end(),
-                                                    word) != azure_commands.end();
-    if (azure) {
-        return {
-            fmt::format("the command \"{}\" of the Azure CLI is not supported yet", word), "",
-            word == "storage" ? "storage accounts are directories here; copy files with cp" : "",
-            usage};
+    Command asked = at;
+    asked.path.push_back(word);
+    if (const auto* answer = answered_command(asked.text())) {
+        return {fmt::format("`{}` is not available on Slurm: {}", azure_command(asked.text()),
+                            answer->reason),
+                "", std::string(answer->instead), usage};
     }
     return {fmt::format("unknown command \"{}\"{}", word, guess_text(word, known)), full,
             fmt::format("`{} --help` lists the commands", full), usage};
@@ -138,7 +133,14 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
     Command at{&app, {}};
     for (std::size_t i = 0; i < words.size(); ++i) {
         auto& word = words[i];
-        if (word == "--") break;
+        if (word == "--") {
+            // CLI11 would take "[a,b]" for a list. What follows is for another program.
+            for (std::size_t rest = i + 1; rest < words.size(); ++rest) {
+                if (words[rest].starts_with('[') && words[rest].ends_with(']'))
+                    words[rest] += literal_mark;
+            }
+            break;
+        }
         if (word.starts_with("--")) {
             auto completed = TRY(complete_option(at, word));
             word = std::move(completed);

@@ -8,6 +8,7 @@
 #include "base/ids.hpp"
 #include "base/text.hpp"
 #include "cli/output/output.hpp"
+#include "cli/report/auto_storage.hpp"
 #include "cli/report/cluster_file.hpp"
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/cluster_scaling.hpp"
@@ -38,6 +39,7 @@ struct ClusterOptions {
     std::optional<std::string> password;
     VolumeFlags volumes;
     std::optional<std::string> storage_account;  // of the volumes
+    bool use_auto_storage = false;
     std::optional<std::string> setup_task;
     std::optional<std::string> setup_task_output;
     bool yes = false;
@@ -132,7 +134,8 @@ base::Result<store::Cluster> scaled(const Surroundings& here, const store::Clust
 
 // Returns the nodeSetup of the cluster's record; null if there is none.
 base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile& file,
-                               const store::Cluster& cluster, const site::Site& site) {
+                               const store::Cluster& cluster, const store::Store& store,
+                               const site::Site& site) {
     if (options.setup_task.has_value() != options.setup_task_output.has_value())
         return base::fail(options.setup_task
                               ? "--setup-task requires providing of --setup-task-output"
@@ -149,6 +152,7 @@ base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile&
         setup.set("setupTask", std::move(task));
     }
     auto volumes = with_flags(file.mount_volumes, options.volumes, options.storage_account);
+    if (options.use_auto_storage) volumes = TRY(with_auto_storage(volumes, store, site));
     if (!volumes.is_null()) {
         TRY(check_cluster_volumes(volumes));
         setup.set("mountVolumes", std::move(volumes));
@@ -177,10 +181,10 @@ Answer cluster_create(const ClusterOptions& options) {
     }
     const auto file = TRY(read_config(options));
     auto cluster = TRY(describe(options, file, here.site));
-    auto setup = TRY(node_setup(options, file, cluster, here.site));
-    if (!setup.is_null()) cluster.properties.set("nodeSetup", std::move(setup));
     // The output includes the states of the nodes, so nothing is created if Slurm does not answer.
     TRY(here.slurm.ping());
+    auto setup = TRY(node_setup(options, file, cluster, here.store, here.site));
+    if (!setup.is_null()) cluster.properties.set("nodeSetup", std::move(setup));
     TRY(ensure_workspace(here.store, here.site, options.parents));
     TRY(here.store.create(cluster));
     say_what_has_no_effect(options, file);
@@ -274,14 +278,6 @@ void add_account_options(CLI::App& leaf, ClusterOptions& options) {
         ->group("Admin Account Arguments");
 }
 
-void add_unsupported_options(CLI::App& leaf) {
-    add_unsupported(leaf, "--image,-i", "Operating system image");
-    add_unsupported(leaf, "--custom-image", "Id of a custom image");
-    add_unsupported(leaf, "--storage-account-key", "Key of the storage account");
-    add_unsupported(leaf, "--subnet", "Subnet of the nodes");
-    add_unsupported(leaf, "--use-auto-storage", "Make and mount a share and a container", true);
-}
-
 void add_create(CommandTree& tree, CLI::App& group) {
     auto [leaf, options] =
         add_verb(tree, group, "create", "Make a cluster: a named view of some of Slurm's nodes",
@@ -305,6 +301,9 @@ void add_create(CommandTree& tree, CLI::App& group) {
         ->group(volume_arguments);
     add_volume_options(*leaf, options->volumes, "all jobs of the cluster have",
                        "$AZ_BATCHAI_MOUNT_ROOT");
+    leaf->add_flag("--use-auto-storage", options->use_auto_storage,
+                   "Make a share and a container, and mount them at autoafs and autobfs")
+        ->group(volume_arguments);
     add_optional(*leaf, "--setup-task", options->setup_task,
                  "Command that each node runs once after it has started, before its first job")
         ->type_name("COMMAND")
@@ -313,7 +312,6 @@ void add_create(CommandTree& tree, CLI::App& group) {
                  "Directory of the setup task's logs, on a volume of the cluster")
         ->type_name("DIRECTORY")
         ->group("Setup Task Arguments");
-    add_unsupported_options(*leaf);
 }
 
 }  // namespace
@@ -362,6 +360,7 @@ void add_cluster_verbs(CommandTree& tree) {
         add_name(*leaf, *options);
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
+    add_cluster_node_verbs(tree, group);
 }
 
 }  // namespace batchai::cli

@@ -11,9 +11,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
-#include "base/file.hpp"
 #include "cli/output/output.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/user_config.hpp"
@@ -110,30 +108,8 @@ Answer config_get(const ConfigOptions& options) {
                       is_key ? base::ExitCode::not_found : base::ExitCode::usage);
 }
 
-// Returns the path of the file itself, if the path of the user's configuration is a link.
-fs::path real_path(const fs::path& path) {
-    std::error_code code;
-    const fs::path real = fs::weakly_canonical(path, code);
-    return code ? path : real;
-}
-
 Answer config_set(const ConfigOptions& options) {
-    TRY(user_config());
-    const fs::path path = real_path(TRY(user_config_path()));
-    const std::string before = TRY(read_user_config(path));
-    std::string text = before;
-    for (const std::string& word : options.settings) {
-        const std::size_t equals = word.find('=');
-        if (equals == std::string::npos)
-            return base::fail("is not KEY=VALUE", word, {}, base::ExitCode::usage);
-        auto changed = TRY(with_setting(text, word.substr(0, equals), word.substr(equals + 1)));
-        text = std::move(changed);
-    }
-    if (text == before) return Outcome{};
-    TRY(base::make_directories(path.parent_path(), 0700));
-    struct stat status {};
-    const bool present = stat(path.c_str(), &status) == 0;
-    TRY(base::write_atomically(path, text, present ? status.st_mode & 0777U : 0600));
+    TRY(change_user_config(options.settings));
     return Outcome{};
 }
 

@@ -177,7 +177,6 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
         add_optional(*leaf, "--ssh-private-key,-k", options->ssh_private_key,
                      "File of the SSH key" + note)
             ->type_name("FILE");
-        add_unsupported(*leaf, "--address,-L", "Port to forward");
     }
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/tags.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -28,16 +30,6 @@ struct ResourceOptions {
 };
 
 using Jobs = base::Result<std::vector<store::Job>>;
-
-std::optional<store::Tags> tags_of(const std::vector<std::string>& words) {
-    if (words.empty()) return {};
-    store::Tags tags;
-    for (const auto& word : words) {
-        const auto equals = word.find('=');
-        tags[word.substr(0, equals)] = equals == std::string::npos ? "" : word.substr(equals + 1);
-    }
-    return tags;
-}
 
 store::WorkspaceKey own_workspace(const ResourceOptions& options) {
     return {group_name(options.parents).value, options.name};
@@ -124,10 +116,35 @@ Answer group_list(const ResourceOptions& /*options*/) {
     return listed(here.store.groups(), here, {});
 }
 
+Answer group_exists(const ResourceOptions& options) {
+    const auto here = TRY(open_surroundings());
+    const auto found = here.store.group(options.name);
+    if (!found && found.error().exit_code != base::ExitCode::not_found)
+        return tl::unexpected(found.error());
+    return Outcome{Value(found.has_value()), {}};
+}
+
+// The files of a storage account outlive the group, because nothing else could bring them back.
+void say_what_stays(const store::Store& store, const std::string& group) {
+    const auto accounts = store.storage_accounts(group);
+    if (!accounts) return;
+    for (const auto& account : *accounts) {
+        std::error_code code;
+        if (!std::filesystem::exists(store.storage_root() / account.key.account, code)) continue;
+        say(
+            fmt::format("the files of the storage account {0} are not deleted; `az storage account "
+                        "delete --name {0}` deletes them",
+                        account.key.account));
+    }
+}
+
 Answer group_delete(const ResourceOptions& options) {
     return remove_with_jobs(
         options, [&](const store::Store& store) { return jobs_of_group(store, options.name); },
-        [&](const store::Store& store) { return store.remove_group(options.name); });
+        [&](const store::Store& store) {
+            say_what_stays(store, options.name);
+            return store.remove_group(options.name);
+        });
 }
 
 Answer workspace_create(const ResourceOptions& options) {
@@ -222,6 +239,12 @@ void add_group_verbs(CommandTree& tree) {
     {
         auto [leaf, options] = add_verb(tree, group, "show", "Show a resource group",
                                         example + "show --name team", group_show);
+        add_own_name(*leaf, "--name,-n,--resource-group,-g", *options);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "exists", "Say whether a resource group exists",
+                     example + "exists --name team", group_exists);
         add_own_name(*leaf, "--name,-n,--resource-group,-g", *options);
     }
     add_verb(tree, group, "list", "List the resource groups", example + "list --output table",

@@ -175,7 +175,18 @@ TEST(Query, AWrongArgumentTypeIsAnErrorNotANull) {
 TEST(OutputFormatName, IsReadWithoutRegardToCase) {
     EXPECT_EQ(output_format("Table").value(), OutputFormat::table);
     EXPECT_EQ(output_format("xml").error().exit_code, base::ExitCode::usage);
-    EXPECT_NE(output_format("yaml").error().what.find("not supported yet"), std::string::npos);
+    EXPECT_EQ(output_format("YAML").value(), OutputFormat::yaml);
+    EXPECT_EQ(output_format("yamlc").value(), OutputFormat::yaml);
+}
+
+// Breaks when the name of somebody else's file acts on the terminal.
+TEST(Text, OfTablesAndTsvHasNoControlCharacters) {
+    const Value value(Value::Array{Value(Value::Object{{"name",
+                                                        "a\x1b[31m\xC2\x9b"
+                                                        "b\n\x7f"}})});
+    EXPECT_EQ(rendered(value, OutputFormat::tsv), "a\\x1b[31m\\x9bb\\n\\x7f\n");
+    EXPECT_EQ(rendered(value, OutputFormat::table).find_first_of("\x1b\x7f\x9b"),
+              std::string::npos);
 }
 
 }  // namespace

@@ -64,6 +64,30 @@ TEST_F(StoreTest, WhatWasCreatedIsReadBack) {
     EXPECT_EQ(store_.clusters({"g", "w"}).value().at(0), cluster);
 }
 
+TEST_F(StoreTest, StorageAccountsAndFileServersAreReadBackAndGoWithTheirParents) {
+    create_parents();
+    const StorageAccount account{
+        {"g", "mystorage"}, "eastus", "Standard_LRS", Tags{{"a", "b"}}, base::now()};
+    ASSERT_TRUE(store_.create(account));
+    EXPECT_EQ(store_.storage_account(account.key).value(), account);
+    EXPECT_EQ(store_.create(account).error().exit_code, base::ExitCode::refused);
+    EXPECT_THAT(store_.storage_account({"g", "mystorag"}).error().hint, HasSubstr("mystorage"));
+    FileServer server;
+    server.key = {"g", "w", "nfs"};
+    server.disk_count = 2;
+    server.disk_size = 10;
+    server.creation_time = base::now();
+    ASSERT_TRUE(store_.create(server));
+    EXPECT_EQ(store_.file_server(server.key).value(), server);
+    EXPECT_EQ(store_.file_servers({"g", "w"}).value().size(), 1U);
+    ASSERT_TRUE(store_.remove(server.key));
+    EXPECT_THAT(store_.file_server(server.key).error().hint,
+                HasSubstr("batchai file-server create"));
+    ASSERT_TRUE(store_.remove_group("g"));
+    ASSERT_TRUE(store_.create(Group{"g", "local", {}, base::now()}));
+    EXPECT_TRUE(store_.storage_accounts("g").value().empty());
+}
+
 TEST_F(StoreTest, ASecondResourceOfTheSameNameIsRefusedAndChangesNothing) {
     create_parents();
     const auto again = store_.create(Group{"g", "elsewhere", {}, base::now()});

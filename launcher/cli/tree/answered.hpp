@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+// The commands and options of the Azure CLI that have no meaning on Slurm, and what is said when
+// somebody uses them. docs/az.md has the same tables, which a test compares.
+namespace batchai::cli {
+
+struct CommandTree;
+
+struct AnsweredCommand {
+    std::string_view path;     // without "az": "storage blob copy" also stands for all below it
+    std::string_view reason;   // completes "`az …` is not available on Slurm: "
+    std::string_view instead;  // what to do; may be empty
+};
+
+struct AnsweredOption {
+    std::string_view command;  // "batchai cluster create" is "cluster create"
+    std::string_view names;    // "--image,-i"
+    bool is_flag = false;
+    // Whether the option is taken and does nothing. Otherwise its use is an error.
+    bool is_accepted = false;
+    std::string_view reason;
+};
+
+[[nodiscard]] std::span<const AnsweredCommand> answered_commands();
+[[nodiscard]] std::span<const AnsweredOption> answered_options();
+
+// Returns the command as a user of the Azure CLI types it: "az batchai cluster create".
+[[nodiscard]] std::string azure_command(std::string_view path);
+
+// Returns the two tables in Markdown, as docs/az.md has them.
+[[nodiscard]] std::string answered_commands_page();
+[[nodiscard]] std::string answered_options_page();
+
+// Returns the entry of a command, or of the command above it that has one; null if there is none.
+[[nodiscard]] const AnsweredCommand* answered_command(std::string_view path);
+
+// Adds the options to their commands, except where a command has an option of that name.
+void add_answered_options(CommandTree& tree);
+
+}  // namespace batchai::cli

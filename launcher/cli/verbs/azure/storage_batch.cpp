@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "cli/report/output_directory.hpp"
+#include "cli/terminal.hpp"
+#include "cli/verbs/azure/storage.hpp"
+#include "cli/verbs/azure/transfer.hpp"
+#include "job/syntax/utf8.hpp"
+#include "storage/pattern.hpp"
+
+// upload-batch, download-batch and delete-batch, of files and of blobs.
+namespace batchai::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct BatchOptions {
+    StoreKind kind = StoreKind::share;
+    AccountOptions account;
+    std::string source;
+    std::string destination;
+    std::optional<std::string> destination_path;
+    std::optional<std::string> pattern;
+    bool dry_run = false;
+    bool no_progress = false;
+};
+
+// The share or container may be given as a URL of it.
+std::string store_of(const std::string& name) {
+    constexpr std::string_view scheme = "://";
+    const auto host = name.find(scheme);
+    if (host == std::string::npos) return name;
+    const auto slash = name.find('/', host + scheme.size());
+    return slash == std::string::npos ? "" : name.substr(slash + 1);
+}
+
+base::Result<Location> open(const BatchOptions& options, Access access, const std::string& store,
+                            const std::optional<std::string>& path = {}) {
+    return open_location(TRY(open_storage(options.account, options.kind, access)), options.kind,
+                         store_of(store), path);
+}
+
+bool is_chosen(const BatchOptions& options, const std::string& name) {
+    return !options.pattern || storage::matches(*options.pattern, name);
+}
+
+std::string below(const std::string& directory, const std::string& name) {
+    return directory.empty() ? name : directory + "/" + name;
+}
+
+// Returns the paths of the files below a directory of the user's, sorted. Links to directories are
+// not followed; links to files are.
+base::Result<std::vector<std::string>> local_files(const std::string& directory) {
+    std::vector<std::string> files;
+    std::error_code code;
+    fs::recursive_directory_iterator entry(directory, code);
+    if (code) return base::system_error("list", directory, code.value());
+    for (; entry != fs::recursive_directory_iterator(); entry.increment(code)) {
+        std::error_code of_type;
+        if (entry->is_regular_file(of_type))
+            files.push_back(entry->path().lexically_relative(directory).string());
+    }
+    if (code) return base::system_error("list", directory, code.value());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+Answer upload_batch(const BatchOptions& options) {
+    const auto at =
+        TRY(open(options, Access::writing, options.destination, options.destination_path));
+    const auto files = TRY(local_files(options.source));
+    Value::Array urls;
+    Transfer transfer(options.no_progress);
+    for (const auto& file : files) {
+        if (!is_chosen(options, file)) continue;
+        const auto path = below(at.path, file);
+        if (options.dry_run) {
+            say(fmt::format("would upload {}", job::printable(path)));
+        } else {
+            TRY(at.share.make_directories(storage::directory_of(path)));
+            TRY(transfer.upload((fs::path(options.source) / file).string(), at.share, path));
+        }
+        urls.emplace_back(file_url(at.share.path_of(path)));
+    }
+    return Outcome{Value(std::move(urls)), {}};
+}
+
+Answer download_batch(const BatchOptions& options) {
+    const auto at = TRY(open(options, Access::reading, options.source));
+    std::error_code code;
+    if (!fs::is_directory(options.destination, code))
+        return base::fail("is not a directory", options.destination, "make it first",
+                          base::ExitCode::not_found);
+    Value::Array names;
+    Transfer transfer(options.no_progress);
+    for (const auto& entry : TRY(at.share.files_below(at.path))) {
+        if (!is_chosen(options, entry.name)) continue;
+        const auto local = (fs::path(options.destination) / entry.name).string();
+        if (options.dry_run) {
+            say(fmt::format("would download {}", job::printable(entry.name)));
+        } else {
+            TRY(base::make_directories(fs::path(local).parent_path(), 0777));
+            TRY(transfer.download(at.share, below(at.path, entry.name), local));
+        }
+        names.emplace_back(name_text(entry.name));
+    }
+    return Outcome{Value(std::move(names)), {}};
+}
+
+Answer delete_batch(const BatchOptions& options) {
+    const auto at = TRY(open(options, Access::writing, options.source));
+    int count = 0;
+    for (const auto& entry : TRY(at.share.files_below(at.path))) {
+        if (!is_chosen(options, entry.name)) continue;
+        ++count;
+        if (options.dry_run) {
+            say(fmt::format("would delete {}", job::printable(entry.name)));
+            continue;
+        }
+        const auto removed = at.share.remove_file(below(at.path, entry.name));
+        // Somebody else may have deleted it in the meantime.
+        if (!removed && removed.error().exit_code != base::ExitCode::not_found)
+            return tl::unexpected(removed.error());
+    }
+    if (!options.dry_run) say(fmt::format("{} {} deleted", count, count == 1 ? "file" : "files"));
+    return Outcome{};
+}
+
+struct Words {
+    std::string group;  // "file" or "blob"
+    std::string store;  // "share" or "container"
+};
+
+void add_common(CLI::App& leaf, BatchOptions& options) {
+    add_optional(
+        leaf, "--pattern", options.pattern,
+        "Only paths that match: * stands for any text with its slashes, ? for a byte, [a-z] "
+        "for one of these")
+        ->type_name("PATTERN");
+    leaf.add_flag("--dryrun", options.dry_run, "Only say what would be done");
+    add_account_options(leaf, options.account);
+}
+
+void add_upload(CommandTree& tree, CLI::App& group, StoreKind kind, const Words& words) {
+    auto [leaf, options] =
+        add_verb(tree, group, "upload-batch",
+                 fmt::format("Copy all files below a directory into a {}", words.store),
+                 fmt::format("batchai storage {} upload-batch --source data --destination train "
+                             "--account-name mystorage --pattern '*.csv'",
+                             words.group),
+                 upload_batch);
+    options->kind = kind;
+    leaf->add_option("--source,-s", options->source, "The directory")
+        ->type_name("FILE")
+        ->required();
+    leaf->add_option("--destination,-d", options->destination,
+                     fmt::format("The {}, or {}/PATH", words.store, words.store))
+        ->type_name("NAME")
+        ->required();
+    add_optional(*leaf, "--destination-path", options->destination_path,
+                 "Directory in it, which is made if it is missing")
+        ->type_name("PATH");
+    leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+    add_common(*leaf, *options);
+}
+
+void add_download(CommandTree& tree, CLI::App& group, StoreKind kind, const Words& words) {
+    auto [leaf, options] =
+        add_verb(tree, group, "download-batch",
+                 fmt::format("Copy all files of a {} into a directory", words.store),
+                 fmt::format("batchai storage {} download-batch --source train --destination . "
+                             "--account-name mystorage",
+                             words.group),
+                 download_batch);
+    options->kind = kind;
+    leaf->add_option("--source,-s", options->source,
+                     fmt::format("The {}, or {}/PATH", words.store, words.store))
+        ->type_name("NAME")
+        ->required();
+    leaf->add_option("--destination,-d", options->destination, "The directory, which must exist")
+        ->type_name("FILE")
+        ->required();
+    leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+    add_common(*leaf, *options);
+}
+
+void add_delete(CommandTree& tree, CLI::App& group, StoreKind kind, const Words& words) {
+    auto [leaf, options] =
+        add_verb(tree, group, "delete-batch",
+                 fmt::format("Delete files of a {}, without asking; directories stay", words.store),
+                 fmt::format("batchai storage {} delete-batch --source train --pattern '*.tmp' "
+                             "--account-name mystorage",
+                             words.group),
+                 delete_batch);
+    options->kind = kind;
+    leaf->add_option("--source,-s", options->source,
+                     fmt::format("The {}, or {}/PATH", words.store, words.store))
+        ->type_name("NAME")
+        ->required();
+    add_common(*leaf, *options);
+}
+
+}  // namespace
+
+void add_batch_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {
+    const Words words{kind == StoreKind::share ? "file" : "blob", std::string(word_of(kind))};
+    add_upload(tree, group, kind, words);
+    add_download(tree, group, kind, words);
+    add_delete(tree, group, kind, words);
+}
+
+}  // namespace batchai::cli
