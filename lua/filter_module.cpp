@@ -62,6 +62,7 @@ bool take_answer(lua_State* state, const std::string& lines) {
     std::string plan;
     std::string digest;
     std::string declaration;
+    std::string secrets;
     lua_newtable(state);
     int count = 0;
     for (std::string_view line : batchai::base::split(lines, '\n')) {
@@ -72,7 +73,10 @@ bool take_answer(lua_State* state, const std::string& lines) {
         if (name == BATCHAI_PLAN_VARIABLE) plan = value;
         if (name == BATCHAI_DIGEST_VARIABLE) digest = value;
         if (name == BATCHAI_DECLARATION_VARIABLE) declaration = value;
-        if (name == BATCHAI_SECRET_LINE) remove_secret(std::string(value).c_str());
+        if (name == BATCHAI_SECRET_LINE) {
+            remove_secret(std::string(value).c_str());
+            secrets += (secrets.empty() ? "" : ",") + std::string(value);
+        }
         if (!name.starts_with("--")) continue;
         lua_createtable(state, 0, 2);
         push(state, name.substr(2));
@@ -84,7 +88,10 @@ bool take_answer(lua_State* state, const std::string& lines) {
     if (plan.empty() || digest.empty()) return false;
     const std::string marker =
         std::to_string(getpid()) + " " + digest + " " + plan + "\n" + declaration;
-    return setenv(BATCHAI_HANDED_OVER_VARIABLE, marker.c_str(), 1) == 0;
+    const bool noted = secrets.empty()
+                           ? unsetenv(BATCHAI_SECRET_VARIABLES_VARIABLE) == 0
+                           : setenv(BATCHAI_SECRET_VARIABLES_VARIABLE, secrets.c_str(), 1) == 0;
+    return noted && setenv(BATCHAI_HANDED_OVER_VARIABLE, marker.c_str(), 1) == 0;
 }
 
 // Returns the options that are set, as JSON. The script of --wrap and the arguments of the user's

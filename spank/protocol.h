@@ -80,6 +80,9 @@
  * is the variable's name), and for the filter "--option=value" lines. Whoever submits the job
  * removes these variables from its environment first. */
 #define BATCHAI_SECRET_LINE "BATCHAI_SECRET_VARIABLE"
+/* In the environment of a job: these names, separated by commas. An srun in the job that is given
+ * the job file again removes them as well, without reading the file. */
+#define BATCHAI_SECRET_VARIABLES_VARIABLE "BATCHAI_SECRET_VARIABLES"
 /* A longer answer is refused. */
 #define BATCHAI_HAND_OVER_LIMIT 32768u
 /* Set by the user. It is a secret, so no job's environment may contain it. */

@@ -141,6 +141,52 @@ bool set_marker(spank_t handle, const Marker& marker, const std::string& file) {
            set_or_take(BATCHAI_IGNORE_CONTAINER_VARIABLE, options().ignore_container ? "1" : "");
 }
 
+// Removes variables that hold secrets, and notes their names for the steps of the job.
+void remove_secrets(const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& name : names) {
+        remove_secret(name.c_str());
+        list += (list.empty() ? "" : ",") + name;
+    }
+    set_or_take(BATCHAI_SECRET_VARIABLES_VARIABLE, list);
+}
+
+// Removes the variables that held secrets when the job was submitted. Somebody may have exported
+// them again.
+void remove_noted_secrets() {
+    const std::string list = variable(BATCHAI_SECRET_VARIABLES_VARIABLE);
+    for (std::size_t begin = 0; begin < list.size();) {
+        const std::size_t end = std::min(list.find(',', begin), list.size());
+        const std::string name = list.substr(begin, end - begin);
+        if (is_variable_name(name)) remove_secret(name.c_str());
+        begin = end + 1;
+    }
+}
+
+// Removes the variables that the job file takes secrets from, although no plan is made.
+void remove_secrets_of_file(const Settings& settings, const std::string& file) {
+    std::vector<std::string> arguments{settings.launcher, "hand-over", "--secret-variables",
+                                       "--job-json", file};
+    std::string output;
+    int status = 0;
+    const bool ran = run(arguments, output, status) && WIFEXITED(status) &&
+                     WEXITSTATUS(status) == 0 && output.size() <= output_limit;
+    std::vector<std::string> names;
+    for (std::string_view rest = output; ran && !rest.empty();) {
+        names.push_back(take_line(rest, BATCHAI_SECRET_LINE));
+        if (!is_variable_name(names.back())) break;
+    }
+    if (ran && (names.empty() || is_variable_name(names.back()))) {
+        remove_secrets(names);
+        return;
+    }
+    // The switch must work even if nothing else does.
+    slurm_error(
+        "batchai: warning: %s cannot be read, so that variables that it names in "
+        "\"fromEnv\" stay in the environment",
+        options().job_json.c_str());
+}
+
 int hand_over(spank_t handle, const Settings& settings, const std::string& file) {
     std::vector<std::string> arguments{settings.launcher, "hand-over", "--job-json", file};
     if (options().ignore_container) arguments.emplace_back("--ignore-container");
@@ -171,8 +217,7 @@ int hand_over(spank_t handle, const Settings& settings, const std::string& file)
             settings.launcher.c_str());
         return -1;
     }
-    for (const std::string& name : marker->secret_variables)
-        remove_secret(name.c_str());
+    remove_secrets(marker->secret_variables);
     return 0;
 }
 
@@ -229,6 +274,7 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
     if (variable(BATCHAI_DISABLE_VARIABLE) == "1") {
         if (options().job_json.empty()) return 0;
         remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);
+        remove_secrets_of_file(settings, resolved(options().job_json));
         // Slurm sends the option with the job all the same. This declaration tells slurmctld
         // that the job has no plan.
         return spank_job_control_setenv(handle, BATCHAI_DECLARATION_VARIABLE, "disabled", 1) ==
@@ -250,6 +296,8 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
         status = set_marker(handle, *marker, file) ? 0 : -1;
     else if (new_allocation || needs_hand_over(options(), inherited, file))
         status = hand_over(handle, settings, file);
+    else
+        remove_noted_secrets();
     // The key is in the plan's secrets now. It must not stay in the environment, which goes to
     // Slurm next.
     remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);

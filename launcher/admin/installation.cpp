@@ -66,7 +66,8 @@ std::vector<std::pair<std::string_view, Value>> values_of(const site::Site& site
             {"insecure_registries", list_of(site.insecure_registries)},
             {"image_entrypoint", site.image_entrypoint},
             {"container_binds", list_of(binds)},
-            {"inject_mpi_bridge", site.inject_mpi_bridge}};
+            {"inject_mpi_bridge", site.inject_mpi_bridge},
+            {"webhooks_over_http", site.webhooks_over_http}};
 }
 
 base::Result<void> add_site(std::vector<InstalledSetting>& settings) {

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace batchai::base {
@@ -134,9 +135,10 @@ Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative)
 
 namespace {
 
+// Tells what to do about a directory that is missing.
 enum class Missing { made, refused };
 
-Result<Root> guarded_directory(const std::string& path, Missing missing) {
+Result<Root> walk_guarded(const std::string& path, Missing missing) {
     Root here{FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), ""};
     for (const std::string_view component : split(path, '/')) {
         if (component.empty() || component == ".") continue;
@@ -158,11 +160,24 @@ Result<Root> guarded_directory(const std::string& path, Missing missing) {
 }  // namespace
 
 Result<Root> make_guarded_directory(const std::string& path) {
-    return guarded_directory(path, Missing::made);
+    return walk_guarded(path, Missing::made);
 }
 
 Result<Root> open_guarded_directory(const std::string& path) {
-    return guarded_directory(path, Missing::refused);
+    return walk_guarded(path, Missing::refused);
+}
+
+Result<std::string> read_private_file_guarded(const std::string& path, std::size_t limit) {
+    const std::size_t slash = path.rfind('/');
+    const Root parent = TRY(open_guarded_directory(path.substr(0, slash)));
+    // The directory is open, so the kernel's link to it leads there and nowhere else.
+    auto text = read_private_file(
+        fmt::format("/proc/self/fd/{}/{}", parent.directory.get(), path.substr(slash + 1)), limit);
+    if (text) return text;
+    text.error().where = path;
+    if (text.error().hint.starts_with("chmod"))
+        text.error().hint = fmt::format("chmod 600 {}", path);
+    return text;
 }
 
 std::vector<std::string> names_in(int directory) {

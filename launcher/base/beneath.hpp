@@ -37,6 +37,10 @@ struct Root {
 // Opens the directory at an absolute path by the same rules, and makes nothing. The error is
 // not_found if a component is missing.
 [[nodiscard]] Result<Root> open_guarded_directory(const std::string& path);
+// Reads a file as read_private_file() does, at an absolute path. On the way to it a symbolic link
+// is followed only where nobody but root and the user could have made it.
+[[nodiscard]] Result<std::string> read_private_file_guarded(const std::string& path,
+                                                            std::size_t limit);
 
 // Returns `path` as seen from `root`, without a leading slash. It is an error if `path` is not
 // below `root`, component by component ("/a/bc" is not below "/a/b"), or has an empty, "." or ".."

@@ -304,6 +304,58 @@ struct CheckpointSettings {
     bool operator==(const CheckpointSettings&) const = default;
 };
 
+// Software that the nodes have already, and that the job's processes are to find. Batch AI's schema
+// has no such object, and none like the two that follow.
+struct CondaSettings {
+    std::optional<std::string> environment;  // a name
+    std::optional<std::string> prefix;       // a directory
+    bool operator==(const CondaSettings&) const = default;
+};
+
+struct UvSettings {
+    std::string project;  // directory with pyproject.toml and uv.lock
+    std::vector<std::string> extras;
+    std::vector<std::string> groups;
+    bool operator==(const UvSettings&) const = default;
+};
+
+struct SoftwareSettings {
+    std::vector<std::string> modules;
+    std::vector<std::string> module_paths;
+    bool purge = false;
+    std::optional<CondaSettings> conda;
+    std::optional<std::string> venv;
+    std::optional<UvSettings> uv;
+    std::chrono::seconds time_limit = std::chrono::minutes(10);  // for each node
+    bool operator==(const SoftwareSettings&) const = default;
+};
+
+// A copy of a directory that is made when the job is submitted.
+struct SnapshotSettings {
+    std::optional<std::string> directory;  // absent: that of the script, or of the job file
+    std::vector<std::string> exclude;      // patterns
+    std::string max_size = "100m";
+    int max_files = 20'000;
+    bool operator==(const SnapshotSettings&) const = default;
+};
+
+// Who is told of the job's end.
+enum class WebhookFormat : std::uint8_t { json, text };
+
+struct WebhookSettings {
+    std::optional<std::string> url;  // secret
+    std::optional<std::string> from_env;
+    std::optional<std::string> from_file;
+    WebhookFormat format = WebhookFormat::json;
+    bool only_failures = false;
+    bool operator==(const WebhookSettings&) const = default;
+};
+
+struct NotificationSettings {
+    std::optional<WebhookSettings> webhook;
+    bool operator==(const NotificationSettings&) const = default;
+};
+
 struct JobSpec {
     SchemaVersion schema = SchemaVersion::v2018_05_01;  // as "$schema" declares it
     SchedulingPriority scheduling_priority = SchedulingPriority::normal;
@@ -322,6 +374,9 @@ struct JobSpec {
     std::optional<SlurmSettings> slurm;
     std::optional<RetrySettings> retry;
     std::optional<CheckpointSettings> checkpoint;
+    std::optional<SoftwareSettings> software;
+    std::optional<SnapshotSettings> snapshot;
+    std::optional<NotificationSettings> notification;
 
     // Older schemas only.
     // -1000..1000. Also sets scheduling_priority by its sign, unless the file gives that as well.

@@ -26,6 +26,7 @@
 #include "record/job_files.hpp"
 #include "record/node_notes.hpp"
 #include "record/plan_file.hpp"
+#include "record/software.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::node {
@@ -136,7 +137,7 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     TaskEnvironment environment = container_environment(*plan.container, joined.devices.environment,
                                                         std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);
-    out.unset = std::move(environment.unset);
+    out.unset.insert(out.unset.end(), environment.unset.begin(), environment.unset.end());
     out.working_directory = plan.container->working_directory;
     out.one_id = root && one_id;
     out.container = std::move(joined.connection);
@@ -164,6 +165,27 @@ std::optional<Sampler> start_sampler(const SandboxRequest& request, const plan::
     return std::nullopt;
 }
 
+// What the job's "software" sets comes before the job's own variables, which replace it.
+void add_software(const plan::Plan& plan, const std::string& job_id, const Trace& trace,
+                  Sandbox& out) {
+    if (!plan.software) return;
+    const auto changes = record::read_node_software(
+        record::JobFiles(plan.directories.job_directory), node_name(), job_id);
+    if (!changes) {
+        trace.line("the software of the job is not set up: " + changes.error().text());
+        return;
+    }
+    // `batchai run` has not come to that, or nobody has called it.
+    if (!*changes) return;
+    for (const std::string& change : **changes) {
+        const std::size_t equals = change.find('=');
+        if (equals == std::string::npos)
+            out.unset.push_back(change);
+        else
+            out.environment.push_back({change.substr(0, equals), change.substr(equals + 1)});
+    }
+}
+
 // Writes a failure note for the job's record, unless there is one already, such as that of a volume
 // that could not be mounted.
 void note_failed_container(const std::string& job_directory, const base::Error& error) {
@@ -189,7 +211,8 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const auto node_root = TRY(base::open_private_directory(plan->directories.node_root));
     remove_leftovers(node_root, request.job_id, trace);
     auto& environment = out.environment;
-    environment = plan->environment;
+    add_software(*plan, request.job_id, trace, out);
+    environment.insert(environment.end(), plan->environment.begin(), plan->environment.end());
     auto secrets = TRY(read_secrets(plan->directories.plan_directory, plan->secret_names));
     environment.insert(environment.end(), secrets.begin(), secrets.end());
     out.rendezvous = arrange_rendezvous(request, plan->directories.job_directory, trace);

@@ -22,7 +22,7 @@ struct Replacement {
 // Every path to be replaced contains the job's UUID or its first digits. It can therefore be
 // replaced inside longer texts too, such as the values of variables, and nothing else matches by
 // chance.
-void replace(std::string& text, const std::array<Replacement, 3>& replacements) {
+void replace(std::string& text, const std::array<Replacement, 4>& replacements) {
     for (const auto& [of, by] : replacements) {
         if (of.empty()) continue;
         for (auto at = text.find(of); at != std::string::npos; at = text.find(of, at + by.size()))
@@ -36,11 +36,14 @@ Plan of_array_task(const Plan& plan, int task) {
     const Directories& shared = plan.directories;
     const std::string job_directory =
         record::JobFiles(shared.job_directory).array_task(task).directory().string();
-    const std::array<Replacement, 3> replacements{{
+    const std::array<Replacement, 4> replacements{{
         {shared.job_directory, job_directory},
         {shared.job_temp, fmt::format("{}.{}", shared.job_temp, task)},
         {plan.identity.path_segment(),
          fmt::format("{}/task-{}", plan.identity.path_segment(), task)},
+        // All tasks run from one snapshot.
+        {record::JobFiles(job_directory).snapshot().string(),
+         record::JobFiles(shared.plan_directory).snapshot().string()},
     }};
     Plan out = plan;
     Directories& directories = out.directories;
@@ -52,6 +55,14 @@ Plan of_array_task(const Plan& plan, int task) {
     for (OutputDirectory& output : out.outputs) {
         replace(output.path, replacements);
         replace(output.path_host, replacements);
+    }
+    if (out.software) {
+        Software& software = *out.software;
+        for (std::string* path :
+             {&software.conda_prefix, &software.venv, &software.uv_project, &software.python})
+            replace(*path, replacements);
+        for (std::string& path : software.module_paths)
+            replace(path, replacements);
     }
     for (Variable& variable : out.environment)
         replace(variable.value, replacements);

@@ -69,16 +69,6 @@ std::vector<Variable> image_environment(const Container& container) {
     return made;
 }
 
-namespace {
-
-constexpr std::string_view settings_pointer = "/properties/containerSettings";
-
-std::string registry_pointer(std::string_view key) {
-    return fmt::format("{}/imageSourceRegistry/{}", settings_pointer, key);
-}
-
-// Reads a size as Docker does: a number of bytes, or of 1024, 1024^2 or 1024^3 bytes. The text was
-// checked when the file was read, and has at most 15 digits.
 std::int64_t memory_bytes(std::string_view text) {
     std::int64_t number = 0;
     std::size_t at = 0;
@@ -91,6 +81,14 @@ std::int64_t memory_bytes(std::string_view text) {
                            : unit.starts_with('g') ? 30U
                                                    : 0U;
     return number > (most >> shift) ? most : number << shift;
+}
+
+namespace {
+
+constexpr std::string_view settings_pointer = "/properties/containerSettings";
+
+std::string registry_pointer(std::string_view key) {
+    return fmt::format("{}/imageSourceRegistry/{}", settings_pointer, key);
 }
 
 std::string with_user(std::string path, const std::string& user) {

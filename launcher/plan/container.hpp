@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -20,5 +21,9 @@ namespace batchai::plan {
 // Returns the variables that the image sets. The variables that name the user are left out, because
 // the user is the same inside the container as outside. PATH is always set.
 [[nodiscard]] std::vector<Variable> image_environment(const Container& container);
+
+// Reads a size as Docker does: a number of bytes, or of 1024, 1024^2 or 1024^3 bytes. The text was
+// checked when the file was read, and has at most 15 digits.
+[[nodiscard]] std::int64_t memory_bytes(std::string_view text);
 
 }  // namespace batchai::plan

@@ -307,6 +307,8 @@ void plan_directories(Planning& planning) {
     define(planning, "AZ_BATCHAI_SHARED_JOB_TEMP", directories.shared_job_temp);
     define(planning, "AZ_BATCHAI_MPI_HOST_FILE", files.host_file().string());
     define(planning, "AZ_BATCHAI_JOB_NAME", submission.identity.job);
+    if (planning.spec.snapshot)
+        define(planning, "AZ_BATCHAI_JOB_SNAPSHOT", files.snapshot().string());
     if (!submission.identity.cluster.empty())
         define(planning, "AZ_BATCHAI_CLUSTER_NAME", submission.identity.cluster);
     if (const auto* torch = std::get_if<job::PyTorchSettings>(&planning.spec.toolkit))

@@ -38,10 +38,14 @@ enum class Finding : std::uint8_t {
     bad_retry,
     bad_mount_option,
     no_credentials,
+    bad_software,
+    bad_snapshot,
+    bad_notification,
     undefined_variable,
     output_not_mounted,
     shared_gpus,
     no_effect,
+    replaces_software,
     count_,
 };
 
@@ -110,6 +114,15 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
      "Set `AZURE_BATCHAI_STORAGE_ACCOUNT` and `AZURE_BATCHAI_STORAGE_KEY`, or give "
      "`credentials.accountKey`. The admin can name a `credentials_file` in `site.lua` "
      "instead."},
+    {"E131", "A directory of `software` is not an absolute path",
+     "Write an absolute path, or one that begins with `~/` "
+     "([surroundings](surroundings.md#software))."},
+    {"E132", "A snapshot of the program cannot be made",
+     "Name another directory, or exclude what makes it too large "
+     "([surroundings](surroundings.md#snapshot))."},
+    {"E133", "The URL of a webhook cannot be used",
+     "Give a whole URL that begins with `https://` "
+     "([surroundings](surroundings.md#notification))."},
     {"W200", "A variable that a text refers to is not known",
      "Define the variable in `environmentVariables`, or correct its name. A command line is "
      "expanded on the node, where more variables are known."},
@@ -120,6 +133,9 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
      "Use at most as many processes as GPUs: otherwise, tensors go through host memory."},
     {"W203", "A setting has no effect here",
      "Remove the setting, or do what the message says that it needs."},
+    {"W231", "A variable replaces what `software` sets",
+     "Remove the variable, or set it in a module or in the command line "
+     "([surroundings](surroundings.md#software))."},
 }};
 
 static_assert(std::ranges::none_of(finding_kinds, &std::string_view::empty, &FindingKind::remedy),

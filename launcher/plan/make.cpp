@@ -36,6 +36,9 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     plan_policy(planning);
     plan_environment(planning);
     plan_node_setup(planning);
+    plan_software(planning);
+    plan_snapshot(planning);
+    plan_notification(planning);
     plan_steps(planning);
     plan_retry(planning);
     plan_checkpoint(planning);

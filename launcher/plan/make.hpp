@@ -47,8 +47,11 @@ struct Submission {
     std::string job_directory;  // absolute host path
     unsigned int user_id = 0;
     std::string user_name;
-    std::string home;          // absolute
-    std::string storage_root;  // host path of the default storage, $BATCHAI_HOME/storage
+    std::string home;  // absolute
+    // Absolute; of the command that submits the job. Its tasks start there as well.
+    std::string working_directory;
+    std::string file_directory;  // of the job file; the working directory for standard input
+    std::string storage_root;    // host path of the default storage, $BATCHAI_HOME/storage
     bool ignore_container = false;
     SlurmChoices slurm;
     // What the registry says about the image of containerSettings, and where the image's root will
@@ -64,8 +67,8 @@ struct Submission {
 struct Made {
     std::optional<Plan> plan;  // present iff no diagnostic is an error
     std::vector<job::Diagnostic> diagnostics;
-    // The credentials that the plan's mounts refer to by RemoteVolume::secret_name. They go into
-    // "secrets.json".
+    // The credentials that the plan's mounts refer to by RemoteVolume::secret_name, and the URL of
+    // its webhook. They go into "secrets.json".
     std::vector<Variable> mount_secrets;
 };
 

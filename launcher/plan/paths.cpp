@@ -43,6 +43,11 @@ std::string normalized(std::string_view path) {
     return out.empty() && absolute ? "/" : out;
 }
 
+std::string below_home(std::string_view path, std::string_view home) {
+    if (path != "~" && !path.starts_with("~/")) return std::string(path);
+    return std::string(home).append(path.substr(1));
+}
+
 bool is_within(std::string_view path, std::string_view directory) {
     if (directory == "/") return path.starts_with('/');
     if (!path.starts_with(directory)) return false;

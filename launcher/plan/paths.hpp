@@ -15,6 +15,9 @@ namespace batchai::plan {
 // and ".." components are kept.
 [[nodiscard]] std::string normalized(std::string_view path);
 
+// Returns the path with the home directory in place of a "~" before its first slash.
+[[nodiscard]] std::string below_home(std::string_view path, std::string_view home);
+
 // Returns whether `path` is `directory` or below it, by whole components ("/ab" is not below "/a").
 // Both must be normalized and absolute.
 [[nodiscard]] bool is_within(std::string_view path, std::string_view directory);

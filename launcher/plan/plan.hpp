@@ -253,6 +253,46 @@ struct Checkpoint {
     bool operator==(const Checkpoint&) const = default;
 };
 
+// Software of the nodes, or of the container, that each node sets up for the job's processes.
+struct Software {
+    std::vector<std::string> modules;       // in the order in which they are loaded
+    std::vector<std::string> module_paths;  // searched before others
+    bool purge = false;                     // unloads first what is loaded
+    // At most one of these four is set. Paths are as the job sees them.
+    std::string conda_environment;  // a name
+    std::string conda_prefix;
+    std::string venv;
+    std::string uv_project;
+    std::vector<std::string> uv_extras;
+    std::vector<std::string> uv_groups;
+    std::string python = "python3";  // whose version is recorded: what the ranks run
+    int seconds = 600;               // limit for all of it
+
+    bool operator==(const Software&) const = default;
+};
+
+// A copy of a directory, made when the job is submitted (launcher/snapshot).
+struct Snapshot {
+    std::string source;                // on the host that submits the job
+    std::string directory;             // host path of the copy
+    std::string working_directory;     // of the job's processes, in the copy; empty: Slurm's
+    std::vector<std::string> exclude;  // patterns of what is not copied
+    std::int64_t max_bytes = 0;
+    std::int64_t max_files = 0;
+
+    bool operator==(const Snapshot&) const = default;
+};
+
+// Is told of the job's end.
+struct Webhook {
+    std::string secret_name;  // entry of "secrets.json" that has the URL
+    bool text_only = false;
+    bool only_failures = false;
+    bool over_http = false;  // the site allows a URL without TLS
+
+    bool operator==(const Webhook&) const = default;
+};
+
 // Slurm sends this signal to the batch script, which is `batchai run`, when it is time. It is one
 // that programs ignore unless they know better.
 inline constexpr int checkpoint_notice = SIGURG;
@@ -280,6 +320,9 @@ struct Plan {
     std::vector<Step> steps;  // in order of execution
     std::optional<Retry> retry;
     std::optional<Checkpoint> checkpoint;
+    std::optional<Software> software;
+    std::optional<Snapshot> snapshot;
+    std::optional<Webhook> webhook;
     // Warnings that the user should see at submission, e.g. that containerSettings are ignored.
     std::vector<std::string> notices;
 

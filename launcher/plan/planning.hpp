@@ -57,6 +57,19 @@ void plan_steps(Planning& planning);
 // These need the allocation, the mounts and the environment.
 void plan_retry(Planning& planning);
 void plan_checkpoint(Planning& planning);
+// This needs the environment, and plan_steps() needs it.
+void plan_software(Planning& planning);
+// The same; it also needs the mounts and the container.
+void plan_snapshot(Planning& planning);
+void plan_notification(Planning& planning);
+
+// Returns the Python of ranks whose job file names none.
+[[nodiscard]] std::string usual_interpreter(const Planning& planning);
+[[nodiscard]] bool has_python_environment(const Software& software);
+
+// Returns where the job's snapshot has a path of the job file, which is unchanged if there is no
+// snapshot or it does not have the path.
+[[nodiscard]] std::string in_snapshot(const Planning& planning, const std::string& path);
 
 // The mountVolumes to plan: the job's own, or those of its cluster.
 struct VolumeList {

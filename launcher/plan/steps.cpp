@@ -173,9 +173,17 @@ struct StepMaker {
         return quoted_path(planning, planning.expand(path, pointer_to(settings, key)));
     }
 
+    // Does the same. What the snapshot has is run from there.
+    template <typename Settings>
+    std::string script_word(const Settings& settings, std::string_view key,
+                            const std::string& path) const {
+        return quoted_path(planning,
+                           in_snapshot(planning, planning.expand(path, pointer_to(settings, key))));
+    }
+
     template <typename Settings>
     std::string config_file(const Settings& settings) const {
-        return word(settings, "configFilePath", settings.config_file_path.value());
+        return script_word(settings, "configFilePath", settings.config_file_path.value());
     }
 
     // The interpreter and the script.
@@ -186,8 +194,8 @@ struct StepMaker {
         const auto& interpreter = settings.python_interpreter_path;
         return fmt::format("{} {}",
                            interpreter ? word(settings, "pythonInterpreterPath", *interpreter)
-                                       : quoted_path(planning, planning.site.python_interpreter),
-                           word(settings, "pythonScriptFilePath", script.value()));
+                                       : quoted_path(planning, usual_interpreter(planning)),
+                           script_word(settings, "pythonScriptFilePath", script.value()));
     }
 
     template <typename Settings>

@@ -17,6 +17,7 @@ using record::Failure;
 using record::Phase;
 using record::Restart;
 using record::Retried;
+using record::Software;
 
 template <>
 struct RecordOf<Retried> {
@@ -51,6 +52,17 @@ struct RecordOf<Restart> {
 };
 
 template <>
+struct RecordOf<Software> {
+    static constexpr auto fields = std::tuple{field("modules", &Software::modules),
+                                              field("python", &Software::python),
+                                              field("pythonVersion", &Software::python_version),
+                                              field("conda", &Software::conda),
+                                              field("venv", &Software::venv),
+                                              field("uvLock", &Software::uv_lock),
+                                              field("remarks", &Software::remarks)};
+};
+
+template <>
 struct RecordOf<Attempt> {
     static constexpr auto fields = std::tuple{
         field("attempt", &Attempt::number), field("slurmJobId", &Attempt::slurm_job_id),
@@ -59,6 +71,7 @@ struct RecordOf<Attempt> {
         field("endedBy", &Attempt::ended_by).or_missing(), field("phases", &Attempt::phases),
         // Records of version 0.1.0 do not have this field.
         field("restarts", &Attempt::restarts).or_missing(), field("failure", &Attempt::failure),
+        field("software", &Attempt::software).or_missing(),
         field("retried", &Attempt::retried).or_missing(),
         field("logBegin", &Attempt::log_begin).or_missing()};
 };
@@ -99,6 +112,10 @@ base::Result<Attempt> read_attempt(const JobFiles& files, int number) {
 
 std::string to_json(const Attempt& attempt) {
     return base::to_record(attempt, schema);
+}
+
+base::Value to_value(const Software& software) {
+    return base::to_value(software);
 }
 
 base::Result<Attempt> attempt_from_json(std::string_view text) {

@@ -11,6 +11,7 @@
 #include "base/timestamp.hpp"
 #include "record/ended_by.hpp"
 #include "record/job_files.hpp"
+#include "record/software.hpp"
 
 // The record of one attempt, which is one run of the batch script; a requeue makes the next
 // attempt. `batchai run` writes it to <job directory>/attempts/<number>.json at the start of each
@@ -72,7 +73,8 @@ struct Attempt {
     std::vector<Phase> phases;
     std::vector<Restart> restarts;
     std::optional<Failure> failure;
-    std::optional<Retried> retried;  // none if the job has no "retry", or while the attempt runs
+    std::optional<Software> software;  // none if the job has no "software", or before it is set up
+    std::optional<Retried> retried;    // none if the job has no "retry", or while the attempt runs
     // The size of the batch script's log when the attempt began. What Slurm has written there since
     // then is about this attempt or a later one.
     std::optional<std::int64_t> log_begin;
@@ -82,6 +84,7 @@ struct Attempt {
 };
 
 [[nodiscard]] std::string to_json(const Attempt& attempt);
+[[nodiscard]] base::Value to_value(const Software& software);
 [[nodiscard]] base::Result<Attempt> attempt_from_json(std::string_view text);
 
 // Returns the newest attempt of a job, or nothing if the job has not started.

@@ -28,6 +28,11 @@ class JobFiles {
     [[nodiscard]] Path batch_script() const { return directory_ / "batch.sh"; }
     // Values of secret variables, and storage keys. The mode is always 0600.
     [[nodiscard]] Path secrets() const { return directory_ / "secrets.json"; }
+    // The program's directory as it was at submission, what it was made of, and what it differed in
+    // from its commit in git (record/snapshot.hpp).
+    [[nodiscard]] Path snapshot() const { return directory_ / "snapshot"; }
+    [[nodiscard]] Path snapshot_record() const { return directory_ / "snapshot.json"; }
+    [[nodiscard]] Path snapshot_patch() const { return directory_ / "snapshot.patch"; }
     // Output of the batch script itself (sbatch --output).
     [[nodiscard]] Path slurm_log() const { return directory_ / "slurm.log"; }
     // Standard output and error of the ranks if the job file's prefix is on remote storage.
@@ -92,6 +97,9 @@ class JobFiles {
     }
     // `job top` touches this file as long as it watches.
     [[nodiscard]] Path usage_wanted() const { return attempts() / "usage.wanted"; }
+    [[nodiscard]] Path software_reports(std::string_view start) const {
+        return attempts() / (std::string(start) + ".software");
+    }
     // What the tasks of preparation print, before it is copied into the log of the same `name`.
     [[nodiscard]] Path preparation_output(int attempt, std::string_view name) const {
         return attempts() / (std::to_string(attempt) + "." + std::string(name));
@@ -122,6 +130,10 @@ class JobFiles {
     static constexpr std::string_view node_steps_ending = ".steps";
     [[nodiscard]] Path node_steps(std::string_view node) const {
         return node_logs() / (std::string(node) + std::string(node_steps_ending));
+    }
+    // The variables of the job's "software" on a node (record/software.hpp).
+    [[nodiscard]] Path node_software(std::string_view node) const {
+        return node_logs() / (std::string(node) + ".software");
     }
     // A failure note says why batchai-node could not do its part. A storage note says that it still
     // has something to store (record/node_notes.hpp).

@@ -35,9 +35,12 @@ using plan::Plan;
 using plan::RemoteVolume;
 using plan::Retry;
 using plan::SlurmOption;
+using plan::Snapshot;
+using plan::Software;
 using plan::Step;
 using plan::StepKind;
 using plan::Variable;
+using plan::Webhook;
 
 constexpr int longest = std::numeric_limits<int>::max();
 
@@ -218,6 +221,40 @@ struct RecordOf<Checkpoint> {
 };
 
 template <>
+struct RecordOf<Software> {
+    static constexpr auto fields =
+        std::tuple{field("modules", &Software::modules),
+                   field("modulePaths", &Software::module_paths),
+                   field("purge", &Software::purge),
+                   field("condaEnvironment", &Software::conda_environment),
+                   field("condaPrefix", &Software::conda_prefix),
+                   field("venv", &Software::venv),
+                   field("uvProject", &Software::uv_project),
+                   field("uvExtras", &Software::uv_extras),
+                   field("uvGroups", &Software::uv_groups),
+                   field("python", &Software::python),
+                   field("seconds", &Software::seconds).within(1)};
+};
+
+template <>
+struct RecordOf<Snapshot> {
+    static constexpr auto fields =
+        std::tuple{field("source", &Snapshot::source),
+                   field("directory", &Snapshot::directory),
+                   field("workingDirectory", &Snapshot::working_directory),
+                   field("exclude", &Snapshot::exclude),
+                   field("maxBytes", &Snapshot::max_bytes).within(0),
+                   field("maxFiles", &Snapshot::max_files).within(0)};
+};
+
+template <>
+struct RecordOf<Webhook> {
+    static constexpr auto fields = std::tuple{
+        field("secretName", &Webhook::secret_name), field("textOnly", &Webhook::text_only),
+        field("onlyFailures", &Webhook::only_failures), field("overHttp", &Webhook::over_http)};
+};
+
+template <>
 struct RecordOf<Plan> {
     static constexpr auto fields = std::tuple{field("identity", &Plan::identity),
                                               field("toolType", &Plan::tool_type),
@@ -234,6 +271,9 @@ struct RecordOf<Plan> {
                                               field("steps", &Plan::steps),
                                               field("retry", &Plan::retry).or_missing(),
                                               field("checkpoint", &Plan::checkpoint).or_missing(),
+                                              field("software", &Plan::software).or_missing(),
+                                              field("snapshot", &Plan::snapshot).or_missing(),
+                                              field("webhook", &Plan::webhook).or_missing(),
                                               field("notices", &Plan::notices)};
 };
 

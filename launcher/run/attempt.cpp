@@ -18,6 +18,7 @@
 #include "run/again/elastic.hpp"
 #include "run/again/queue_again.hpp"
 #include "run/blame/outside.hpp"
+#include "run/notify/webhook.hpp"
 #include "run/phases/phase.hpp"
 
 namespace batchai::run {
@@ -47,6 +48,7 @@ constexpr std::array rows{
     row<Outputs>(When::once),          //
     row<Image>(When::once),            //
     row<NodeSetup>(When::once),        //
+    row<SetUpSoftware>(When::once),    //
     row<Preparation>(When::once),      //
     row<GpuCheck>(When::each_start),   //
     row<WireUp>(When::each_start),     //
@@ -61,6 +63,7 @@ std::optional<Ending> carry_out(const Row& phase, Context& context, Journal& jou
     journal.begin_phase(phase.name);
     PhaseEnd end = phase.run(context);
     journal.end_phase(end.exit_code);
+    if (end.software) journal.software_set_up(std::move(*end.software));
     return std::move(end.ending);
 }
 
@@ -139,6 +142,7 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     } else {
         journal.finish(exit_code, record::EndedBy::program, nullptr);
     }
+    notify(context, journal.attempt());
     return exit_code;
 }
 

@@ -63,6 +63,10 @@ void Journal::end_phase(int exit_code) {
     attempt_.phases.back().exit_code = exit_code;
 }
 
+void Journal::software_set_up(record::Software software) {
+    attempt_.software = std::move(software);
+}
+
 void Journal::restarted(record::Restart restart) {
     attempt_.restarts.push_back(std::move(restart));
     save();

@@ -67,6 +67,8 @@ class Journal {
     // follows at once and saves it. A separate write would make every job wait for the disk before
     // its ranks start.
     void end_phase(int exit_code);
+    // Does not save the record either.
+    void software_set_up(record::Software software);
     void restarted(record::Restart restart);
     // Records why the attempt ends while its last phases still run, which may be killed.
     void ending(record::EndedBy by, const record::Failure& failure);

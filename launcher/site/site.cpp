@@ -275,6 +275,7 @@ void read_site(TableReader& table, Site& site) {
     table.flag("exclusive", site.exclusive);
     table.text("mpi", site.mpi);
     table.flag("any_vm_size", site.any_vm_size);
+    table.flag("webhooks_over_http", site.webhooks_over_http);
     table.pairs("environment", site.environment);
     table.each("vm_sizes", [&](const std::string& name, TableReader& entry) {
         read_vm_size(entry, site.vm_sizes[base::upper(name)]);

@@ -136,7 +136,8 @@ struct Site {
     std::set<std::string, std::less<>> insecure_registries;  // "host:port", in lower case
     bool image_entrypoint = false;  // run each command through the image's entrypoint
     std::vector<ContainerBind> container_binds;
-    bool inject_mpi_bridge = true;  // show containers the node's libmpi_bridge
+    bool webhooks_over_http = false;  // jobs may tell webhooks without TLS of their end
+    bool inject_mpi_bridge = true;    // show containers the node's libmpi_bridge
 
     Policy policy;
 };

@@ -13,7 +13,7 @@ set(CPACK_DEBIAN_LAUNCHER_PACKAGE_NAME batchai)
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_SECTION admin)
 # Containers need all but the first and the last; remote volumes need the last.
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_RECOMMENDS
-    "slurm-client, skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, uidmap, rclone")
+    "slurm-client, skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, uidmap, rclone, curl")
 
 set(series "${BATCHAI_SLURM_SERIES}")
 set(needed_slurm

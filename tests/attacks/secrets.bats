@@ -165,10 +165,84 @@ refused() {
     [[ $output == *'"fromEnv": "NAME"'* ]]
 }
 
-# Breaks when bob's file is taken because alice can read it.
-@test "a file of somebody else is not taken" {
+# Root can read everything, so only the owner is in the way here. Breaks when whose file it is is not
+# looked at.
+@test "a file of somebody else is not taken, although it can be read" {
     as_bob sh -c "umask 077; echo planted > $share/of-bob"
     job bad '{"name": "A", "fromFile": "/shared/secrets/of-bob"}'
-    refused 'cannot read'
+    run as_root_on login env "BATCHAI_HOME=$share/none-of-root" "PATH=$PREFIX/bin:/usr/bin:/bin" \
+        batchai job create --name bad -f "$share/bad.json"
+    echo "$output"
+    [[ $status -eq 3 && $output == *'must be a file of yours that nobody else can read'* && $output != *planted* ]]
+    prints_nothing as_root_on login find "$share" -path '*none-of-root/*' -type f
+    # The same command takes a file of root's, so that nothing else was in the way.
+    as_root_on login sh -c "umask 077; echo mine > $share/of-root"
+    job bad '{"name": "A", "fromFile": "/shared/secrets/of-root"}'
+    run -0 as_root_on login env "BATCHAI_HOME=$share/none-of-root" "PATH=$PREFIX/bin:/usr/bin:/bin" \
+        batchai job create --name bad -f "$share/bad.json" --dry-run
     as_bob rm "$share/of-bob"
+}
+
+# bob makes a link that leads to a directory of alice's, in which a private file has the name that her
+# job file expects elsewhere. Breaks when a link of his is followed.
+@test "a link among the directories of the path is not followed where others can make one" {
+    as_user bash -c "umask 077; mkdir -p $share/private && echo elsewhere > $share/private/id"
+    as_bob ln -s "$share/private" "$share/keys"
+    job bad '{"name": "A", "fromFile": "/shared/secrets/keys/id"}'
+    refused 'is a symbolic link in a directory to which others can write'
+    as_bob rm "$share/keys"
+    # A link where only she can write is her own.
+    as_user bash -c "ln -s $share/private /home/alice/keys-link"
+    job bad '{"name": "A", "fromFile": "/home/alice/keys-link/id"}'
+    run -0 as_user env "BATCHAI_HOME=$share/none" "PATH=$PREFIX/bin:/usr/bin:/bin" \
+        batchai job create --name good -f "$share/bad.json" --dry-run
+    as_user rm -r /home/alice/keys-link $share/private
+}
+
+# Breaks when the token is in a message, or in the line of the file that is shown below it.
+@test "a token in the place of a variable's name is not shown" {
+    local token=hf_AbCdEf0123456789GhIjKl
+    job bad "{\"name\": \"A\", \"fromEnv\": \"$token\"}"
+    refused 'a text of 25 bytes that looks like a secret is not set'
+    [[ $output != *AbCdEf* && $output == *'"fromEnv": "****'* ]]
+    token=glpat-x0123456789abcdef
+    job bad "{\"name\": \"A\", \"fromEnv\": \"$token\"}"
+    refused "is not a variable's name"
+    [[ $output != *glpat* ]]
+    job bad "{\"name\": \"$token\", \"fromEnv\": \"A\"}"
+    refused "is not a variable's name"
+    [[ $output != *glpat* ]]
+    # A name is shown.
+    job bad '{"name": "A", "fromEnv": "NOT_SET_HERE"}'
+    refused 'the variable NOT_SET_HERE is not set'
+}
+
+# Breaks when the variable stays because nobody makes a plan.
+@test "BATCHAI_DISABLE=1: the variable does not get to Slurm" {
+    local id
+    id=$(with_secret env BATCHAI_DISABLE=1 sbatch --parsable -N1 -o "$share/logs/off.txt" --job-json="$share/job.json" \
+        --wrap="echo off=\$MY_TOKEN.")
+    wait_until 60 job_is "$id" COMPLETED
+    as_user grep -x 'off=.' "$share/logs/off.txt"
+    nothing_has_the_secret "$id"
+    # The switch works also if the file does not.
+    as_user bash -c "echo '{' > $share/broken.json"
+    run -0 as_user env BATCHAI_DISABLE=1 "PATH=$PREFIX/bin:/usr/bin:/bin" sbatch -N1 -o /dev/null --job-json="$share/broken.json" --wrap=true
+    [[ $output == *'stay in the environment'* ]]
+}
+
+# Breaks when an srun in the job passes on what its script has exported again.
+@test "a later srun takes the variable out as well" {
+    as_user touch "$share/looked"
+    job again '{"name": "TOKEN", "fromEnv": "MY_TOKEN"}'
+    local again=hush-in-the-script-2709 see='echo "left=$MY_TOKEN. there=${TOKEN:+yes}"'
+    run -0 with_secret salloc --job-json="$share/again.json" sh -c \
+        "export MY_TOKEN=$again; srun --job-json=$share/again.json sh -c '$see'; srun sh -c '$see'"
+    echo "$output"
+    [[ $(grep -cx 'left=. there=yes' <<< "$output") -eq 4 && $output != *"$again"* ]]
+    local id
+    id=$(with_secret sbatch --parsable -o "$share/logs/again.txt" --job-json="$share/again.json" \
+        --wrap="export MY_TOKEN=$again; srun --job-json=$share/again.json sh -c '$see'")
+    wait_until 60 job_is "$id" COMPLETED
+    [[ $(as_user grep -cx 'left=. there=yes' "$share/logs/again.txt") -eq 2 ]]
 }

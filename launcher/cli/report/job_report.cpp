@@ -265,16 +265,19 @@ base::Result<Value> attempts_value(const store::Store& store, const JobReport& r
             message = attempt.failure ? attempt.failure->message
                                       : std::string(record::words_of(ended_by).message);
         }
-        out.push_back(
-            Value::Object{{"attempt", attempt.number},
-                          {"endTime", time_value(attempt.end)},
-                          {"endedBy", std::move(by)},
-                          {"exitCode", attempt.exit_code ? Value(*attempt.exit_code) : Value()},
-                          {"message", std::move(message)},
-                          {"retry", attempt.retried && !attempt.retried->message.empty()
-                                        ? Value(attempt.retried->message)
-                                        : Value()},
-                          {"startTime", time_value(attempt.start)}});
+        Value::Object described{
+            {"attempt", attempt.number},
+            {"endTime", time_value(attempt.end)},
+            {"endedBy", std::move(by)},
+            {"exitCode", attempt.exit_code ? Value(*attempt.exit_code) : Value()},
+            {"message", std::move(message)},
+            {"retry", attempt.retried && !attempt.retried->message.empty()
+                          ? Value(attempt.retried->message)
+                          : Value()},
+            {"startTime", time_value(attempt.start)}};
+        if (attempt.software)
+            described.emplace_back("software", record::to_value(*attempt.software));
+        out.emplace_back(std::move(described));
     }
     return Value(std::move(out));
 }

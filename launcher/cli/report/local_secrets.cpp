@@ -14,12 +14,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/beneath.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
 #include "job/schema/checks.hpp"
 #include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
+#include "plan/paths.hpp"
 
 namespace batchai::cli {
 
@@ -64,6 +66,11 @@ void visit(const SecretHolders& holders, const std::function<void(const Place&)>
         seen({"/properties/containerSettings/imageSourceRegistry/credentials", credentials.from_env,
               credentials.from_file, credentials.password});
     }
+    if (spec.notification && spec.notification->webhook) {
+        auto& webhook = *spec.notification->webhook;
+        seen({"/properties/notification/webhook", webhook.from_env, webhook.from_file, webhook.url,
+              job::Check::word});
+    }
     visit(spec.mount_volumes, "/properties/mountVolumes", seen);
     // A volume of the cluster has no place in the file.
     if (holders.of_cluster != nullptr) visit(*holders.of_cluster, "cluster", seen);
@@ -74,6 +81,11 @@ void visit(const SecretHolders& holders, const std::function<void(const Place&)>
 std::map<std::string, std::string>& taken() {
     static std::map<std::string, std::string> values;
     return values;
+}
+
+// A secret that somebody has written in the place of its name is not shown.
+std::string shown_name(const std::string& name) {
+    return job::looks_like_secret(name) ? job::quote_name(name) : name;
 }
 
 std::optional<std::string> take_variable(const std::string& name) {
@@ -90,25 +102,31 @@ std::optional<std::string> take_variable(const std::string& name) {
 base::Result<std::string> from_variable(const std::string& name) {
     auto value = take_variable(name);
     if (!value)
-        return base::fail(fmt::format("the variable {} is not set in the shell that submits the "
-                                      "job",
-                                      name),
-                          {}, fmt::format("export {}=…, and submit again", name));
+        return base::fail(
+            fmt::format("the variable {} is not set in the shell that submits the job",
+                        shown_name(name)),
+            {},
+            job::looks_like_secret(name) ? "write the name of a variable, not the secret itself"
+                                         : fmt::format("export {}=…, and submit again", name));
     return std::move(*value);
 }
 
+base::Result<std::string> path_of(const std::string& written) {
+    const auto home = base::variable("HOME").value_or("");
+    std::string path = plan::below_home(written, home);
+    if (path.starts_with('/')) return path;
+    return base::fail(fmt::format("{}: the variable HOME is not an absolute path", written), {},
+                      "write an absolute path");
+}
+
 base::Result<std::string> from_path(const std::string& written) {
-    std::string path = written;
-    if (path.starts_with("~/")) {
-        const auto home = base::variable("HOME");
-        if (!home || !home->starts_with('/'))
-            return base::fail(fmt::format("{}: the variable HOME is not an absolute path", written),
-                              {}, "write an absolute path");
-        path.replace(0, 1, *home);
+    const std::string path = TRY(path_of(written));
+    auto text = base::read_private_file_guarded(path, file_limit);
+    if (!text) {
+        const std::string& where = text.error().where;
+        return base::fail(fmt::format("{}: {}", where.empty() ? path : where, text.error().what),
+                          {}, text.error().hint);
     }
-    auto text = base::read_private_file(path, file_limit);
-    if (!text)
-        return base::fail(fmt::format("{}: {}", path, text.error().what), {}, text.error().hint);
     // Editors and `echo` end the text with a line break.
     if (text->ends_with('\n')) {
         text->pop_back();
@@ -139,7 +157,7 @@ void read_one(const Place& place, std::size_t& left, plan::Findings& findings) {
     } else if (const auto fault = fault_of(*value, place.check)) {
         findings.add(plan::Finding::no_secret, pointer,
                      fmt::format("{} {} {}", env ? "the variable" : "the text of",
-                                 env ? *place.from_env : *place.from_file, *fault));
+                                 env ? shown_name(*place.from_env) : *place.from_file, *fault));
     } else if (value->size() > left) {
         findings.add(
             plan::Finding::no_secret, pointer,
@@ -159,6 +177,15 @@ std::vector<job::Diagnostic> read_local_secrets(const SecretHolders& holders,
     std::size_t left = limit_of_all;
     visit(holders, [&](const Place& place) { read_one(place, left, findings); });
     return findings.take();
+}
+
+std::vector<std::string> secret_files(const SecretHolders& holders) {
+    std::vector<std::string> paths;
+    visit(holders, [&](const Place& place) {
+        if (!place.from_file) return;
+        if (const auto path = path_of(*place.from_file)) paths.push_back(*path);
+    });
+    return paths;
 }
 
 std::vector<std::string> secret_variables(const SecretHolders& holders) {

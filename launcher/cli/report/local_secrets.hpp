@@ -26,6 +26,9 @@ struct SecretHolders {
 [[nodiscard]] std::vector<job::Diagnostic> read_local_secrets(const SecretHolders& holders,
                                                               const job::PositionTable& positions);
 
+// Returns the paths of the files that `fromFile` names, as absolute paths.
+[[nodiscard]] std::vector<std::string> secret_files(const SecretHolders& holders);
+
 // Returns the names of the variables that `fromEnv` names, each once.
 [[nodiscard]] std::vector<std::string> secret_variables(const SecretHolders& holders);
 

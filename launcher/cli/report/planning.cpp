@@ -28,9 +28,11 @@
 #include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
 #include "plan/make.hpp"
+#include "plan/paths.hpp"
 #include "plan/sbatch_words.hpp"
 #include "record/job_files.hpp"
 #include "record/plan_file.hpp"
+#include "snapshot/copy.hpp"
 
 namespace batchai::cli {
 
@@ -92,6 +94,12 @@ plan::Submission submission_of(const store::Store& store, const JobFileOptions& 
     // environment sets another.
     if (const auto home = base::variable("HOME"); home && home->starts_with('/'))
         submission.home = *home;
+    std::error_code code;
+    const auto here = std::filesystem::current_path(code);
+    submission.working_directory = code ? "/" : here.string();
+    const auto file = options.path == "-" ? std::filesystem::path()
+                                          : std::filesystem::path(options.path).parent_path();
+    submission.file_directory = plan::normalized((submission.working_directory / file).string());
     submission.storage_root = store.storage_root().string();
     submission.ignore_container = options.ignore_container;
     submission.login_environment = login_environment();
@@ -174,6 +182,48 @@ base::Result<void> find_image(const ImageSearch& search, const job::JobSpec& spe
     return {};
 }
 
+// Says what a snapshot has that a user may not expect.
+void describe(const plan::Snapshot& snapshot, const snapshot::Listing& listing,
+              std::vector<std::string>& notices) {
+    const record::Snapshot made = snapshot::described(snapshot, listing);
+    std::string text = fmt::format("the snapshot of {} has {} files, {}", snapshot.source,
+                                   made.files, snapshot::size_text(made.bytes));
+    if (made.commit)
+        text += fmt::format(" (git commit {}{})",
+                            made.commit->empty() ? "none" : made.commit->substr(0, 12),
+                            *made.dirty ? ", with changes" : "");
+    notices.push_back(std::move(text));
+    const auto name = [&](const std::vector<std::string>& paths, std::string_view what) {
+        if (!paths.empty())
+            notices.push_back(fmt::format("{} {} (in all {})", job::printable(paths.front()), what,
+                                          paths.size()));
+    };
+    name(listing.not_frozen,
+         "is a link with an absolute path: what it leads to is not in the snapshot and may change");
+    name(listing.left_out, "is no file, directory or link, and is not in the snapshot");
+    if (!listing.why_no_repository.empty())
+        notices.push_back(fmt::format("all files are copied, because git cannot be asked: {}",
+                                      job::printable(listing.why_no_repository)));
+}
+
+// Lists the directory of the snapshot, if the plan has one.
+void list_snapshot(const SecretHolders& holders, const job::PositionTable& positions,
+                   plan::Made& made, std::optional<snapshot::Listing>& listing) {
+    if (!made.plan || !made.plan->snapshot) return;
+    auto listed = snapshot::list(*made.plan->snapshot, secret_files(holders));
+    if (listed) {
+        describe(*made.plan->snapshot, *listed, made.plan->notices);
+        listing = std::move(*listed);
+        return;
+    }
+    plan::Findings findings(positions);
+    findings.add(plan::Finding::bad_snapshot, "/properties/snapshot",
+                 fmt::format("{}: {}", listed.error().where, listed.error().what),
+                 listed.error().hint);
+    append(made.diagnostics, findings.take());
+    made.plan.reset();
+}
+
 }  // namespace
 
 base::Result<JobText> read_job_file(const std::string& path) {
@@ -246,6 +296,12 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
             return planning;
         }
     }
+    if (options.snapshot) {
+        auto& snapshot = spec.snapshot ? *spec.snapshot : spec.snapshot.emplace();
+        // A relative path of the command line begins where the command runs.
+        if (!options.snapshot->empty())
+            snapshot.directory = std::filesystem::absolute(*options.snapshot).string();
+    }
     if (options.job_image && !options.ignore_container)
         TRY(apply_job_image(spec, *options.job_image));
     auto submission = submission_of(store, options, identity, std::move(cluster), job_directory);
@@ -255,6 +311,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     // The registry is asked only if the plan has no other errors.
     if (made.plan && made.plan->container)
         TRY(find_image({store, site, parsed.positions, options, choices}, spec, submission, made));
+    std::optional<snapshot::Listing> listing;
+    if (choices.read_secrets) list_snapshot(holders, parsed.positions, made, listing);
     append(planning.diagnostics, std::move(made.diagnostics));
     if (made.plan && !job::has_error(planning.diagnostics)) {
         auto json = record::to_json(*made.plan);
@@ -264,14 +322,36 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
                                    .json = std::move(json),
                                    .digest = std::move(digest),
                                    .mount_secrets = std::move(made.mount_secrets),
+                                   .snapshot = std::move(listing),
                                    .secret_variables = std::move(variables)};
     }
     finish(planning, text);
     return planning;
 }
 
-base::Result<void> write_plan(const std::string& job_directory, const Planned& planned) {
+base::Result<std::vector<std::string>> secret_variables_of(const store::Store& store,
+                                                           const site::Site& site,
+                                                           const JobText& text) {
+    auto parsed = job::parse(text.text);
+    if (!parsed.spec)
+        return base::fail("has errors", text.name, "`batchai validate` shows them",
+                          base::ExitCode::bad_job_file);
+    const auto parent = experiment_key({});
+    plan::Identity identity;
+    identity.subscription = site.subscription;
+    identity.resource_group = parent.group;
+    identity.workspace = parent.workspace;
+    auto cluster = TRY(find_cluster(store, identity, {.cluster_must_exist = false},
+                                    parsed.spec->cluster_id, std::nullopt));
+    return secret_variables(
+        {.spec = *parsed.spec, .of_cluster = cluster ? &cluster->mount_volumes : nullptr});
+}
+
+base::Result<void> write_plan(const std::string& job_directory, const Planned& planned,
+                              const std::function<base::Result<void>()>& tick) {
     const record::JobFiles files(job_directory);
+    if (planned.snapshot)
+        TRY(snapshot::copy(*planned.plan.snapshot, *planned.snapshot, files, tick));
     TRY(base::write_atomically(files.plan(), planned.json, 0600));
     Value::Object secrets;
     for (const auto& secret : planned.spec.secrets) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "job/syntax/diagnostic.hpp"
 #include "plan/plan.hpp"
 #include "site/site.hpp"
+#include "snapshot/listing.hpp"
 #include "store/store.hpp"
 
 // Makes a plan from the options of a command line: reads the file, finds the storage account and
@@ -29,6 +31,8 @@ struct JobFileOptions {
     std::optional<std::string> job_image;   // instead of the file's
     job::SlurmSettings slurm;               // take precedence over the file's
     std::vector<std::string> sbatch_words;  // further options of sbatch
+    // The directory of the job's snapshot, instead of the file's; empty: the usual one.
+    std::optional<std::string> snapshot;
 };
 
 struct JobText {
@@ -62,6 +66,7 @@ struct Planned {
     std::string json;                           // the plan as it is written to plan.json
     std::string digest;                         // SHA-256 of `json`
     std::vector<plan::Variable> mount_secrets;  // see plan::Made
+    std::optional<snapshot::Listing> snapshot;  // what the plan's snapshot will have
     // Names of variables that held secrets. This process no longer has them, and the command that
     // submits the job must not pass them on either.
     std::vector<std::string> secret_variables;
@@ -81,10 +86,18 @@ struct Planning {
                                               const plan::Identity& identity,
                                               const std::string& job_directory);
 
-// Writes plan.json into the job's directory, and if the job has them, secrets.json and the
-// credentials of its registry. All files have mode 0600.
+// Returns the names of the variables from which the file, or the cluster that it names, takes
+// secrets. The variables need not be set.
+[[nodiscard]] base::Result<std::vector<std::string>> secret_variables_of(const store::Store& store,
+                                                                         const site::Site& site,
+                                                                         const JobText& text);
+
+// Writes plan.json into the job's directory, and if the job has them, secrets.json, the credentials
+// of its registry, and its snapshot. All files but those of the snapshot have mode 0600. Calls
+// `tick` now and then; if it fails, so does this function.
 [[nodiscard]] base::Result<void> write_plan(const std::string& job_directory,
-                                            const Planned& planned);
+                                            const Planned& planned,
+                                            const std::function<base::Result<void>()>& tick = {});
 
 // Returns the absolute path of this program, or "batchai" if it cannot be determined.
 [[nodiscard]] std::string launcher_path();

@@ -71,7 +71,12 @@ base::Result<void> freeze(const Surroundings& here, const HandedOver& made) {
     const record::JobFiles files(made.directory);
     for (const auto& path : {made.directory, files.attempts(), files.shared()})
         TRY(base::make_directories(path, 0700));
-    return write_plan(made.directory.string(), made.planned);
+    auto written = write_plan(made.directory.string(), made.planned);
+    if (!written) {
+        std::error_code code;
+        fs::remove_all(made.directory, code);
+    }
+    return written;
 }
 
 base::Result<plan::Door> door_of(const std::string& name) {
@@ -124,10 +129,31 @@ std::string answer_for_plugin(const HandedOver& made,
 
 }  // namespace
 
+namespace {
+
+// For a job that gets no plan: its secrets are kept from Slurm all the same.
+Answer print_secret_variables(const Surroundings& here, const HandOverOptions& options) {
+    const JobText text = TRY(read_job_file(options.file.path));
+    for (const std::string& name : TRY(secret_variables_of(here.store, here.site, text)))
+        fmt::print(BATCHAI_SECRET_LINE "={}\n", name);
+    return Outcome{};
+}
+
+}  // namespace
+
 Answer hand_over(const HandOverOptions& options) {
     const Surroundings here = TRY(open_surroundings());
+    if (options.secret_variables) return print_secret_variables(here, options);
     const auto made = TRY(plan_file(here, options));
     if (!made) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
+    if (made->planned.plan.software)
+        fmt::print(stderr,
+                   "batchai: `batchai run` sets up the \"software\" of {}; steps of your own have "
+                   "it after that\n",
+                   options.file.path);
+    if (made->planned.plan.webhook)
+        fmt::print(stderr, "batchai: `batchai run` tells the webhook of {} of the job's end\n",
+                   options.file.path);
     const auto to_set = TRY(options_for_filter(options, made->planned.plan));
     const std::string answer = answer_for_plugin(*made, to_set);
     if (answer.size() > BATCHAI_HAND_OVER_LIMIT)
@@ -209,6 +235,8 @@ void add_plan_verbs(CommandTree& tree) {
             ->type_name("FILE")
             ->required();
         add_optional(*leaf, "--door", options->door, "sbatch, srun or salloc")->type_name("NAME");
+        leaf->add_flag("--secret-variables", options->secret_variables,
+                       "Only print which variables hold secrets");
         add_file_options(*leaf, options->file);
         leaf->group("");
     }

@@ -23,6 +23,7 @@ struct HandOverOptions {
     // The command whose command-line filter asks: "sbatch", "srun" or "salloc". The filter passes
     // the user's options as JSON on standard input and reads which other options it must set.
     std::optional<std::string> door;
+    bool secret_variables = false;  // only print the names of variables that hold secrets
 };
 
 // Freezes the plan of a file that was given to sbatch, srun or salloc, and prints where the plan

@@ -17,6 +17,7 @@
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "record/snapshot.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -50,6 +51,11 @@ Answer job_show(const JobOptions& options) {
     // What the job has used is shown if it is known, and hides nothing else if it cannot be read.
     const auto used = efficiency_of_job(here.store, here.slurm, report);
     value.set("usage", used && *used ? to_value(**used) : Value());
+    if (const auto made = TRY(record::read_snapshot(here.store.job_files(report.job.key)))) {
+        Value snapshot = value["snapshot"];
+        snapshot.set("made", record::to_value(*made));
+        value.set("snapshot", std::move(snapshot));
+    }
     return Outcome{std::move(value), columns_of_jobs()};
 }
 

@@ -155,14 +155,16 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
                                 const Planned& planned) {
     auto reservation = TRY(here.store.reserve(key));
     const auto& files = reservation.files();
-    TRY(write_plan(files.directory().string(), planned));
+    // An interrupt while a snapshot is copied leaves nothing behind, and one between a submission
+    // and its record would leave a job in Slurm that has no record.
+    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
+    TRY(write_plan(files.directory().string(), planned, [&]() -> base::Result<void> {
+        if (!held.next()) return {};
+        return base::fail("interrupted before the job was submitted");
+    }));
     TRY(base::write_atomically(files.batch_script(),
                                plan::batch_script(planned.plan, launcher_path(), planned.digest),
                                0700));
-
-    // An interrupt between a submission and its record would leave a job in Slurm that has no
-    // record.
-    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
     const std::string id =
         TRY(here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string(),
                               submission_environment()));
@@ -242,7 +244,8 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
         add_verb(tree, group, "create", "Submit a job",
                  "batchai job create --name train --cluster nc6 --config-file job.json\n"
                  "  batchai job create --config-file job.json --dry-run --check\n"
-                 "  batchai job create -f job.json --partition gpu --mem 64G -- --switches=1",
+                 "  batchai job create -f job.json --partition gpu --mem 64G -- --switches=1\n"
+                 "  batchai job create -f job.json --snapshot=.",
                  job_create);
     add_optional(*leaf, "--name,-n", options->name, "Name of the job [the file's name]")
         ->type_name("NAME")
@@ -277,6 +280,13 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
     leaf->add_option("sbatch-options", options->file.sbatch_words,
                      "After --: further options of sbatch, except those that the plan sets")
         ->type_name("OPTION");
+    leaf->add_option_function<std::string>(
+            "--snapshot",
+            [file = &options->file](const std::string& given) { file->snapshot = given; },
+            "Run the job from a copy of this directory that is made now [the file's, else that of "
+            "the script]")
+        ->expected(0, 1)
+        ->type_name("DIR");
     add_image_options(*leaf, options->file);
     add_volume_options(*leaf, options->file.volumes, "the job has besides the file's",
                        "$AZ_BATCHAI_JOB_MOUNT_ROOT");

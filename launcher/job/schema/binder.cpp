@@ -417,7 +417,7 @@ void Binder::remember(const Field& field, const Node& node) {
     if (is_new) return;
     faults_.add(Fault::duplicate_name, node.position,
                 fmt::format("the {} {} is given twice; the first is on line {}", field.unique,
-                            quote(node.text), entry->second.line),
+                            quote_name(node.text), entry->second.line),
                 "remove or rename one of the two");
 }
 

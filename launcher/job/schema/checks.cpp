@@ -193,7 +193,7 @@ Failure check_variable_name(std::string_view text) {
     const bool good = !text.empty() && !is_digit(text.front()) &&
                       std::all_of(text.begin(), text.end(), is_word_character);
     if (good) return std::nullopt;
-    return bad(fmt::format("is not a variable's name: {}", quote(text)),
+    return bad(fmt::format("is not a variable's name: {}", quote_name(text)),
                "use letters, digits and \"_\", with no digit in front", Fault::bad_name);
 }
 
@@ -361,6 +361,17 @@ Failure check_retry_cause(std::string_view text) {
                            fmt::join(retry_causes, ", ")));
 }
 
+// Some versions of the module command put the name into a shell command.
+Failure check_module_name(std::string_view text) {
+    constexpr std::string_view others = "._+/@:=~-";
+    const bool good = !text.starts_with('-') && std::all_of(text.begin(), text.end(), [&](char c) {
+        return is_word_character(c) || others.find(c) != std::string_view::npos;
+    });
+    if (good) return std::nullopt;
+    return bad(fmt::format("is not a module's name: {}", quote(text)),
+               R"(write it as `module avail` shows it, such as "cuda/12.4")", Fault::bad_name);
+}
+
 }  // namespace
 
 std::optional<CheckFailure> check_text(Check check, std::string_view text) {
@@ -401,6 +412,8 @@ std::optional<CheckFailure> check_text(Check check, std::string_view text) {
             return check_gpu_counts(text);
         case Check::retry_cause:
             return check_retry_cause(text);
+        case Check::module_name:
+            return check_module_name(text);
         case Check::none:
         case Check::anything:
         case Check::relative_mount_path:
@@ -446,6 +459,8 @@ std::string_view pattern_of(Check check) {
             return "^[0-9]+[kKmMgGtT]?$";
         case Check::gpu_counts:
             return "^([^-:, ][^:, ]*:)?[0-9]+(,([^-:, ][^:, ]*:)?[0-9]+)*$";
+        case Check::module_name:
+            return "^[A-Za-z0-9_._+/@:=~][A-Za-z0-9_._+/@:=~-]*$";
         case Check::retry_cause:
             return "^(nodeFailure|preemption|timeout|[1-9][0-9]{0,2}(-[1-9][0-9]{0,2})?)$";
     }

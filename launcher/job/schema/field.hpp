@@ -45,6 +45,7 @@ enum class Check : std::uint8_t {
     gpu_counts,     // "2", "a100:2", "a100:1,k80:2"
 
     retry_cause,  // "timeout", "75", "130-140"
+    module_name,  // "cuda/12.4"
 };
 
 // How the fields of one group in an object exclude each other.

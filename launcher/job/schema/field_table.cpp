@@ -218,6 +218,17 @@ constexpr std::array properties_fields = {
                                  "The signal that tells the ranks to write a checkpoint before "
                                  "they are ended. This key is an extension")
         .own_extension(),
+    object<&JobSpec::software>("software", software_object,
+                               "Modules and a Python environment of the nodes that preparation "
+                               "and job find. This key is an extension")
+        .own_extension(),
+    object<&JobSpec::snapshot>("snapshot", snapshot_object,
+                               "A copy of the program's directory, made when the job is "
+                               "submitted, from which the job runs. This key is an extension")
+        .own_extension(),
+    object<&JobSpec::notification>("notification", notification_object,
+                                   "Who is told that the job has ended. This key is an extension")
+        .own_extension(),
     object_within<&JobSpec::cluster_id>("cluster", cluster_object, "The cluster")
         .defaults_to("the one named on the command line"),
     tool_type_field(),

@@ -6,7 +6,8 @@
 // The field table, which is the only list of a job file's keys. field_table.cpp has the file and
 // its properties, field_table_mounts.cpp has mounts and the secrets they need, and
 // field_table_toolkits.cpp has what each toolkit runs, and field_table_slurm.cpp has options of
-// sbatch, and field_table_retry.cpp has what happens to a job that fails.
+// sbatch, field_table_retry.cpp has what happens to a job that fails, and
+// field_table_surroundings.cpp has what is set up around it.
 namespace batchai::job {
 
 extern const Object job_file_object;    // the whole file; its fields belong to JobSpec
@@ -22,6 +23,10 @@ extern const Object slurm_object;
 
 extern const Object retry_object;       // RetrySettings
 extern const Object checkpoint_object;  // CheckpointSettings
+
+extern const Object software_object;      // SoftwareSettings
+extern const Object snapshot_object;      // SnapshotSettings
+extern const Object notification_object;  // NotificationSettings
 
 extern const Object horovod_object;         // HorovodSettings
 extern const Object custom_mpi_object;      // CustomMpiSettings

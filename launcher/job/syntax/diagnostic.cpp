@@ -20,6 +20,7 @@ namespace {
 // What the field table says about all fields of one name.
 struct Uses {
     bool secret = false;
+    bool names_variable = false;
     std::set<std::string_view> open_in;  // keys of the objects or lists in which it is not secret
 };
 
@@ -29,18 +30,25 @@ void collect(const Object& object, std::string_view holder, UsesByName& uses) {
     for (const Field& field : object.fields) {
         if (field.kind == Kind::text && field.secret) uses[field.name].secret = true;
         if (field.kind == Kind::text && !field.secret) uses[field.name].open_in.insert(holder);
+        if (field.check == Check::secret_variable || field.check == Check::variable_name)
+            uses[field.name].names_variable = true;
         if (field.object != nullptr) collect(*field.object, field.name, uses);
     }
 }
 
-bool is_secret(std::string_view name, std::string_view holder) {
+// Returns whether the value of the key is a secret, or may be one that was written in the place of
+// a variable's name.
+bool is_secret(std::string_view name, std::string_view holder, std::string_view value) {
     static const UsesByName uses = [] {
         UsesByName all;
         collect(job_file_object, {}, all);
         return all;
     }();
     const auto found = uses.find(name);
-    return found != uses.end() && found->second.secret && !found->second.open_in.contains(holder);
+    if (found == uses.end()) return false;
+    const Uses& known = found->second;
+    return (known.secret && !known.open_in.contains(holder)) ||
+           (known.names_variable && looks_like_secret(value));
 }
 
 bool is_quote(char c) {
@@ -114,7 +122,7 @@ class Masker {
         const std::size_t end = token_end(source_, at_, opening);
         const std::string_view token = source_.substr(at_, end - at_);
         const bool placeholder = token.starts_with('<') && token.ends_with('>');
-        const bool secret = behind_colon_ && is_secret(key_, holder()) && !placeholder;
+        const bool secret = behind_colon_ && is_secret(key_, holder(), token) && !placeholder;
         out_ += secret ? stars(token) : std::string(token);
         at_ = end;
         if (at_ < source_.size() && opening != '\0' && source_[at_] == opening) copy();

@@ -28,6 +28,13 @@ void utf8_append(std::string& out, char32_t code_point);
 // Returns the text with each unprintable character and each invalid byte replaced by U+FFFD.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// Returns whether a text that should be a name looks like a token, a key or a password that
+// somebody has written there instead.
+[[nodiscard]] bool looks_like_secret(std::string_view text);
+
+// Does what quote() does, unless the text looks like a secret.
+[[nodiscard]] std::string quote_name(std::string_view text);
+
 // Returns the text for a message: in double quotes, printable, and cut to 60 characters.
 [[nodiscard]] std::string quote(std::string_view text);
 

@@ -220,6 +220,8 @@ std::vector<Bind> plan_binds(const plan::Plan& plan, const NodePlaces& places) {
     collected.add(places.spool);
     collected.add_of_user(places.home);
     collected.add(directories.job_directory, false);
+    // The tasks of an array share it, so it is not in the job directory of each.
+    if (plan.snapshot) collected.add(plan.snapshot->directory, false);
     collected.add(directories.shared_job_temp);
     collected.add(directories.stdouterr_host);
     for (const plan::OutputDirectory& output : plan.outputs)

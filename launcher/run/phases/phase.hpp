@@ -27,8 +27,9 @@ struct Ending {
 };
 
 struct PhaseEnd {
-    int exit_code = 0;               // the phase's own, for the record
-    std::optional<Ending> ending{};  // none: the next phase follows
+    int exit_code = 0;                           // the phase's own, for the record
+    std::optional<Ending> ending{};              // none: the next phase follows
+    std::optional<record::Software> software{};  // what the phase has set up
 };
 
 // Returns the end of a phase that ends the attempt. The phase's exit code is the job's.
@@ -56,6 +57,13 @@ struct Image {
 // Runs the setup task of the job's cluster on each node that has not done it since it started.
 struct NodeSetup {
     static constexpr std::string_view name = "node-setup";
+    [[nodiscard]] static bool wanted(const Context& context);
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Sets up the job's modules and its Python environment on each node (phases/software.hpp).
+struct SetUpSoftware {
+    static constexpr std::string_view name = "software";
     [[nodiscard]] static bool wanted(const Context& context);
     [[nodiscard]] static PhaseEnd run(Context& context);
 };

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "run/phases/software_script.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::run {
@@ -49,6 +50,14 @@ exec "$@" /bin/sh -c "$command")";
 constexpr std::string_view run_gpu_check =
     R"(if [ -z "$CUDA_VISIBLE_DEVICES" ] || [ ! -x "$0" ]; then exit 0; fi
 exec "$0" "$@")";
+
+// The script needs bash, as the tools that it calls do.
+constexpr std::string_view run_software_script =
+    R"(if [ ! -x /bin/bash ]; then
+  echo "there is no /bin/bash on ${SLURMD_NODENAME:-the node}, which \"software\" needs" > "$1.$SLURM_PROCID.fault"
+  exit 1
+fi
+exec /bin/bash --noprofile --norc -c "$0" batchai-software "$@")";
 
 // Starts the shell of the image or of the node. It is not a login shell, because /etc/profile would
 // set a PATH that differs from the ranks'.
@@ -119,6 +128,8 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
     arguments.push_back("--output=" + files.standard_output);
     arguments.push_back("--error=" + files.standard_error);
     arguments.emplace_back("--open-mode=append");
+    if (plan.snapshot && !plan.snapshot->working_directory.empty())
+        arguments.push_back("--chdir=" + plan.snapshot->working_directory);
     add_command(arguments, plan, step);
     return arguments;
 }
@@ -165,6 +176,18 @@ base::Arguments gpu_check_arguments(const plan::Plan& plan, const plan::Step& st
                                        // The other nodes report, too.
                                        "--kill-on-bad-exit=0", "--wait=0", "/bin/sh", "-c",
                                        guarded(run_gpu_check), program, "--report", reports});
+    return arguments;
+}
+
+base::Arguments software_arguments(const plan::Plan& plan, const plan::Step& step,
+                                   const base::Arguments& words) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, step, {});
+    arguments.insert(arguments.end(), {"--mpi=none", "--export=ALL", "--input=none", "--output=all",
+                                       // The other nodes report, too.
+                                       "--kill-on-bad-exit=0", "--wait=0", "/bin/sh", "-c",
+                                       guarded(run_software_script), std::string(software_script)});
+    arguments.insert(arguments.end(), words.begin(), words.end());
     return arguments;
 }
 

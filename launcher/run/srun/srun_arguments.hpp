@@ -54,6 +54,11 @@ struct StepFiles {
                                                   const std::string& reports,
                                                   const std::vector<std::string>& nodes = {});
 
+// Does the same for setting up the job's software (phases/software.sh). `words` are the arguments
+// of that script.
+[[nodiscard]] base::Arguments software_arguments(const plan::Plan& plan, const plan::Step& step,
+                                                 const base::Arguments& words);
+
 // Does the same for the clean-up of nodes that an elastic job gives back while it runs. `program`
 // is batchai-node on the nodes; the step needs the environment of bare nodes.
 [[nodiscard]] base::Arguments clean_up_arguments(const std::string& program,

@@ -22,6 +22,7 @@ using batchai::base::make_beneath;
 using batchai::base::make_guarded_directory;
 using batchai::base::open_beneath;
 using batchai::base::open_private_directory;
+using batchai::base::read_private_file_guarded;
 using batchai::base::relative_to;
 
 TEST(RelativeTo, ComparesWholeComponents) {
@@ -124,6 +125,26 @@ TEST_F(GuardedDirectory, IsNotBehindAFileOrUpwards) {
     EXPECT_FALSE(make_guarded_directory(path("file")));
     EXPECT_FALSE(make_guarded_directory(path("file/a")));
     EXPECT_FALSE(make_guarded_directory(path("elsewhere/../a")));
+}
+
+TEST_F(GuardedDirectory, HasAPrivateFileOnlyOnAWayThatNobodyElseCouldMake) {
+    std::ofstream(path("elsewhere/key")) << "hush";
+    fs::permissions(path("elsewhere/key"), fs::perms::owner_read | fs::perms::owner_write);
+    fs::create_directory_symlink("elsewhere", path("own"));
+    fs::create_directory_symlink(path("elsewhere"), path("shared/planted"));
+    EXPECT_EQ(read_private_file_guarded(path("own/key"), 100).value_or(""), "hush");
+    const auto planted = read_private_file_guarded(path("shared/planted/key"), 100);
+    ASSERT_FALSE(planted);
+    EXPECT_EQ(planted.error().where, path("shared/planted"));
+    const auto missing = read_private_file_guarded(path("elsewhere/none"), 100);
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().where, path("elsewhere/none"));
+    fs::create_symlink("key", path("elsewhere/link"));
+    EXPECT_FALSE(read_private_file_guarded(path("elsewhere/link"), 100));
+    fs::permissions(path("elsewhere/key"), fs::perms::group_read, fs::perm_options::add);
+    const auto open_file = read_private_file_guarded(path("elsewhere/key"), 100);
+    ASSERT_FALSE(open_file);
+    EXPECT_EQ(open_file.error().hint, "chmod 600 " + path("elsewhere/key"));
 }
 
 TEST(OpenBeneath, FollowsLinksAsFarAsItIsTold) {

@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "job/parse.hpp"
 #include "job/syntax/diagnostic.hpp"
+#include "job/syntax/utf8.hpp"
 #include "job_text.hpp"
 
 namespace batchai::job::test {
@@ -88,6 +89,17 @@ TEST(Masking, KeepsLengthsAndPlaceholdersAndSurvivesBrokenFiles) {
               "accountKey: ***, \"password\": '*");
     EXPECT_EQ(mask_secrets("{\"name\": \"accountKey\", \"$c\": \"password\"}"),
               "{\"name\": \"accountKey\", \"$c\": \"password\"}");
+}
+
+TEST(Masking, HidesATokenInThePlaceOfAVariablesName) {
+    EXPECT_EQ(mask_secrets(R"({"name": "A", "fromEnv": "hf_AbCdEf0123456789"})"),
+              R"({"name": "A", "fromEnv": "*******************"})");
+    for (const char* name : {"MY_TOKEN", "AWS_SECRET_ACCESS_KEY", "OTEL_EXPORTER_OTLP_ENDPOINT",
+                             "http_proxy", "pytorch_cuda_alloc_conf", "RUN_2024_OF_ALICE_01"})
+        EXPECT_FALSE(looks_like_secret(name)) << name;
+    for (const char* token : {"glpat-x0123456789abcdef", "AKIAIOSFODNN7EXAMPLE",
+                              "0123456789abcdef0123456789abcdef", "ghp_abcdefghijklmnop01"})
+        EXPECT_TRUE(looks_like_secret(token)) << token;
 }
 
 TEST(DiagnosticsForMachines, AreAnArrayOfObjects) {

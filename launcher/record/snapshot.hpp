@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "record/job_files.hpp"
+
+// What a job's snapshot was made of. It is written when the job is submitted.
+namespace batchai::record {
+
+struct Snapshot {
+    std::string source;     // the directory that was copied
+    std::string directory;  // the copy
+    std::int64_t files = 0;
+    std::int64_t bytes = 0;
+    // If the directory was in a work tree of git: its commit, which is empty if there was none; the
+    // branch; the URL of its remote; and whether anything differed from the commit.
+    std::optional<std::string> commit{};
+    std::optional<std::string> branch{};
+    std::optional<std::string> remote{};
+    std::optional<bool> dirty{};
+
+    bool operator==(const Snapshot&) const = default;
+};
+
+[[nodiscard]] base::Result<void> write_snapshot(const JobFiles& files, const Snapshot& snapshot);
+
+// Returns nothing if the job has no snapshot.
+[[nodiscard]] base::Result<std::optional<Snapshot>> read_snapshot(const JobFiles& files);
+
+[[nodiscard]] base::Value to_value(const Snapshot& snapshot);
+
+}  // namespace batchai::record
