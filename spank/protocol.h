@@ -104,6 +104,12 @@
 #define BATCHAI_RANK_VARIABLES_VARIABLE "BATCHAI_RANK_VARIABLES"
 #define BATCHAI_NO_RANKS "none"
 #define BATCHAI_MASTER_LIMIT 512u
+/* In the environment of a step of one task that looks at a rank of another step (`job shell
+ * --rank`): the rank's RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK and
+ * GROUP_WORLD_SIZE, as numbers separated by blanks. The task gets the variables of that rank. Tasks
+ * do not see it. */
+#define BATCHAI_AS_RANK_VARIABLE "BATCHAI_AS_RANK"
+#define BATCHAI_AS_RANK_LIMIT 80u
 #define BATCHAI_RANK_VARIABLES_LIMIT 2304u
 
 /* Set by `batchai run` in the environment of a step to a PATH: the plugin writes to PATH.TASK.txt

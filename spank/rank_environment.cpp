@@ -55,24 +55,57 @@ std::string step_name(spank_t handle) {
     return job.empty() || step.empty() ? std::string() : job + '.' + step;
 }
 
+// The numbers of a rank; each is empty if it is not known.
+struct Numbers {
+    std::string rank;
+    std::string local_rank;
+    std::string world_size;
+    std::string local_world_size;
+    std::string group_rank;
+    std::string group_world_size;
+};
+
+Numbers numbers_of_task(spank_t handle) {
+    return {.rank = number_of(handle, S_TASK_GLOBAL_ID),
+            .local_rank = number_of(handle, S_TASK_ID),
+            .world_size = number_of(handle, S_JOB_TOTAL_TASK_COUNT),
+            .local_world_size = number_of(handle, S_JOB_LOCAL_TASK_COUNT),
+            .group_rank = number_of(handle, S_JOB_NODEID),
+            .group_world_size = number_of(handle, S_JOB_NNODES)};
+}
+
+// Reads BATCHAI_AS_RANK. A word that is not a number is left out.
+Numbers numbers_in(std::string_view text) {
+    Numbers numbers;
+    for (std::string* const number :
+         {&numbers.rank, &numbers.local_rank, &numbers.world_size, &numbers.local_world_size,
+          &numbers.group_rank, &numbers.group_world_size}) {
+        const std::string_view word = text.substr(0, text.find(' '));
+        if (word.find_first_not_of("0123456789") == std::string_view::npos) *number = word;
+        text.remove_prefix(std::min(word.size() + 1, text.size()));
+    }
+    return numbers;
+}
+
 // These variables are the whole of what init_process_group needs.
-std::array<RankVariable, 6> world_variables(spank_t handle, const Master& master) {
-    return {{{"RANK", number_of(handle, S_TASK_GLOBAL_ID)},
-             {"LOCAL_RANK", number_of(handle, S_TASK_ID)},
-             {"WORLD_SIZE", number_of(handle, S_JOB_TOTAL_TASK_COUNT)},
-             {"LOCAL_WORLD_SIZE", number_of(handle, S_JOB_LOCAL_TASK_COUNT)},
+std::array<RankVariable, 6> world_variables(const Numbers& numbers, const Master& master) {
+    return {{{"RANK", numbers.rank},
+             {"LOCAL_RANK", numbers.local_rank},
+             {"WORLD_SIZE", numbers.world_size},
+             {"LOCAL_WORLD_SIZE", numbers.local_world_size},
              {"MASTER_ADDR", master.address},
              {"MASTER_PORT", master.port}}};
 }
 
-std::array<RankVariable, 7> further_variables(spank_t handle, const Master& master) {
+std::array<RankVariable, 7> further_variables(spank_t handle, const Numbers& numbers,
+                                              const Master& master) {
     const std::string meeting = host_and_port(master);
-    return {{{"GROUP_RANK", number_of(handle, S_JOB_NODEID)},
-             {"GROUP_WORLD_SIZE", number_of(handle, S_JOB_NNODES)},
+    return {{{"GROUP_RANK", numbers.group_rank},
+             {"GROUP_WORLD_SIZE", numbers.group_world_size},
              {"TORCHELASTIC_RESTART_COUNT", restart_count(handle)},
              {"TORCHELASTIC_MAX_RESTARTS", "0"},
              {"JAX_COORDINATOR_ADDRESS", meeting},
-             {"AZ_BATCHAI_TASK_INDEX", number_of(handle, S_TASK_GLOBAL_ID)},
+             {"AZ_BATCHAI_TASK_INDEX", numbers.rank},
              {"AZ_BATCHAI_PYTORCH_INIT_METHOD", meeting.empty() ? meeting : "tcp://" + meeting}}};
 }
 
@@ -123,11 +156,14 @@ class RankEnvironment {
     const char* refused_ = nullptr;
 };
 
-void set_all(spank_t handle, const Master& master, RankEnvironment& environment) {
-    const auto world = world_variables(handle, master);
+// `as_rank` is BATCHAI_AS_RANK, or empty.
+void set_all(spank_t handle, const Master& master, const std::string& as_rank,
+             RankEnvironment& environment) {
+    const Numbers numbers = as_rank.empty() ? numbers_of_task(handle) : numbers_in(as_rank);
+    const auto world = world_variables(numbers, master);
     for (const RankVariable& variable : world)
         environment.set(variable);
-    for (const RankVariable& variable : further_variables(handle, master))
+    for (const RankVariable& variable : further_variables(handle, numbers, master))
         environment.set(variable);
     // A run id tells PyTorch and Lightning that torchrun has set the whole world, so a world that
     // is partly the user's gets none. A task that is alone has nobody to find, and Lightning would
@@ -163,11 +199,14 @@ const char* set_rank_environment(spank_t handle) {
     const std::string inherited =
         job_variable(handle, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_RANK_VARIABLES_LIMIT);
     const Master master = read_master(handle);
+    const std::string as_rank =
+        job_variable(handle, BATCHAI_AS_RANK_VARIABLE, BATCHAI_AS_RANK_LIMIT);
+    spank_unsetenv(handle, BATCHAI_AS_RANK_VARIABLE);
     // The port is for this step only: an srun that one of its tasks starts needs its own.
     spank_unsetenv(handle, BATCHAI_MASTER_VARIABLE);
     RankEnvironment environment(handle, inherited);
     if (inherited != BATCHAI_NO_RANKS) {
-        set_all(handle, master, environment);
+        set_all(handle, master, as_rank, environment);
         set_nccl_interface(handle, environment);
     }
     spank_unsetenv(handle, BATCHAI_NCCL_INTERFACE_VARIABLE);

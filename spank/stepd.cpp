@@ -58,7 +58,11 @@ void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
     }
     const std::string told =
         job_variable(handle, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_RANK_VARIABLES_LIMIT);
-    if (told == BATCHAI_NO_RANKS) return;
+    // A task that looks at a rank of another step meets nobody.
+    std::array<char, 2> probe{};
+    const bool looks_at_a_rank = spank_getenv(handle, BATCHAI_AS_RANK_VARIABLE, probe.data(),
+                                              probe.size()) != ESPANK_ENV_NOEXIST;
+    if (told == BATCHAI_NO_RANKS || looks_at_a_rank) return;
     uint32_t step = 0;
     uint32_t node = 0;
     uint32_t nodes = 0;

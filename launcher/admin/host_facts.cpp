@@ -27,13 +27,13 @@
 #include <unistd.h>
 
 #include "admin/plugin_object.hpp"
-#include "admin/trust.hpp"
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/lock.hpp"
 #include "base/network.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/trust.hpp"
 #include "node/namespace/user_namespace.hpp"
 #include "node/reply.hpp"
 #include "node/slurm_conf.hpp"
@@ -214,8 +214,9 @@ std::optional<SiteFile> look_at_site_file(const base::Result<site::Site>& site) 
     const std::string path = site ? site->source : site.error().where;
     const auto text = base::read_file(path);
     if (!text) return std::nullopt;
-    return SiteFile{
-        .path = path, .changeable = who_else_can_change(path), .digest = base::sha256_hex(*text)};
+    return SiteFile{.path = path,
+                    .changeable = base::who_else_can_change(path),
+                    .digest = base::sha256_hex(*text)};
 }
 
 // Returns the time at which a process started, in seconds since 1970.
@@ -277,7 +278,7 @@ void look_at_plugin(HostFacts& facts) {
     for (const PlugstackLine& line : lines_of_batchai(*facts.plugstack)) {
         if (!line.plugin.starts_with('/')) continue;
         facts.plugins.push_back({.path = line.plugin,
-                                 .changeable = who_else_can_change(line.plugin),
+                                 .changeable = base::who_else_can_change(line.plugin),
                                  .built_for = slurm_version_of_plugin(line.plugin)});
     }
     facts.newer_than_slurmd = newer_than_slurmd(facts);

@@ -25,6 +25,8 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
+#include "node/health.hpp"
 #include "node/keeper/leftovers.hpp"
 #include "node/keeper/registry.hpp"
 #include "node/node_root.hpp"
@@ -33,7 +35,9 @@
 #include "node/sandbox.hpp"
 #include "node/volumes/flush.hpp"
 #include "plan/array_task.hpp"
+#include "reach/tunnel.hpp"
 #include "record/job_files.hpp"
+#include "record/task_reports.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
 
@@ -175,6 +179,24 @@ int clean(const std::string& job_id, std::string node_directory, bool wait) {
     return status.value_or(0) != 0 ? static_cast<int>(ExitCode::failed) : code;
 }
 
+// The task of the phase "health".
+int health(const batchai::node::HealthRequest& request, const std::string& report_path) {
+    const auto task = batchai::base::number_in<int>(
+        batchai::base::variable("SLURM_PROCID").value_or(std::string()));
+    if (!task) return report({"is not a task of a step", "health", {}, ExitCode::usage});
+    const auto found = batchai::node::check_health(request);
+    const auto written = batchai::record::write_health_report(report_path, *task, found);
+    batchai::node::tell_syslog(found);
+    return written ? 0 : report(written.error());
+}
+
+// The node's side of `batchai job port`. Its standard input and output lead to the command.
+int relay() {
+    signal(SIGPIPE, SIG_IGN);
+    const auto served = batchai::reach::serve_node(STDIN_FILENO, STDOUT_FILENO);
+    return served ? 0 : report(served.error());
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Works on a compute node for batchai.so, as the job's user", "batchai-node");
     app.require_subcommand(1);
@@ -204,11 +226,23 @@ int run(int argc, char** argv) {
                            "instead of the node_directory of site.lua");
     bool wait = false;
     clean_verb->add_flag("--wait", wait, "end only when everything is removed");
+    batchai::node::HealthRequest checks;
+    std::string report_path;
+    auto* const health_verb =
+        app.add_subcommand("health", "run the site's checks of this node, for one step");
+    health_verb->add_option("--directory", checks.directory)->required();
+    health_verb->add_option("--time-limit", checks.time_limit_seconds)->check(CLI::PositiveNumber);
+    health_verb->add_option("--total-time-limit", checks.total_seconds)->check(CLI::PositiveNumber);
+    health_verb->add_option("--report", report_path)->required();
+    const auto* const relay_verb =
+        app.add_subcommand("relay", "connect a command on another host to ports of this one");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
     }
+    if (relay_verb->parsed()) return relay();
+    if (health_verb->parsed()) return health(checks, report_path);
     return sandbox_verb->parsed() ? sandbox(request) : clean(job_id, node_directory, wait);
 }
 

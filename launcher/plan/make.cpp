@@ -29,6 +29,11 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     planning.plan.identity = submission.identity;
     planning.plan.tool_type = job::tool_type(spec.toolkit);
     planning.plan.mpi = site.mpi;
+    if (!site.health.directory.empty())
+        planning.plan.health = HealthChecks{.directory = site.health.directory,
+                                            .time_limit = site.health.time_limit,
+                                            .total_time_limit = site.health.total_time_limit,
+                                            .retries = site.health.retries};
     plan_allocation(planning);
     plan_directories(planning);
     plan_mounts(planning);

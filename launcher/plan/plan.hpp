@@ -293,6 +293,16 @@ struct Webhook {
     bool operator==(const Webhook&) const = default;
 };
 
+// The site's checks of the job's nodes, before the preparation.
+struct HealthChecks {
+    std::string directory;  // of the programs, on each node
+    int time_limit = 30;    // for each, in seconds
+    int total_time_limit = 120;
+    int retries = 2;  // how often the job is queued again when a node fails
+
+    bool operator==(const HealthChecks&) const = default;
+};
+
 // Slurm sends this signal to the batch script, which is `batchai run`, when it is time. It is one
 // that programs ignore unless they know better.
 inline constexpr int checkpoint_notice = SIGURG;
@@ -323,6 +333,7 @@ struct Plan {
     std::optional<Software> software;
     std::optional<Snapshot> snapshot;
     std::optional<Webhook> webhook;
+    std::optional<HealthChecks> health;
     // Warnings that the user should see at submission, e.g. that containerSettings are ignored.
     std::vector<std::string> notices;
 

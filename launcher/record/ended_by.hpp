@@ -21,6 +21,7 @@ enum class EndedBy {
     requeue,     // somebody put the job back into the queue
     node_setup,  // the setup task of the job's cluster
     preparation,
+    health,   // a node failed a check of the site
     storage,  // a volume cannot be mounted, or does not take all data
     start,    // the ranks could not be started: image, wire-up, output directories
     unknown,
@@ -55,6 +56,8 @@ struct EndWords {
             return {"NodeSetupFailed", "Setup task of the cluster failed with non-zero exit code"};
         case EndedBy::preparation:
             return {"JobPreparationFailed", "Job preparation task failed with non-zero exit code"};
+        case EndedBy::health:
+            return {"HealthCheckFailed", "A node of the job failed a check of the site"};
         case EndedBy::storage:
             return {"StorageFailed", "The job's storage failed"};
         case EndedBy::start:
@@ -71,7 +74,7 @@ namespace batchai::base {
 
 template <>
 struct WordsOf<record::EndedBy> {
-    static constexpr std::array<std::pair<std::string_view, record::EndedBy>, 13> words{{
+    static constexpr std::array<std::pair<std::string_view, record::EndedBy>, 14> words{{
         {"program", record::EndedBy::program},
         {"user", record::EndedBy::user},
         {"administrator", record::EndedBy::administrator},
@@ -82,6 +85,7 @@ struct WordsOf<record::EndedBy> {
         {"requeue", record::EndedBy::requeue},
         {"nodeSetup", record::EndedBy::node_setup},
         {"preparation", record::EndedBy::preparation},
+        {"health", record::EndedBy::health},
         {"storage", record::EndedBy::storage},
         {"start", record::EndedBy::start},
         {"unknown", record::EndedBy::unknown},

@@ -68,7 +68,7 @@ class JobFiles {
     [[nodiscard]] Path rank_pieces(std::string_view start) const {
         return attempts() / (std::string(start) + ".pieces");
     }
-    // The next three functions return a PATH. Each task of a step reports to a file of its own,
+    // The next functions return a PATH. Each task of a step reports to a file of its own,
     // named PATH.TASK with an ending (record/task_reports.hpp). `step` is a `start`, as above,
     // followed by a word if the step is not that of the ranks.
     [[nodiscard]] Path refusals(std::string_view step) const {
@@ -99,6 +99,9 @@ class JobFiles {
     [[nodiscard]] Path usage_wanted() const { return attempts() / "usage.wanted"; }
     [[nodiscard]] Path software_reports(std::string_view start) const {
         return attempts() / (std::string(start) + ".software");
+    }
+    [[nodiscard]] Path health_reports(std::string_view start) const {
+        return attempts() / (std::string(start) + ".health");
     }
     // What the tasks of preparation print, before it is copied into the log of the same `name`.
     [[nodiscard]] Path preparation_output(int attempt, std::string_view name) const {

@@ -24,6 +24,7 @@ using plan::Allocation;
 using plan::Checkpoint;
 using plan::Container;
 using plan::Directories;
+using plan::HealthChecks;
 using plan::HostBind;
 using plan::Identity;
 using plan::Mount;
@@ -255,6 +256,15 @@ struct RecordOf<Webhook> {
 };
 
 template <>
+struct RecordOf<HealthChecks> {
+    static constexpr auto fields =
+        std::tuple{field("directory", &HealthChecks::directory),
+                   field("timeLimit", &HealthChecks::time_limit).within(1),
+                   field("totalTimeLimit", &HealthChecks::total_time_limit).within(1),
+                   field("retries", &HealthChecks::retries).within(0)};
+};
+
+template <>
 struct RecordOf<Plan> {
     static constexpr auto fields = std::tuple{field("identity", &Plan::identity),
                                               field("toolType", &Plan::tool_type),
@@ -274,6 +284,7 @@ struct RecordOf<Plan> {
                                               field("software", &Plan::software).or_missing(),
                                               field("snapshot", &Plan::snapshot).or_missing(),
                                               field("webhook", &Plan::webhook).or_missing(),
+                                              field("health", &Plan::health).or_missing(),
                                               field("notices", &Plan::notices)};
 };
 

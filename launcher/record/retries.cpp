@@ -15,7 +15,8 @@ struct RecordOf<record::RetryCount> {
         std::tuple{field("attempt", &record::RetryCount::attempt).within(1),
                    field("retries", &record::RetryCount::retries).within(0),
                    field("withoutProgress", &record::RetryCount::without_progress).within(0),
-                   field("progress", &record::RetryCount::progress)};
+                   field("progress", &record::RetryCount::progress),
+                   field("health", &record::RetryCount::health).within(0).or_missing()};
 };
 
 }  // namespace batchai::base

@@ -7,9 +7,9 @@
 #include "base/error.hpp"
 #include "record/job_files.hpp"
 
-// How often a job with "retry" has been run again. Slurm counts all of a job's requeues, whoever
-// asked for them, so this count has a file of its own. It is written before Slurm is asked to queue
-// the job again.
+// How often a job has been run again, by its "retry" or because of a node's health. Slurm counts
+// all of a job's requeues, whoever asked for them, so this count has a file of its own. It is
+// written before Slurm is asked to queue the job again.
 namespace batchai::record {
 
 struct RetryCount {
@@ -19,6 +19,7 @@ struct RetryCount {
     // progress directory looked like when that was seen. Empty: nobody has looked.
     int without_progress = 0;
     std::string progress{};
+    int health = 0;  // how often it was queued again because of a node's health
 
     bool operator==(const RetryCount&) const = default;
 };

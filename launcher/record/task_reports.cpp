@@ -38,6 +38,32 @@ struct RecordOf<record::WireUpReport> {
 };
 
 template <>
+struct WordsOf<record::HealthOutcome> {
+    using Outcome = record::HealthOutcome;
+    static constexpr std::array<std::pair<std::string_view, Outcome>, 4> words{
+        {{"ok", Outcome::ok},
+         {"warning", Outcome::warning},
+         {"failed", Outcome::failed},
+         {"unknown", Outcome::unknown}}};
+};
+
+template <>
+struct RecordOf<record::HealthCheck> {
+    using Check = record::HealthCheck;
+    static constexpr auto fields =
+        std::tuple{field("name", &Check::name), field("outcome", &Check::outcome),
+                   field("exitCode", &Check::exit_code), field("line", &Check::line),
+                   field("milliseconds", &Check::milliseconds).within(0)};
+};
+
+template <>
+struct RecordOf<record::HealthReport> {
+    using Report = record::HealthReport;
+    static constexpr auto fields =
+        std::tuple{field("refused", &Report::refused), field("checks", &Report::checks)};
+};
+
+template <>
 struct RecordOf<record::GpuReport> {
     using Report = record::GpuReport;
     static constexpr auto fields =
@@ -94,6 +120,22 @@ std::optional<WireUpReport> wire_up_report(const fs::path& path, int task) {
 std::optional<GpuReport> gpu_report(const fs::path& path, int task) {
     auto report = read<GpuReport>(path, task, "mpi_bridge-gpus/v1");
     return report ? std::optional(std::move(*report)) : std::nullopt;
+}
+
+namespace {
+
+constexpr std::string_view health_schema = "batchai-health/v1";
+
+}  // namespace
+
+std::optional<HealthReport> health_report(const fs::path& path, int task) {
+    auto report = read<HealthReport>(path, task, health_schema);
+    return report ? std::optional(std::move(*report)) : std::nullopt;
+}
+
+base::Result<void> write_health_report(const fs::path& path, int task, const HealthReport& report) {
+    return base::write_atomically(file_of(path, task, "json"),
+                                  base::to_record(report, health_schema));
 }
 
 std::optional<std::string> why_no_wire_up(const fs::path& path, int task) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -46,6 +47,29 @@ struct GpuReport {
     std::string slow;    // which GPU is slow, in words; empty: none
 };
 [[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);
+
+// From the site's checks of a node.
+enum class HealthOutcome {
+    ok,
+    warning,
+    failed,
+    unknown,  // the check could not be run
+};
+struct HealthCheck {
+    std::string name;  // of the program
+    HealthOutcome outcome = HealthOutcome::unknown;
+    std::optional<int> exit_code{};
+    std::string line{};  // the first that it has printed, or why it could not be run
+    int milliseconds = 0;
+};
+struct HealthReport {
+    std::string refused{};  // why none of the directory's programs was run; empty: they were run
+    std::vector<HealthCheck> checks{};
+};
+[[nodiscard]] std::optional<HealthReport> health_report(const std::filesystem::path& path,
+                                                        int task);
+[[nodiscard]] base::Result<void> write_health_report(const std::filesystem::path& path, int task,
+                                                     const HealthReport& report);
 
 // Says why the container does not have the check.
 [[nodiscard]] std::optional<std::string> why_no_wire_up(const std::filesystem::path& path,

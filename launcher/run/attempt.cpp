@@ -46,6 +46,7 @@ constexpr Row row(When when) {
 // The phases in the order in which they run.
 constexpr std::array rows{
     row<Outputs>(When::once),          //
+    row<Health>(When::once),           //
     row<Image>(When::once),            //
     row<NodeSetup>(When::once),        //
     row<SetUpSoftware>(When::once),    //

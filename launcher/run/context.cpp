@@ -162,6 +162,16 @@ base::Environment layout_variables(const plan::Plan& plan, const Lookup& environ
             ('=' + environment(distribution_variable).value_or(*distribution))};
 }
 
+namespace {
+
+// Where the ranks meet.
+std::string master_variable(const Context& context) {
+    return fmt::format(BATCHAI_MASTER_VARIABLE "={} {}", context.place.addresses.front(),
+                       context.ports.ranks->number());
+}
+
+}  // namespace
+
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
@@ -189,8 +199,7 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
     if (kind != plan::StepKind::ranks)
         out.emplace_back(BATCHAI_RANK_VARIABLES_VARIABLE "=" BATCHAI_NO_RANKS);
     else if (context.ports.ranks)
-        out.push_back(
-            fmt::format(BATCHAI_MASTER_VARIABLE "={} {}", first, context.ports.ranks->number()));
+        out.push_back(master_variable(context));
     return out;
 }
 
@@ -214,8 +223,10 @@ base::Result<void> write_host_file(const Context& context) {
     const int slots = std::max(1, context.plan.allocation.processes_per_node);
     TRY(base::write_atomically(context.files().host_file(),
                                host_file(context.place.addresses, slots)));
-    return record::write_step_variables(context.files(),
-                                        step_environment(context, plan::StepKind::master));
+    base::Environment variables = step_environment(context, plan::StepKind::master);
+    // For a step that looks at a rank.
+    if (context.ports.ranks) variables.push_back(master_variable(context));
+    return record::write_step_variables(context.files(), variables);
 }
 
 }  // namespace batchai::run

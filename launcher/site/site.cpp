@@ -264,6 +264,18 @@ void read_images(TableReader& table, Site& site) {
     table.flag("inject_mpi_bridge", site.inject_mpi_bridge);
 }
 
+void read_health(TableReader& table, HealthChecks& health) {
+    table.inside("health", [&](TableReader& entry) {
+        entry.optional_directory("directory", health.directory);
+        entry.count("time_limit", health.time_limit);
+        entry.count("total_time_limit", health.total_time_limit);
+        entry.count("retries", health.retries);
+        constexpr const char* too_short = "must be at least one second";
+        if (health.time_limit == 0) entry.refuse("time_limit", too_short);
+        if (health.total_time_limit == 0) entry.refuse("total_time_limit", too_short);
+    });
+}
+
 void read_site(TableReader& table, Site& site) {
     table.text("subscription", site.subscription);
     table.text("location", site.location);
@@ -282,6 +294,7 @@ void read_site(TableReader& table, Site& site) {
     });
     read_storage(table, site);
     read_images(table, site);
+    read_health(table, site.health);
     read_policy(table, site.policy);
     for (const auto& [name, rules] : site.policy.vm_sizes) {
         if (!site.vm_sizes.contains(name))

@@ -101,6 +101,15 @@ struct NamedMount {
     bool read_only = false;
 };
 
+// The site's own checks of the nodes of a job, before the job's preparation.
+struct HealthChecks {
+    std::string directory;  // of the programs; empty: there are no checks
+    // How long one program and all of them together may take on a node, in seconds.
+    int time_limit = 30;
+    int total_time_limit = 120;
+    int retries = 2;  // how often a job with a node that fails is queued again
+};
+
 // The admin's description of the site, from site.lua. Every key has a default: without a file, any
 // vmSize is accepted and means the default partition, and storage accounts are directories below
 // $BATCHAI_HOME/storage.
@@ -139,6 +148,7 @@ struct Site {
     bool webhooks_over_http = false;  // jobs may tell webhooks without TLS of their end
     bool inject_mpi_bridge = true;    // show containers the node's libmpi_bridge
 
+    HealthChecks health;
     Policy policy;
 };
 

@@ -148,6 +148,9 @@ void add_job_verbs(CommandTree& tree) {
     add_job_events_verb(tree, group);
     add_job_report_verb(tree, group);
     add_job_file_verbs(tree, group);
+    add_job_shell_verb(tree, group);
+    add_job_port_verb(tree, group);
+    add_job_cp_verb(tree, group);
     add_job_node_verbs(tree, group);
     add_job_resize_verb(tree, group);
 }

@@ -34,6 +34,9 @@ constexpr Patience with_silence{.tries = 60, .pause = std::chrono::seconds(5)};
 // While the job is being ended, KillWait, usually 30 s, is left for this and for Slurm's answers.
 constexpr std::chrono::seconds progress_deadline{5};
 
+// How long Slurm may take to end what is left of an attempt.
+constexpr std::chrono::minutes longest_completion{2};
+
 // Returns when an attempt had ended, or at least had been given up; nothing if it was cut off
 // before, or by the loss of a node, which Slurm may notice later than `batchai run`.
 std::optional<base::Time> known_end(const record::Attempt& attempt) {
@@ -115,12 +118,14 @@ Ending QueueAgain::refusal(EndedBy by, const std::string& why) {
 }
 
 bool QueueAgain::is_queued_by_hand(const record::Attempt& earlier) const {
-    const auto end = known_end(earlier);
+    auto end = known_end(earlier);
     if (!end) return false;
+    // Slurm itself requeues a job only after these ends, once nothing of it is left.
+    if (earlier.ended_by == EndedBy::preemption || earlier.ended_by == EndedBy::node)
+        *end += longest_completion;
     const std::string& id = context_.granted.job_id;
     const auto jobs = client_.jobs({id});
     const auto job = jobs ? jobs->find(id) : slurm::Jobs::const_iterator();
-    // Slurm itself requeues only jobs that have not ended yet.
     return jobs && job != jobs->end() && job->second.submit && *job->second.submit > *end;
 }
 
@@ -228,6 +233,7 @@ std::optional<std::string> QueueAgain::queue() {
 void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
     std::vector<std::string> failed;
     if (!ending.failure.node.empty()) failed.push_back(ending.failure.node);
+    failed.insert(failed.end(), ending.more_bad_nodes.begin(), ending.more_bad_nodes.end());
     const auto& granted = context_.granted.nodes;
     if (ending.by == EndedBy::node) {
         // Slurm names no node in its notice.
@@ -257,13 +263,44 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
         say(fmt::format("{} cannot be excluded from the job: {}", names, done.error().text()));
 }
 
+std::optional<std::string> QueueAgain::count_health() {
+    const int most = context_.plan.health->retries;
+    auto found = record::read_retry_count(context_.files());
+    if (!found)
+        return fmt::format("the count of its attempts cannot be read: {}", found.error().text());
+    RetryCount now = found->value_or(RetryCount{.retries = context_.attempt() - 1});
+    if (now.health >= most)
+        return fmt::format(
+            "it has been queued again {} because of the health of its nodes, and "
+            "the site allows no more",
+            most == 1 ? "once" : fmt::format("{} times", most));
+    // "retry" does not count this, and need not judge it when the next attempt begins.
+    ++now.health;
+    now.attempt = context_.attempt() + 1;
+    const auto written = record::write_retry_count(context_.files(), now);
+    if (written) return std::nullopt;
+    return fmt::format("the count of its attempts cannot be written: {}", written.error().text());
+}
+
+void QueueAgain::after_bad_health(const Ending& ending) {
+    if (std::exchange(done_, true) || context_.plan.health->retries == 0) return;
+    if (user_has_ended_job()) return refuse({});
+    // The job would come back to such a node.
+    if (const auto settings = client_.settings(context_.granted.id_in_commands())) {
+        for (const std::string& node : settings->required) {
+            const auto& more = ending.more_bad_nodes;
+            if (node == ending.failure.node ||
+                std::find(more.begin(), more.end(), node) != more.end())
+                return refuse(fmt::format("it must run on {} (--nodelist)", node));
+        }
+    }
+    if (const auto why = count_health()) return refuse(*why);
+    run_again(ending, "the job is queued again, without the nodes that failed", true);
+}
+
 void QueueAgain::after(const Ending& ending) {
+    if (ending.by == EndedBy::health) return after_bad_health(ending);
     if (!context_.plan.retry || std::exchange(done_, true)) return;
-    const auto refuse = [&](const std::string& why) {
-        const std::string line = why.empty() ? std::string() : not_again(why);
-        journal_.retried({.queued = false, .message = line});
-        if (!line.empty()) say(line);
-    };
     if (user_has_ended_job()) return refuse({});
     if (const auto why =
             count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt() + 1))
@@ -273,11 +310,21 @@ void QueueAgain::after(const Ending& ending) {
     const std::string line =
         fmt::format("the job is queued again, retry {} of {}: {}", retries,
                     context_.plan.retry->max, record::words_of(ending.by).message);
+    run_again(ending, line, context_.plan.retry->exclude_failed_nodes);
+}
+
+void QueueAgain::refuse(const std::string& why) {
+    const std::string line = why.empty() ? std::string() : not_again(why);
+    journal_.retried({.queued = false, .message = line});
+    if (!line.empty()) say(line);
+}
+
+void QueueAgain::run_again(const Ending& ending, const std::string& line, bool excludes) {
     // Recorded before Slurm is asked, so that nobody takes the end of the attempt for the job's.
     journal_.retried({.queued = true, .message = line});
     if (const auto why = queue()) return refuse(*why);
     say(line);
-    if (context_.plan.retry->exclude_failed_nodes) exclude_failed_nodes(ending);
+    if (excludes) exclude_failed_nodes(ending);
     // The user may have ended the job between the last look and the requeue.
     if (!user_has_ended_job()) return;
     const auto cancelled = client_.cancel(context_.granted.id_in_commands());

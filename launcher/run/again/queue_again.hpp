@@ -12,7 +12,8 @@
 
 namespace batchai::run {
 
-// Carries out the "retry" of a job. Does nothing for any other job.
+// Carries out the "retry" of a job, and queues any job again whose node has failed a check of the
+// site. Does nothing else for a job without "retry".
 //
 // Slurm itself queues a job again after a node failure and after most pre-emptions, and it may do
 // so when nothing of the attempt is left that could decide. Such a requeue is judged when the next
@@ -43,6 +44,9 @@ class QueueAgain {
   private:
     // Returns why the job is not run again after the end, or nothing once the retry is counted.
     [[nodiscard]] std::optional<std::string> count(const AttemptEnd& end, int next_attempt);
+    // Does the same for a job with a node that failed a check of the site.
+    [[nodiscard]] std::optional<std::string> count_health();
+    void after_bad_health(const Ending& ending);
     // What the job's progress looks like now; empty if nobody can tell.
     [[nodiscard]] std::string progress() const;
     void write(const record::RetryCount& count) const;
@@ -54,6 +58,11 @@ class QueueAgain {
     [[nodiscard]] bool is_preempted() const;
     // Returns why not, or nothing once the job is queued.
     [[nodiscard]] std::optional<std::string> queue();
+    // Has Slurm queue the job, for which `line` is the sentence for the user, and keeps it off the
+    // nodes that failed if it wants that.
+    void run_again(const Ending& ending, const std::string& line, bool excludes);
+    // Records that the job is not run again. An empty reason needs no explanation.
+    void refuse(const std::string& why);
     [[nodiscard]] bool user_has_ended_job() const;
     void exclude_failed_nodes(const Ending& ending) const;
     void say(const std::string& line) const;

@@ -34,6 +34,7 @@ bool wants(const plan::Retry& retry, const AttemptEnd& end) {
         case EndedBy::requeue:
         case EndedBy::node_setup:
         case EndedBy::preparation:
+        case EndedBy::health:
         case EndedBy::storage:
         case EndedBy::start:
         case EndedBy::unknown:

@@ -37,15 +37,6 @@ std::string usual_driver(const std::vector<NodeReport>& nodes) {
     return usual;
 }
 
-plan::Step one_task_per_node(int nodes) {
-    plan::Step step;
-    // As the step of a custom toolkit, its tasks are no ranks and may use the whole node.
-    step.kind = plan::StepKind::preparation;
-    step.processes = nodes;
-    step.processes_per_node = 1;
-    return step;
-}
-
 // The user's --gpu-bind may show each rank only some of the node's GPUs. The one task of the check
 // sees them all. (With --gpus-per-task, Slurm gives it no more than those of one rank.)
 base::Environment without_binding(base::Environment environment) {

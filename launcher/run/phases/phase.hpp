@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "record/attempt.hpp"
 #include "run/context.hpp"
@@ -19,9 +20,10 @@ namespace batchai::run {
 struct Ending {
     record::Failure failure;
     record::EndedBy by = record::EndedBy::start;
-    int exit_code = 1;             // the job's
-    bool may_start_again = false;  // an elastic job may start its ranks again
-    bool for_other_hosts = false;  // they have ended only to start on other nodes
+    int exit_code = 1;                             // the job's
+    std::vector<std::string> more_bad_nodes = {};  // besides the one that the failure names
+    bool may_start_again = false;                  // an elastic job may start its ranks again
+    bool for_other_hosts = false;                  // they have ended only to start on other nodes
     // The ranks have ended with 0. Unless the job is run again, it has succeeded.
     bool of_success = false;
 };
@@ -42,6 +44,15 @@ struct PhaseEnd {
 struct Outputs {
     static constexpr std::string_view name = "outputs";
     [[nodiscard]] static bool wanted(const Context&) { return true; }
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
+// Runs the site's checks on each node (phases/health.hpp).
+struct Health {
+    static constexpr std::string_view name = "health";
+    [[nodiscard]] static bool wanted(const Context& context) {
+        return context.plan.health.has_value();
+    }
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 

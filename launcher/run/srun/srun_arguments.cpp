@@ -65,6 +65,8 @@ constexpr std::string_view run_shell =
     R"(if [ -x /bin/bash ]; then exec /bin/bash "$@"; fi
 exec /bin/sh "$@")";
 
+constexpr std::string_view run_words = R"(exec "$@")";
+
 void add_command(base::Arguments& arguments, const plan::Plan& plan, const plan::Step& step) {
     const std::string name = "batchai-step";
     if (!plan.container) {
@@ -113,6 +115,14 @@ void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::
 }
 
 }  // namespace
+
+plan::Step one_task_per_node(int nodes) {
+    plan::Step step;
+    step.kind = plan::StepKind::preparation;
+    step.processes = nodes;
+    step.processes_per_node = 1;
+    return step;
+}
 
 base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
                                const std::string& mpi, const StepFiles& files,
@@ -191,6 +201,20 @@ base::Arguments software_arguments(const plan::Plan& plan, const plan::Step& ste
     return arguments;
 }
 
+base::Arguments health_arguments(const plan::Plan& plan, const plan::Step& step,
+                                 const std::string& program, const std::string& reports) {
+    base::Arguments arguments{"srun"};
+    add_layout(arguments, plan, step, {});
+    arguments.insert(
+        arguments.end(),
+        {"--mpi=none", "--export=ALL", "--job-name=batchai-health", "--input=none", "--output=all",
+         // The other nodes report, too.
+         "--kill-on-bad-exit=0", "--wait=0", program, "health", "--directory",
+         plan.health->directory, "--time-limit", std::to_string(plan.health->time_limit),
+         "--total-time-limit", std::to_string(plan.health->total_time_limit), "--report", reports});
+    return arguments;
+}
+
 base::Arguments clean_up_arguments(const std::string& program, const std::string& job_id,
                                    const std::vector<std::string>& nodes) {
     base::Arguments arguments{"srun", fmt::format("--nodes={}", nodes.size()),
@@ -205,21 +229,31 @@ base::Arguments clean_up_arguments(const std::string& program, const std::string
 }
 
 base::Arguments visit_arguments(const Visit& visit) {
-    base::Arguments arguments{"srun",
-                              "--jobid=" + visit.job_id,
-                              "--overlap",
-                              "--nodes=1",
-                              "--nodelist=" + visit.node,
-                              "--ntasks=1",
-                              "--mpi=none",
-                              "--export=ALL",
-                              "--job-name=batchai-exec",
-                              "--quiet"};
+    base::Arguments arguments{
+        "srun",         "--jobid=" + visit.job_id,  "--overlap",  "--mem=0",
+        "--nodes=1",    "--nodelist=" + visit.node, "--ntasks=1", "--mpi=none",
+        "--export=ALL", "--job-name=batchai-exec",  "--quiet"};
     // Without this option, the first Ctrl-C would only show the state of the step.
     arguments.emplace_back("--disable-status");
     if (visit.terminal) arguments.emplace_back("--pty");
-    arguments.insert(arguments.end(), {"/bin/sh", "-c", guarded(run_shell), "batchai-exec"});
+    arguments.insert(
+        arguments.end(),
+        {"/bin/sh", "-c", guarded(visit.words.empty() ? run_shell : run_words), "batchai-exec"});
     if (visit.command) arguments.insert(arguments.end(), {"-c", *visit.command});
+    arguments.insert(arguments.end(), visit.words.begin(), visit.words.end());
+    return arguments;
+}
+
+base::Arguments piped_arguments(const PipedStep& step) {
+    base::Arguments arguments{"srun", "--jobid=" + step.job_id, "--nodes=1",
+                              "--nodelist=" + step.node, "--ntasks=1"};
+    share_nodes(arguments);
+    // These options replace what users may have set by variables.
+    arguments.insert(arguments.end(), {"--cpu-bind=none", "--mpi=none", "--export=ALL",
+                                       "--job-name=" + step.name, "--quiet", "--disable-status",
+                                       "--input=all", "--output=all", "--error=all", "--wait=0"});
+    if (step.prompt) arguments.emplace_back("--unbuffered");
+    arguments.insert(arguments.end(), step.command.begin(), step.command.end());
     return arguments;
 }
 

@@ -23,6 +23,9 @@ struct StepFiles {
     std::string standard_error;
 };
 
+// Returns a step whose tasks are no ranks and may use the whole node.
+[[nodiscard]] plan::Step one_task_per_node(int nodes);
+
 // In the functions below, the step runs on `nodes`. If `nodes` is empty, it runs on all nodes of
 // the allocation or, for the master step, on the first.
 
@@ -58,6 +61,12 @@ struct StepFiles {
 // of that script.
 [[nodiscard]] base::Arguments software_arguments(const plan::Plan& plan, const plan::Step& step,
                                                  const base::Arguments& words);
+// Does the same for the site's checks of the nodes. `program` is batchai-node on the nodes; the
+// step needs the environment of bare nodes, and each task reports to a file of its own
+// (JobFiles::health_reports).
+[[nodiscard]] base::Arguments health_arguments(const plan::Plan& plan, const plan::Step& step,
+                                               const std::string& program,
+                                               const std::string& reports);
 
 // Does the same for the clean-up of nodes that an elastic job gives back while it runs. `program`
 // is batchai-node on the nodes; the step needs the environment of bare nodes.
@@ -66,17 +75,32 @@ struct StepFiles {
                                                  const std::vector<std::string>& nodes);
 
 // A step beside the others of a running job. It runs one command on one node, with everything that
-// the ranks have there, and starts in srun's directory or in the image's.
+// the ranks have there, and starts in srun's directory or in the image's. It takes no memory from
+// them and shares their devices.
 struct Visit {
     std::string job_id;  // Slurm's job id
     std::string node;
-    std::optional<std::string> command;  // none: a shell
+    std::optional<std::string> command;  // for the shell; none: an interactive shell
     bool terminal = false;               // with a terminal of its own
+    base::Arguments words{};             // a program and its arguments, instead of a shell
 };
 
 // Returns the argument vector of srun. Ctrl-C goes to the command, and srun's exit code is the
 // command's.
 [[nodiscard]] base::Arguments visit_arguments(const Visit& visit);
+
+// A step of one task whose standard input and output carry bytes unchanged. It gets no devices.
+struct PipedStep {
+    std::string job_id;
+    std::string node;
+    std::string name;  // in Slurm's accounting
+    // Output comes at once. Otherwise Slurm holds back what is not a whole line until more comes or
+    // the task ends. The task's standard output is then a terminal, to which some programs refuse
+    // to write.
+    bool prompt = false;
+    base::Arguments command;  // the first word is an absolute path on the node or in the container
+};
+[[nodiscard]] base::Arguments piped_arguments(const PipedStep& step);
 
 // Returns the environment for srun: ours without the variables that an enclosing sbatch set for its
 // own purposes, plus `additions` ("NAME=value"), which take precedence.

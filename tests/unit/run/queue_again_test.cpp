@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,8 +78,8 @@ class QueueAgainTest : public PhasesTest {
     // The ranks of the step get Slurm's notice.
     void give_notice(const StepRequest& request) {
         EXPECT_EQ(request.pass_on(plan::checkpoint_notice), std::nullopt);
-        while (steps_.signalled.empty())
-            request.tick();
+        for (; steps_.signalled.empty(); request.tick())
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     // Writes the record of a first attempt that has ended at 10:00, and the count that it has left.
     void has_ended(EndedBy by, int exit_code, const record::RetryCount& count) const {
@@ -223,7 +224,13 @@ TEST_F(QueueAgainTest, AJobThatIsQueuedByHandRuns) {
     // The same after it was pre-empted and ended, and at its limit.
     plan_.retry->on = {"75"};
     has_ended(EndedBy::preemption, 143, {.attempt = 1, .retries = 2});
+    was_queued_at("2026-11-24T10:03:00");
     EXPECT_EQ(attempt(), 0);
+    // Slurm requeues a job that it has pre-empted itself, when nothing is left of it.
+    has_ended(EndedBy::preemption, 143, {.attempt = 1, .retries = 2});
+    was_queued_at("2026-11-24T10:01:00");
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.ended_by, EndedBy::preemption);
 
     has_ended(EndedBy::program, 74, {.attempt = 1});
     was_queued_at("2026-11-24T09:59:58");
@@ -466,6 +473,32 @@ TEST_F(QueueAgainTest, TheFirstTermIsTheWarning) {
     EXPECT_EQ(steps_.signalled, std::vector<int>{SIGUSR1});
 }
 
+// Breaks when a TERM that did not reach the ranks is taken for what has ended them.
+TEST_F(QueueAgainTest, ATermThatWasKeptFromTheRanksHasNotEndedThem) {
+    plan_.retry->on = {"timeout"};
+    plan_.checkpoint = plan::Checkpoint{.signal = SIGUSR1, .seconds_before = 100};
+    steps_.answer(0);
+    steps_.answers.emplace_back([](const StepRequest& request) {
+        EXPECT_EQ(request.pass_on(plan::checkpoint_notice), std::nullopt);
+        EXPECT_EQ(request.pass_on(SIGTERM), std::nullopt);
+        return StepResult{.exit_code = 75, .messages = "", .stopped_by = SIGTERM};
+    });
+    attempt();
+    EXPECT_EQ(record_.ended_by, EndedBy::user) << "the TERM was the warning";
+
+    plan_.checkpoint->seconds_before = 6;
+    steps_.signalled.clear();
+    steps_.answer(0);
+    steps_.answers.emplace_back([this](const StepRequest& request) {
+        give_notice(request);
+        EXPECT_EQ(request.pass_on(SIGTERM), std::nullopt);
+        return StepResult{.exit_code = 75, .messages = "", .stopped_by = SIGTERM};
+    });
+    attempt();
+    EXPECT_EQ(record_.ended_by, EndedBy::time_limit);
+    EXPECT_EQ(record_.exit_code, 75);
+}
+
 // Breaks when ranks that Slurm lets live for KillWait are killed because their time is over.
 TEST_F(QueueAgainTest, ATermOfSlurmsIsNeverPassedOn) {
     plan_.checkpoint = plan::Checkpoint{.signal = SIGUSR1, .seconds_before = 1};
@@ -597,6 +630,55 @@ TEST_F(QueueAgainTest, ACheckpointOnRemoteStorageIsWaitedFor) {
     EXPECT_THAT(asked_meanwhile, Not(HasSubstr("requeue")));
     EXPECT_THAT(asked_meanwhile, Not(HasSubstr("nobody")));
     EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+}
+
+// Breaks when a job without "retry" stays on a node that fails the site's checks.
+TEST_F(QueueAgainTest, AJobLeavesNodesThatFailTheSitesChecks) {
+    plan_.retry.reset();
+    plan_.health = plan::HealthChecks{.directory = "/checks", .retries = 1};
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        for (const char* task : {"0", "1"})
+            append("job/attempts/1.health." + std::string(task) + ".json",
+                   R"({"schema": "batchai-health/v1", "refused": "", "checks": [{"name": "disk",
+                    "outcome": "failed", "exitCode": 1, "line": "gone", "milliseconds": 5}]})");
+        return StepResult{};
+    });
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(steps_.requests.size(), 1U) << "nothing else was run";
+    EXPECT_EQ(record_.ended_by, EndedBy::health);
+    EXPECT_TRUE(record_.runs_again());
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+    EXPECT_THAT(asked(), HasSubstr("ExcNodeList=n1.invalid,n2.invalid"));
+    EXPECT_EQ(count().health, 1);
+    EXPECT_EQ(count().attempt, 2);
+    EXPECT_EQ(count().retries, 0);
+}
+
+// Breaks when a job visits one bad node after the other for ever, or comes back to one that it must
+// have.
+TEST_F(QueueAgainTest, AJobIsQueuedAgainForItsHealthOnlySoOften) {
+    plan_.health = plan::HealthChecks{.directory = "/checks", .retries = 1};
+    const auto fail = [this](const StepRequest&) {
+        append("job/attempts/2.health.1.json",
+               R"({"schema": "batchai-health/v1", "refused": "", "checks": [{"name": "disk",
+                "outcome": "failed", "exitCode": 1, "line": "gone", "milliseconds": 5}]})");
+        return StepResult{};
+    };
+    ASSERT_TRUE(record::write_retry_count(record::JobFiles(path("job")),
+                                          {.attempt = 2, .retries = 0, .health = 1}));
+    granted_.restart = 1;
+    steps_.answers.emplace_back(fail);
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
+    EXPECT_THAT(asked(), Not(HasSubstr("requeue")));
+    EXPECT_THAT(record_.retried->message, HasSubstr("the site allows no more"));
+    ASSERT_TRUE(record::write_retry_count(record::JobFiles(path("job")), {.attempt = 2}));
+    std::filesystem::remove(path("settings"));
+    append("settings", "JobId=7 ReqNodeList=n2.invalid ExcNodeList=(null) PreemptTime=None\n");
+    steps_.answers.emplace_back(fail);
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_THAT(asked(), Not(HasSubstr("requeue")));
+    EXPECT_THAT(record_.retried->message, HasSubstr("it must run on n2.invalid"));
 }
 
 }  // namespace batchai::run

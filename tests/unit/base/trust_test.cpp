@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "admin/trust.hpp"
+#include "base/trust.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace batchai::admin {
+namespace batchai::base {
 namespace {
 
 using ::testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST_F(TrustTest, LinksInACircleEnd) {
 }
 
 }  // namespace
-}  // namespace batchai::admin
+}  // namespace batchai::base

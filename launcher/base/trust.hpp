@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace batchai::admin {
+namespace batchai::base {
 
 // Says who besides root could change or replace what is at an absolute path: the file itself or a
 // directory on the way to it, links included. Returns nothing if nobody could. A directory with the
@@ -12,4 +12,4 @@ namespace batchai::admin {
 // way cannot be looked at.
 [[nodiscard]] std::optional<std::string> who_else_can_change(const std::string& path);
 
-}  // namespace batchai::admin
+}  // namespace batchai::base

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "admin/trust.hpp"
+#include "base/trust.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-namespace batchai::admin {
+namespace batchai::base {
 
 namespace {
 
@@ -57,4 +57,4 @@ std::optional<std::string> who_else_can_change(const std::string& path) {
     return check(path, longest_chain);
 }
 
-}  // namespace batchai::admin
+}  // namespace batchai::base

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace batchai::reach {
+
+struct Packed {
+    std::uint64_t files = 0;
+    std::uint64_t bytes = 0;
+    bool passed_over = false;  // something was not copied, and a remark said what
+};
+
+// Writes a file, or a directory with all that is in it, as a tar stream in which it has the name
+// `name`. Links to files are followed. Links to directories, and what is neither a file nor a
+// directory, are passed over with a remark. `write` takes bytes of the stream, and returns false to
+// end the copy.
+[[nodiscard]] base::Result<Packed> pack(const std::filesystem::path& source,
+                                        const std::string& name,
+                                        const std::function<bool(std::string_view)>& write,
+                                        const std::function<void(const std::string&)>& remark);
+
+}  // namespace batchai::reach
