@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/json.hpp"
+
 // The contents of a job.json as typed values: `properties` of Batch AI's schema 2018-05-01, and the
 // keys that only the two older schemas have. Strings are as written: no variable is expanded. A
 // plain member with a default always holds a value. std::optional means that the file may leave the
@@ -356,6 +358,48 @@ struct NotificationSettings {
     bool operator==(const NotificationSettings&) const = default;
 };
 
+// How the points of a sweep follow from its parameters. Batch AI's schema has no sweeps.
+enum class SweepMode : std::uint8_t {
+    grid,    // each value of each parameter with each value of all others
+    list,    // the first value of each parameter, then the second of each, …
+    random,  // as many drawn points as "samples" says
+};
+
+// A parameter, and where its values come from.
+struct SweepParameter {
+    enum class Source : std::uint8_t { values, uniform, log_uniform };
+    std::string name;
+    Source source = Source::values;
+    std::vector<std::string> values;  // as texts
+    double low = 0;                   // of the other two sources
+    double high = 0;
+    bool operator==(const SweepParameter&) const = default;
+};
+
+enum class MetricGoal : std::uint8_t { min, max };
+enum class MetricTake : std::uint8_t { last, best };
+enum class MetricRanks : std::uint8_t { first, all };
+
+// The number by which the points of a sweep are compared.
+struct SweepMetric {
+    std::string pattern;
+    MetricGoal goal = MetricGoal::min;
+    MetricTake take = MetricTake::last;
+    MetricRanks ranks = MetricRanks::first;
+    bool operator==(const SweepMetric&) const = default;
+};
+
+struct SweepSettings {
+    SweepMode mode = SweepMode::grid;
+    std::vector<SweepParameter> parameters;
+    base::Value parameters_as_given;  // for `job show`
+    std::optional<int> samples;       // of mode random
+    std::optional<std::int64_t> seed;
+    std::optional<int> max_concurrent;
+    std::optional<SweepMetric> metric;
+    bool operator==(const SweepSettings&) const = default;
+};
+
 struct JobSpec {
     SchemaVersion schema = SchemaVersion::v2018_05_01;  // as "$schema" declares it
     SchedulingPriority scheduling_priority = SchedulingPriority::normal;
@@ -377,6 +421,7 @@ struct JobSpec {
     std::optional<SoftwareSettings> software;
     std::optional<SnapshotSettings> snapshot;
     std::optional<NotificationSettings> notification;
+    std::optional<SweepSettings> sweep;
 
     // Older schemas only.
     // -1000..1000. Also sets scheduling_priority by its sign, unless the file gives that as well.

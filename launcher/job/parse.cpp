@@ -9,6 +9,7 @@
 #include "job/schema/faults.hpp"
 #include "job/schema/field.hpp"
 #include "job/schema/field_table.hpp"
+#include "job/schema/sweep_parameters.hpp"
 #include "job/syntax/tree.hpp"
 
 namespace batchai::job {
@@ -91,6 +92,14 @@ void check_tensorflow(const TensorFlowSettings& tensorflow, int nodes,
                "a node runs at most one parameter server");
 }
 
+void check_sweep(const SweepSettings& sweep, const PositionTable& positions, Faults& faults) {
+    auto fault = fault_of(sweep);
+    if (!fault) return;
+    const Position at = positions.find(fmt::format("/properties/sweep/{}", fault->key));
+    if (!faults.any_at(at))
+        faults.add(fault->fault, at, std::move(fault->message), std::move(fault->hint));
+}
+
 // Applies the rules that the field table cannot express: constraints between different fields, and
 // defaults that depend on other values. Values that are faulty in the file may be missing from the
 // spec.
@@ -103,6 +112,7 @@ void apply_rules(JobSpec& spec, const PositionTable& positions, Faults& faults) 
     if (const auto* tensorflow = std::get_if<TensorFlowSettings>(&spec.toolkit)) {
         check_tensorflow(*tensorflow, spec.node_count, positions, faults);
     }
+    if (spec.sweep) check_sweep(*spec.sweep, positions, faults);
 }
 
 JobSpec read_spec(const Tree& tree, Faults& faults, PositionTable& positions) {

@@ -28,6 +28,7 @@ base::Value echo_scalar(const Field& field, const void* owner) {
 
 base::Value echo(const Field& field, const void* owner) {
     if (field.secret) return {};
+    if (field.kind == Kind::own) return field.access.echo(owner);
     const bool several =
         field.kind == Kind::object || field.kind == Kind::list || field.kind == Kind::words;
     if (!several) return echo_scalar(field, owner);

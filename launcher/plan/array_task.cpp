@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plan/array_task.hpp"
 
-#include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,10 +19,10 @@ struct Replacement {
     std::string by;
 };
 
-// Every path to be replaced contains the job's UUID or its first digits. It can therefore be
+// Every text to be replaced contains the job's UUID or its first digits. It can therefore be
 // replaced inside longer texts too, such as the values of variables, and nothing else matches by
 // chance.
-void replace(std::string& text, const std::array<Replacement, 4>& replacements) {
+void replace(std::string& text, const std::vector<Replacement>& replacements) {
     for (const auto& [of, by] : replacements) {
         if (of.empty()) continue;
         for (auto at = text.find(of); at != std::string::npos; at = text.find(of, at + by.size()))
@@ -30,13 +30,11 @@ void replace(std::string& text, const std::array<Replacement, 4>& replacements) 
     }
 }
 
-}  // namespace
-
-Plan of_array_task(const Plan& plan, int task) {
+std::vector<Replacement> replacements_for(const Plan& plan, int task, const SweepPoint& point) {
     const Directories& shared = plan.directories;
     const std::string job_directory =
         record::JobFiles(shared.job_directory).array_task(task).directory().string();
-    const std::array<Replacement, 4> replacements{{
+    std::vector<Replacement> out{
         {shared.job_directory, job_directory},
         {shared.job_temp, fmt::format("{}.{}", shared.job_temp, task)},
         {plan.identity.path_segment(),
@@ -44,7 +42,19 @@ Plan of_array_task(const Plan& plan, int task) {
         // All tasks run from one snapshot.
         {record::JobFiles(job_directory).snapshot().string(),
          record::JobFiles(shared.plan_directory).snapshot().string()},
-    }};
+    };
+    if (!plan.sweep) return out;
+    const std::string& uuid = plan.identity.uuid;
+    out.push_back({sweep_placeholder(uuid, {}), std::to_string(task)});
+    for (std::size_t i = 0; i < point.size() && i < plan.sweep->parameters.size(); ++i)
+        out.push_back({sweep_placeholder(uuid, plan.sweep->parameters[i]), point[i]});
+    return out;
+}
+
+}  // namespace
+
+Plan of_array_task(const Plan& plan, int task, const SweepPoint& point) {
+    const auto replacements = replacements_for(plan, task, point);
     Plan out = plan;
     Directories& directories = out.directories;
     for (std::string* path :

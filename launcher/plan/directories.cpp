@@ -259,6 +259,10 @@ std::string Planning::expand(std::string_view text, std::string_view pointer) {
         refuse_too_long(expanded.text.size(), pointer);
         return {};
     }
+    // These two are only texts for the job; all others lead to a place.
+    const bool is_path = !pointer.starts_with("/properties/environmentVariables/") &&
+                         !pointer.starts_with("/properties/inputDirectories/");
+    if (is_path && refuse_sweep_in_path(expanded.text, pointer)) return {};
     // The variables of the image are not known before the registry has been asked, so an undefined
     // name gives no warning until then.
     if (plan.container && !submission.image) return std::move(expanded.text);
@@ -316,6 +320,7 @@ void plan_directories(Planning& planning) {
 }
 
 void plan_environment(Planning& planning) {
+    plan_sweep_variables(planning);
     for (const auto& [name, value] : planning.site.environment)
         planning.scope.set(name, value);
     Scope without_offers = planning.scope;

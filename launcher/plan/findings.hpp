@@ -41,6 +41,7 @@ enum class Finding : std::uint8_t {
     bad_software,
     bad_snapshot,
     bad_notification,
+    bad_sweep,
     undefined_variable,
     output_not_mounted,
     shared_gpus,
@@ -123,6 +124,8 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
     {"E133", "The URL of a webhook cannot be used",
      "Give a whole URL that begins with `https://` "
      "([surroundings](surroundings.md#notification))."},
+    {"E122", "The points of a sweep cannot be run",
+     "Change `sweep`, or what uses its parameters, as the message says ([sweeps](sweeps.md))."},
     {"W200", "A variable that a text refers to is not known",
      "Define the variable in `environmentVariables`, or correct its name. A command line is "
      "expanded on the node, where more variables are known."},

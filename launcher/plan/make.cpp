@@ -35,6 +35,7 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
                                             .total_time_limit = site.health.total_time_limit,
                                             .retries = site.health.retries};
     plan_allocation(planning);
+    plan_sweep_array(planning);
     plan_directories(planning);
     plan_mounts(planning);
     plan_container(planning);
@@ -47,11 +48,13 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     plan_steps(planning);
     plan_retry(planning);
     plan_checkpoint(planning);
+    check_sweep_sizes(planning);
 
     Made made{std::nullopt, planning.findings.take(), {}};
     if (job::has_error(made.diagnostics)) return made;
     made.plan = std::move(planning.plan);
     made.mount_secrets = std::move(planning.mount_secrets);
+    made.sweep = std::move(planning.sweep);
     return made;
 }
 
@@ -240,13 +243,6 @@ void plan_allocation(Planning& planning) {
         allocation.cpus_per_process = std::max(1, size->cpus / allocation.processes_per_node);
     allocation.options = chosen_options(planning, size);
     check_gpus(planning);
-    const bool array =
-        std::any_of(allocation.options.begin(), allocation.options.end(),
-                    [](const SlurmOption& option) { return option.name == "array"; });
-    if (array)
-        planning.plan.notices.emplace_back(
-            "this is an array job: `batchai job show`, `list` and `wait` report only its last task "
-            "yet; squeue and sacct list all of them");
     // A limit is asked for only if the job file sets one. Batch AI's default of seven days would
     // keep the job out of partitions with a shorter limit.
     if (planning.positions.contains("/properties/constraints/maxWallClockTime"))

@@ -10,6 +10,7 @@
 #include "job/parse.hpp"
 #include "job/syntax/diagnostic.hpp"
 #include "plan/plan.hpp"
+#include "plan/sweep.hpp"
 #include "site/site.hpp"
 
 namespace batchai::plan {
@@ -70,6 +71,8 @@ struct Made {
     // The credentials that the plan's mounts refer to by RemoteVolume::secret_name, and the URL of
     // its webhook. They go into "secrets.json".
     std::vector<Variable> mount_secrets;
+    // The points of a sweep. Their digest is not in the plan yet.
+    std::optional<Sweep> sweep = {};
 };
 
 // Makes the plan of a job for a site. Pure: reads no file and does not ask Slurm. All faults are
@@ -87,9 +90,10 @@ struct Made {
 
 // Returns the batch script that is given to `sbatch` and printed by --dry-run. It is a fixed text
 // that execs `batchai run` with the plan's path and digest as quoted words. `launcher` is the
-// absolute path of the batchai program.
+// absolute path of the batchai program. `attempts_before` is for an array that runs tasks of an
+// earlier one again.
 [[nodiscard]] std::string batch_script(const Plan& plan, const std::string& launcher,
-                                       const std::string& plan_digest);
+                                       const std::string& plan_digest, int attempts_before = 0);
 
 // Returns the options of sbatch for this plan, without the program's name and the script: where the
 // job's files are, and the allocation (plan/slurm_options.hpp). Each option is one element of the

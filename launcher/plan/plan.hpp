@@ -303,6 +303,16 @@ struct HealthChecks {
     bool operator==(const HealthChecks&) const = default;
 };
 
+// What a plan says of its sweep. The points themselves are in a file of their own, because every
+// process of a job reads the plan.
+struct SweepPoints {
+    std::vector<std::string> parameters;
+    int count = 1;
+    std::string digest;  // SHA-256 of the file with the points
+
+    bool operator==(const SweepPoints&) const = default;
+};
+
 // Slurm sends this signal to the batch script, which is `batchai run`, when it is time. It is one
 // that programs ignore unless they know better.
 inline constexpr int checkpoint_notice = SIGURG;
@@ -334,6 +344,7 @@ struct Plan {
     std::optional<Snapshot> snapshot;
     std::optional<Webhook> webhook;
     std::optional<HealthChecks> health;
+    std::optional<SweepPoints> sweep;
     // Warnings that the user should see at submission, e.g. that containerSettings are ignored.
     std::vector<std::string> notices;
 

@@ -12,6 +12,7 @@
 #include "plan/make.hpp"
 #include "plan/paths.hpp"
 #include "plan/plan.hpp"
+#include "plan/sweep.hpp"
 #include "site/site.hpp"
 
 namespace batchai::plan {
@@ -33,15 +34,25 @@ struct Planning {
     Scope scope;  // the variables that strings may refer to, as far as they are known
     Plan plan;
     std::vector<Variable> mount_secrets;
+    std::optional<Sweep> sweep;
 
     // Expands `text`, which is at `pointer`, and warns of names that are not defined.
     [[nodiscard]] std::string expand(std::string_view text, std::string_view pointer);
     // Returns whether `bytes` and a terminating zero are more than Linux passes to a program in one
     // argument or variable. If so, reports a fault at `pointer`.
     bool refuse_too_long(std::size_t bytes, std::string_view pointer);
+    // Returns whether the expanded text has a parameter of the sweep whose values cannot all be in
+    // a path. If so, reports a fault at `pointer`.
+    bool refuse_sweep_in_path(std::string_view text, std::string_view pointer);
 };
 
 void plan_allocation(Planning& planning);
+// Makes the points of a sweep, and the option of Slurm that runs them. Needs the allocation.
+void plan_sweep_array(Planning& planning);
+// Defines the variables of a sweep.
+void plan_sweep_variables(Planning& planning);
+// Needs the environment.
+void check_sweep_sizes(Planning& planning);
 // Plans the node and host directories, and the variables that name them.
 void plan_directories(Planning& planning);
 void plan_mounts(Planning& planning);

@@ -203,6 +203,10 @@ std::string argument_of(const SlurmOption& option) {
 base::Result<std::vector<SlurmOption>> options_at_door(const Plan& plan, Door door,
                                                        const GivenOptions& given,
                                                        const std::string& file) {
+    if (plan.sweep && door != Door::sbatch)
+        return base::fail("the job file has a sweep, whose points are the tasks of an array job",
+                          file, "submit it with `batchai job create` or sbatch",
+                          base::ExitCode::usage);
     std::vector<SlurmOption> options = allocation_options(plan);
     if (door == Door::srun && !plan.mpi.empty())
         put(options, {.name = "mpi", .value = plan.mpi, .origin = Origin::site});
@@ -256,16 +260,18 @@ std::string plan_path(const Plan& plan) {
 }
 
 std::string batch_script(const Plan& plan, const std::string& launcher,
-                         const std::string& plan_digest) {
+                         const std::string& plan_digest, int attempts_before) {
     return fmt::format(
         "#!/bin/bash\n"
         "# Batch AI job {}\n"
         "# {}\n" BATCHAI_DECLARATION_LINE
         "{}\n"
-        "exec {} run --plan {} --digest {}\n",
+        "exec {} run --plan {} --digest {}{}\n",
         comment_text(plan.identity.job), comment_text(plan.identity.path_segment()),
         comment_text(plan.declaration), base::single_quoted(launcher),
-        base::single_quoted(plan_path(plan)), base::single_quoted(plan_digest));
+        base::single_quoted(plan_path(plan)), base::single_quoted(plan_digest),
+        attempts_before == 0 ? std::string()
+                             : fmt::format(" --attempts-before {}", attempts_before));
 }
 
 std::vector<std::string> sbatch_options(const Plan& plan) {

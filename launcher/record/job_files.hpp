@@ -25,7 +25,15 @@ class JobFiles {
     static constexpr const char* record_name = "job.json";
     [[nodiscard]] Path record() const { return directory_ / record_name; }
     [[nodiscard]] Path plan() const { return directory_ / "plan.json"; }
+    // The points of a sweep (record/sweep_file.hpp).
+    [[nodiscard]] Path sweep() const { return directory_ / "sweep.json"; }
+    // Held by a command that queues points of the sweep again.
+    [[nodiscard]] Path sweep_lock() const { return directory_ / "sweep.lock"; }
     [[nodiscard]] Path batch_script() const { return directory_ / "batch.sh"; }
+    // The script of the array that runs tasks again, for the first time with number 1.
+    [[nodiscard]] Path batch_script_again(int number) const {
+        return directory_ / ("batch-again-" + std::to_string(number) + ".sh");
+    }
     // Values of secret variables, and storage keys. The mode is always 0600.
     [[nodiscard]] Path secrets() const { return directory_ / "secrets.json"; }
     // The program's directory as it was at submission, what it was made of, and what it differed in

@@ -15,7 +15,7 @@
 #include "base/ids.hpp"
 #include "base/json.hpp"
 #include "base/record.hpp"
-#include "plan/array_task.hpp"
+#include "record/sweep_file.hpp"
 
 namespace batchai::base {
 
@@ -40,6 +40,7 @@ using plan::Snapshot;
 using plan::Software;
 using plan::Step;
 using plan::StepKind;
+using plan::SweepPoints;
 using plan::Variable;
 using plan::Webhook;
 
@@ -265,6 +266,13 @@ struct RecordOf<HealthChecks> {
 };
 
 template <>
+struct RecordOf<SweepPoints> {
+    static constexpr auto fields = std::tuple{field("parameters", &SweepPoints::parameters),
+                                              field("count", &SweepPoints::count).within(1),
+                                              field("digest", &SweepPoints::digest)};
+};
+
+template <>
 struct RecordOf<Plan> {
     static constexpr auto fields = std::tuple{field("identity", &Plan::identity),
                                               field("toolType", &Plan::tool_type),
@@ -285,6 +293,7 @@ struct RecordOf<Plan> {
                                               field("snapshot", &Plan::snapshot).or_missing(),
                                               field("webhook", &Plan::webhook).or_missing(),
                                               field("health", &Plan::health).or_missing(),
+                                              field("sweep", &Plan::sweep).or_missing(),
                                               field("notices", &Plan::notices)};
 };
 
@@ -384,7 +393,10 @@ base::Result<plan::Plan> read_plan(const std::string& path, const std::string& d
     TRY(base::check_own_directory(plan->directories.plan_directory));
     if (plan->directories.job_directory != plan->directories.plan_directory)
         return base::fail("names a job directory other than its own", path, "submit the job again");
-    if (array_task) return plan::of_array_task(*plan, *array_task);
+    if (array_task) return plan_of_task(*plan, *array_task);
+    if (plan->sweep)
+        return base::fail("each point of a sweep runs as a task of an array job, and this is none",
+                          path, "submit the job file with `batchai job create` or sbatch");
     return plan;
 }
 

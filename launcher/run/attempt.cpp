@@ -167,7 +167,7 @@ base::Result<int> run_here(const RunOptions& options) {
     const Granted allocation = TRY(granted(from_environment, plan));
     SrunRunner steps(allocation.job_id);
     SlurmsWord outside(allocation.job_id, allocation.restart,
-                       begin_of_attempt(plan, allocation.restart));
+                       begin_of_attempt(plan, options.attempts_before + allocation.restart));
     LogDirectory logs(output_directory(plan));
     ExecutionLog log(logs, record::JobFiles(plan.directories.job_directory).node_logs().string(),
                      allocation.nodes);
@@ -209,7 +209,7 @@ int run_job(const RunOptions& options) {
     const auto result = run_here(options);
     if (result) return *result;
     std::fprintf(stderr, "batchai: error: %s\n", result.error().text().c_str());
-    record_failed_start(options.plan_path, result.error());
+    record_failed_start(options.plan_path, result.error(), options.attempts_before);
     return static_cast<int>(result.error().exit_code);
 }
 

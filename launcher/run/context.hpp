@@ -28,6 +28,7 @@ struct RunOptions {
     std::string plan_path;       // absolute
     std::string digest;          // SHA-256 of the plan file, 64 hexadecimal digits
     image::InUse images_in_use;  // asked when an import has to make room in the cache
+    int attempts_before = 0;     // in an earlier job of Slurm that has run this task of an array
 };
 
 // What Slurm has granted us, according to its environment variables.
@@ -128,7 +129,7 @@ struct Context {
     HostUpdates* host_updates = nullptr;    // of an elastic job
     base::FileDescriptor claim_of_logs;  // valid if their directory is in the job's temporary one
 
-    [[nodiscard]] int attempt() const { return granted.restart + 1; }
+    [[nodiscard]] int attempt() const { return options.attempts_before + granted.restart + 1; }
     [[nodiscard]] record::JobFiles files() const {
         return record::JobFiles(plan.directories.job_directory);
     }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "slurm/array_indexes.hpp"
 #include "slurm/parse.hpp"
 
 namespace batchai::slurm {
@@ -132,7 +133,9 @@ base::Environment reading_environment() {
     };
     environment.erase(std::remove_if(environment.begin(), environment.end(), replaced),
                       environment.end());
-    environment.insert(environment.end(), {"TZ=UTC0", "LC_ALL=C", "SLURM_TIME_FORMAT=standard"});
+    environment.insert(environment.end(), {"TZ=UTC0", "LC_ALL=C", "SLURM_TIME_FORMAT=standard",
+                                           // Lists of array tasks are not cut.
+                                           "SLURM_BITSTR_LEN=0"});
     return environment;
 }
 
@@ -255,6 +258,29 @@ Result<void> Client::cancel(const std::string& job_id) const {
         says(completed, "already completing or completed"))
         return {};
     return refused("scancel", completed);
+}
+
+Result<void> Client::cancel_tasks(const std::string& array_id, const std::vector<int>& tasks,
+                                  bool only_queued) const {
+    if (!is_job_id(array_id)) return bad_id(array_id);
+    if (tasks.empty()) return {};
+    base::Arguments arguments{"scancel"};
+    if (only_queued) arguments.emplace_back("--state=PENDING");
+    arguments.push_back(fmt::format("{}_[{}]", array_id, array_indexes(tasks)));
+    const auto completed = TRY(ask(arguments));
+    if (completed.exit_code == 0 || says(completed, "Invalid job id") ||
+        says(completed, "already completing or completed"))
+        return {};
+    return refused("scancel", completed);
+}
+
+Result<Jobs> Client::accounted_jobs(const std::vector<std::string>& ids) const {
+    for (const std::string& id : ids)
+        if (!is_job_id(id)) return bad_id(id);
+    Jobs found;
+    for (const auto& some : in_portions(ids))
+        TRY(read_accounting({fmt::format("--jobs={}", fmt::join(some, ","))}, found));
+    return found;
 }
 
 Result<bool> Client::is_queued(const std::string& job_id) const {

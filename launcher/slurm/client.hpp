@@ -98,6 +98,11 @@ class Client {
     // Calls scancel. It is not an error if the job has ended or Slurm no longer knows it.
     [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
 
+    // Cancels tasks of an array job, or with `only_queued` those of them that have not started.
+    [[nodiscard]] base::Result<void> cancel_tasks(const std::string& array_id,
+                                                  const std::vector<int>& tasks,
+                                                  bool only_queued) const;
+
     // Returns whether the job, or a task of it if it is an array job, has not ended.
     [[nodiscard]] base::Result<bool> is_queued(const std::string& job_id) const;
 
@@ -128,11 +133,18 @@ class Client {
     [[nodiscard]] base::Result<void> exclude_nodes(const std::string& job_id,
                                                    const std::string& hostlist) const;
 
-    // Returns the state of the jobs `ids`, by id. Asks squeue first, and then sacct for the jobs
-    // that the queue has forgotten, if the site keeps accounts. A job that neither of them knows
-    // has no entry. Neither is asked for a job that `known` has; the answer includes `known`.
+    // Returns the state of the jobs `ids`, by id. The id of an array job stands for all its tasks,
+    // which have ids of their own; those that wait have one entry together. Asks squeue first, and
+    // then sacct for the jobs that the queue has forgotten, if the site keeps accounts. A job that
+    // neither of them knows has no entry. Neither is asked for a job that `known` has; the answer
+    // includes `known`.
     [[nodiscard]] base::Result<Jobs> jobs(const std::vector<std::string>& ids,
                                           Jobs known = {}) const;
+
+    // Returns what accounting says of the jobs that it knows, if the site keeps accounts. For an
+    // array job this has an entry for each of its tasks, some of which the queue may have forgotten
+    // while it knows the others.
+    [[nodiscard]] base::Result<Jobs> accounted_jobs(const std::vector<std::string>& ids) const;
 
     // With more jobs than this, jobs_of_caller() saves time.
     static constexpr std::size_t many_jobs = 1000;

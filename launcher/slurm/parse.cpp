@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/text.hpp"
+#include "slurm/array_indexes.hpp"
 #include "slurm/hostlist.hpp"
 
 namespace batchai::slurm {
@@ -17,9 +18,9 @@ namespace batchai::slurm {
 // last.
 const std::string_view kQueueFormat =
     "JobID:|,State:|,Reason:|,Partition:|,UserName:|,exit_code:|,SubmitTime:|,EligibleTime:|,"
-    "StartTime:|,EndTime:|,RestartCnt:|,NodeList:|";
+    "StartTime:|,EndTime:|,RestartCnt:|,NodeList:|,ArrayJobID:|,ArrayTaskID:|";
 const std::string_view kAccountingFormat =
-    "JobIDRaw,State,Reason,Partition,User,ExitCode,Submit,Eligible,Start,End,NodeList";
+    "JobIDRaw,State,Reason,Partition,User,ExitCode,Submit,Eligible,Start,End,NodeList,JobID";
 const std::string_view kNodeFormat =
     "NodeList:|,StateComplete:|,CPUs:|,Gres:|,Partition:|,Features:|,Reason:|";
 
@@ -63,7 +64,7 @@ bool read_exit(std::string_view text, JobStatus& job) {
 
 struct JobFields {
     std::string_view id, state, reason, partition, user, exit, submit, eligible, start, end,
-        restarts, nodes;
+        restarts, nodes, array_id, array_tasks;
 };
 
 Result<JobStatus> job_of(std::string_view command, std::string_view line, const JobFields& fields) {
@@ -86,6 +87,11 @@ Result<JobStatus> job_of(std::string_view command, std::string_view line, const 
     auto nodes = expand_hostlist(without_none(fields.nodes));
     if (!nodes) return unreadable(command, line);
     job.nodes = std::move(*nodes);
+    // Other jobs have "N/A" here.
+    if (auto tasks = expand_array_indexes(base::trim(fields.array_tasks))) {
+        job.array_id = std::string(base::trim(fields.array_id));
+        job.array_tasks = std::move(*tasks);
+    }
     return job;
 }
 
@@ -183,13 +189,13 @@ Result<void> each_line(std::string_view text, Take take) {
 Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
     std::map<std::string, JobStatus> jobs;
     const auto read = each_line(text, [&](std::string_view line) -> Result<void> {
-        // There are 12 fields, and an empty part after the last separator.
-        const auto fields = fields_of(line, 13, 2);
+        // There are 14 fields, and an empty part after the last separator.
+        const auto fields = fields_of(line, 15, 2);
         if (!fields) return unreadable("squeue", line);
         const Fields& f = fields->first;
-        auto job = TRY(job_of(
-            "squeue", line,
-            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11]}));
+        auto job = TRY(job_of("squeue", line,
+                              {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9],
+                               f[10], f[11], f[12], f[13]}));
         jobs.insert_or_assign(job.id, job);
         return {};
     });
@@ -200,12 +206,16 @@ Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
 Result<std::map<std::string, JobStatus>> parse_accounting(std::string_view text) {
     std::map<std::string, JobStatus> jobs;
     const auto read = each_line(text, [&](std::string_view line) -> Result<void> {
-        const auto fields = fields_of(line, 11, 2);
+        const auto fields = fields_of(line, 12, 2);
         if (!fields) return unreadable("sacct", line);
         const Fields& f = fields->first;
-        auto job = TRY(job_of(
-            "sacct", line,
-            {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], "0", f[10]}));
+        // "12_3" or "12_[3-7]" for tasks of an array.
+        const std::string_view name = base::trim(f[11]);
+        const std::size_t mark = std::min(name.find('_'), name.size());
+        auto job = TRY(
+            job_of("sacct", line,
+                   {f[0], f[1], fields->second, f[3], f[4], f[5], f[6], f[7], f[8], f[9], "0",
+                    f[10], name.substr(0, mark), name.substr(std::min(mark + 1, name.size()))}));
         job.from_accounting = true;
         const auto before = jobs.find(job.id);
         // Each incarnation after the first is one more restart.

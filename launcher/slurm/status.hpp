@@ -67,6 +67,10 @@ struct JobStatus {
     std::vector<std::string> nodes;   // allocated nodes, in Slurm's order
     int restart_count = 0;            // number of requeues, as far as Slurm knows it
     bool from_accounting = false;     // from sacct; the queue no longer knows the job
+    // The id of the array, and the tasks of it that this is about. These are several as long as
+    // they wait, and none if the job is not an array job.
+    std::string array_id;
+    std::vector<int> array_tasks;
 
     bool operator==(const JobStatus&) const = default;
 };

@@ -64,6 +64,7 @@ base::Result<void> check_name(Kind kind, std::string_view name) {
 
 namespace batchai::base {
 
+using store::ArrayRun;
 using store::Cluster;
 using store::Experiment;
 using store::FileServer;
@@ -110,6 +111,13 @@ struct RecordOf<Cluster> {
 };
 
 template <>
+struct RecordOf<ArrayRun> {
+    static constexpr auto fields =
+        std::tuple{field("slurmJobId", &ArrayRun::slurm_job_id), field("tasks", &ArrayRun::tasks),
+                   field("attemptsBefore", &ArrayRun::attempts_before).within(0)};
+};
+
+template <>
 struct RecordOf<Job> {
     static constexpr auto fields =
         std::tuple{field("uuid", &Job::uuid),
@@ -121,6 +129,8 @@ struct RecordOf<Job> {
                    field("planDigest", &Job::plan_digest),
                    field("slurmJobId", &Job::slurm_job_id),
                    field("array", &Job::is_array).or_missing(),
+                   field("arrayIndexes", &Job::array).or_missing(),
+                   field("arrayRuns", &Job::array_runs).or_missing(),
                    field("creationTime", &Job::creation_time),
                    field("terminationRequested", &Job::termination_requested)};
 };

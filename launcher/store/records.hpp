@@ -191,6 +191,15 @@ struct Cluster {
     bool operator==(const Cluster&) const = default;
 };
 
+// A Slurm array that runs some of a job's tasks again, after those before it.
+struct ArrayRun {
+    std::string slurm_job_id;
+    std::string tasks;        // "1,3,5-7"
+    int attempts_before = 0;  // the tasks' attempts in this array are counted on from this number
+
+    bool operator==(const ArrayRun&) const = default;
+};
+
 struct Job {
     JobKey key;
     std::string uuid;
@@ -204,6 +213,9 @@ struct Job {
     std::string slurm_job_id;  // as sbatch printed it
     // Whether it is an array job. Slurm's id is then that of all its tasks, and also of the last.
     bool is_array = false;
+    // The value of its option "array": "0-99%4". Empty in the records of older releases.
+    std::string array;
+    std::vector<ArrayRun> array_runs;  // after the first, in their order
     base::Time creation_time;
     std::optional<base::Time> termination_requested;  // when the user asked to stop the job
 

@@ -192,11 +192,13 @@ SCRIPT
     run_job array 1 2 'echo "task $SLURM_ARRAY_TASK_ID"' '{"array": "1,3"}'
     wait_until 60 nothing_is_queued
     printed $'task 3\n' array --task 3 --rank 1
-    run -2 batchai job logs array
-    [[ $output == *"choose one with --task; tasks have started: 1, 3"* ]]
+    run -0 --separate-stderr batchai job logs array
+    [[ $output == $'==> task 1, '*$':0 <==\ntask 1\n\n==> task 1, '*$':1 <==\ntask 1\n\n==> task 3, '* ]]
     run -5 batchai job logs array --task 2
-    run -2 batchai job logs array --task 1 --follow
-    [[ $output == *"not supported yet"* ]]
+    [[ $output == *"its tasks are 1,3"* ]]
+    printed $'task 1\n' array --task 1 --rank 0 --follow
+    run -2 batchai job logs array --follow
+    [[ $output == *"choose one with --task"* ]]
     run -2 batchai job create --name follows -f array.json --follow
     [[ $output == *"an array job cannot be followed"* ]]
     run -5 batchai job show --name follows

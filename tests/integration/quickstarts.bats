@@ -188,6 +188,11 @@ as_admin() {
     follow usage.md 3
 }
 
+# Breaks when a command of the page fails, or prints something else than the page shows.
+@test "the page about sweeps does what it says" {
+    follow sweeps.md 7
+}
+
 # The test cluster is set up as the page would do it. This takes that back, so that the page finds
 # what an admin finds; restore, after each test, puts it in place again.
 forget_batchai() {

@@ -25,9 +25,19 @@ slurm::NodeFilter node_filter(const site::Site& site, const std::string& vm_size
 
 namespace {
 
-bool ranks_run(const JobReport& report) {
-    return report.attempt && !report.attempt->phases.empty() &&
-           report.attempt->phases.back().name == "ranks";
+bool ranks_run(const std::optional<record::Attempt>& attempt) {
+    return attempt && !attempt->phases.empty() && attempt->phases.back().name == "ranks";
+}
+
+// Each task of an array job has nodes of its own.
+void add_tasks(const JobReport& report, ClusterLoad& load) {
+    for (const TaskReport& task : report.tasks) {
+        if (task.ended()) continue;
+        load.wanted_nodes += report.job.node_count;
+        const auto& slurm = task.evidence.slurm;
+        if (task.state != slurm::ExecutionState::queued && slurm && !slurm->nodes.empty())
+            load.jobs.push_back({slurm->nodes, !ranks_run(task.attempt)});
+    }
 }
 
 }  // namespace
@@ -36,10 +46,14 @@ ClusterLoad load_of(const std::string& cluster, const std::vector<JobReport>& re
     ClusterLoad load;
     for (const auto& report : reports) {
         if (report.job.cluster != cluster || report.ended()) continue;
+        if (!report.tasks.empty()) {
+            add_tasks(report, load);
+            continue;
+        }
         load.wanted_nodes += report.job.node_count;
         if (report.state != slurm::ExecutionState::queued && report.evidence.slurm &&
             !report.evidence.slurm->nodes.empty()) {
-            load.jobs.push_back({report.evidence.slurm->nodes, !ranks_run(report)});
+            load.jobs.push_back({report.evidence.slurm->nodes, !ranks_run(report.attempt)});
         }
     }
     return load;
@@ -199,10 +213,6 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
     return values;
 }
 
-slurm::NodeFilter nodes_of_vm_size(const site::Site& site, const std::string& vm_size) {
-    return node_filter(site, vm_size);
-}
-
 base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store, const site::Site& site,
                                                   const slurm::Client& client,
                                                   const store::Cluster& cluster) {
@@ -211,7 +221,8 @@ base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store, con
     const auto reports = TRY(report_jobs(store, client, std::move(jobs)));
     const auto statuses = TRY(client.nodes(node_filter(site, cluster.vm_size)));
     const auto load = load_of(cluster.key.cluster, reports);
-    return slurm::cluster_view(statuses, load.jobs, target_of(cluster, load.wanted_nodes));
+    return slurm::cluster_view(statuses, load.jobs, target_of(cluster, load.wanted_nodes),
+                               assignment_of(store, cluster));
 }
 
 namespace {

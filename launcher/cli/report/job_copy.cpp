@@ -70,6 +70,10 @@ base::Result<NodePath> node_path(const std::string& text, const plan::Plan& plan
         return base::fail("names no file or directory of its own", text,
                           "end the path with the name of what is to be copied",
                           base::ExitCode::usage);
+    if (!path.starts_with('/') && !path.starts_with('$'))
+        return base::fail("is not an absolute path of the node", text,
+                          R"(begin it with / or with a variable such as $AZ_BATCHAI_JOB_TEMP)",
+                          base::ExitCode::usage);
     plan::Scope marked;
     for (const std::string& name : marked.expand(path).undefined) {
         if (!name.starts_with("AZ_BATCH"))
@@ -281,9 +285,10 @@ base::Result<PipedStep> start_copy(const RunningJob& running, const CopyWish& wi
     command.insert(command.end(), first_arguments.begin(), first_arguments.end());
     const auto texts = texts_of(wish.there);
     command.insert(command.end(), texts.begin(), texts.end());
-    return PipedStep::start(run::piped_arguments({.job_id = running.job.slurm_job_id,
+    return PipedStep::start(run::piped_arguments({.job_id = running.slurm_id,
                                                   .node = wish.place.node,
                                                   .name = "batchai-cp",
+                                                  .prompt = false,
                                                   .command = std::move(command)}),
                             visit_environment(running, wish.place.as_rank));
 }

@@ -132,7 +132,7 @@ int say_end_of_step(const store::Store& store, const slurm::Client& client,
                     const RunningJob& running, PipedStep& step, const std::string& fault) {
     step.close_input();
     const int code = step.wait();
-    const auto report = report_job(store, client, running.job.key);
+    const auto report = report_job(store, client, running.job.key, running.task);
     if (report && !is_running(*report)) {
         say(fmt::format("the job is no longer running: it is {}", slurm::to_string(report->state)));
         return 0;
@@ -151,9 +151,10 @@ base::Result<int> forward_ports(const store::Store& store, const slurm::Client& 
     const base::HeldSignals signals{SIGINT, SIGTERM, SIGHUP};
     auto forwards = TRY(listen_for(wishes));
     auto step = TRY(PipedStep::start(
-        run::piped_arguments({.job_id = running.job.slurm_job_id,
+        run::piped_arguments({.job_id = running.slurm_id,
                               .node = node,
                               .name = "batchai-port",
+                              .prompt = true,
                               .command = {run::program_on_nodes("batchai-node"), "relay"}}),
         bare_environment()));
     announce(forwards, wishes, node);

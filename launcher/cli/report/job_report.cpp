@@ -2,9 +2,10 @@
 #include "cli/report/job_report.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include "base/parallel.hpp"
 #include "cli/output/query.hpp"
@@ -24,26 +25,25 @@ bool ended_by_record(const std::optional<record::Attempt>& attempt) {
 JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
                       std::optional<record::Attempt> attempt) {
     JobReport report;
-    report.evidence.slurm = std::move(status);
-    if (attempt) {
-        report.evidence.attempt = slurm::AttemptView{
-            .number = attempt->number,
-            .exit_code = attempt->end ? attempt->exit_code : std::optional<int>(),
-            .ended_by = attempt->ended_by,
-            .runs_again = attempt->runs_again()};
-    }
-    // An attempt from before the last requeue is dropped: its failure and times do not belong to
-    // the current run.
-    if (report.evidence.attempt && report.evidence.slurm &&
-        slurm::requeued_since(*report.evidence.slurm, *report.evidence.attempt)) {
-        report.evidence.attempt.reset();
-        attempt.reset();
-    }
-    report.evidence.owner = getuid();
-    report.evidence.termination_requested = job.termination_requested.has_value();
+    report.evidence = evidence_of(job, std::move(status), attempt);
     report.job = std::move(job);
     report.attempt = std::move(attempt);
     report.state = slurm::execution_state(report.evidence);
+    return report;
+}
+
+void take_task(JobReport& report, const TaskReport& task) {
+    report.task = task.number;
+    report.attempt = task.attempt;
+    report.evidence = task.evidence;
+}
+
+JobReport make_array_report(store::Job job, std::vector<TaskReport> tasks) {
+    JobReport report;
+    report.job = std::move(job);
+    report.state = slurm::combined_state(count_tasks(tasks));
+    if (!tasks.empty()) take_task(report, representative(tasks, report.state));
+    report.tasks = std::move(tasks);
     return report;
 }
 
@@ -51,6 +51,12 @@ JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
 
 std::optional<base::Time> JobReport::start() const {
     if (state == slurm::ExecutionState::queued) return {};
+    std::optional<base::Time> first;
+    for (const TaskReport& other : tasks) {
+        const auto time = start_of(other);
+        if (time && (!first || *time < *first)) first = time;
+    }
+    if (first) return first;
     if (attempt) return attempt->start;
     if (evidence.slurm && evidence.slurm->start) return evidence.slurm->start;
     // The job was terminated while it was queued. Batch AI sets both times even then.
@@ -59,14 +65,26 @@ std::optional<base::Time> JobReport::start() const {
 
 std::optional<base::Time> JobReport::end() const {
     if (!ended()) return {};
+    std::optional<base::Time> last;
+    for (const TaskReport& other : tasks) {
+        const auto time = end_of(other);
+        if (time && (!last || *time > *last)) last = time;
+    }
+    if (last) return last;
     if (attempt && attempt->end) return attempt->end;
     if (evidence.slurm && evidence.slurm->end) return evidence.slurm->end;
     return job.termination_requested;
 }
 
-base::Result<std::optional<record::Attempt>> latest_attempt(const store::Store& store,
-                                                            const store::JobKey& key) {
-    return record::latest_attempt(store.job_files(key));
+record::JobFiles files_of(const store::Store& store, const store::JobKey& key,
+                          std::optional<int> task) {
+    const record::JobFiles files = store.job_files(key);
+    return task ? files.array_task(*task) : files;
+}
+
+base::Error not_an_array(const store::JobKey& key) {
+    return {"the job is not an array job, so it has no tasks", key.job, "leave --task out",
+            base::ExitCode::usage};
 }
 
 namespace {
@@ -80,6 +98,36 @@ bool may_be_old(const std::optional<slurm::JobStatus>& status,
     return !ended_by_record(attempt) || (status && !slurm::is_final(status->state));
 }
 
+// Reports the array jobs among `jobs`, by their place there. Accounting is asked once for all if
+// Slurm's queue has forgotten tasks of some of them.
+base::Result<std::map<std::size_t, JobReport>> report_arrays(
+    const store::Store& store, const slurm::Client& client, const std::vector<store::Job>& jobs,
+    const base::Result<slurm::Jobs>& statuses) {
+    std::map<std::size_t, JobReport> out;
+    const ArrayStatuses of_tasks = statuses ? array_statuses(*statuses) : ArrayStatuses();
+    std::vector<std::size_t> unsure;
+    std::vector<std::string> forgotten;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        if (!jobs[i].is_array) continue;
+        auto tasks = TRY(report_tasks(store, jobs[i], of_tasks));
+        if (needs_accounting(tasks)) {
+            if (!statuses) return tl::unexpected(statuses.error());
+            unsure.push_back(i);
+            for (std::string& id : slurm_ids_of(jobs[i]))
+                forgotten.push_back(std::move(id));
+        }
+        out.emplace(i, make_array_report(jobs[i], std::move(tasks)));
+    }
+    if (unsure.empty()) return out;
+    slurm::Jobs all = *statuses;
+    auto accounted = TRY(client.accounted_jobs(forgotten));
+    all.merge(accounted);
+    const ArrayStatuses more = array_statuses(all);
+    for (const std::size_t i : unsure)
+        out[i] = make_array_report(jobs[i], TRY(report_tasks(store, jobs[i], more)));
+    return out;
+}
+
 }  // namespace
 
 base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
@@ -90,7 +138,8 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
     ids.reserve(jobs.size());
     base::Time first = jobs.front().creation_time;
     for (const auto& job : jobs) {
-        ids.push_back(job.slurm_job_id);
+        for (std::string& id : slurm_ids_of(job))
+            ids.push_back(std::move(id));
         first = std::min(first, job.creation_time);
     }
     // Slurm is asked in another thread while the records are read.
@@ -103,12 +152,19 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
         return client.jobs(ids, std::move(known));
     });
     Attempts attempts(jobs.size());
-    const auto read = [&](std::size_t i) { attempts[i] = latest_attempt(store, jobs[i].key); };
+    const auto read = [&](std::size_t i) {
+        if (!jobs[i].is_array) attempts[i] = record::latest_attempt(store.job_files(jobs[i].key));
+    };
     base::in_parallel(jobs.size(), read);
     auto statuses = answer.get();
+    auto arrays = TRY(report_arrays(store, client, jobs, statuses));
     std::vector<JobReport> reports;
     reports.reserve(jobs.size());
     for (std::size_t i = 0; i < jobs.size(); ++i) {
+        if (const auto array = arrays.find(i); array != arrays.end()) {
+            reports.push_back(std::move(array->second));
+            continue;
+        }
         std::optional<slurm::JobStatus> status;
         if (statuses) {
             const auto found = statuses->find(jobs[i].slurm_job_id);
@@ -136,13 +192,38 @@ base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
     return report_jobs(store, client, TRY(store.jobs(key, names)), std::move(asked));
 }
 
+namespace {
+
+// Makes the report of an array job that of one task.
+base::Result<void> choose_task(JobReport& report, int number) {
+    if (!report.job.is_array) return tl::unexpected(not_an_array(report.job.key));
+    const auto found = std::find_if(report.tasks.begin(), report.tasks.end(),
+                                    [&](const TaskReport& task) { return task.number == number; });
+    if (found == report.tasks.end()) {
+        std::vector<int> known;
+        for (const TaskReport& task : report.tasks)
+            known.push_back(task.number);
+        return base::fail(fmt::format("the job has no task {}", number), report.job.key.job,
+                          "its tasks are " + slurm::array_indexes(known),
+                          base::ExitCode::not_found);
+    }
+    const TaskReport task = *found;
+    take_task(report, task);
+    report.state = task.state;
+    report.tasks.clear();
+    return {};
+}
+
+}  // namespace
+
 base::Result<JobReport> report_job(const store::Store& store, const slurm::Client& client,
-                                   const store::JobKey& key) {
+                                   const store::JobKey& key, std::optional<int> task) {
     auto job = TRY(store.job(key));
     auto reports = TRY(report_jobs(store, client, {std::move(job)}));
     JobReport report = std::move(reports.front());
+    if (task) TRY(choose_task(report, *task));
     if (report.ended()) {
-        report.not_written = record::failure_notes(store.job_files(key));
+        report.not_written = record::failure_notes(files_of(store, key, report.task));
         std::erase_if(report.not_written, [](const record::FailureNote& note) {
             return note.code != record::data_not_written;
         });
@@ -219,6 +300,7 @@ Value errors_of_run(const JobReport& report) {
     const auto* const failure =
         attempt && attempt->failure && by != record::EndedBy::user ? &*attempt->failure : nullptr;
     Value::Array details{detail("EndedBy", std::string(base::word_of(by)))};
+    if (report.task) details.push_back(detail("Task", std::to_string(*report.task)));
     if (failure != nullptr) {
         for (auto& more : failure_details(*failure))
             details.push_back(std::move(more));
@@ -247,7 +329,7 @@ Value job_errors(const JobReport& report) {
 }
 
 base::Result<Value> attempts_value(const store::Store& store, const JobReport& report) {
-    const auto attempts = TRY(record::all_attempts(store.job_files(report.job.key)));
+    const auto attempts = TRY(record::all_attempts(files_of(store, report.job.key, report.task)));
     Value::Array out;
     for (const record::Attempt& attempt : attempts) {
         const bool newest = &attempt == &attempts.back();
@@ -308,6 +390,8 @@ Value to_value(const JobReport& report) {
     if (report.state == ExecutionState::queued && report.evidence.slurm) {
         value.set("pendingReason", pending_reason(*report.evidence.slurm));
     }
+    if (!report.tasks.empty()) value.set("taskStateCounts", to_value(count_tasks(report.tasks)));
+    if (report.job.is_array && report.tasks.empty() && report.task) value.set("task", *report.task);
     return value;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "cli/output/output.hpp"
+#include "cli/report/array_report.hpp"
 #include "record/attempt.hpp"
 #include "record/node_notes.hpp"
 #include "slurm/client.hpp"
@@ -25,11 +26,19 @@ struct JobReport {
     // Data that the nodes could not write to its storage. Only report_job() sets it. Such a failure
     // may be noticed only after the job has ended.
     std::vector<record::FailureNote> not_written;
+    // All tasks of an array job; `state` then combines theirs (slurm::combined_state). Empty if the
+    // job is no array, or if the report is that of one task.
+    std::vector<TaskReport> tasks;
+    // The task of an array job that `attempt` and `evidence` are about.
+    std::optional<int> task;
 
     [[nodiscard]] bool ended() const {
         return state == slurm::ExecutionState::succeeded || state == slurm::ExecutionState::failed;
     }
-    [[nodiscard]] std::optional<int> exit_code() const { return slurm::exit_code(evidence); }
+    // Of an array job, the exit code of the first task that failed, once all have ended.
+    [[nodiscard]] std::optional<int> exit_code() const {
+        return ended() ? slurm::exit_code(evidence) : std::nullopt;
+    }
     [[nodiscard]] std::optional<base::Time> start() const;
     [[nodiscard]] std::optional<base::Time> end() const;
 };
@@ -50,14 +59,16 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
 [[nodiscard]] base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
                                                                   const slurm::Client& client,
                                                                   const store::ExperimentKey& key);
+// Reports one job or, with `task`, one task of an array job.
 [[nodiscard]] base::Result<JobReport> report_job(const store::Store& store,
                                                  const slurm::Client& client,
-                                                 const store::JobKey& key);
-
-// Returns the newest attempt. It does not ask Slurm, so it is cheap enough to be called every
-// second.
-[[nodiscard]] base::Result<std::optional<record::Attempt>> latest_attempt(const store::Store& store,
-                                                                          const store::JobKey& key);
+                                                 const store::JobKey& key,
+                                                 std::optional<int> task = {});
+// Returns the files of the job, or of that task.
+[[nodiscard]] record::JobFiles files_of(const store::Store& store, const store::JobKey& key,
+                                        std::optional<int> task);
+// The error for a task of a job that is not an array job.
+[[nodiscard]] base::Error not_an_array(const store::JobKey& key);
 
 // Returns all attempts of the job, oldest first, as an array of {attempt, startTime, endTime,
 // exitCode, endedBy, message, retry}.

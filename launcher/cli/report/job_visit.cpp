@@ -113,19 +113,19 @@ base::Error not_running(const JobReport& report) {
 }
 
 base::Result<RunningJob> running_job(const store::Store& store, const slurm::Client& client,
-                                     const store::JobKey& key) {
-    return running_job(store, TRY(report_job(store, client, key)));
+                                     const store::JobKey& key, std::optional<int> task) {
+    return running_job(store, TRY(report_job(store, client, key, task)));
 }
 
 base::Result<RunningJob> running_job(const store::Store& store, const JobReport& report) {
-    if (report.job.is_array)
-        return base::fail("nodes of an array job cannot be entered yet", report.job.key.job,
-                          "use srun --overlap --jobid=JOB_TASK", base::ExitCode::usage);
     if (!is_running(report)) return tl::unexpected(not_running(report));
     return RunningJob{.job = report.job,
+                      .task = report.task,
+                      .slurm_id = report.task ? report.evidence.slurm->id : report.job.slurm_job_id,
                       .attempt = report.attempt,
                       .nodes = report.evidence.slurm->nodes,
-                      .files = record::JobFiles(store.job_files(report.job.key).directory())};
+                      .files = files_of(store, report.job.key, report.task),
+                      .plan_files = store.job_files(report.job.key)};
 }
 
 base::Result<VisitedNode> choose_node(const RunningJob& running, const NodeChoice& choice) {
@@ -147,7 +147,7 @@ void say_which_node(const RunningJob& running, const NodeChoice& choice, const s
 base::Environment visit_environment(const RunningJob& running,
                                     const std::optional<std::string>& as_rank) {
     base::Environment additions{
-        fmt::format("{}={}", BATCHAI_PLAN_VARIABLE, running.files.plan().string()),
+        fmt::format("{}={}", BATCHAI_PLAN_VARIABLE, running.plan_files.plan().string()),
         fmt::format("{}={}", BATCHAI_DIGEST_VARIABLE, running.job.plan_digest)};
     if (as_rank)
         additions.push_back(fmt::format("{}={}", BATCHAI_AS_RANK_VARIABLE, *as_rank));

@@ -27,9 +27,12 @@ struct NodeChoice {
 
 struct RunningJob {
     store::Job job;
+    std::optional<int> task;  // of an array job
+    std::string slurm_id;     // of an array job, that of the task
     std::optional<record::Attempt> attempt;
     std::vector<std::string> nodes;  // in Slurm's order
-    record::JobFiles files;
+    record::JobFiles files;          // of an array job, those of the task
+    record::JobFiles plan_files;     // where the plan is
 };
 
 // Returns whether the job has nodes on which a step can be started.
@@ -39,11 +42,12 @@ struct RunningJob {
 // job that is suspended or being configured is "running" for Batch AI.
 [[nodiscard]] base::Error not_running(const JobReport& report);
 
-// Returns the job if it runs. Otherwise the error says in which state it is. Array jobs, which have
-// several nodes and records at a time, are refused.
+// Returns the job, or that task of an array job, if it runs. Otherwise the error says in which
+// state it is. Without `task`, it is the first task of an array job that runs.
 [[nodiscard]] base::Result<RunningJob> running_job(const store::Store& store,
                                                    const slurm::Client& client,
-                                                   const store::JobKey& key);
+                                                   const store::JobKey& key,
+                                                   std::optional<int> task = {});
 [[nodiscard]] base::Result<RunningJob> running_job(const store::Store& store,
                                                    const JobReport& report);
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,11 +19,32 @@ namespace batchai::cli {
 namespace {
 
 constexpr auto patience = std::chrono::minutes(5);
+// Many tasks of an array may begin and end one after the other.
+constexpr auto pause_for_tasks = std::chrono::seconds(2);
 
 }  // namespace
 
+// Notes changes until Slurm is asked.
+base::Result<bool> JobWatch::record_of_a_task_changed() {
+    const record::JobFiles files = store_.job_files(key_);
+    const auto begun = files.started_array_tasks();
+    const std::set<int> started(begun.begin(), begun.end());
+    for (const TaskReport& task : report_->tasks) {
+        if (task.ended() || !started.contains(task.number)) continue;
+        const auto attempt = TRY(record::latest_attempt(files.array_task(task.number)));
+        if (!attempt) continue;
+        // The phases of all tasks together change too often to ask Slurm each time.
+        const std::pair now(attempt->number, attempt->end.has_value());
+        auto& seen = seen_[task.number];
+        if (seen != now) task_changed_ = true;
+        seen = now;
+    }
+    return task_changed_;
+}
+
 base::Result<bool> JobWatch::record_changed() {
-    auto attempt = TRY(latest_attempt(store_, key_));
+    if (report_ && !report_->tasks.empty()) return record_of_a_task_changed();
+    auto attempt = TRY(record::latest_attempt(files_of(store_, key_, task_)));
     if (attempt == record_) return false;
     record_ = std::move(attempt);
     return true;
@@ -35,8 +58,12 @@ base::Result<JobReport> JobWatch::look() {
         return tl::unexpected(job ? changed.error() : job.error());
     }
     const auto now = Clock::now();
-    if (report_ && !*changed && now < next_question_) return *report_;
-    auto report = report_job(store_, client_, key_);
+    const bool of_tasks = report_ && !report_->tasks.empty();
+    const bool ask_at_once = *changed && !(of_tasks && now < last_question_ + pause_for_tasks);
+    if (report_ && !ask_at_once && now < next_question_) return *report_;
+    last_question_ = now;
+    task_changed_ = false;
+    auto report = report_job(store_, client_, key_, task_);
     if (!report) {
         const bool gone = report.error().exit_code == base::ExitCode::not_found;
         if (!report_ || gone) return report;
@@ -151,23 +178,54 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
     std::vector<std::string> arrays;
     for (const auto& report : reports) {
         const auto& status = report.evidence.slurm;
-        // The report of an array job is that of its last task, and says nothing about the others.
-        const bool others = report.job.is_array && TRY(client.is_queued(report.job.slurm_job_id));
+        bool others = false;
+        for (const TaskReport& task : report.tasks)
+            others =
+                others || !task.ended() || (task.evidence.slurm && !gone(*task.evidence.slurm));
+        // A task may have been queued again since Slurm was asked.
+        for (const std::string& id : slurm_ids_of(report.job))
+            others = others || (report.job.is_array && TRY(client.is_queued(id)));
         const bool live = others || (status ? !gone(*status) : !report.ended());
         if (!live) continue;
-        if (others) arrays.push_back(report.job.slurm_job_id);
         if (others || !report.ended()) {
             // The request is recorded before the job is cancelled, so that nobody sees the end
             // without its reason.
             TRY(store.update(report.job.key, [](store::Job& job) {
                 if (!job.termination_requested) job.termination_requested = base::now();
             }));
-            TRY(client.cancel(report.job.slurm_job_id));
+            for (const std::string& id : slurm_ids_of(report.job))
+                TRY(client.cancel(id));
         }
-        ids.push_back(report.job.slurm_job_id);
+        for (std::string& id : slurm_ids_of(report.job)) {
+            if (others) arrays.push_back(id);
+            ids.push_back(std::move(id));
+        }
     }
     if (!wait || ids.empty()) return {};
     return wait_until_gone(client, ids, arrays);
+}
+
+base::Result<void> stop_task(const store::Store& store, const slurm::Client& client,
+                             const store::Job& job, int task, bool wait) {
+    TRY(client.ping());
+    const auto report = TRY(report_job(store, client, job.key, task));
+    const auto& status = report.evidence.slurm;
+    if (status ? gone(*status) : report.ended()) return {};
+    TRY(client.cancel_tasks(runs_of(job, {task}).front().slurm_job_id, {task}, false));
+    const auto deadline = steady_clock::now() + longest_wait;
+    milliseconds pause(250);
+    while (wait) {
+        const auto now = TRY(report_job(store, client, job.key, task));
+        const auto& state = now.evidence.slurm;
+        if (state ? gone(*state) : now.ended()) break;
+        if (steady_clock::now() > deadline)
+            return base::fail(fmt::format("Slurm has not ended task {} after two minutes", task),
+                              job.key.job, "try again later; `squeue` shows what it waits for",
+                              base::ExitCode::timed_out);
+        std::this_thread::sleep_for(pause);
+        pause = std::min(pause * 2, milliseconds(4000));
+    }
+    return {};
 }
 
 }  // namespace batchai::cli

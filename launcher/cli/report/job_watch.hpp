@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -16,14 +18,19 @@
 
 namespace batchai::cli {
 
-// Follows one job with few queries to Slurm. Each look reads the attempt's record, which is a small
-// file. Slurm is asked when the record has changed, and otherwise at intervals that grow from one
-// second to the longest pause. For use by one thread.
+// Follows one job, or one task of an array job, with few queries to Slurm. Each look reads the
+// attempt's record, which is a small file, and of an array job the records of the tasks that run.
+// Slurm is asked when the record has changed, and otherwise at intervals that grow from one second
+// to the longest pause. For use by one thread.
 class JobWatch {
   public:
     JobWatch(const store::Store& store, const slurm::Client& client, store::JobKey key,
-             std::chrono::milliseconds longest_pause)
-        : store_(store), client_(client), key_(std::move(key)), longest_pause_(longest_pause) {}
+             std::chrono::milliseconds longest_pause, std::optional<int> task = {})
+        : store_(store),
+          client_(client),
+          key_(std::move(key)),
+          longest_pause_(longest_pause),
+          task_(task) {}
 
     // Returns the newest report. If Slurm does not answer, that is an error only in the first call
     // or after five minutes; until then the last report is returned again.
@@ -33,13 +40,19 @@ class JobWatch {
     using Clock = std::chrono::steady_clock;
 
     [[nodiscard]] base::Result<bool> record_changed();
+    [[nodiscard]] base::Result<bool> record_of_a_task_changed();
 
     const store::Store& store_;
     const slurm::Client& client_;
     store::JobKey key_;
     std::chrono::milliseconds longest_pause_;
+    std::optional<int> task_;  // of an array job; none: the whole job
     std::chrono::milliseconds pause_{1000};
     Clock::time_point next_question_;
+    Clock::time_point last_question_;
+    // Of an array job: the newest attempt of each task that runs, and whether it has ended.
+    std::map<int, std::pair<int, bool>> seen_;
+    bool task_changed_ = false;
     std::optional<Clock::time_point> silent_since_;
     std::optional<record::Attempt> record_;
     std::optional<JobReport> report_;
@@ -62,5 +75,9 @@ class JobWatch {
 // (ExitCode::timed_out).
 [[nodiscard]] base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& client,
                                            const std::vector<store::Job>& jobs, bool wait);
+
+// Does the same for one task of an array job, without a mark: Slurm knows who has cancelled it.
+[[nodiscard]] base::Result<void> stop_task(const store::Store& store, const slurm::Client& client,
+                                           const store::Job& job, int task, bool wait);
 
 }  // namespace batchai::cli

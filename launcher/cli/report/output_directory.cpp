@@ -17,7 +17,11 @@
 
 #include "base/beneath.hpp"
 #include "base/timestamp.hpp"
+#include "cli/report/array_report.hpp"
+#include "cli/report/job_report.hpp"
 #include "record/plan_file.hpp"
+#include "record/sweep_file.hpp"
+#include "slurm/array_indexes.hpp"
 
 namespace batchai::cli {
 
@@ -60,8 +64,21 @@ base::Result<plan::Plan> plan_of_job(const store::Store& store, const store::Job
 }
 
 base::Result<fs::path> output_directory(const store::Store& store, const store::JobKey& key,
-                                        const std::string& id) {
-    const auto plan = TRY(plan_of_job(store, key));
+                                        const std::string& id, std::optional<int> task) {
+    const auto job = TRY(store.job(key));
+    auto plan = TRY(plan_of_job(store, key));
+    if (task && !job.is_array) return tl::unexpected(not_an_array(key));
+    if (job.is_array && !task)
+        return base::fail("this is an array job, and each of its tasks has files of its own",
+                          key.job, "choose one with --task", base::ExitCode::usage);
+    if (task) {
+        const auto tasks = TRY(tasks_of(store, job, {}));
+        if (!std::binary_search(tasks.begin(), tasks.end(), *task))
+            return base::fail(fmt::format("the job has no task {}", *task), key.job,
+                              "its tasks are " + slurm::array_indexes(tasks),
+                              base::ExitCode::not_found);
+        plan = TRY(record::plan_of_task(plan, *task));
+    }
     if (id == "stdouterr") {
         const auto& directories = plan.directories;
         if (directories.stdouterr_host.empty()) return not_listable(id, directories.stdouterr);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,10 +23,11 @@ namespace batchai::cli {
 
 // Returns the host path of the job's directory `id`, which is "stdouterr" or the id of an output
 // directory. The directory may not exist yet. It is an error if the id is unknown or the directory
-// is on node-local storage.
+// is on node-local storage. Each task of an array job has directories of its own.
 [[nodiscard]] base::Result<std::filesystem::path> output_directory(const store::Store& store,
                                                                    const store::JobKey& key,
-                                                                   const std::string& id);
+                                                                   const std::string& id,
+                                                                   std::optional<int> task = {});
 
 // Opens `relative` below `root` with the flags of open(2). openat2(2) ensures that the path does
 // not leave `root`, neither through ".." nor through a link. If there is no such file, the error is

@@ -25,14 +25,17 @@
 #include "cli/report/volume_flags.hpp"
 #include "job/parse.hpp"
 #include "job/schema/storage_account.hpp"
+#include "job/schema/sweep_parameters.hpp"
 #include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
 #include "plan/make.hpp"
-#include "plan/paths.hpp"
 #include "plan/sbatch_words.hpp"
 #include "record/job_files.hpp"
 #include "record/plan_file.hpp"
+#include "record/sweep_file.hpp"
+#include "slurm/client.hpp"
 #include "snapshot/copy.hpp"
+#include "spank/protocol.h"
 
 namespace batchai::cli {
 
@@ -97,9 +100,11 @@ plan::Submission submission_of(const store::Store& store, const JobFileOptions& 
     std::error_code code;
     const auto here = std::filesystem::current_path(code);
     submission.working_directory = code ? "/" : here.string();
-    const auto file = options.path == "-" ? std::filesystem::path()
-                                          : std::filesystem::path(options.path).parent_path();
-    submission.file_directory = plan::normalized((submission.working_directory / file).string());
+    submission.file_directory = submission.working_directory;
+    if (options.path != "-") {
+        const auto file = std::filesystem::weakly_canonical(options.path, code);
+        if (!code) submission.file_directory = file.parent_path().string();
+    }
     submission.storage_root = store.storage_root().string();
     submission.ignore_container = options.ignore_container;
     submission.login_environment = login_environment();
@@ -132,6 +137,27 @@ std::vector<job::Diagnostic> image_fault(const base::Error& error, const job::Jo
                              credentials ? "credentials" : "image"),
                  fmt::format("{}: {}", error.where, error.what), error.hint);
     return findings.take();
+}
+
+// Adds what --sweep and --sweep-max say.
+base::Result<void> add_sweep_flags(job::JobSpec& spec, const JobFileOptions& options) {
+    if (options.sweep.empty() && !options.sweep_max) return {};
+    if (options.sweep.empty() && !spec.sweep)
+        return base::fail("there is no sweep to limit", "--sweep-max",
+                          "give parameters with --sweep, or \"sweep\" in the job file",
+                          base::ExitCode::usage);
+    if (!spec.sweep) spec.sweep.emplace();
+    for (const std::string& text : options.sweep) {
+        if (spec.sweep->parameters_as_given.is_array())
+            return base::fail("the job file has a list of points, which takes no other parameters",
+                              "--sweep", "add the parameter to each point in the file",
+                              base::ExitCode::usage);
+        job::add_sweep_parameter(*spec.sweep, TRY(job::sweep_parameter_of_flag(text)));
+    }
+    if (options.sweep_max) spec.sweep->max_concurrent = options.sweep_max;
+    const auto fault = job::fault_of(*spec.sweep);
+    if (fault) return base::fail(fault->message, "--sweep", fault->hint, base::ExitCode::usage);
+    return {};
 }
 
 void append(std::vector<job::Diagnostic>& to, std::vector<job::Diagnostic> from) {
@@ -186,8 +212,9 @@ base::Result<void> find_image(const ImageSearch& search, const job::JobSpec& spe
 void describe(const plan::Snapshot& snapshot, const snapshot::Listing& listing,
               std::vector<std::string>& notices) {
     const record::Snapshot made = snapshot::described(snapshot, listing);
-    std::string text = fmt::format("the snapshot of {} has {} files, {}", snapshot.source,
-                                   made.files, snapshot::size_text(made.bytes));
+    std::string text =
+        fmt::format("the snapshot of {} has {} files, {}", job::printable(snapshot.source),
+                    made.files, snapshot::size_text(made.bytes));
     if (made.commit)
         text += fmt::format(" (git commit {}{})",
                             made.commit->empty() ? "none" : made.commit->substr(0, 12),
@@ -272,6 +299,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         return planning;
     }
     auto& spec = *parsed.spec;
+    TRY(add_sweep_flags(spec, options));
     const auto account = TRY(storage_account(options));
     TRY(add_volumes(spec, options.volumes, account ? std::optional(account->name) : std::nullopt));
     auto faults = job::apply_storage_account(spec, account, parsed.positions);
@@ -315,6 +343,11 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     if (choices.read_secrets) list_snapshot(holders, parsed.positions, made, listing);
     append(planning.diagnostics, std::move(made.diagnostics));
     if (made.plan && !job::has_error(planning.diagnostics)) {
+        std::string sweep_json;
+        if (made.sweep) {
+            sweep_json = record::to_json(*made.sweep);
+            made.plan->sweep->digest = base::sha256_hex(sweep_json);
+        }
         auto json = record::to_json(*made.plan);
         auto digest = base::sha256_hex(json);
         planning.planned = Planned{.spec = std::move(spec),
@@ -323,6 +356,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
                                    .digest = std::move(digest),
                                    .mount_secrets = std::move(made.mount_secrets),
                                    .snapshot = std::move(listing),
+                                   .sweep = std::move(made.sweep),
+                                   .sweep_json = std::move(sweep_json),
                                    .secret_variables = std::move(variables)};
     }
     finish(planning, text);
@@ -353,6 +388,7 @@ base::Result<void> write_plan(const std::string& job_directory, const Planned& p
     if (planned.snapshot)
         TRY(snapshot::copy(*planned.plan.snapshot, *planned.snapshot, files, tick));
     TRY(base::write_atomically(files.plan(), planned.json, 0600));
+    if (planned.sweep) TRY(base::write_atomically(files.sweep(), planned.sweep_json, 0600));
     Value::Object secrets;
     for (const auto& secret : planned.spec.secrets) {
         if (secret.value) secrets.emplace_back(secret.name, *secret.value);
@@ -367,6 +403,12 @@ base::Result<void> write_plan(const std::string& job_directory, const Planned& p
     if (!planned.plan.container || !login || !reference) return {};
     return base::write_atomically(image::auth_file_of_job(job_directory),
                                   image::auth_file_text(reference->registry, *login), 0600);
+}
+
+base::Environment submission_environment() {
+    base::Environment environment = slurm::scrubbed_environment();
+    environment.emplace_back(BATCHAI_CLEAN_UP_VARIABLE "=1");
+    return environment;
 }
 
 std::string launcher_path() {

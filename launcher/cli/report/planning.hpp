@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/volume_flags.hpp"
 #include "job/model.hpp"
 #include "job/syntax/diagnostic.hpp"
 #include "plan/plan.hpp"
+#include "plan/sweep.hpp"
 #include "site/site.hpp"
 #include "snapshot/listing.hpp"
 #include "store/store.hpp"
@@ -33,6 +35,8 @@ struct JobFileOptions {
     std::vector<std::string> sbatch_words;  // further options of sbatch
     // The directory of the job's snapshot, instead of the file's; empty: the usual one.
     std::optional<std::string> snapshot;
+    std::vector<std::string> sweep;  // "lr=0.1,0.01", besides the file's parameters
+    std::optional<int> sweep_max;    // instead of the file's "maxConcurrent"
 };
 
 struct JobText {
@@ -67,6 +71,8 @@ struct Planned {
     std::string digest;                         // SHA-256 of `json`
     std::vector<plan::Variable> mount_secrets;  // see plan::Made
     std::optional<snapshot::Listing> snapshot;  // what the plan's snapshot will have
+    std::optional<plan::Sweep> sweep;
+    std::string sweep_json;  // as it is written to sweep.json
     // Names of variables that held secrets. This process no longer has them, and the command that
     // submits the job must not pass them on either.
     std::vector<std::string> secret_variables;
@@ -92,12 +98,15 @@ struct Planning {
                                                                          const site::Site& site,
                                                                          const JobText& text);
 
-// Writes plan.json into the job's directory, and if the job has them, secrets.json, the credentials
-// of its registry, and its snapshot. All files but those of the snapshot have mode 0600. Calls
-// `tick` now and then; if it fails, so does this function.
+// Writes plan.json into the job's directory, and if the job has them, sweep.json, secrets.json,
+// the credentials of its registry, and its snapshot. All files but those of the snapshot have mode
+// 0600. Calls `tick` now and then; if it fails, so does this function.
 [[nodiscard]] base::Result<void> write_plan(const std::string& job_directory,
                                             const Planned& planned,
                                             const std::function<base::Result<void>()>& tick = {});
+
+// Returns the environment of sbatch.
+[[nodiscard]] base::Environment submission_environment();
 
 // Returns the absolute path of this program, or "batchai" if it cannot be determined.
 [[nodiscard]] std::string launcher_path();

@@ -97,6 +97,12 @@ void add_job_options(CLI::App& leaf, JobName& name, const std::string& names) {
     add_experiment_option(leaf, name.parents);
 }
 
+void add_task_option(CLI::App& leaf, std::optional<int>& task, const std::string& description) {
+    add_optional(leaf, "--task", task, description)
+        ->type_name("NUMBER")
+        ->check(CLI::NonNegativeNumber);
+}
+
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait) {
     leaf.add_flag("--yes,-y", yes, "Do not ask for confirmation");
     leaf.add_flag("--no-wait", no_wait, "Do not wait until Slurm has ended the jobs");
@@ -176,6 +182,7 @@ std::unique_ptr<CommandTree> make_tree() {
     add_resource_verbs(*tree);
     add_cluster_verbs(*tree);
     add_job_verbs(*tree);
+    add_sweep_verbs(*tree);
     add_image_verbs(*tree);
     add_admin_verbs(*tree);
     add_config_verbs(*tree);

@@ -81,6 +81,8 @@ void add_workspace_option(CLI::App& leaf, ParentOptions& parents);   // and the 
 void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // and the options of both
 // Adds the options that name one job. In a group below "job" its own name is --job.
 void add_job_options(CLI::App& leaf, JobName& name, const std::string& names = "--job,-j");
+// Adds --task, which names a task of an array job.
+void add_task_option(CLI::App& leaf, std::optional<int>& task, const std::string& description);
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 
 void add_image_options(CLI::App& leaf, JobFileOptions& file);  // --job-image, --ignore-container
@@ -109,6 +111,7 @@ void add_job_port_verb(CommandTree& tree, CLI::App& job);
 void add_job_cp_verb(CommandTree& tree, CLI::App& job);
 void add_job_resize_verb(CommandTree& tree, CLI::App& job);
 void add_job_top_verb(CommandTree& tree, CLI::App& job);
+void add_sweep_verbs(CommandTree& tree);
 void add_image_verbs(CommandTree& tree);
 void add_admin_verbs(CommandTree& tree);
 void add_admin_diag_verb(CommandTree& tree, CLI::App& admin);

@@ -24,17 +24,21 @@ namespace {
 
 struct JobOptions {
     JobName job;
+    std::optional<int> task;  // of an array job
     bool yes = false;
     bool no_wait = false;
     int interval = 15;  // longest time between two queries to Slurm, in seconds
 };
 
-// Asks for confirmation and cancels the job. Returns the job.
+// Asks for confirmation and cancels the job, or one task of it. Returns the job.
 base::Result<store::Job> stop(const Surroundings& here, const JobOptions& options) {
     auto job = TRY(here.store.job(job_key(options.job)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    TRY(stop_jobs(here.store, here.slurm, {job}, !options.no_wait));
+    if (options.task)
+        TRY(stop_task(here.store, here.slurm, job, *options.task, !options.no_wait));
+    else
+        TRY(stop_jobs(here.store, here.slurm, {job}, !options.no_wait));
     return job;
 }
 
@@ -45,9 +49,8 @@ Columns columns_of_jobs() {
 
 Answer job_show(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
+    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job), options.task));
     Value value = to_value(report);
-    value.set("attempts", TRY(attempts_value(here.store, report)));
     // What the job has used is shown if it is known, and hides nothing else if it cannot be read.
     const auto used = efficiency_of_job(here.store, here.slurm, report);
     value.set("usage", used && *used ? to_value(**used) : Value());
@@ -56,6 +59,11 @@ Answer job_show(const JobOptions& options) {
         snapshot.set("made", record::to_value(*made));
         value.set("snapshot", std::move(snapshot));
     }
+    // Each task of an array job has attempts of its own, which --task shows.
+    if (report.tasks.empty())
+        value.set("attempts", TRY(attempts_value(here.store, report)));
+    else
+        value.set("tasks", to_value(report.tasks));
     return Outcome{std::move(value), columns_of_jobs()};
 }
 
@@ -88,7 +96,7 @@ Answer job_wait(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     const Interruption interruption;
     JobWatch watch(here.store, here.slurm, job_key(options.job),
-                   std::chrono::seconds(options.interval));
+                   std::chrono::seconds(options.interval), options.task);
     JobProgress progress;
     const auto end = TRY(follow(watch, [&](const JobReport& report) -> base::Result<Step> {
         progress.look(report);
@@ -112,6 +120,7 @@ void add_job_verbs(CommandTree& tree) {
             add_verb(tree, group, "show", "Show a job",
                      example + "show --name train --query executionState", job_show);
         add_job_options(*leaf, options->job, name_option);
+        add_task_option(*leaf, options->task, "One task of an array job [all together]");
     }
     {
         auto [leaf, parents] = add_verb(tree, group, "list", "List the jobs of an experiment",
@@ -123,6 +132,7 @@ void add_job_verbs(CommandTree& tree) {
             add_verb(tree, group, "wait", "Wait until a job has ended; exit with its exit code",
                      example + "wait --name train", job_wait, Printing::by_itself);
         add_job_options(*leaf, options->job, name_option);
+        add_task_option(*leaf, options->task, "One task of an array job [all]");
         leaf->add_option("--interval", options->interval,
                          "Longest interval between two queries to Slurm [15]")
             ->type_name("SECONDS")
@@ -132,6 +142,7 @@ void add_job_verbs(CommandTree& tree) {
         auto [leaf, options] = add_verb(tree, group, "terminate", "Stop a job; its record stays",
                                         example + "terminate --name train --yes", job_terminate);
         add_job_options(*leaf, options->job, name_option);
+        add_task_option(*leaf, options->task, "One task of an array job [all]");
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
     {

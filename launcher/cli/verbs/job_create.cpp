@@ -15,6 +15,7 @@
 #include "cli/report/job_report.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/planning.hpp"
+#include "cli/report/sweep_report.hpp"
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_follow.hpp"
@@ -24,7 +25,6 @@
 #include "plan/make.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
-#include "spank/protocol.h"
 #include "store/records.hpp"
 
 namespace batchai::cli {
@@ -91,6 +91,14 @@ std::string origin_of(const plan::SlurmOption& option) {
     return "batchai";
 }
 
+// Prints the points as comment lines.
+void print_points(const plan::Sweep& sweep) {
+    fmt::print("# The points of the sweep:\n");
+    const std::string table = points_table(sweep);
+    for (const std::string_view line : base::split(base::trim(table), '\n'))
+        fmt::print("#   {}\n", line);
+}
+
 void print_dry_run(const Planned& planned, const record::JobFiles& files) {
     fmt::print("{}\n# The batch script, and how it would be submitted:\n# sbatch --parsable",
                planned.json);
@@ -100,13 +108,16 @@ void print_dry_run(const Planned& planned, const record::JobFiles& files) {
                base::shell_quote(files.batch_script().string()));
     for (const auto& option : plan::allocation_options(planned.plan))
         fmt::print("#   {:<30} {}\n", job::printable(plan::argument_of(option)), origin_of(option));
+    if (planned.sweep) print_points(*planned.sweep);
     fmt::print("{}", plan::batch_script(planned.plan, launcher_path(), planned.digest));
 }
 
-bool is_array(const plan::Plan& plan) {
-    const auto& options = plan.allocation.options;
-    return std::any_of(options.begin(), options.end(),
-                       [](const auto& option) { return option.name == "array"; });
+// Returns the value of the option "array", if the plan has it.
+std::optional<std::string> array_of(const plan::Plan& plan) {
+    for (const plan::SlurmOption& option : plan.allocation.options) {
+        if (option.name == "array") return option.value;
+    }
+    return std::nullopt;
 }
 
 store::Job record_of(const store::JobKey& key, const Planned& planned, std::string slurm_job_id) {
@@ -121,21 +132,22 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
     job.properties = job::to_json(planned.spec);
     job.plan_digest = planned.digest;
     job.slurm_job_id = std::move(slurm_job_id);
-    job.is_array = is_array(planned.plan);
+    const auto array = array_of(planned.plan);
+    job.is_array = array.has_value();
+    job.array = array.value_or("");
     job.creation_time = base::now();
     return job;
-}
-
-// The environment of sbatch.
-base::Environment submission_environment() {
-    base::Environment environment = slurm::scrubbed_environment();
-    environment.emplace_back(BATCHAI_CLEAN_UP_VARIABLE "=1");
-    return environment;
 }
 
 // Prints what Slurm says about the submission. Its refusal is the answer to a question, and not a
 // refused request.
 base::Result<void> check_with_slurm(const Surroundings& here, const Planned& planned) {
+    if (planned.sweep) {
+        auto size = check_array_size(here.slurm, *planned.sweep);
+        if (!size && size.error().exit_code == base::ExitCode::refused)
+            size.error().exit_code = base::ExitCode::failed;
+        TRY(size);
+    }
     auto verdict = here.slurm.test_submission(
         plan::sbatch_options(planned.plan),
         plan::batch_script(planned.plan, launcher_path(), planned.digest),
@@ -223,11 +235,12 @@ Answer job_create(const JobCreateOptions& options) {
         if (options.check) TRY(check_with_slurm(here, *planning.planned));
         return Outcome{};
     }
-    if (options.follow && is_array(planning.planned->plan))
+    if (options.follow && array_of(planning.planned->plan))
         return base::fail("an array job cannot be followed", "--follow",
-                          "leave --follow out; `batchai job logs JOB --task NUMBER` shows the logs "
-                          "of a task",
+                          "leave --follow out; `batchai job logs JOB --task NUMBER --follow` "
+                          "follows one of its tasks",
                           base::ExitCode::usage);
+    if (planning.planned->sweep) TRY(check_array_size(here.slurm, *planning.planned->sweep));
     TRY(ensure_experiment(here.store, here.site, options.parents));
     if (!options.follow) return created(here, TRY(submit(here, key, *planning.planned)));
     // From here on Ctrl-C must not end this program before it has said which job it has submitted.
@@ -245,7 +258,8 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
                  "batchai job create --name train --cluster nc6 --config-file job.json\n"
                  "  batchai job create --config-file job.json --dry-run --check\n"
                  "  batchai job create -f job.json --partition gpu --mem 64G -- --switches=1\n"
-                 "  batchai job create -f job.json --snapshot=.",
+                 "  batchai job create -f job.json --snapshot=.\n"
+                 "  batchai job create -f job.json --sweep lr=0.1,0.01 --sweep seed=1-8",
                  job_create);
     add_optional(*leaf, "--name,-n", options->name, "Name of the job [the file's name]")
         ->type_name("NAME")
@@ -287,6 +301,16 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
             "the script]")
         ->expected(0, 1)
         ->type_name("DIR");
+    leaf->add_option("--sweep", options->file.sweep,
+                     "A parameter and its values, such as lr=0.1,0.01 or seed=1-8, besides those "
+                     "of the file's \"sweep\"; may be repeated")
+        ->type_name("NAME=VALUES")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    add_optional(*leaf, "--sweep-max", options->file.sweep_max,
+                 "How many points run at the same time at most [the file's, else all]")
+        ->type_name("NUMBER")
+        ->check(CLI::Range(1, 10'000));
     add_image_options(*leaf, options->file);
     add_volume_options(*leaf, options->file.volumes, "the job has besides the file's",
                        "$AZ_BATCHAI_JOB_MOUNT_ROOT");

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -22,6 +25,7 @@ namespace {
 
 struct JobFileListOptions {
     JobName job;
+    std::optional<int> task;                 // of an array job
     std::string directory_id = "stdouterr";  // or the id of an output directory
     std::string path = ".";                  // below that directory
     int expiry = 60;                         // minutes; without effect: file:// URLs do not expire
@@ -110,25 +114,50 @@ Answer stream(JobWatch& watch, FileFollower& follower, Messages& messages) {
     return Outcome{};
 }
 
+base::Result<Value> list_files(const Surroundings& here, const JobFileListOptions& options,
+                               std::optional<int> task) {
+    const auto root =
+        TRY(output_directory(here.store, job_key(options.job), options.directory_id, task));
+    auto entries = list_directory(root, options.path);
+    // A job that has not started has no directory yet and therefore no files.
+    if (!entries && entries.error().exit_code == base::ExitCode::not_found && options.path == ".")
+        return Value(Value::Array{});
+    return entries;
+}
+
+// Lists the files of all tasks of an array job that have started, each below the task's name.
+base::Result<Value> list_files_of_tasks(const Surroundings& here,
+                                        const JobFileListOptions& options) {
+    std::vector<int> tasks = here.store.job_files(job_key(options.job)).started_array_tasks();
+    std::sort(tasks.begin(), tasks.end());
+    Value::Array all;
+    for (const int task : tasks) {
+        Value files = TRY(list_files(here, options, task));
+        for (Value& file : *files.array()) {
+            if (const std::string* const name = file["name"].string())
+                file.set("name", fmt::format("task-{}/{}", task, *name));
+            all.push_back(std::move(file));
+        }
+    }
+    return Value(std::move(all));
+}
+
 Answer job_file_list(const JobFileListOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto root = TRY(output_directory(here.store, job_key(options.job), options.directory_id));
-    auto entries = list_directory(root, options.path);
-    if (!entries) {
-        // A job that has not started has no directory yet and therefore no files.
-        const bool missing = entries.error().exit_code == base::ExitCode::not_found;
-        if (missing && options.path == ".") return Outcome{Value::Array{}, file_columns};
-        return tl::unexpected(entries.error());
-    }
-    return Outcome{std::move(*entries), file_columns};
+    const auto job = TRY(here.store.job(job_key(options.job)));
+    const bool all_tasks = job.is_array && !options.task;
+    return Outcome{all_tasks ? TRY(list_files_of_tasks(here, options))
+                             : TRY(list_files(here, options, options.task)),
+                   file_columns};
 }
 
 // Copies the file to standard output as it grows, until the job has ended.
 Answer job_file_stream(const JobFileListOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto root = TRY(output_directory(here.store, job_key(options.job), options.directory_id));
+    const auto root =
+        TRY(output_directory(here.store, job_key(options.job), options.directory_id, options.task));
     const auto relative = relative_path(options);
-    JobWatch watch(here.store, here.slurm, job_key(options.job), slurm_pause);
+    JobWatch watch(here.store, here.slurm, job_key(options.job), slurm_pause, options.task);
     FileFollower follower(root, relative);
     Messages messages(options, file_url((root / relative).string()));
     auto answer = TRY(stream(watch, follower, messages));
@@ -141,6 +170,7 @@ void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
     leaf.add_option("--output-directory-id,-d", options.directory_id,
                     "stdouterr, or the id of an output directory [stdouterr]")
         ->type_name("ID");
+    add_task_option(leaf, options.task, "One task of an array job [all, to list files]");
     leaf.add_option("--path,-p", options.path, "Path below the directory [.]")->type_name("PATH");
 }
 

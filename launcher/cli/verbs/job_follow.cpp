@@ -16,9 +16,12 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "cli/report/array_report.hpp"
+#include "cli/report/job_report.hpp"
 #include "cli/report/output_directory.hpp"
 #include "cli/terminal.hpp"
-#include "plan/array_task.hpp"
+#include "record/sweep_file.hpp"
+#include "slurm/array_indexes.hpp"
 
 namespace batchai::cli {
 
@@ -26,18 +29,15 @@ namespace {
 
 constexpr auto slurm_pause = std::chrono::seconds(15);
 
-base::Result<void> check_task(const record::JobFiles& files, std::optional<int> task) {
-    std::vector<int> tasks = files.started_array_tasks();
-    if (task && std::find(tasks.begin(), tasks.end(), *task) != tasks.end()) return {};
-    std::sort(tasks.begin(), tasks.end());
-    const std::string known = tasks.empty()
-                                  ? std::string("none of its tasks has started yet")
-                                  : fmt::format("tasks have started: {}", fmt::join(tasks, ", "));
-    if (task)
-        return base::fail(fmt::format("the job has no task {} that has started", *task), "--task",
-                          known, base::ExitCode::not_found);
-    return base::fail("this is an array job, and each of its tasks has logs of its own", "",
-                      fmt::format("choose one with --task; {}", known), base::ExitCode::usage);
+base::Result<void> check_task(const store::Store& store, const store::Job& job,
+                              std::optional<int> task) {
+    if (!task)
+        return base::fail("this is an array job, and each of its tasks has logs of its own", "",
+                          "choose one with --task", base::ExitCode::usage);
+    const auto tasks = TRY(tasks_of(store, job, {}));
+    if (std::binary_search(tasks.begin(), tasks.end(), *task)) return {};
+    return base::fail(fmt::format("the job has no task {}", *task), "--task",
+                      "its tasks are " + slurm::array_indexes(tasks), base::ExitCode::not_found);
 }
 
 }  // namespace
@@ -48,12 +48,11 @@ base::Result<LogPlace> log_place(const Surroundings& here, const store::JobKey& 
     record::JobFiles files = here.store.job_files(key);
     plan::Plan plan = TRY(plan_of_job(here.store, key));
     if (job.is_array) {
-        TRY(check_task(files, task));
+        TRY(check_task(here.store, job, task));
         files = files.array_task(*task);
-        plan = plan::of_array_task(plan, *task);
+        plan = TRY(record::plan_of_task(plan, *task));
     } else if (task) {
-        return base::fail("the job is not an array job, so it has no tasks", "--task",
-                          "leave it out", base::ExitCode::usage);
+        return tl::unexpected(not_an_array(key));
     }
     return LogPlace{.files = std::move(files), .logs = plan.directories.stdouterr_host};
 }

@@ -20,7 +20,7 @@ struct LogPlace {
 };
 
 // An array job has one place for each task, so that `task` must be given, and only then. `task` is
-// checked against the tasks that have started.
+// checked against the tasks of the job.
 [[nodiscard]] base::Result<LogPlace> log_place(const Surroundings& here, const store::JobKey& key,
                                                std::optional<int> task);
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,46 +86,92 @@ base::Result<bool> print_all(JobLogReader& reader, bool ended) {
     return found != JobLogReader::Found::stopped;
 }
 
+// Prints names in front of what they have printed.
+class Headings {
+  public:
+    // Returns false if the reader has gone away.
+    bool print(const std::string& name) {
+        const bool first = std::exchange(first_, false);
+        return print_bytes(fmt::format("{}==> {} <==\n", first ? "" : "\n", name));
+    }
+
+  private:
+    bool first_ = true;
+};
+
+// What is printed of one job, or of one task of an array job.
+struct Printed {
+    const LogPlace& place;
+    const LogChoice& choice;
+    const JobLogsOptions& options;
+    bool ended;
+    std::string task;  // in front of the ranks' names
+};
+
 // Prints the ranks one after the other, each below its name.
-base::Result<void> print_each(const LogPlace& place, const LogChoice& choice,
-                              const JobLogsOptions& options,
-                              const std::map<int, std::string>& ranks, bool ended) {
-    bool first = true;
+base::Result<void> print_each(const Printed& what, const std::map<int, std::string>& ranks,
+                              Headings& headings) {
     for (const auto& [rank, node] : ranks) {
-        LogChoice one = choice;
+        LogChoice one = what.choice;
         one.ranks = {rank};
-        if (!print_bytes(fmt::format("{}==> {} <==\n", first ? "" : "\n",
-                                     name_of_rank(node, static_cast<std::size_t>(rank)))))
+        if (!headings.print(what.task + name_of_rank(node, static_cast<std::size_t>(rank))))
             return {};
-        first = false;
-        JobLogReader reader(place.files, place.logs, std::move(one), options.attempt,
+        JobLogReader reader(what.place.files, what.place.logs, std::move(one), what.options.attempt,
                             printer_to_output(Prefixes::none));
-        if (!TRY(print_all(reader, ended))) return {};
+        if (!TRY(print_all(reader, what.ended))) return {};
     }
     return {};
 }
 
-// The state of an array job is that of its last task, and another task may have ended before.
-base::Result<bool> task_has_ended(const record::JobFiles& files) {
-    const auto attempt = TRY(record::latest_attempt(files));
-    return attempt && attempt->end.has_value();
+// Prints what there is. Returns false if the ranks have not been started.
+base::Result<bool> print_logs(const Printed& what, Headings& headings) {
+    JobLogReader reader(what.place.files, what.place.logs, what.choice, what.options.attempt,
+                        printer_to_output(what.options.merge ? Prefixes::always : Prefixes::none));
+    const auto ranks = TRY(reader.ranks());
+    if (!ranks) return false;
+    const bool several = ranks->size() > 1 || !what.task.empty();
+    if (!what.options.merge && several) {
+        TRY(print_each(what, *ranks, headings));
+        return true;
+    }
+    if (!what.task.empty() && !headings.print(what.task.substr(0, what.task.size() - 2)))
+        return true;
+    TRY(print_all(reader, what.ended));
+    return true;
 }
 
-// Prints what there is.
-Answer print_logs(const Surroundings& here, const LogPlace& place, const LogChoice& choice,
-                  const JobLogsOptions& options) {
-    const auto key = TRY(key_of(options));
-    const auto report = TRY(report_job(here.store, here.slurm, key));
-    const bool ended = report.ended() || (options.task && TRY(task_has_ended(place.files)));
-    JobLogReader reader(place.files, place.logs, choice, options.attempt,
-                        printer_to_output(options.merge ? Prefixes::always : Prefixes::none));
-    const auto ranks = TRY(reader.ranks());
-    if (!ranks) return tl::unexpected(not_started(report, options));
-    if (!options.merge && ranks->size() > 1) {
-        TRY(print_each(place, choice, options, *ranks, ended));
-    } else {
-        TRY(print_all(reader, ended));
+// Prints the logs of all tasks that have started, one after the other.
+Answer print_tasks(const Surroundings& here, const JobReport& report, const LogChoice& choice,
+                   const JobLogsOptions& options) {
+    Headings headings;
+    bool any = false;
+    const auto begun = here.store.job_files(report.job.key).started_array_tasks();
+    const std::set<int> started(begun.begin(), begun.end());
+    for (const TaskReport& task : report.tasks) {
+        if (!started.contains(task.number)) continue;
+        const LogPlace place = TRY(log_place(here, report.job.key, task.number));
+        any = TRY(print_logs({.place = place,
+                              .choice = choice,
+                              .options = options,
+                              .ended = task.ended(),
+                              .task = fmt::format("task {}, ", task.number)},
+                             headings)) ||
+              any;
     }
+    if (!any) return tl::unexpected(not_started(report, options));
+    return Outcome{};
+}
+
+Answer print_job(const Surroundings& here, const store::JobKey& key, const LogChoice& choice,
+                 const JobLogsOptions& options) {
+    const auto report = TRY(report_job(here.store, here.slurm, key, options.task));
+    if (!report.tasks.empty()) return print_tasks(here, report, choice, options);
+    const LogPlace place = TRY(log_place(here, key, options.task));
+    Headings headings;
+    const bool printed = TRY(print_logs(
+        {.place = place, .choice = choice, .options = options, .ended = report.ended(), .task = {}},
+        headings));
+    if (!printed) return tl::unexpected(not_started(report, options));
     return Outcome{};
 }
 
@@ -132,7 +179,7 @@ Answer follow_job(const Surroundings& here, const LogPlace& place, const LogChoi
                   const JobLogsOptions& options) {
     const Interruption interruption;
     const auto key = TRY(key_of(options));
-    JobWatch watch(here.store, here.slurm, key, slurm_pause);
+    JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
     JobLogReader reader(place.files, place.logs, choice, options.attempt,
                         printer_to_output(options.merge ? Prefixes::always : Prefixes::several));
     JobProgress progress;
@@ -145,13 +192,9 @@ Answer follow_job(const Surroundings& here, const LogPlace& place, const LogChoi
 Answer job_logs(const JobLogsOptions& options) {
     const auto key = TRY(key_of(options));
     const LogChoice choice = TRY(choice_of(options));
-    if (options.follow && options.task)
-        return base::fail("--follow with --task is not supported yet", "batchai job logs",
-                          "leave --follow out, and repeat the command", base::ExitCode::usage);
     const auto here = TRY(open_surroundings());
-    const LogPlace place = TRY(log_place(here, key, options.task));
-    return options.follow ? follow_job(here, place, choice, options)
-                          : print_logs(here, place, choice, options);
+    if (!options.follow) return print_job(here, key, choice, options);
+    return follow_job(here, TRY(log_place(here, key, options.task)), choice, options);
 }
 
 }  // namespace
@@ -191,9 +234,7 @@ void add_job_logs_verb(CommandTree& tree, CLI::App& job) {
                  "The attempt of a job that was requeued [the newest]")
         ->type_name("NUMBER")
         ->check(CLI::PositiveNumber);
-    add_optional(*leaf, "--task", options->task, "The task of an array job")
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
+    add_task_option(*leaf, options->task, "One task of an array job [all that have started]");
 }
 
 }  // namespace batchai::cli

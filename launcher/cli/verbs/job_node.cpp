@@ -22,6 +22,7 @@ namespace {
 
 struct JobNodeOptions {
     JobName job;
+    std::optional<int> task;             // of an array job
     std::optional<std::string> node;     // absent: the first
     std::optional<std::string> command;  // absent: a shell
     bool terminal = false;
@@ -35,7 +36,7 @@ struct JobNodeOptions {
 // Lists the nodes of a running job. The list is empty for any other job.
 Answer job_node_list(const JobNodeOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
+    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job), options.task));
     Value::Array nodes;
     if (is_running(report)) {
         for (const std::string& name : report.evidence.slurm->nodes)
@@ -54,7 +55,8 @@ Answer forward_addresses(const JobNodeOptions& options) {
     for (const std::string& address : options.addresses)
         wishes.push_back(TRY(port_wish_of_address(address)));
     const auto here = TRY(open_surroundings());
-    const auto running = TRY(running_job(here.store, here.slurm, job_key(options.job)));
+    const auto running =
+        TRY(running_job(here.store, here.slurm, job_key(options.job), options.task));
     const auto place = TRY(choose_node(running, {.node = options.node, .rank = {}}));
     return Outcome{.exit_code =
                        TRY(forward_ports(here.store, here.slurm, running, place.node, wishes))};
@@ -68,7 +70,8 @@ Answer job_node_exec(const JobNodeOptions& options) {
     if (options.terminal && !has_terminal)
         return base::fail("standard input is not a terminal", "--pty", {}, base::ExitCode::usage);
     const auto here = TRY(open_surroundings());
-    const auto running = TRY(running_job(here.store, here.slurm, job_key(options.job)));
+    const auto running =
+        TRY(running_job(here.store, here.slurm, job_key(options.job), options.task));
     const NodeChoice choice{.node = options.node ? *options.node : running.nodes.front(),
                             .rank = {}};
     const auto place = TRY(choose_node(running, choice));
@@ -86,6 +89,7 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
             add_verb(tree, group, "list", "List the nodes of a job that runs",
                      "batchai job node list --job train --output table", job_node_list);
         add_job_options(*leaf, options->job);
+        add_task_option(*leaf, options->task, "One task of an array job [the first that runs]");
     }
     {
         auto [leaf, options] = add_verb(
@@ -96,6 +100,7 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
             "  batchai job node exec --job train --node-id n2 --exec 'nvidia-smi; df -h'",
             job_node_exec, Printing::by_itself);
         add_job_options(*leaf, options->job);
+        add_task_option(*leaf, options->task, "One task of an array job [the first that runs]");
         add_optional(*leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
             ->type_name("NODE");
         add_optional(*leaf, "--exec", options->command,

@@ -7,9 +7,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/report/names.hpp"
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/tree/walk.hpp"
+#include "cli/verbs/named_job.hpp"
 #include "record/attempt.hpp"
 #include "run/srun/srun_arguments.hpp"
 
@@ -17,7 +18,7 @@ namespace batchai::cli {
 namespace {
 
 struct JobShellOptions {
-    JobWord job;
+    NamedJob job;
     NodeChoice place;
     std::vector<std::string> words;
 };
@@ -34,16 +35,19 @@ std::function<bool()> end_of(const RunningJob& running) {
 }
 
 Answer job_shell(const JobShellOptions& options) {
-    JobWord job = options.job;
+    NamedJob job = options.job;
     base::Arguments words = options.words;
     // With --job, the first word is that of the command.
-    if (job.named && job.word) {
+    if (job.option && job.word) {
         words.insert(words.begin(), *job.word);
         job.word.reset();
     }
-    const auto name = TRY(job_name_of(job, "job shell"));
+    for (std::string& word : words) {
+        if (word.ends_with(literal_mark)) word.pop_back();
+    }
+    const auto named = TRY(key_of(job, "shell"));
     const auto here = TRY(open_surroundings());
-    const auto running = TRY(running_job(here.store, here.slurm, job_key(name)));
+    const auto running = TRY(running_job(here.store, here.slurm, named.key, named.task));
     const auto place = TRY(choose_node(running, options.place));
     say_which_node(running, options.place, place.node);
     const bool terminal =
@@ -55,7 +59,7 @@ Answer job_shell(const JobShellOptions& options) {
 
 Answer visit(const Surroundings& here, const RunningJob& running, const VisitedNode& place,
              const VisitWish& wish) {
-    auto arguments = run::visit_arguments({.job_id = running.job.slurm_job_id,
+    auto arguments = run::visit_arguments({.job_id = running.slurm_id,
                                            .node = place.node,
                                            .command = wish.command,
                                            .terminal = wish.terminal,
@@ -65,7 +69,7 @@ Answer visit(const Surroundings& here, const RunningJob& running, const VisitedN
         TRY(run_in_foreground(std::move(arguments), visit_environment(running, place.as_rank),
                               wish.terminal ? end_of(running) : never));
     if (code == 0) return Outcome{};
-    const auto report = report_job(here.store, here.slurm, running.job.key);
+    const auto report = report_job(here.store, here.slurm, running.job.key, running.task);
     if (report && !is_running(*report))
         say(
             fmt::format("the job \"{}\" no longer runs, and what was started in it has ended: the "
@@ -74,25 +78,9 @@ Answer visit(const Surroundings& here, const RunningJob& running, const VisitedN
     return Outcome{.exit_code = code};
 }
 
-base::Result<JobName> job_name_of(const JobWord& job, const char* verb) {
-    if (job.word.has_value() == job.named.has_value())
-        return base::fail("name one job", fmt::format("batchai {}", verb),
-                          fmt::format("batchai {} train", verb), base::ExitCode::usage);
-    return JobName{.job = job.word ? *job.word : *job.named, .parents = job.parents};
-}
-
-void add_job_word(CLI::App& leaf, JobWord& job) {
-    add_optional(leaf, "job", job.word, "Name of the job")->type_name("NAME");
-    add_optional(leaf, "--job,-j", job.named, "Name of the job, instead of the word")
-        ->type_name("NAME")
-        ->group(resource_arguments);
-    add_experiment_option(leaf, job.parents);
-}
-
 void add_node_choice(CLI::App& leaf, NodeChoice& choice) {
-    auto* const node =
-        add_optional(leaf, "--node,-n", choice.node, "Node of the job [that of rank 0]")
-            ->type_name("NODE");
+    auto* const node = add_optional(leaf, "--node", choice.node, "Node of the job [that of rank 0]")
+                           ->type_name("NODE");
     add_optional(leaf, "--rank", choice.rank, "The node of this rank")
         ->type_name("RANK")
         ->check(CLI::NonNegativeNumber)
@@ -107,7 +95,7 @@ void add_job_shell_verb(CommandTree& tree, CLI::App& job) {
         "  batchai job shell train --rank 3\n"
         "  batchai job shell train --node n2 -- nvidia-smi -L",
         job_shell, Printing::by_itself);
-    add_job_word(*leaf, options->job);
+    add_named_job(*leaf, options->job);
     leaf->add_option("command", options->words,
                      "After --: a program and its arguments, instead of a shell; its exit code is "
                      "returned")

@@ -30,6 +30,7 @@ struct RunVerbOptions {
     // The options of a new plan that replaces the frozen one. It is made from this file, or else
     // from the file that $BATCHAI_JOB_JSON names.
     JobFileOptions file;
+    int attempts_before = 0;
 
     [[nodiscard]] bool wants_new_plan() const {
         return !file.path.empty() || file.job_image || file.ignore_container;
@@ -64,7 +65,7 @@ base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) 
 Answer run_plan(const RunVerbOptions& options) {
     run::RunOptions run{given_or_variable(options.plan, BATCHAI_PLAN_VARIABLE),
                         given_or_variable(options.digest, BATCHAI_DIGEST_VARIABLE),
-                        images_of_the_user};
+                        images_of_the_user, options.attempts_before};
     if (options.wants_new_plan()) {
         const auto frozen = TRY(new_plan(options));
         if (!frozen) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
@@ -118,6 +119,10 @@ void add_run_verbs(CommandTree& tree) {
         add_optional(*leaf, "--digest", options->digest,
                      "SHA-256 of the plan [$" BATCHAI_DIGEST_VARIABLE "]")
             ->type_name("HEX");
+        leaf->add_option("--attempts-before", options->attempts_before,
+                         "Attempts of the task in earlier array jobs [0]")
+            ->type_name("NUMBER")
+            ->check(CLI::NonNegativeNumber);
         leaf->add_option("--job-json", options->file.path,
                          "Plan this file instead [with --job-image or --ignore-container: "
                          "$" BATCHAI_JOB_JSON_VARIABLE "]")

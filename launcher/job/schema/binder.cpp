@@ -159,6 +159,8 @@ void Binder::bind_value(const Field& field, const Node& node, void* owner,
         bind_list(field, node, owner, pointer);
     } else if (field.kind == Kind::words) {
         bind_words(field, node, owner, pointer);
+    } else if (field.kind == Kind::own) {
+        field.access.read(owner, node, faults_);
     } else if (field.kind != Kind::object) {
         bind_scalar(field, node, owner);
     } else if (node.type == NodeType::object) {
@@ -306,6 +308,7 @@ std::string_view wanted(Kind kind) {
         case Kind::text:
         case Kind::choice:
         case Kind::duration:
+        case Kind::own:
             break;
     }
     return "a string";
@@ -381,6 +384,7 @@ void Binder::bind_scalar(const Field& field, const Node& node, void* owner) {
         case Kind::object:
         case Kind::list:
         case Kind::words:
+        case Kind::own:
             break;
     }
     if (value) field.access.store(owner, *value);

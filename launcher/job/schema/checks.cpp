@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
+#include "job/metric_pattern.hpp"
 #include "job/schema/storage_account.hpp"
 #include "job/syntax/utf8.hpp"
 
@@ -372,6 +373,12 @@ Failure check_module_name(std::string_view text) {
                R"(write it as `module avail` shows it, such as "cuda/12.4")", Fault::bad_name);
 }
 
+Failure check_metric_pattern(std::string_view text) {
+    const auto pattern = MetricPattern::compile(text);
+    if (!pattern) return bad(pattern.error().what, pattern.error().hint);
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<CheckFailure> check_text(Check check, std::string_view text) {
@@ -414,6 +421,8 @@ std::optional<CheckFailure> check_text(Check check, std::string_view text) {
             return check_retry_cause(text);
         case Check::module_name:
             return check_module_name(text);
+        case Check::metric_pattern:
+            return check_metric_pattern(text);
         case Check::none:
         case Check::anything:
         case Check::relative_mount_path:
@@ -426,6 +435,7 @@ std::string_view pattern_of(Check check) {
     switch (check) {
         case Check::none:
         case Check::anything:
+        case Check::metric_pattern:
             return {};
         case Check::word:
             return R"(^[^- \u0000-\u001f\u007f][^ \u0000-\u001f\u007f]*$)";

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/json.hpp"
 #include "job/model.hpp"
 
 // The entries of the field table. An entry holds everything that is known about a key of a job
@@ -18,8 +19,22 @@
 
 namespace batchai::job {
 
-// A list has objects as its elements, and `words` is an array of texts.
-enum class Kind : std::uint8_t { text, integer, boolean, choice, duration, object, list, words };
+struct Node;
+class Faults;
+
+// A list has objects as its elements, and `words` is an array of texts. `own` is a value that the
+// field's own functions read.
+enum class Kind : std::uint8_t {
+    text,
+    integer,
+    boolean,
+    choice,
+    duration,
+    object,
+    list,
+    words,
+    own
+};
 
 // The form that a text must have, besides being non-empty and free of NUL. See checks.hpp.
 enum class Check : std::uint8_t {
@@ -44,8 +59,9 @@ enum class Check : std::uint8_t {
     option_memory,  // a number, and K, M, G or T
     gpu_counts,     // "2", "a100:2", "a100:1,k80:2"
 
-    retry_cause,  // "timeout", "75", "130-140"
-    module_name,  // "cuda/12.4"
+    retry_cause,     // "timeout", "75", "130-140"
+    module_name,     // "cuda/12.4"
+    metric_pattern,  // a regular expression with one group (job/metric_pattern.hpp)
 };
 
 // How the fields of one group in an object exclude each other.
@@ -74,6 +90,9 @@ struct Access {
     // Returns 0 or 1 for an object, and the number of elements for a list.
     std::size_t (*count)(const void* owner) = nullptr;
     const void* (*at)(const void* owner, std::size_t index) = nullptr;
+    // For Kind::own.
+    void (*read)(void* owner, const Node& node, Faults& faults) = nullptr;
+    base::Value (*echo)(const void* owner) = nullptr;
 };
 
 struct Object;
@@ -98,6 +117,8 @@ struct Field {
     std::string_view needs;       // a field of the same object that this one requires
     std::string_view unique;      // the kind of name that may be given only once in a file
     std::string_view instead;     // what to use instead of a retired field
+    std::string_view form;        // Kind::own: the JSON Schema of the value
+    std::string_view form_name;   // Kind::own: its type, for people
     bool secret = false;
     bool read_only = false;  // accepted and ignored
     bool extension = false;  // not in Batch AI's schema; `job show` leaves it out if it is absent

@@ -229,6 +229,10 @@ constexpr std::array properties_fields = {
     object<&JobSpec::notification>("notification", notification_object,
                                    "Who is told that the job has ended. This key is an extension")
         .own_extension(),
+    object<&JobSpec::sweep>("sweep", sweep_object,
+                            "Runs the job once for each point of a set of parameters. This key is "
+                            "an extension")
+        .own_extension(),
     object_within<&JobSpec::cluster_id>("cluster", cluster_object, "The cluster")
         .defaults_to("the one named on the command line"),
     tool_type_field(),

@@ -88,6 +88,8 @@ std::string type_of(const Field& field) {
                                base::lower(field.object->name));
         case Kind::words:
             return "array of strings";
+        case Kind::own:
+            return std::string(field.form_name);
     }
     return {};
 }

@@ -53,6 +53,12 @@ void describe_text(const Field& field, Json& out) {
     if (!pattern.empty()) out.set("pattern", pattern);
 }
 
+void describe_own(const Field& field, Json& out) {
+    const Json form = parsed(field.form);
+    for (const auto& [key, value] : *form.object())
+        out.set(key, value);
+}
+
 void describe_type(const Field& field, Json& out) {
     switch (field.kind) {
         case Kind::text:
@@ -85,6 +91,9 @@ void describe_type(const Field& field, Json& out) {
             out.set("items", std::move(item));
             break;
         }
+        case Kind::own:
+            describe_own(field, out);
+            break;
     }
 }
 

@@ -75,7 +75,8 @@ std::optional<int> wait_until_stored(const Context& context) {
     }
 }
 
-void record_failed_start(const std::string& plan_path, const base::Error& error) {
+void record_failed_start(const std::string& plan_path, const base::Error& error,
+                         int attempts_before) {
     record::JobFiles files(std::filesystem::path(plan_path).parent_path());
     const auto variable = from_environment("SLURM_ARRAY_TASK_ID").value_or("");
     if (const auto task = plan::array_task_number(variable)) files = files.array_task(*task);
@@ -84,8 +85,9 @@ void record_failed_start(const std::string& plan_path, const base::Error& error)
         !base::check_own_directory(std::filesystem::path(plan_path).parent_path().string()))
         return;
     record::Attempt attempt;
+    attempt.number = attempts_before + 1;
     if (const auto restarts = from_environment("SLURM_RESTART_COUNT"))
-        attempt.number = std::atoi(restarts->c_str()) + 1;
+        attempt.number += std::atoi(restarts->c_str());
     attempt.slurm_job_id = *job_id;
     if (auto nodes = slurm::expand_hostlist(from_environment("SLURM_JOB_NODELIST").value_or("")))
         attempt.nodes = std::move(*nodes);

@@ -20,7 +20,8 @@ namespace batchai::run {
 // Writes the record of an attempt that could not begin, for `batchai job show`. The record is put
 // beside the plan, whatever directory the plan itself names. Does nothing outside of an allocation
 // or if the plan's directory is not the user's own.
-void record_failed_start(const std::string& plan_path, const base::Error& error);
+void record_failed_start(const std::string& plan_path, const base::Error& error,
+                         int attempts_before = 0);
 
 // The rest of this file finds out why a step failed when its own program is not the cause.
 

@@ -93,7 +93,8 @@ TEST_F(FakeSlurm, AStoppedControllerIsToldWithinThreeSeconds) {
 
 TEST_F(FakeSlurm, ABusyControllerGetsItsTime) {
     command("squeue",
-            "sleep 2; echo '7|RUNNING|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|'");
+            "sleep 2; echo "
+            "'7|RUNNING|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|N/A|N/A|'");
     command("scontrol", up);
     const auto jobs = Client::interactive().jobs({"7"});
     ASSERT_TRUE(jobs) << jobs.error().text();
@@ -111,12 +112,13 @@ TEST_F(FakeSlurm, AProgramThatGivesUpByItselfTellsTheSame) {
 TEST_F(FakeSlurm, OfManyJobsTheUsersQueueIsReadAtOnceAndTheRestInPortions) {
     const std::string log = root_.string() + "/asked";
     // The user's queue has the first job, the whole one the last.
-    command("squeue",
-            "for word; do case $word in --user=*|--jobs=*) echo ${#word} ${word%%[0-9]*} >> " +
-                log +
-                ";; esac; done\n"
-                "case \"$*\" in *--user=*) id=1;; *,30000\\ *) id=30000;; *) exit 0;; esac\n"
-                "echo \"$id|COMPLETED|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|\"");
+    command(
+        "squeue",
+        "for word; do case $word in --user=*|--jobs=*) echo ${#word} ${word%%[0-9]*} >> " + log +
+            ";; esac; done\n"
+            "case \"$*\" in *--user=*) id=1;; *,30000\\ *) id=30000;; *) exit 0;; esac\n"
+            "echo "
+            "\"$id|COMPLETED|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|N/A|N/A|\"");
     command("sacct", "echo sacct >> " + log);
     std::vector<std::string> ids;
     for (int id = 1; id <= 30000; ++id)
@@ -136,12 +138,13 @@ TEST_F(FakeSlurm, OfManyJobsSinceATimeTheAccountsAreReadAtOnceToo) {
     command("squeue",
             "echo squeue \"$3\" | cut -c-14 >> " + log +
                 "\ncase \"$*\" in *--user=*) ;; *) exit 0;; esac\n"
-                "echo '1|RUNNING|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|'");
+                "echo '1|RUNNING|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|N/A|N/A|'");
     // The accounts know an older state of the first job, too; the queue's word is newer.
-    command("sacct",
-            "echo sacct $6 $7 >> " + log +
-                "\nfor id in 1 2000; do echo "
-                "\"$id|COMPLETED|None|main|alice|0:0|Unknown|Unknown|Unknown|Unknown|h1\"; done");
+    command(
+        "sacct",
+        "echo sacct $6 $7 >> " + log +
+            "\nfor id in 1 2000; do echo "
+            "\"$id|COMPLETED|None|main|alice|0:0|Unknown|Unknown|Unknown|Unknown|h1|$id\"; done");
     std::vector<std::string> ids;
     for (int id = 1; id <= 2000; ++id)
         ids.push_back(std::to_string(id));
@@ -159,7 +162,7 @@ TEST_F(FakeSlurm, OfAUserWithTooManyOtherJobsTheAccountsAreReadById) {
     command("squeue", "exit 0");
     command("sacct",
             "case \"$*\" in *--user=*) echo 'too much' >&2; exit 1;; esac\n"
-            "echo '2000|COMPLETED|None|main|alice|0:0|Unknown|Unknown|Unknown|Unknown|h1'");
+            "echo '2000|COMPLETED|None|main|alice|0:0|Unknown|Unknown|Unknown|Unknown|h1|2000'");
     std::vector<std::string> ids;
     for (int id = 1; id <= 2000; ++id)
         ids.push_back(std::to_string(id));

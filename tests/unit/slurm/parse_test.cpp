@@ -13,16 +13,16 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view queue =
     "6|CANCELLED|Priority|main|alice|0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-    "2026-11-21T05:12:01|2026-11-21T05:12:01|0||\n"
+    "2026-11-21T05:12:01|2026-11-21T05:12:01|0||N/A|N/A|\n"
     "1|PENDING|BeginTime|main|alice|0|2026-11-21T05:12:01|2026-11-21T05:14:02|"
-    "2026-11-21T05:14:02|2026-11-21T06:14:02|1||\n"
-    "3|PENDING|JobHeldUser|main|alice|0|2026-11-21T05:11:58|N/A|N/A|N/A|0||\n"
+    "2026-11-21T05:14:02|2026-11-21T06:14:02|1||N/A|N/A|\n"
+    "3|PENDING|JobHeldUser|main|alice|0|2026-11-21T05:11:58|N/A|N/A|N/A|0||N/A|N/A|\n"
     "2|RUNNING|None|main|alice|0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-    "2026-11-21T05:12:01|2026-11-21T06:12:01|0|h[1-3]|\n"
+    "2026-11-21T05:12:01|2026-11-21T06:12:01|0|h[1-3]|N/A|N/A|\n"
     "4|FAILED|NonZeroExitCode|main|alice|1792|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-    "2026-11-21T05:12:02|2026-11-21T05:12:03|0|h1|\n"
+    "2026-11-21T05:12:02|2026-11-21T05:12:03|0|h1|N/A|N/A|\n"
     "5|FAILED|JobLaunchFailure|main|alice|9|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-    "2026-11-21T05:12:02|2026-11-21T05:12:03|0|h1|\n";
+    "2026-11-21T05:12:02|2026-11-21T05:12:03|0|h1|N/A|N/A|\n";
 
 TEST(ParseQueue, EachJobIsReadWithItsTimesAndNodes) {
     const auto jobs = parse_queue(queue);
@@ -58,9 +58,10 @@ TEST(ParseQueue, ARequeuedJobCountsItsRestarts) {
 }
 
 TEST(ParseQueue, ALineThatDoesNotFitIsAnErrorThatQuotesIt) {
-    for (const char* text : {"slurm_load_jobs error", "1|RUNNING|None", "1||None|m|u|0|x|x|x|x|0||",
-                             "1|RUNNING|None|m|u|x|x|x|x|x|0||", "1|RUNNING|None|m|u|0|x|x|x|x|y||",
-                             "1|RUNNING|None|m|u|0|x|x|x|x|0|h[|"}) {
+    for (const char* text :
+         {"slurm_load_jobs error", "1|RUNNING|None", "1||None|m|u|0|x|x|x|x|0||x|x|",
+          "1|RUNNING|None|m|u|x|x|x|x|x|0||x|x|", "1|RUNNING|None|m|u|0|x|x|x|x|y||x|x|",
+          "1|RUNNING|None|m|u|0|x|x|x|x|0|h[|x|x|"}) {
         const auto jobs = parse_queue(text);
         ASSERT_FALSE(jobs) << text;
         EXPECT_THAT(jobs.error().what, HasSubstr(text));
@@ -71,15 +72,15 @@ TEST(ParseQueue, ALineThatDoesNotFitIsAnErrorThatQuotesIt) {
 TEST(ParseAccounting, StatesCodesAndMissingTimesAreRead) {
     const auto jobs = parse_accounting(
         "2|COMPLETED|None|main|alice|0:0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-        "2026-11-21T05:12:01|2026-11-21T05:12:02|h[1-3]\n"
+        "2026-11-21T05:12:01|2026-11-21T05:12:02|h[1-3]|2\n"
         "3|PENDING|JobHeldUser|main|alice|0:0|2026-11-21T05:11:58|Unknown|Unknown|Unknown|"
-        "None assigned\n"
+        "None assigned|6\n"
         "4|FAILED|None|main|alice|7:0|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-        "2026-11-21T05:12:02|2026-11-21T05:12:03|h1\n"
+        "2026-11-21T05:12:02|2026-11-21T05:12:03|h1|4\n"
         "5|FAILED|None|main|alice|0:9|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-        "2026-11-21T05:12:02|2026-11-21T05:12:03|h1\n"
+        "2026-11-21T05:12:02|2026-11-21T05:12:03|h1|4\n"
         "6|CANCELLED by 20001|None|main|alice|0:0|2026-11-21T05:11:58|2026-11-21T05:11:58|None|"
-        "2026-11-21T05:12:01|None assigned\n");
+        "2026-11-21T05:12:01|None assigned|6\n");
     ASSERT_TRUE(jobs) << jobs.error().text();
     EXPECT_EQ(jobs->at("2").exit_code, 0);
     EXPECT_TRUE(jobs->at("2").from_accounting);
@@ -95,9 +96,9 @@ TEST(ParseAccounting, StatesCodesAndMissingTimesAreRead) {
 TEST(ParseAccounting, TheLastIncarnationOfARequeuedJobCounts) {
     const auto jobs = parse_accounting(
         "1|PREEMPTED|None|main|alice|0:15|2026-11-21T05:11:58|2026-11-21T05:11:58|"
-        "2026-11-21T05:11:58|2026-11-21T05:12:01|h1\n"
+        "2026-11-21T05:11:58|2026-11-21T05:12:01|h1|1\n"
         "1|COMPLETED|None|main|alice|0:0|2026-11-21T05:12:01|2026-11-21T05:14:02|"
-        "2026-11-21T05:14:02|2026-11-21T05:15:02|h2\n");
+        "2026-11-21T05:14:02|2026-11-21T05:15:02|h2|1\n");
     EXPECT_EQ(jobs->at("1").state, JobState::completed);
     EXPECT_EQ(jobs->at("1").restart_count, 1);
 }

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/lock.hpp"
+#include "base/process.hpp"
+#include "cli/output/output.hpp"
+#include "cli/report/job_watch.hpp"
+#include "cli/report/names.hpp"
+#include "cli/report/planning.hpp"
+#include "cli/report/sweep_report.hpp"
+#include "cli/terminal.hpp"
+#include "cli/tree/builder.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "plan/make.hpp"
+#include "record/job_files.hpp"
+#include "record/retries.hpp"
+#include "slurm/array_indexes.hpp"
+
+namespace batchai::cli {
+namespace {
+
+struct SweepOptions {
+    JobName job;
+    std::optional<std::string> points;  // "0,3-5"
+    bool no_metric = false;
+    bool queued_only = false;
+    bool yes = false;
+    bool no_wait = false;
+};
+
+Answer sweep_list(const ParentOptions& parents) {
+    const auto here = TRY(open_surroundings());
+    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents));
+    if (!reports && nothing_yet(reports.error(), parents))
+        return Outcome{Value::Array{}, sweep_columns};
+    if (!reports) return tl::unexpected(reports.error());
+    Value::Array values;
+    for (const JobReport& report : *reports) {
+        if (!is_sweep(report.job)) continue;
+        values.push_back(Value::Object{{"name", report.job.key.job},
+                                       {"executionState", slurm::to_string(report.state)},
+                                       {"taskStateCounts", to_value(count_tasks(report.tasks))},
+                                       {"creationTime", base::to_iso8601(report.job.creation_time)},
+                                       {"slurmJobId", report.job.slurm_job_id}});
+    }
+    return Outcome{std::move(values), sweep_columns};
+}
+
+// Returns the tasks of the points that the user has named, or all.
+base::Result<std::vector<TaskReport>> chosen(const SweepView& view,
+                                             const std::optional<std::string>& points) {
+    if (!points) return view.report.tasks;
+    const auto wanted = slurm::expand_array_indexes(*points);
+    if (!wanted)
+        return base::fail(fmt::format("\"{}\" is not a list of points", *points), "--point",
+                          "write it like 0,3-5", base::ExitCode::usage);
+    std::vector<TaskReport> out;
+    for (const int number : *wanted) {
+        const auto& tasks = view.report.tasks;
+        const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const TaskReport& task) {
+            return task.number == number;
+        });
+        if (found == tasks.end())
+            return base::fail(fmt::format("the sweep has no point {}", number), "--point",
+                              fmt::format("its points are 0 to {}", view.sweep.points.size() - 1),
+                              base::ExitCode::not_found);
+        out.push_back(*found);
+    }
+    return out;
+}
+
+Answer sweep_show(const SweepOptions& options) {
+    const auto here = TRY(open_surroundings());
+    const auto view = TRY(open_sweep(here.store, here.slurm, job_key(options.job)));
+    const auto tasks = TRY(chosen(view, options.points));
+    std::vector<std::optional<Metric>> metrics(tasks.size());
+    if (!options.no_metric) metrics = TRY(metrics_of(here.store, view, tasks));
+    Value::Array values;
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+        values.push_back(point_value(view, tasks[i], metrics[i]));
+    return Outcome{std::move(values), point_columns};
+}
+
+Answer sweep_best(const SweepOptions& options) {
+    const auto here = TRY(open_surroundings());
+    const auto view = TRY(open_sweep(here.store, here.slurm, job_key(options.job)));
+    if (!view.sweep.metric)
+        return base::fail("the sweep has no metric by which its points could be compared",
+                          view.report.job.key.job,
+                          "give \"sweep.metric\" in the job file of the next one",
+                          base::ExitCode::usage);
+    const auto& tasks = view.report.tasks;
+    const auto metrics = TRY(metrics_of(here.store, view, tasks));
+    std::optional<std::size_t> best;
+    const Metric nothing{.value = std::numeric_limits<double>::quiet_NaN(), .text = {}};
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        if (!metrics[i]) continue;
+        const Metric& other = best ? *metrics[*best] : nothing;
+        if (metrics[i]->better_than(other, view.sweep.metric->goal)) best = i;
+    }
+    if (!best)
+        return base::fail("no point has printed a number that the metric's pattern finds",
+                          view.report.job.key.job,
+                          fmt::format("the pattern is {}; `batchai job logs {} --task 0` shows the "
+                                      "logs of a point",
+                                      view.sweep.metric->pattern, view.report.job.key.job),
+                          base::ExitCode::not_found);
+    Value value = point_value(view, tasks[*best], metrics[*best]);
+    const plan::Plan plan = view.plan_of(tasks[*best].number);
+    const auto& directories = plan.directories;
+    value.set("stdOutErr",
+              directories.stdouterr_host.empty() ? Value() : Value(directories.stdouterr_host));
+    Value::Object outputs;
+    for (const plan::OutputDirectory& output : plan.outputs)
+        outputs.emplace_back(output.id,
+                             output.path_host.empty() ? Value() : Value(output.path_host));
+    value.set("outputDirectories", std::move(outputs));
+    return Outcome{std::move(value), point_columns};
+}
+
+// Takes the lock without which two commands could queue the same points at the same time. It lasts
+// as long as the file is open.
+base::Result<base::FileDescriptor> lock_sweep(const record::JobFiles& files) {
+    const std::string path = files.sweep_lock().string();
+    base::FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file.valid()) return base::system_error("open", path);
+    if (base::lock_now(file.get())) return file;
+    if (errno != EWOULDBLOCK) return base::system_error("lock", path);
+    return base::fail("another command is just queuing points of this sweep", path,
+                      "try again when it has ended", base::ExitCode::refused);
+}
+
+// The attempts of the points are counted on from this number.
+int attempts_so_far(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
+                    const std::vector<TaskRun>& runs) {
+    int most = 0;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        most = std::max(most, runs[i].attempts_before);
+        const auto attempt = record::latest_attempt(files.array_task(tasks[i].number));
+        if (attempt && *attempt) most = std::max(most, (*attempt)->number);
+        // Slurm may have counted attempts that have left no record.
+        const auto& slurm = tasks[i].evidence.slurm;
+        if (slurm) most = std::max(most, runs[i].attempts_before + slurm->restart_count + 1);
+    }
+    return most;
+}
+
+// "retry" of the job file counts anew, and does not judge the attempts to come by those before.
+base::Result<void> count_anew(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
+                              int attempts_before) {
+    for (const TaskReport& task : tasks) {
+        const record::JobFiles of_task = files.array_task(task.number);
+        const auto count = TRY(record::read_retry_count(of_task));
+        TRY(base::make_directories(of_task.directory(), 0700));
+        TRY(record::write_retry_count(
+            of_task, {.attempt = attempts_before + 1, .progress = count ? count->progress : ""}));
+    }
+    return {};
+}
+
+base::Result<std::string> submit_again(const Surroundings& here, const SweepView& view,
+                                       const record::JobFiles& files, const store::ArrayRun& run) {
+    plan::Plan plan = view.plan;
+    for (plan::SlurmOption& option : plan.allocation.options) {
+        if (option.name != "array") continue;
+        const std::size_t limit = option.value.find('%');
+        option.value =
+            run.tasks + (limit == std::string::npos ? std::string() : option.value.substr(limit));
+    }
+    const auto script =
+        files.batch_script_again(static_cast<int>(view.report.job.array_runs.size()) + 1);
+    TRY(base::write_atomically(
+        script,
+        plan::batch_script(plan, launcher_path(), view.report.job.plan_digest, run.attempts_before),
+        0700));
+    return here.slurm.submit(plan::sbatch_options(plan), script.string(), submission_environment());
+}
+
+Answer sweep_retry(const SweepOptions& options) {
+    const auto here = TRY(open_surroundings());
+    const auto key = job_key(options.job);
+    TRY(here.slurm.ping());
+    TRY(here.store.job(key));
+    const record::JobFiles files = here.store.job_files(key);
+    const base::FileDescriptor lock = TRY(lock_sweep(files));
+    const auto view = TRY(open_sweep(here.store, here.slurm, key));
+    auto tasks = TRY(chosen(view, options.points));
+    const auto failed = [](const TaskReport& task) {
+        return task.state == slurm::ExecutionState::failed;
+    };
+    if (options.points) {
+        for (const TaskReport& task : tasks) {
+            if (!failed(task))
+                return base::fail(fmt::format("point {} has not failed: it is {}", task.number,
+                                              slurm::to_string(task.state)),
+                                  key.job, "leave it out", base::ExitCode::refused);
+        }
+    }
+    std::erase_if(tasks, [&](const TaskReport& task) { return !failed(task); });
+    if (tasks.empty()) {
+        say("no point has failed, so none is queued again");
+        return Outcome{Value::Array{}, point_columns};
+    }
+    std::vector<int> numbers;
+    for (const TaskReport& task : tasks)
+        numbers.push_back(task.number);
+    store::ArrayRun run{
+        .slurm_job_id = {},
+        .tasks = slurm::array_indexes(numbers),
+        .attempts_before = attempts_so_far(files, tasks, runs_of(view.report.job, numbers))};
+    if (view.plan.retry) TRY(count_anew(files, tasks, run.attempts_before));
+    // An interrupt between the submission and its record would leave an array that nobody knows.
+    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
+    run.slurm_job_id = TRY(submit_again(here, view, files, run));
+    const auto recorded = here.store.update(key, [&](store::Job& job) {
+        job.array_runs.push_back(run);
+        job.termination_requested.reset();
+    });
+    if (!recorded) {
+        auto error = recorded.error();
+        if (!here.slurm.cancel(run.slurm_job_id))
+            error.hint = fmt::format("cancel Slurm job {0} by hand: scancel {0}", run.slurm_job_id);
+        return tl::unexpected(std::move(error));
+    }
+    say(fmt::format(
+        "{} queued again as Slurm job {}: {}",
+        numbers.size() == 1 ? "1 point is" : fmt::format("{} points are", numbers.size()),
+        run.slurm_job_id, run.tasks));
+    const auto now = TRY(open_sweep(here.store, here.slurm, key));
+    Value::Array values;
+    for (const TaskReport& task : now.report.tasks) {
+        if (std::binary_search(numbers.begin(), numbers.end(), task.number))
+            values.push_back(point_value(now, task, std::nullopt));
+    }
+    return Outcome{std::move(values), point_columns};
+}
+
+Answer sweep_stop(const SweepOptions& options) {
+    const auto here = TRY(open_surroundings());
+    const auto key = job_key(options.job);
+    const auto view = TRY(open_sweep(here.store, here.slurm, key));
+    if (!TRY(confirm(options.yes))) return base::fail("operation cancelled");
+    if (!options.queued_only) {
+        TRY(stop_jobs(here.store, here.slurm, {view.report.job}, !options.no_wait));
+        return Outcome{};
+    }
+    TRY(here.slurm.ping());
+    std::map<std::string, std::vector<int>> queued;
+    std::vector<int> numbers;
+    for (const TaskReport& task : view.report.tasks)
+        numbers.push_back(task.number);
+    const auto runs = runs_of(view.report.job, numbers);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (view.report.tasks[i].state == slurm::ExecutionState::queued)
+            queued[runs[i].slurm_job_id].push_back(numbers[i]);
+    }
+    for (const auto& [id, tasks] : queued)
+        TRY(here.slurm.cancel_tasks(id, tasks, true));
+    return Outcome{};
+}
+
+}  // namespace
+
+void add_sweep_verbs(CommandTree& tree) {
+    auto& group =
+        *add_group(tree.app, "sweep", "Compare the points of a sweep, and run them again");
+    constexpr const char* name_option = "--name,-n";
+    const auto add_points = [](CLI::App& leaf, SweepOptions& options, const std::string& what) {
+        add_optional(leaf, "--point", options.points, what + ", such as 0,3-5 [all]")
+            ->type_name("POINTS");
+    };
+    {
+        auto [leaf, parents] = add_verb(tree, group, "list", "List the sweeps of an experiment",
+                                        "batchai sweep list --output table", sweep_list);
+        add_experiment_option(*leaf, *parents);
+    }
+    {
+        auto [leaf, options] = add_verb(
+            tree, group, "show", "Show the points of a sweep with their parameters and metrics",
+            "batchai sweep show --name tune --output table\n"
+            "  batchai sweep show --name tune --query \"[?executionState=='failed'].point\"",
+            sweep_show);
+        add_job_options(*leaf, options->job, name_option);
+        add_points(*leaf, *options, "Only these points");
+        leaf->add_flag("--no-metric", options->no_metric, "Do not read the logs");
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "best", "Show the point with the best metric",
+                     "batchai sweep best --name tune --query parameters", sweep_best);
+        add_job_options(*leaf, options->job, name_option);
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "retry",
+                     "Queue the points that have failed again, with the same parameters",
+                     "batchai sweep retry --name tune", sweep_retry);
+        add_job_options(*leaf, options->job, name_option);
+        add_points(*leaf, *options, "Only these points, which must have failed");
+    }
+    {
+        auto [leaf, options] =
+            add_verb(tree, group, "stop", "End the points that wait and run; their records stay",
+                     "batchai sweep stop --name tune --queued-only --yes", sweep_stop);
+        add_job_options(*leaf, options->job, name_option);
+        leaf->add_flag("--queued-only", options->queued_only, "Let the points that run go on");
+        add_yes_options(*leaf, options->yes, options->no_wait);
+    }
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "record/sweep_file.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/ids.hpp"
+#include "base/record.hpp"
+#include "plan/array_task.hpp"
+
+namespace batchai::base {
+
+using namespace std::string_view_literals;
+using job::MetricGoal;
+using job::MetricRanks;
+using job::MetricTake;
+using job::SweepMetric;
+using job::SweepMode;
+using plan::Sweep;
+
+template <>
+struct WordsOf<SweepMode> {
+    static constexpr std::array words{std::pair{"grid"sv, SweepMode::grid},
+                                      std::pair{"list"sv, SweepMode::list},
+                                      std::pair{"random"sv, SweepMode::random}};
+};
+
+template <>
+struct WordsOf<MetricGoal> {
+    static constexpr std::array words{std::pair{"min"sv, MetricGoal::min},
+                                      std::pair{"max"sv, MetricGoal::max}};
+};
+
+template <>
+struct WordsOf<MetricTake> {
+    static constexpr std::array words{std::pair{"last"sv, MetricTake::last},
+                                      std::pair{"best"sv, MetricTake::best}};
+};
+
+template <>
+struct WordsOf<MetricRanks> {
+    static constexpr std::array words{std::pair{"first"sv, MetricRanks::first},
+                                      std::pair{"all"sv, MetricRanks::all}};
+};
+
+template <>
+struct RecordOf<SweepMetric> {
+    static constexpr auto fields =
+        std::tuple{field("pattern", &SweepMetric::pattern), field("goal", &SweepMetric::goal),
+                   field("take", &SweepMetric::take), field("ranks", &SweepMetric::ranks)};
+};
+
+template <>
+struct RecordOf<Sweep> {
+    static constexpr auto fields = std::tuple{field("mode", &Sweep::mode),
+                                              field("seed", &Sweep::seed),
+                                              field("parameters", &Sweep::parameters),
+                                              field("maxConcurrent", &Sweep::max_concurrent),
+                                              field("metric", &Sweep::metric),
+                                              field("points", &Sweep::points)};
+};
+
+}  // namespace batchai::base
+
+namespace batchai::record {
+
+namespace {
+
+constexpr std::string_view schema = "batchai-sweep/v1";
+// A job file has at most 1 MiB, but a grid repeats its values.
+constexpr std::size_t size_limit = 64UL << 20U;
+
+}  // namespace
+
+std::string to_json(const plan::Sweep& sweep) {
+    return base::to_record(sweep, schema);
+}
+
+base::Result<plan::Sweep> sweep_from_json(std::string_view text) {
+    auto sweep = TRY(base::from_record<plan::Sweep>(text, schema));
+    const bool whole = std::all_of(sweep.points.begin(), sweep.points.end(), [&](const auto& p) {
+        return p.size() == sweep.parameters.size();
+    });
+    if (!whole) return base::fail("has a point without a value for each parameter");
+    return sweep;
+}
+
+base::Result<plan::Sweep> read_sweep(const plan::Plan& plan) {
+    const std::string path = JobFiles(plan.directories.plan_directory).sweep().string();
+    if (!plan.sweep) return base::fail("the job is not a sweep", plan.identity.job);
+    const auto text = TRY(base::read_file(path, size_limit));
+    if (base::sha256_hex(text) != plan.sweep->digest)
+        return base::fail("has changed since the job was submitted", path, "submit the job again");
+    auto sweep = sweep_from_json(text);
+    if (!sweep) sweep.error().where = path;
+    return sweep;
+}
+
+base::Result<plan::Plan> plan_of_task(const plan::Plan& plan, int task) {
+    if (!plan.sweep) return plan::of_array_task(plan, task);
+    const auto sweep = TRY(read_sweep(plan));
+    if (task < 0 || static_cast<std::size_t>(task) >= sweep.points.size())
+        return base::fail(fmt::format("the sweep has no point {}", task), plan.identity.job,
+                          fmt::format("its points are 0 to {}", sweep.points.size() - 1),
+                          base::ExitCode::not_found);
+    return plan::of_array_task(plan, task, sweep.points[static_cast<std::size_t>(task)]);
+}
+
+}  // namespace batchai::record
