@@ -290,6 +290,49 @@ TEST_P(Submitting, IsSwitchedOffByTheKillSwitch) {
     EXPECT_EQ(ended.output, "- -\n");
 }
 
+TEST_P(Submitting, RemovesSecretsAlsoWhenItIsSwitchedOff) {
+    const Ended ended = fake::in_process([&] {
+        setenv("BATCHAI_DISABLE", "1", 1);
+        setenv("MY_TOKEN", "hush", 1);
+        const Ended inner = fake::in_process([&] {
+            fake::slurm().context = GetParam();
+            Plugin plugin({launcher("BATCHAI_SECRET_VARIABLE=MY_TOKEN\n")});
+            plugin.call("slurm_spank_init");
+            plugin.give("job-json", "job.json");
+            const int code = plugin.call("slurm_spank_init_post_opt");
+            return code < 0 || getenv("MY_TOKEN") != nullptr ? 1 : 0;
+        });
+        return inner.exit_code;
+    });
+    EXPECT_EQ(ended.exit_code, 0);
+    EXPECT_EQ(scratch.read("arguments"), "hand-over\n--secret-variables\n--job-json\njob.json\n");
+}
+
+TEST(LaterSrun, RemovesTheVariablesThatTheJobHasNoted) {
+    fake::Scratch scratch;
+    const std::string file = scratch.file("job.json", "{}").string();
+    const Ended ended = fake::in_process([&] {
+        setenv("SLURM_JOB_ID", "7", 1);
+        setenv("BATCHAI_PLAN", "/old/plan.json", 1);
+        setenv("BATCHAI_PLAN_DIGEST", "old", 1);
+        setenv("BATCHAI_JOB_JSON", file.c_str(), 1);
+        setenv("BATCHAI_SECRET_VARIABLES", "MY_TOKEN,no name,OTHER", 1);
+        setenv("MY_TOKEN", "hush", 1);
+        setenv("OTHER", "hush", 1);
+        setenv("MINE", "1", 1);
+        fake::slurm().context = S_CTX_LOCAL;
+        Plugin plugin({"launcher=/nonexistent"});
+        plugin.call("slurm_spank_init");
+        plugin.give("job-json", file.c_str());
+        if (plugin.call("slurm_spank_init_post_opt") < 0) return 2;
+        return getenv("MY_TOKEN") == nullptr && getenv("OTHER") == nullptr &&
+                       getenv("MINE") != nullptr
+                   ? 0
+                   : 1;
+    });
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+}
+
 INSTANTIATE_TEST_SUITE_P(Contexts, Submitting, testing::Values(S_CTX_LOCAL, S_CTX_ALLOCATOR));
 
 TEST(NeedsHandOver, NotForARelativeNameThatCameWithTheEnvironment) {

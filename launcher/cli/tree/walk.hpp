@@ -31,6 +31,10 @@ struct Command {
 // Returns the names of an option with their dashes: "--name", "-n".
 [[nodiscard]] std::vector<std::string> option_words(const CLI::Option& option);
 
+// Ends a word after "--" that CLI11 would take for a list, such as "[a,b]". A verb that passes such
+// words on removes it.
+inline constexpr char literal_mark = '\0';
+
 // Prepares the words after the program's name for parsing. Drops a leading "batchai" (as in "az
 // batchai …") and completes unique prefixes of long options. An unknown command or long option is
 // an error (ExitCode::usage), which suggests a similar name.

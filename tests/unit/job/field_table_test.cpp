@@ -26,7 +26,10 @@ TEST(FieldTable, DescribesEachFieldWhole) {
         EXPECT_FALSE(field.doc.empty());
         const bool composite = field.kind == Kind::object || field.kind == Kind::list;
         EXPECT_EQ(field.object != nullptr, composite);
-        EXPECT_EQ(field.access.store != nullptr, !composite && !field.read_only);
+        const bool own = field.kind == Kind::own;
+        EXPECT_EQ(field.access.store != nullptr, !composite && !own && !field.read_only);
+        EXPECT_EQ(field.access.read != nullptr && field.access.echo != nullptr, own);
+        EXPECT_EQ(field.form.empty() || field.form_name.empty(), !own);
         EXPECT_EQ(field.choices.empty(), field.kind != Kind::choice);
         EXPECT_LE(field.since, field.until);
         EXPECT_TRUE(field.needs.empty() || object.find(field.needs) != nullptr);

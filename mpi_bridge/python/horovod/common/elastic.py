@@ -17,8 +17,9 @@ import functools
 import os
 import pickle
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable, Iterator, NoReturn
+from typing import Any, Callable, NoReturn
 
 from mpi_bridge.errors import PeerLostError
 
