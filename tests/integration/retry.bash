@@ -43,7 +43,9 @@ goes_on() {
     # The steps of the next attempt have the same numbers. When the job was started again within a
     # second, Slurm once took the end of such a step for that of its predecessor.
     sleep 3
-    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now || has_begun_again "$1"
+    # Slurm may have started it meanwhile.
+    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now ||
+        wait_until 30 has_begun_again "$1"
 }
 waits_or_has_begun() { waits "$1" || has_begun_again "$1"; }
 has_begun_again() { show "$1" | jq -e '.attempts | length > 1' > /dev/null; }

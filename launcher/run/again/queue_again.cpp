@@ -126,7 +126,9 @@ bool QueueAgain::is_queued_by_hand(const record::Attempt& earlier) const {
     const std::string& id = context_.granted.job_id;
     const auto jobs = client_.jobs({id});
     const auto job = jobs ? jobs->find(id) : slurm::Jobs::const_iterator();
-    return jobs && job != jobs->end() && job->second.submit && *job->second.submit > *end;
+    // Slurm's times are whole seconds.
+    return jobs && job != jobs->end() && job->second.submit &&
+           *job->second.submit >= std::chrono::floor<std::chrono::seconds>(*end);
 }
 
 std::optional<Ending> QueueAgain::without_record(bool has_count) {

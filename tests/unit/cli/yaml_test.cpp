@@ -25,7 +25,7 @@ TEST(Yaml, IsBlockStyleWithSortedKeysAndListsBelowTheirKeys) {
               "- 1\n"
               "- x:\n"
               "  - true\n"
-              "  y: null\n"
+              "  'y': null\n"
               "- - 2\n"
               "  - 3\n"
               "e: []\n");

@@ -73,7 +73,7 @@ class QueueAgainTest : public PhasesTest {
     void was_queued_at(const std::string& time) const {
         std::filesystem::remove(path("queue"));
         append("queue", "7|RUNNING|None|main|ada|0|" + time + "|" + time + "|" + time +
-                            "|N/A|1|n1.invalid|\n");
+                            "|N/A|1|n1.invalid|7|N/A|\n");
     }
     // The ranks of the step get Slurm's notice.
     void give_notice(const StepRequest& request) {
