@@ -37,6 +37,8 @@ job_file() {
 
 show() { batchai job show --name "$1" --output json; }
 log_of() { batchai job file stream --job "$1" --file-name "${2:-execution.log}"; }
+# log_says NAME TEXT: for wait_until. The webhook is told after the job's end has been recorded.
+log_says() { [[ $(log_of "$1") == *"$2"* ]]; }
 runs_to_its_end() { create "$1" && batchai job wait --name "$1"; }
 
 # What a process of a job sees.
@@ -256,7 +258,8 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     page_block 5 | job_file untold 'exit 4'
     batchai_with "HOME=$HOME_DIR" job create --name untold --config-file untold.json --output none
     run batchai job wait --name untold
-    [[ $status -eq 4 && $(log_of untold) == *'the webhook was not told that the job has ended: its certificate'* ]]
+    [[ $status -eq 4 ]]
+    wait_until 40 log_says untold 'the webhook was not told that the job has ended: its certificate'
     stop_listening
     prints_nothing lines_unlike '/(secrets.json|keys/webhook)$' as_user find "$HOME_DIR" /shared/logs -type f -exec grep -sl hush-2342 '{}' ';'
     run batchai job show --name told
@@ -282,11 +285,12 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     echo '{"notification": {"webhook": {"url": "http://login:'"$port"'/quiet", "onlyFailures": true}}}' | job_file webquiet true
     batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webquiet --config-file webquiet.json --output none
     for name in heard moved refused nobody quiet; do batchai job wait --name "web$name"; done
+    wait_until 40 heard heard
     end=$(as_user cat "$HOME_DIR/heard/heard")
     jq -e '(keys == ["text"]) and (.text | test("^Job webheard \\(Slurm job [0-9]+\\) has succeeded after [0-9]+ s$"))' <<< "$end"
-    [[ $(log_of webmoved) == *'redirection (HTTP status 307), which is not followed'* ]]
-    [[ $(log_of webrefused) == *'it answered with HTTP status 500'* ]]
-    [[ $(log_of webnobody) == *'it refuses the connection'* ]]
+    wait_until 40 log_says webmoved 'redirection (HTTP status 307), which is not followed'
+    wait_until 40 log_says webrefused 'it answered with HTTP status 500'
+    wait_until 40 log_says webnobody 'it refuses the connection'
     [[ $(as_user ls "$HOME_DIR/heard" | sort | tr '\n' ' ') == 'heard moved refused ' ]]
     stop_listening
 }
