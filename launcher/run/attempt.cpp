@@ -138,6 +138,7 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
             (void)carry_out(phase, context, journal);
     }
     if (ending) {
+        again.decide(*ending);
         journal.finish(exit_code, ending->by, &ending->failure);
         again.after(*ending);
     } else {

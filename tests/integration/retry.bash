@@ -47,7 +47,10 @@ goes_on() {
     as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now ||
         wait_until 30 has_begun_again "$1"
 }
-waits_or_has_begun() { waits "$1" || has_begun_again "$1"; }
+# A job that waits for its first attempt does not count.
+waits_or_has_begun() {
+    has_begun_again "$1" || { waits "$1" && show "$1" | jq -e '.attempts | length > 0' > /dev/null; }
+}
 has_begun_again() { show "$1" | jq -e '.attempts | length > 1' > /dev/null; }
 
 # preempt NAME: a job of higher priority takes its nodes.

@@ -109,7 +109,7 @@ void QueueAgain::write(const RetryCount& count) const {
 Ending QueueAgain::refusal(EndedBy by, const std::string& why) {
     const std::string line = not_again(why);
     say(line);
-    done_ = true;
+    decided_ = true;
     return {.failure = {.code = std::string(record::words_of(by).code),
                         .message = std::string(record::words_of(by).message),
                         .phase = "start",
@@ -284,8 +284,8 @@ std::optional<std::string> QueueAgain::count_health() {
     return fmt::format("the count of its attempts cannot be written: {}", written.error().text());
 }
 
-void QueueAgain::after_bad_health(const Ending& ending) {
-    if (std::exchange(done_, true) || context_.plan.health->retries == 0) return;
+void QueueAgain::decide_on_bad_health(const Ending& ending) {
+    if (context_.plan.health->retries == 0) return;
     if (user_has_ended_job()) return refuse({});
     // The job would come back to such a node.
     if (const auto settings = client_.settings(context_.granted.id_in_commands())) {
@@ -297,12 +297,13 @@ void QueueAgain::after_bad_health(const Ending& ending) {
         }
     }
     if (const auto why = count_health()) return refuse(*why);
-    run_again(ending, "the job is queued again, without the nodes that failed", true);
+    accept("the job is queued again, without the nodes that failed", true);
 }
 
-void QueueAgain::after(const Ending& ending) {
-    if (ending.by == EndedBy::health) return after_bad_health(ending);
-    if (!context_.plan.retry || std::exchange(done_, true)) return;
+void QueueAgain::decide(const Ending& ending) {
+    if (std::exchange(decided_, true)) return;
+    if (ending.by == EndedBy::health) return decide_on_bad_health(ending);
+    if (!context_.plan.retry) return;
     if (user_has_ended_job()) return refuse({});
     if (const auto why =
             count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt() + 1))
@@ -312,7 +313,12 @@ void QueueAgain::after(const Ending& ending) {
     const std::string line =
         fmt::format("the job is queued again, retry {} of {}: {}", retries,
                     context_.plan.retry->max, record::words_of(ending.by).message);
-    run_again(ending, line, context_.plan.retry->exclude_failed_nodes);
+    accept(line, context_.plan.retry->exclude_failed_nodes);
+}
+
+void QueueAgain::accept(std::string line, bool excludes) {
+    journal_.retried({.queued = true, .message = line});
+    accepted_ = Accepted{.line = std::move(line), .excludes = excludes};
 }
 
 void QueueAgain::refuse(const std::string& why) {
@@ -321,12 +327,13 @@ void QueueAgain::refuse(const std::string& why) {
     if (!line.empty()) say(line);
 }
 
-void QueueAgain::run_again(const Ending& ending, const std::string& line, bool excludes) {
-    // Recorded before Slurm is asked, so that nobody takes the end of the attempt for the job's.
-    journal_.retried({.queued = true, .message = line});
+void QueueAgain::after(const Ending& ending) {
+    decide(ending);
+    const auto accepted = std::exchange(accepted_, std::nullopt);
+    if (!accepted) return;
     if (const auto why = queue()) return refuse(*why);
-    say(line);
-    if (excludes) exclude_failed_nodes(ending);
+    say(accepted->line);
+    if (accepted->excludes) exclude_failed_nodes(ending);
     // The user may have ended the job between the last look and the requeue.
     if (!user_has_ended_job()) return;
     const auto cancelled = client_.cancel(context_.granted.id_in_commands());

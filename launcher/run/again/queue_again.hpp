@@ -28,9 +28,13 @@ class QueueAgain {
     // last attempt had ended well, the ending is one of success.
     [[nodiscard]] std::optional<Ending> why_not_run();
 
-    // Called when the attempt has failed, and again whenever it may: it acts only once. Has the job
-    // queued again if that is to be, and records what becomes of the job. Afterwards Slurm ends the
-    // batch script within KillWait.
+    // Called when the attempt has failed, before its end is recorded, and again whenever it may: it
+    // acts only once. Decides whether the job is to be queued again, and records that, so that
+    // nobody takes the end of the attempt for the job's. May take some seconds.
+    void decide(const Ending& ending);
+
+    // Called when the attempt has failed, and again whenever it may. Has the job queued again if
+    // that was decided. Afterwards Slurm ends the batch script within KillWait.
     void after(const Ending& ending);
 
     // Returns the end with the pre-emption as its cause, if one has ended the ranks. During a
@@ -46,7 +50,7 @@ class QueueAgain {
     [[nodiscard]] std::optional<std::string> count(const AttemptEnd& end, int next_attempt);
     // Does the same for a job with a node that failed a check of the site.
     [[nodiscard]] std::optional<std::string> count_health();
-    void after_bad_health(const Ending& ending);
+    void decide_on_bad_health(const Ending& ending);
     // What the job's progress looks like now; empty if nobody can tell.
     [[nodiscard]] std::string progress() const;
     void write(const record::RetryCount& count) const;
@@ -58,9 +62,9 @@ class QueueAgain {
     [[nodiscard]] bool is_preempted() const;
     // Returns why not, or nothing once the job is queued.
     [[nodiscard]] std::optional<std::string> queue();
-    // Has Slurm queue the job, for which `line` is the sentence for the user, and keeps it off the
-    // nodes that failed if it wants that.
-    void run_again(const Ending& ending, const std::string& line, bool excludes);
+    // Records that the job is queued again, for which `line` is the sentence for the user, perhaps
+    // without the nodes that failed.
+    void accept(std::string line, bool excludes);
     // Records that the job is not run again. An empty reason needs no explanation.
     void refuse(const std::string& why);
     [[nodiscard]] bool user_has_ended_job() const;
@@ -70,7 +74,12 @@ class QueueAgain {
     Context& context_;
     Journal& journal_;
     slurm::Client client_;
-    bool done_ = false;
+    bool decided_ = false;
+    struct Accepted {
+        std::string line;
+        bool excludes = false;
+    };
+    std::optional<Accepted> accepted_;  // until Slurm is asked
 };
 
 }  // namespace batchai::run
