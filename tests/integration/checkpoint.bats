@@ -118,9 +118,6 @@ record_of() {
     [[ $output == '[["program",74],["program",0]]' ]]
 }
 
-# task_waits ID TASK
-task_waits() { [[ $(as_user squeue -h -r -j "$1_$2" -o '%T') == PENDING ]]; }
-
 # Breaks when the requeue of one task is that of all, or tasks share their count. The last task has the
 # id of the array.
 @test "a task of an array is run again alone" {
@@ -129,9 +126,7 @@ task_waits() { [[ $(as_user squeue -h -r -j "$1_$2" -o '%T') == PENDING ]]; }
     local id task
     id=$(slurm_id array)
     for task in 1 2; do
-        wait_until 90 task_waits "$id" "$task"
-        sleep 3
-        as_root_on login scontrol update "job=${id}_$task" StartTime=now
+        start_again "${id}_$task"
     done
     run -0 batchai job wait --name array
     for task in 1 2; do

@@ -51,9 +51,7 @@ has_attempts() { show "$1" | jq -e --argjson count "$2" '.attempts | length == $
 
 # goes_on_as NAME ATTEMPT: the job is queued again and begins its next attempt.
 goes_on_as() {
-    wait_until 90 waits "$1"
-    sleep 3
-    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now
+    start_again "$(slurm_id "$1")"
     wait_until 90 has_attempts "$1" "$2"
     wait_until 90 has_printed "$1" "$2" "starts at"
 }

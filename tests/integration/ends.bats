@@ -40,8 +40,7 @@ setup_file() {
     as_root_on login scontrol requeue "$(slurm_id requeued)"
     # Else both would wait for two minutes.
     for job in preempted requeued; do
-        wait_until 60 waits "$job"
-        as_root_on login scontrol update "job=$(slurm_id "$job")" StartTime=now
+        start_again "$(slurm_id "$job")"
         wait_until 60 ranks_run "$job"
         batchai job terminate --name "$job" --yes
     done

@@ -116,7 +116,7 @@ slurm_id_of() { batchai job show --name "$1" --query slurmJobId --output tsv; }
     wait_until 60 has_printed checkpoint "stops after epoch"
     stopped=$(batchai job logs checkpoint | sed -n 's/^stops after //p')
     wait_until 60 state_is checkpoint queued
-    as_root_on login scontrol update "job=$(slurm_id_of checkpoint)" StartTime=now
+    start_again "$(slurm_id_of checkpoint)"
     run batchai job wait --name checkpoint
     echo "$output"
     [[ $status -eq 0 ]]
@@ -138,7 +138,7 @@ slurm_id_of() { batchai job show --name "$1" --query slurmJobId --output tsv; }
     wait_until 60 has_printed checkpoint-keras "stops after epoch"
     stopped=$(batchai job logs checkpoint-keras | sed -n 's/^stops after //p')
     wait_until 60 state_is checkpoint-keras queued
-    as_root_on login scontrol update "job=$(slurm_id_of checkpoint-keras)" StartTime=now
+    start_again "$(slurm_id_of checkpoint-keras)"
     run batchai job wait --name checkpoint-keras
     echo "$output"
     [[ $status -eq 0 ]]

@@ -34,14 +34,6 @@ batchai() { batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" "$@"; }
 slurm_log() { as_user find "$HOME_DIR/records" -name slurm.log -exec cat {} +; }
 attempts() { batchai job show --name job --query "$1" -o tsv; }
 slurm_id() { batchai job show --name job --query slurmJobId -o tsv; }
-waits() { [[ $(as_user squeue -h -j "$(slurm_id)" -o '%T') == PENDING ]]; }
-# goes_on: the job is queued again; it need not wait for the two minutes of Slurm.
-goes_on() {
-    wait_until 90 waits
-    # As in retry.bats: the steps of the next attempt have the same numbers.
-    sleep 3
-    as_root_on login scontrol update "job=$(slurm_id)" StartTime=now
-}
 
 # Breaks when a check runs as root, in the user's environment, or after the preparation; or when what
 # is not a failure ends the job.
@@ -86,7 +78,7 @@ open("/shared/health-syslog", "wb").write(log.recv(4096))
 os.unlink("/dev/log")' < /dev/null > /dev/null 2>&1 3>&- 4>&-
     wait_until 10 as_root_on h1 test -S /dev/log
     create job
-    goes_on
+    start_again "$(slurm_id)"
     batchai job wait --name job
     run attempts 'attempts[].[attempt, endedBy, retry]'
     echo "$output"
@@ -106,7 +98,7 @@ os.unlink("/dev/log")' < /dev/null > /dev/null 2>&1 3>&- 4>&-
     site 'time_limit = 1, retries = 1'
     check 10-hangs <<< $'#!/bin/sh\ntrap "" TERM\nsleep 1000'
     create job
-    goes_on
+    start_again "$(slurm_id)"
     run batchai job wait --name job
     echo "$output"
     [[ $status -ne 0 && $output == *"failed a check of the site"* ]]

@@ -82,6 +82,19 @@ nodes_idle() {
 # nothing_is_queued: for wait_until; no job waits, runs or is being cleaned up.
 nothing_is_queued() { prints_nothing as_user squeue -h; }
 
+# is_pending ID: for wait_until; the job is in the queue. One whose last run is being cleaned up is
+# COMPLETING.
+is_pending() { [[ $(as_user squeue -h -r -j "$1" -o %T) == PENDING ]]; }
+
+# start_again ID: a job that is queued again need not wait for the two minutes of Slurm. The steps of
+# its next attempt have the same numbers: when it was started again within a second, Slurm took the
+# end of a step for that of its successor.
+start_again() {
+    wait_until 90 is_pending "$1"
+    sleep 3
+    as_root_on login scontrol update "job=$1" StartTime=now
+}
+
 # has_ended ID: for wait_until; the job is no longer queued. All jobs are asked for: squeue fails when
 # it is asked for one that slurmctld has forgotten.
 has_ended() { prints_nothing lines_like "^$1\$" as_user squeue -h -o %A; }

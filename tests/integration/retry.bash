@@ -40,12 +40,8 @@ retry_of() { show "$1" | jq -r ".attempts[$2].retry"; }
 # goes_on NAME: the job is queued again; it need not wait for the two minutes of Slurm.
 goes_on() {
     wait_until 90 waits_or_has_begun "$1" || { show "$1"; return 1; }
-    # The steps of the next attempt have the same numbers. When the job was started again within a
-    # second, Slurm once took the end of such a step for that of its predecessor.
-    sleep 3
-    # Slurm may have started it meanwhile.
-    as_root_on login scontrol update "job=$(slurm_id "$1")" StartTime=now ||
-        wait_until 30 has_begun_again "$1"
+    # Slurm may start it meanwhile.
+    has_begun_again "$1" || start_again "$(slurm_id "$1")" || wait_until 30 has_begun_again "$1"
 }
 # A job that waits for its first attempt does not count.
 waits_or_has_begun() {
