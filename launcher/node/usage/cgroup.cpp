@@ -6,6 +6,8 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -77,9 +79,11 @@ StepCgroup StepCgroup::find(std::string_view text, const std::string& job_id,
             out.unified_ = !out.cpu_.empty() || !out.memory_.empty();
         }
         if (out.unified_) continue;
-        if (has("cpuacct")) out.cpu_ = existing(mount + "/cpuacct" + path, "cpuacct.usage");
+        if (has("cpuacct"))
+            out.cpu_ = existing(fmt::format("{}/cpuacct{}", mount, path), "cpuacct.usage");
         if (has("memory"))
-            out.memory_ = existing(mount + "/memory" + path, "memory.usage_in_bytes");
+            out.memory_ =
+                existing(fmt::format("{}/memory{}", mount, path), "memory.usage_in_bytes");
     }
     return out;
 }

@@ -72,7 +72,7 @@ bool QueueAgain::user_has_ended_job() const {
 
 std::string QueueAgain::progress() const {
     const std::string& directory = context_.plan.retry->progress_directory;
-    const std::string found = looked_at([&] { return progress_in(directory); }, progress_deadline);
+    std::string found = looked_at([&] { return progress_in(directory); }, progress_deadline);
     if (found.empty())
         say("nobody can tell whether the job makes progress, because " + directory +
             " cannot be read, holds too many files or does not answer");
