@@ -31,6 +31,11 @@ constexpr int deepest = 64;
 constexpr int deepest_repository = 8;
 constexpr std::size_t parts_named = 5;
 
+// Returns the relative path of an entry of the directory at a relative path.
+std::string below(const std::string& at, const std::string& name) {
+    return at.empty() ? name : fmt::format("{}/{}", at, name);
+}
+
 std::string last_name(const std::string& path) {
     return path.substr(path.rfind('/') + 1);
 }
@@ -72,7 +77,7 @@ class Lister {
         for (std::string path : TRY(files_of(full))) {
             while (path.ends_with('/'))
                 path.pop_back();
-            path = at.empty() ? path : at + '/' + path;
+            path = below(at, path);
             if (!base::is_plain_relative(path) || is_excluded_below(path, at)) continue;
             TRY(add(path, depth, true));
         }
@@ -93,7 +98,7 @@ class Lister {
         std::sort(names.begin(), names.end());
         for (const std::string& name : names) {
             if (name == "." || name == "..") continue;
-            TRY(add(at.empty() ? name : at + '/' + name, depth, false));
+            TRY(add(below(at, name), depth, false));
         }
         return {};
     }
@@ -199,6 +204,7 @@ class Lister {
         }
         const bool by_bytes = listing_.bytes > snapshot_.max_bytes;
         std::vector<Part> parts;
+        parts.reserve(by_name.size());
         for (auto& [name, part] : by_name)
             parts.push_back(std::move(part));
         std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) {
@@ -206,6 +212,7 @@ class Lister {
         });
         parts.resize(std::min(parts.size(), parts_named));
         std::vector<std::string> texts;
+        texts.reserve(parts.size());
         for (const Part& part : parts)
             texts.push_back(fmt::format(
                 "{} ({})", job::printable(part.name),
