@@ -109,11 +109,17 @@ std::string text(const Value& value) {
     return "";
 }
 
+std::string state_of(const Value& item, std::string_view key) {
+    const auto provisioning = text(item["provisioningState"]);
+    return provisioning == "deleting" ? provisioning : text(item[key]);
+}
+
+}  // namespace
+
 Table rows_of(const Value& value, std::vector<std::string> headers,
-              const std::function<Row(const Value&)>& row) {
+              const std::function<std::vector<std::string>(const Value&)>& row) {
     Table table{std::move(headers), {}};
     if (const auto* items = value.array()) {
-        // The Azure CLI prints nothing at all for an empty list.
         if (items->empty()) return {};
         for (const auto& item : *items)
             table.rows.push_back(row(item));
@@ -122,13 +128,6 @@ Table rows_of(const Value& value, std::vector<std::string> headers,
     }
     return table;
 }
-
-std::string state_of(const Value& item, std::string_view key) {
-    const auto provisioning = text(item["provisioningState"]);
-    return provisioning == "deleting" ? provisioning : text(item[key]);
-}
-
-}  // namespace
 
 Table workspace_columns(const Value& value) {
     return rows_of(value, {"Name", "Resource Group", "Location", "State"}, [](const Value& item) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/timestamp.hpp"
 #include "cli/output/output.hpp"
@@ -27,6 +29,11 @@ namespace batchai::cli {
 [[nodiscard]] Value to_value(const store::Group& group, const std::string& subscription);
 [[nodiscard]] Value to_value(const store::Workspace& workspace, const std::string& subscription);
 [[nodiscard]] Value to_value(const store::Experiment& experiment, const std::string& subscription);
+
+// Returns a table with a row for the value, or for each item if it is a list. The Azure CLI prints
+// nothing at all for an empty list, so the table then has no headers either.
+[[nodiscard]] Table rows_of(const Value& value, std::vector<std::string> headers,
+                            const std::function<std::vector<std::string>(const Value&)>& row);
 
 // These turn the value of one resource, or a list of such values, into table rows.
 [[nodiscard]] Table workspace_columns(const Value& value);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/storage_report.hpp"
 
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -54,25 +53,12 @@ Value endpoint(const site::StoragePlace& place) {
         place.pattern.substr(0, place.pattern.rfind('/', place.pattern.find("%s")) + 1));
 }
 
+using Row = std::vector<std::string>;
+
 std::string text(const Value& value) {
     if (const auto* string = value.string()) return *string;
     if (const auto* integer = value.integer()) return std::to_string(*integer);
     return "";
-}
-
-using Row = std::vector<std::string>;
-
-Table rows_of(const Value& value, std::vector<std::string> headers,
-              const std::function<Row(const Value&)>& row) {
-    Table table{std::move(headers), {}};
-    if (const auto* items = value.array()) {
-        if (items->empty()) return {};
-        for (const auto& item : *items)
-            table.rows.push_back(row(item));
-    } else {
-        table.rows.push_back(row(value));
-    }
-    return table;
 }
 
 }  // namespace
