@@ -33,6 +33,7 @@ JSON
     batchai job create --name long "${experiment[@]}" --config-file $home/job.json
     batchai job create --name short "${experiment[@]}" --config-file $home/short.json
     batchai job wait --name short "${experiment[@]}"
+    wait_until 60 records_have_settled
     # Frozen: it takes connections and says nothing. The last test ends it for good.
     to_controller -STOP
 }
@@ -48,6 +49,14 @@ teardown_file() {
 
 # What the running job uses is noted all the time.
 records() { as_user find $home/records -type f -not -name '*.usage-*' -exec sha256sum {} + | sort; }
+
+# records_have_settled: for wait_until; the job that runs writes no more while it starts.
+records_have_settled() {
+    local before
+    before=$(records)
+    sleep 2
+    [[ $before == "$(records)" ]]
+}
 
 # refused_soon VERB…: fails within three seconds of Slurm's silence, says why and what to do, and
 # leaves all records as they were.
@@ -66,7 +75,8 @@ refused_soon() {
     done
     ((took < 3000000)) || return 1
     after=$(records)
-    [[ -n $before && $before == "$after" ]]
+    diff <(echo "$before") <(echo "$after")
+    [[ -n $before ]]
 }
 
 # Breaks when a verb waits for MessageTimeout, acts on half an answer, or writes before it asks.
