@@ -27,8 +27,8 @@ class JobFiles {
     [[nodiscard]] Path plan() const { return directory_ / "plan.json"; }
     // The points of a sweep (record/sweep_file.hpp).
     [[nodiscard]] Path sweep() const { return directory_ / "sweep.json"; }
-    // Held by a command that queues points of the sweep again.
-    [[nodiscard]] Path sweep_lock() const { return directory_ / "sweep.lock"; }
+    // Held by a command that queues tasks of the job again.
+    [[nodiscard]] Path array_lock() const { return directory_ / "array.lock"; }
     [[nodiscard]] Path batch_script() const { return directory_ / "batch.sh"; }
     // The script of the array that runs tasks again, for the first time with number 1.
     [[nodiscard]] Path batch_script_again(int number) const {

@@ -135,6 +135,36 @@ PYTHON
     prints_nothing as_user find "$HOME_DIR/records" -name again
 }
 
+# Breaks when a task that has succeeded runs again, or one that has failed runs under another number, in
+# another directory, or without the earlier attempt's record.
+@test "the failed tasks of an array job are resumed" {
+    jq -n --arg home "$HOME_DIR" '{properties: {nodeCount: 1, stdOutErrPathPrefix: "\($home)/logs",
+        slurm: {array: "1-3%2"}, customToolkitSettings: {commandLine:
+            "echo task $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 2 ] || [ -e \($home)/repaired ] || exit $SLURM_ARRAY_TASK_ID"}}}' |
+        write_home tasks.json
+    create tasks
+    run -1 batchai job wait --name tasks
+    run -4 batchai job resume --name tasks --task 2
+    [[ $output == *"task 2 has not failed: it is succeeded"* ]]
+    run -5 batchai job resume --name tasks --task 7
+    [[ $output == *"no task 7"*"its tasks are 1-3"* ]]
+    run -0 batchai job resume --name tasks --task 3
+    [[ $output == *"1 task is queued again"*": 3"* ]]
+    run -1 batchai job wait --name tasks
+    as_user touch "$HOME_DIR/repaired"
+    run -0 batchai job resume --name tasks
+    [[ $output == *"2 tasks are queued again"*": 1,3"* ]]
+    run -0 batchai job wait --name tasks
+    [[ $(batchai job show --name tasks --task 3 --output json |
+        jq -c '[.attempts[] | [.attempt, .exitCode]]') == '[[1,3],[2,3],[3,0]]' ]]
+    [[ $(batchai job show --name tasks --task 2 --query 'length(attempts)') == 1 ]]
+    run -4 batchai job resume --name tasks
+    [[ $output == *"no task of the job has failed"* ]]
+    # What was queued by hand is the job's, too.
+    run -0 batchai job delete --name tasks --yes
+    prints_nothing as_user squeue -h
+}
+
 # Breaks when a value is expanded, split or executed on its way to the ranks.
 @test "values with quotes, line breaks, commands and dashes reach the ranks as they are" {
     local values

@@ -196,18 +196,7 @@ namespace {
 
 // Makes the report of an array job that of one task.
 base::Result<void> choose_task(JobReport& report, int number) {
-    if (!report.job.is_array) return tl::unexpected(not_an_array(report.job.key));
-    const auto found = std::find_if(report.tasks.begin(), report.tasks.end(),
-                                    [&](const TaskReport& task) { return task.number == number; });
-    if (found == report.tasks.end()) {
-        std::vector<int> known;
-        for (const TaskReport& task : report.tasks)
-            known.push_back(task.number);
-        return base::fail(fmt::format("the job has no task {}", number), report.job.key.job,
-                          "its tasks are " + slurm::array_indexes(known),
-                          base::ExitCode::not_found);
-    }
-    const TaskReport task = *found;
+    const TaskReport task = TRY(task_of(report, number));
     take_task(report, task);
     report.state = task.state;
     report.tasks.clear();
@@ -215,6 +204,17 @@ base::Result<void> choose_task(JobReport& report, int number) {
 }
 
 }  // namespace
+
+base::Result<TaskReport> task_of(const JobReport& report, int number) {
+    if (!report.job.is_array) return tl::unexpected(not_an_array(report.job.key));
+    std::vector<int> known;
+    for (const TaskReport& task : report.tasks) {
+        if (task.number == number) return task;
+        known.push_back(task.number);
+    }
+    return base::fail(fmt::format("the job has no task {}", number), report.job.key.job,
+                      "its tasks are " + slurm::array_indexes(known), base::ExitCode::not_found);
+}
 
 base::Result<JobReport> report_job(const store::Store& store, const slurm::Client& client,
                                    const store::JobKey& key, std::optional<int> task) {

@@ -64,6 +64,8 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
                                                  const slurm::Client& client,
                                                  const store::JobKey& key,
                                                  std::optional<int> task = {});
+// Returns one task of an array job. A job that is none, or does not have the task, is an error.
+[[nodiscard]] base::Result<TaskReport> task_of(const JobReport& report, int number);
 // Returns the files of the job, or of that task.
 [[nodiscard]] record::JobFiles files_of(const store::Store& store, const store::JobKey& key,
                                         std::optional<int> task);

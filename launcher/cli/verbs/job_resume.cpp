@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "cli/output/output.hpp"
+#include "cli/report/array_again.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/names.hpp"
+#include "cli/report/output_directory.hpp"
+#include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/attempt.hpp"
@@ -18,6 +23,7 @@ namespace {
 
 struct ResumeOptions {
     JobName job;
+    std::optional<int> task;
 };
 
 tl::unexpected<base::Error> refused(const JobReport& report, std::string what, std::string hint) {
@@ -27,8 +33,6 @@ tl::unexpected<base::Error> refused(const JobReport& report, std::string what, s
 
 // Refuses a job that cannot be resumed.
 base::Result<void> check(const JobReport& report) {
-    if (report.job.is_array)
-        return refused(report, "array jobs cannot be resumed, which is not supported yet", "");
     if (!report.ended())
         return refused(report, "the job has not ended", "`batchai job show` says how far it is");
     if (report.state == slurm::ExecutionState::succeeded)
@@ -47,11 +51,38 @@ base::Result<void> write(const record::JobFiles& files, const record::Attempt& a
     return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
 }
 
+// Queues the tasks of an array job that have failed, or one of them, as an array of their own.
+Answer resume_tasks(const Surroundings& here, const store::JobKey& key, std::optional<int> task) {
+    const base::FileDescriptor lock = TRY(lock_tasks(here.store.job_files(key)));
+    const auto report = TRY(report_job(here.store, here.slurm, key));
+    auto tasks = report.tasks;
+    if (task) {
+        tasks = {TRY(task_of(report, *task))};
+        if (tasks.front().state != slurm::ExecutionState::failed)
+            return refused(report,
+                           fmt::format("task {} has not failed: it is {}", *task,
+                                       slurm::to_string(tasks.front().state)),
+                           "");
+    }
+    keep_failed(tasks);
+    if (tasks.empty())
+        return refused(report, "no task of the job has failed",
+                       "`batchai job show` says how far each of them is");
+    const auto plan = TRY(plan_of_job(here.store, key));
+    const auto run = TRY(run_tasks_again(here.store, here.slurm, plan, report.job, tasks));
+    say(fmt::format("{} queued again as Slurm job {}: {}",
+                    tasks.size() == 1 ? "1 task is" : fmt::format("{} tasks are", tasks.size()),
+                    run.slurm_job_id, run.tasks));
+    return Outcome{};
+}
+
 // Queues a job that has failed or was ended again, under its id in Slurm and in its own directory.
 Answer job_resume(const ResumeOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto key = job_key(options.job);
     TRY(here.slurm.ping());
+    if (TRY(here.store.job(key)).is_array) return resume_tasks(here, key, options.task);
+    if (options.task) return tl::unexpected(not_an_array(key));
     const auto report = TRY(report_job(here.store, here.slurm, key));
     TRY(check(report));
     const record::JobFiles files = here.store.job_files(key);
@@ -85,6 +116,7 @@ void add_job_resume_verb(CommandTree& tree, CLI::App& group) {
         add_verb(tree, group, "resume", "Queue a job again that has failed or was terminated",
                  "batchai job resume --name train", job_resume);
     add_job_options(*leaf, options->job, "--name,-n");
+    add_task_option(*leaf, options->task, "One task of an array job [all that have failed]");
 }
 
 }  // namespace batchai::cli

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/lock.hpp"
-#include "base/process.hpp"
 #include "cli/output/output.hpp"
+#include "cli/report/array_again.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/planning.hpp"
@@ -22,9 +18,6 @@
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
-#include "plan/make.hpp"
-#include "record/job_files.hpp"
-#include "record/retries.hpp"
 #include "slurm/array_indexes.hpp"
 
 namespace batchai::cli {
@@ -129,71 +122,12 @@ Answer sweep_best(const SweepOptions& options) {
     return Outcome{std::move(value), point_columns};
 }
 
-// Takes the lock without which two commands could queue the same points at the same time. It lasts
-// as long as the file is open.
-base::Result<base::FileDescriptor> lock_sweep(const record::JobFiles& files) {
-    const std::string path = files.sweep_lock().string();
-    base::FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file.valid()) return base::system_error("open", path);
-    if (base::lock_now(file.get())) return file;
-    if (errno != EWOULDBLOCK) return base::system_error("lock", path);
-    return base::fail("another command is just queuing points of this sweep", path,
-                      "try again when it has ended", base::ExitCode::refused);
-}
-
-// The attempts of the points are counted on from this number.
-int attempts_so_far(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
-                    const std::vector<TaskRun>& runs) {
-    int most = 0;
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-        most = std::max(most, runs[i].attempts_before);
-        const auto attempt = record::latest_attempt(files.array_task(tasks[i].number));
-        if (attempt && *attempt) most = std::max(most, (*attempt)->number);
-        // Slurm may have counted attempts that have left no record.
-        const auto& slurm = tasks[i].evidence.slurm;
-        if (slurm) most = std::max(most, runs[i].attempts_before + slurm->restart_count + 1);
-    }
-    return most;
-}
-
-// "retry" of the job file counts anew, and does not judge the attempts to come by those before.
-base::Result<void> count_anew(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
-                              int attempts_before) {
-    for (const TaskReport& task : tasks) {
-        const record::JobFiles of_task = files.array_task(task.number);
-        const auto count = TRY(record::read_retry_count(of_task));
-        TRY(base::make_directories(of_task.directory(), 0700));
-        TRY(record::write_retry_count(
-            of_task, {.attempt = attempts_before + 1, .progress = count ? count->progress : ""}));
-    }
-    return {};
-}
-
-base::Result<std::string> submit_again(const Surroundings& here, const SweepView& view,
-                                       const record::JobFiles& files, const store::ArrayRun& run) {
-    plan::Plan plan = view.plan;
-    for (plan::SlurmOption& option : plan.allocation.options) {
-        if (option.name != "array") continue;
-        const std::size_t limit = option.value.find('%');
-        option.value =
-            run.tasks + (limit == std::string::npos ? std::string() : option.value.substr(limit));
-    }
-    const auto script =
-        files.batch_script_again(static_cast<int>(view.report.job.array_runs.size()) + 1);
-    TRY(base::write_atomically(
-        script,
-        plan::batch_script(plan, launcher_path(), view.report.job.plan_digest, run.attempts_before),
-        0700));
-    return here.slurm.submit(plan::sbatch_options(plan), script.string(), submission_environment());
-}
-
 Answer sweep_retry(const SweepOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto key = job_key(options.job);
     TRY(here.slurm.ping());
     TRY(here.store.job(key));
-    const record::JobFiles files = here.store.job_files(key);
-    const base::FileDescriptor lock = TRY(lock_sweep(files));
+    const base::FileDescriptor lock = TRY(lock_tasks(here.store.job_files(key)));
     const auto view = TRY(open_sweep(here.store, here.slurm, key));
     auto tasks = TRY(chosen(view, options.points));
     const auto failed = [](const TaskReport& task) {
@@ -207,7 +141,7 @@ Answer sweep_retry(const SweepOptions& options) {
                                   key.job, "leave it out", base::ExitCode::refused);
         }
     }
-    std::erase_if(tasks, [&](const TaskReport& task) { return !failed(task); });
+    keep_failed(tasks);
     if (tasks.empty()) {
         say("no point has failed, so none is queued again");
         return Outcome{Value::Array{}, point_columns};
@@ -215,24 +149,8 @@ Answer sweep_retry(const SweepOptions& options) {
     std::vector<int> numbers;
     for (const TaskReport& task : tasks)
         numbers.push_back(task.number);
-    store::ArrayRun run{
-        .slurm_job_id = {},
-        .tasks = slurm::array_indexes(numbers),
-        .attempts_before = attempts_so_far(files, tasks, runs_of(view.report.job, numbers))};
-    if (view.plan.retry) TRY(count_anew(files, tasks, run.attempts_before));
-    // An interrupt between the submission and its record would leave an array that nobody knows.
-    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
-    run.slurm_job_id = TRY(submit_again(here, view, files, run));
-    const auto recorded = here.store.update(key, [&](store::Job& job) {
-        job.array_runs.push_back(run);
-        job.termination_requested.reset();
-    });
-    if (!recorded) {
-        auto error = recorded.error();
-        if (!here.slurm.cancel(run.slurm_job_id))
-            error.hint = fmt::format("cancel Slurm job {0} by hand: scancel {0}", run.slurm_job_id);
-        return tl::unexpected(std::move(error));
-    }
+    const auto run =
+        TRY(run_tasks_again(here.store, here.slurm, view.plan, view.report.job, tasks));
     say(fmt::format(
         "{} queued again as Slurm job {}: {}",
         numbers.size() == 1 ? "1 point is" : fmt::format("{} points are", numbers.size()),

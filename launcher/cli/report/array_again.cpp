@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/report/array_again.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "base/lock.hpp"
+#include "base/process.hpp"
+#include "cli/report/planning.hpp"
+#include "plan/make.hpp"
+#include "record/retries.hpp"
+#include "slurm/array_indexes.hpp"
+
+namespace batchai::cli {
+namespace {
+
+// The attempts of the tasks are counted on from this number.
+int attempts_so_far(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
+                    const std::vector<TaskRun>& runs) {
+    int most = 0;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        most = std::max(most, runs[i].attempts_before);
+        const auto attempt = record::latest_attempt(files.array_task(tasks[i].number));
+        if (attempt && *attempt) most = std::max(most, (*attempt)->number);
+        // Slurm may have counted attempts that have left no record.
+        const auto& slurm = tasks[i].evidence.slurm;
+        if (slurm) most = std::max(most, runs[i].attempts_before + slurm->restart_count + 1);
+    }
+    return most;
+}
+
+// "retry" of the job file counts anew, and does not judge the attempts to come by those before.
+base::Result<void> count_anew(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
+                              int attempts_before) {
+    for (const TaskReport& task : tasks) {
+        const record::JobFiles of_task = files.array_task(task.number);
+        const auto count = TRY(record::read_retry_count(of_task));
+        TRY(base::make_directories(of_task.directory(), 0700));
+        TRY(record::write_retry_count(
+            of_task, {.attempt = attempts_before + 1, .progress = count ? count->progress : ""}));
+    }
+    return {};
+}
+
+// The plan's limit of tasks at a time is kept. What the job depended on has been, and Slurm may
+// have forgotten it.
+plan::Plan with_tasks(plan::Plan plan, const std::string& tasks) {
+    auto& options = plan.allocation.options;
+    std::erase_if(options,
+                  [](const plan::SlurmOption& option) { return option.name == "dependency"; });
+    for (plan::SlurmOption& option : options) {
+        if (option.name != "array") continue;
+        const std::size_t limit = option.value.find('%');
+        option.value = tasks + (limit == std::string::npos ? "" : option.value.substr(limit));
+    }
+    return plan;
+}
+
+base::Result<std::string> submit(const slurm::Client& client, const plan::Plan& plan,
+                                 const store::Job& job, const record::JobFiles& files,
+                                 int attempts_before) {
+    const auto script = files.batch_script_again(static_cast<int>(job.array_runs.size()) + 1);
+    TRY(base::write_atomically(
+        script, plan::batch_script(plan, launcher_path(), job.plan_digest, attempts_before), 0700));
+    return client.submit(plan::sbatch_options(plan), script.string(), submission_environment());
+}
+
+}  // namespace
+
+base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
+    const std::string path = files.array_lock().string();
+    base::FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file.valid()) return base::system_error("open", path);
+    if (base::lock_now(file.get())) return file;
+    if (errno != EWOULDBLOCK) return base::system_error("lock", path);
+    return base::fail("another command is just queuing tasks of this job", path,
+                      "try again when it has ended", base::ExitCode::refused);
+}
+
+void keep_failed(std::vector<TaskReport>& tasks) {
+    std::erase_if(
+        tasks, [](const TaskReport& task) { return task.state != slurm::ExecutionState::failed; });
+}
+
+base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
+                                              const slurm::Client& client, const plan::Plan& plan,
+                                              const store::Job& job,
+                                              const std::vector<TaskReport>& tasks) {
+    std::vector<int> numbers;
+    for (const TaskReport& task : tasks)
+        numbers.push_back(task.number);
+    const record::JobFiles files = store.job_files(job.key);
+    store::ArrayRun run{.slurm_job_id = {},
+                        .tasks = slurm::array_indexes(numbers),
+                        .attempts_before = attempts_so_far(files, tasks, runs_of(job, numbers))};
+    if (plan.retry) TRY(count_anew(files, tasks, run.attempts_before));
+    // An interrupt between the submission and its record would leave an array that nobody knows.
+    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
+    run.slurm_job_id =
+        TRY(submit(client, with_tasks(plan, run.tasks), job, files, run.attempts_before));
+    const auto recorded = store.update(job.key, [&](store::Job& changed) {
+        changed.array_runs.push_back(run);
+        changed.termination_requested.reset();
+    });
+    if (recorded) return run;
+    auto error = recorded.error();
+    if (!client.cancel(run.slurm_job_id))
+        error.hint = fmt::format("cancel Slurm job {0} by hand: scancel {0}", run.slurm_job_id);
+    return tl::unexpected(std::move(error));
+}
+
+}  // namespace batchai::cli
