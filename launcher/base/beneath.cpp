@@ -180,21 +180,35 @@ Result<std::string> read_private_file_guarded(const std::string& path, std::size
     return text;
 }
 
-std::vector<std::string> names_in(int directory) {
+Result<std::vector<std::string>> read_names(int directory, const std::string& where) {
     std::vector<std::string> names;
     // A descriptor of its own: one that is open for its path alone cannot be read, and the position
     // in the directory belongs to all copies of a descriptor.
     const int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own < 0) return names;
+    if (own < 0) return system_error("list", where);
     DIR* const stream = fdopendir(own);
     if (stream == nullptr) {
+        auto error = system_error("list", where);
         close(own);
-        return names;
+        return error;
     }
-    while (const dirent* const entry = readdir(stream))
+    // Only errno tells the end of a directory from an error.
+    errno = 0;
+    while (const dirent* const entry = readdir(stream)) {
         names.emplace_back(entry->d_name);
+        errno = 0;
+    }
+    if (errno != 0) {
+        auto error = system_error("list", where);
+        closedir(stream);
+        return error;
+    }
     closedir(stream);
     return names;
+}
+
+std::vector<std::string> names_in(int directory) {
+    return read_names(directory, {}).value_or(std::vector<std::string>{});
 }
 
 }  // namespace batchai::base

@@ -64,5 +64,7 @@ enum class Links {
 // Returns the names in an open directory, "." and ".." among them, in no order; none if it cannot
 // be read.
 [[nodiscard]] std::vector<std::string> names_in(int directory);
+// The same, but a directory that cannot be searched or read to its end is an error at `where`.
+[[nodiscard]] Result<std::vector<std::string>> read_names(int directory, const std::string& where);
 
 }  // namespace batchai::base

@@ -20,7 +20,10 @@ constexpr std::size_t patch_limit = 16UL << 20U;
 
 base::Environment environment() {
     base::Environment kept = base::environment_without({"GIT_", "LC_ALL="});
-    kept.insert(kept.end(), {"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"});
+    kept.insert(kept.end(), {"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C",
+                             // A clone that lacks objects fetches nothing. A repository's own
+                             // protocol.*.allow would win over protocol.allow.
+                             "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"});
     return kept;
 }
 
@@ -38,9 +41,7 @@ base::Result<base::Completed> ask(const std::string& directory, const base::Argu
                               "-c",
                               "core.untrackedCache=false",
                               "-c",
-                              "safe.directory=",
-                              "-c",
-                              "protocol.allow=never"};
+                              "safe.directory="};
     arguments.insert(arguments.end(), words.begin(), words.end());
     return base::run(arguments, {.environment = environment(),
                                  .deadline = deadline,
@@ -107,7 +108,10 @@ base::Result<std::optional<Repository>> repository_of(const std::string& directo
     if (found.commit.empty()) return std::optional(std::move(found));
     auto difference = ask(directory,
                           {"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary",
-                           "--ignore-submodules=dirty", "HEAD", "--", "."},
+                           // The user's configuration must not change what git can apply, nor
+                           // start a diff in a submodule, which would obey its configuration.
+                           "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/",
+                           "--no-relative", "--ignore-submodules=dirty", "HEAD", "--", "."},
                           patch_limit);
     if (!difference || difference->exit_code != 0)
         found.patch.reset();

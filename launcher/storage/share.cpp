@@ -117,7 +117,7 @@ Result<Entry> Share::examine(const std::string& path) const {
 Result<std::vector<Entry>> Share::list(const std::string& path) const {
     const auto directory = TRY(enter(path, O_RDONLY | O_DIRECTORY));
     std::vector<Entry> entries;
-    for (const std::string& name : base::names_in(directory.get())) {
+    for (const std::string& name : TRY(base::read_names(directory.get(), path))) {
         if (name == "." || name == "..") continue;
         // A file may have been removed in the meantime.
         auto entry = examine_in(root_.directory.get(), directory.get(), joined(path, name), name);
@@ -131,10 +131,13 @@ Result<void> Share::collect(int directory, const std::string& below, int depth,
                             std::vector<Entry>& files) const {
     if (depth > deepest)
         return base::fail(fmt::format("has more than {} levels of directories", deepest), name_);
-    for (const std::string& name : base::names_in(directory)) {
+    for (const std::string& name : TRY(base::read_names(directory, below))) {
         if (name == "." || name == "..") continue;
         struct stat status {};
-        if (fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+            if (errno == ENOENT) continue;
+            return error_of(joined(below, name), errno);
+        }
         const std::string path = joined(below, name);
         if (!S_ISDIR(status.st_mode)) {
             if (S_ISREG(status.st_mode)) files.push_back(entry_of(path, status));

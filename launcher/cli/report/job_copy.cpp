@@ -183,7 +183,7 @@ if [ -d "$p" ]; then d=$p b=$2; fi
 cd "$d" || exit 67
 if [ -d "./$b" ]; then
   [ "$kind" = directory ] || exit 68
-  echo "batchai-cp $b"
+  printf 'batchai-cp %s\n' "$b"
   exec tar -x -o -f -
 fi
 if [ "$kind" = directory ] && [ -e "./$b" ]; then exit 68; fi
