@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-LEARNING_RATE = 0.08
+LEARNING_RATE_OF_A_RANK = 0.02
 LARGEST_PIXEL = 16.0
 
 
@@ -71,6 +71,9 @@ def train(
     options: argparse.Namespace,
 ) -> None:
     """Train from where the state is to the last epoch."""
+    # With fewer ranks a step sees fewer images, and must be smaller.
+    for group in state.optimizer.param_groups:
+        group["lr"] = LEARNING_RATE_OF_A_RANK * hvd.size()
     loader = DataLoader(
         TensorDataset(images, labels), batch_size=options.batch_size, sampler=state.sampler
     )
@@ -108,8 +111,7 @@ def main() -> int:
     torch.manual_seed(options.seed)
     train_images, test_images, train_labels, test_labels = load_data()
     model = make_model()
-    # The learning rate is that of the ranks that began; with fewer of them steps get noisier.
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE_OF_A_RANK, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     sampler = hvd.elastic.ElasticSampler(train_images, seed=options.seed)
     state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0)
