@@ -165,6 +165,34 @@ PYTHON
     prints_nothing as_user squeue -h
 }
 
+# Breaks when tasks that are resumed start before the record knows them: then nobody finds them if
+# sbatch gives up, and after a termination they end as if their user had ended them once more.
+@test "tasks that are resumed start only when they are recorded" {
+    jq -n --arg home "$HOME_DIR" '{properties: {nodeCount: 1, stdOutErrPathPrefix: "\($home)/logs",
+        slurm: {array: "0-1"}, retry: {on: ["timeout"], max: 1}, customToolkitSettings: {commandLine:
+            "until [ -e \($home)/may-end ]; do sleep 0.2; done; echo ended >> \($home)/ends"}}}' |
+        write_home held.json
+    create held
+    wait_until 60 state_is held running
+    batchai job terminate --name held --yes
+    as_user mkdir "$HOME_DIR/slow" "$HOME_DIR/lost"
+    write_home slow/sbatch <<< $'#!/bin/sh\n/usr/bin/sbatch "$@"; code=$?; sleep 3; exit $code'
+    write_home lost/sbatch <<< $'#!/bin/sh\n/usr/bin/sbatch "$@" > /dev/null\necho "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1'
+    as_user chmod 755 "$HOME_DIR/slow/sbatch" "$HOME_DIR/lost/sbatch"
+    as_user touch "$HOME_DIR/may-end"
+    run -4 batchai_with "PATH=$HOME_DIR/lost:$PATH" job resume --name held
+    echo "$output"
+    [[ $output == *"timed out"*"it is held and runs nothing"* ]]
+    [[ $(as_user squeue -h -o %r) == JobHeldUser ]]
+    cancel_jobs
+    wait_until 30 nothing_is_queued
+    prints_nothing as_user find "$HOME_DIR" -maxdepth 1 -name ends
+    run -0 batchai_with "PATH=$HOME_DIR/slow:$PATH" job resume --name held
+    run -0 batchai job wait --name held
+    lines_are 2 "$(as_user cat "$HOME_DIR/ends")"
+    batchai job delete --name held --yes
+}
+
 # Breaks when a value is expanded, split or executed on its way to the ranks.
 @test "values with quotes, line breaks, commands and dashes reach the ranks as they are" {
     local values

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -48,9 +49,17 @@ base::Result<void> count_anew(const record::JobFiles& files, const std::vector<T
     return {};
 }
 
-// The plan's limit of tasks at a time is kept. What the job depended on has been, and Slurm may
-// have forgotten it.
-plan::Plan with_tasks(plan::Plan plan, const std::string& tasks) {
+constexpr std::string_view hold_option = "hold";
+
+bool is_held(const plan::Plan& plan) {
+    const auto& options = plan.allocation.options;
+    return std::any_of(options.begin(), options.end(),
+                       [](const plan::SlurmOption& option) { return option.name == hold_option; });
+}
+
+// Returns the plan of an array of `tasks` that is held. The plan's limit of tasks at a time is
+// kept. What the job depended on has been, and Slurm may have forgotten it.
+plan::Plan held_array(plan::Plan plan, const std::string& tasks) {
     auto& options = plan.allocation.options;
     std::erase_if(options,
                   [](const plan::SlurmOption& option) { return option.name == "dependency"; });
@@ -59,6 +68,7 @@ plan::Plan with_tasks(plan::Plan plan, const std::string& tasks) {
         const std::size_t limit = option.value.find('%');
         option.value = tasks + (limit == std::string::npos ? "" : option.value.substr(limit));
     }
+    if (!is_held(plan)) options.push_back({.name = std::string(hold_option), .value = {}});
     return plan;
 }
 
@@ -71,6 +81,13 @@ base::Result<std::string> submit(const slurm::Client& client, const plan::Plan& 
     return client.submit(plan::sbatch_options(plan), script.string(), submission_environment());
 }
 
+// Returns whether Slurm may have done what it was asked: sbatch was ended, or has itself given up
+// ("Socket timed out on send/recv operation").
+bool gave_no_answer(const base::Error& error) {
+    return error.exit_code == base::ExitCode::timed_out ||
+           error.what.find("timed out") != std::string::npos;
+}
+
 }  // namespace
 
 base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
@@ -81,11 +98,6 @@ base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
     if (errno != EWOULDBLOCK) return base::system_error("lock", path);
     return base::fail("another command is just queuing tasks of this job", path,
                       "try again when it has ended", base::ExitCode::refused);
-}
-
-void keep_failed(std::vector<TaskReport>& tasks) {
-    std::erase_if(
-        tasks, [](const TaskReport& task) { return task.state != slurm::ExecutionState::failed; });
 }
 
 base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
@@ -102,14 +114,22 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
     if (plan.retry) TRY(count_anew(files, tasks, run.attempts_before));
     // An interrupt between the submission and its record would leave an array that nobody knows.
     const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
-    run.slurm_job_id =
-        TRY(submit(client, with_tasks(plan, run.tasks), job, files, run.attempts_before));
+    // The array is held until the record knows it: sbatch may give up although Slurm has taken the
+    // array, and a task that finds the mark of a termination does not run again.
+    auto id = submit(client, held_array(plan, run.tasks), job, files, run.attempts_before);
+    if (!id && gave_no_answer(id.error()))
+        id.error().hint =
+            "if Slurm has taken the array, it is held and runs nothing: `squeue --me` "
+            "shows it, and scancel removes it";
+    run.slurm_job_id = TRY(std::move(id));
     const auto recorded = store.update(job.key, [&](store::Job& changed) {
         changed.array_runs.push_back(run);
         changed.termination_requested.reset();
     });
-    if (recorded) return run;
-    auto error = recorded.error();
+    base::Result<void> released;
+    if (recorded && !is_held(plan)) released = client.release(run.slurm_job_id);
+    if (recorded && released) return run;
+    auto error = recorded ? released.error() : recorded.error();
     if (!client.cancel(run.slurm_job_id))
         error.hint = fmt::format("cancel Slurm job {0} by hand: scancel {0}", run.slurm_job_id);
     return tl::unexpected(std::move(error));

@@ -19,11 +19,8 @@ namespace batchai::cli {
 // as long as the file is open. It is refused while another command has it.
 [[nodiscard]] base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files);
 
-// Leaves the tasks that have failed.
-void keep_failed(std::vector<TaskReport>& tasks);
-
-// Queues `tasks` of `job`, of which there is at least one, and records it. The caller has the lock,
-// and has read `job` since. `plan` is that of the whole job.
+// Queues `tasks` of `job`, of which there is at least one, and records it. No task starts before it
+// is recorded. The caller has the lock, and has read `job` since. `plan` is that of the whole job.
 [[nodiscard]] base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
                                                             const slurm::Client& client,
                                                             const plan::Plan& plan,

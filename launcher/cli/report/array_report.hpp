@@ -23,8 +23,9 @@ struct TaskReport {
     slurm::JobEvidence evidence;
     slurm::ExecutionState state = slurm::ExecutionState::queued;
 
+    [[nodiscard]] bool failed() const { return state == slurm::ExecutionState::failed; }
     [[nodiscard]] bool ended() const {
-        return state == slurm::ExecutionState::succeeded || state == slurm::ExecutionState::failed;
+        return state == slurm::ExecutionState::succeeded || failed();
     }
 };
 

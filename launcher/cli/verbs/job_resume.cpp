@@ -58,13 +58,13 @@ Answer resume_tasks(const Surroundings& here, const store::JobKey& key, std::opt
     auto tasks = report.tasks;
     if (task) {
         tasks = {TRY(task_of(report, *task))};
-        if (tasks.front().state != slurm::ExecutionState::failed)
+        if (!tasks.front().failed())
             return refused(report,
                            fmt::format("task {} has not failed: it is {}", *task,
                                        slurm::to_string(tasks.front().state)),
                            "");
     }
-    keep_failed(tasks);
+    std::erase_if(tasks, [](const TaskReport& other) { return !other.failed(); });
     if (tasks.empty())
         return refused(report, "no task of the job has failed",
                        "`batchai job show` says how far each of them is");

@@ -130,18 +130,15 @@ Answer sweep_retry(const SweepOptions& options) {
     const base::FileDescriptor lock = TRY(lock_tasks(here.store.job_files(key)));
     const auto view = TRY(open_sweep(here.store, here.slurm, key));
     auto tasks = TRY(chosen(view, options.points));
-    const auto failed = [](const TaskReport& task) {
-        return task.state == slurm::ExecutionState::failed;
-    };
     if (options.points) {
         for (const TaskReport& task : tasks) {
-            if (!failed(task))
+            if (!task.failed())
                 return base::fail(fmt::format("point {} has not failed: it is {}", task.number,
                                               slurm::to_string(task.state)),
                                   key.job, "leave it out", base::ExitCode::refused);
         }
     }
-    keep_failed(tasks);
+    std::erase_if(tasks, [](const TaskReport& task) { return !task.failed(); });
     if (tasks.empty()) {
         say("no point has failed, so none is queued again");
         return Outcome{Value::Array{}, point_columns};
