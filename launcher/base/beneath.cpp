@@ -180,17 +180,19 @@ Result<std::string> read_private_file_guarded(const std::string& path, std::size
     return text;
 }
 
-Result<std::vector<std::string>> read_names(int directory, const std::string& where) {
-    std::vector<std::string> names;
+namespace {
+
+// Adds the names in an open directory to `names`. Returns 0, or errno's value if there may be more.
+int read_names(int directory, std::vector<std::string>& names) {
     // A descriptor of its own: one that is open for its path alone cannot be read, and the position
     // in the directory belongs to all copies of a descriptor.
     const int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own < 0) return system_error("list", where);
+    if (own < 0) return errno;
     DIR* const stream = fdopendir(own);
     if (stream == nullptr) {
-        auto error = system_error("list", where);
+        const int code = errno;
         close(own);
-        return error;
+        return code;
     }
     // Only errno tells the end of a directory from an error.
     errno = 0;
@@ -198,17 +200,24 @@ Result<std::vector<std::string>> read_names(int directory, const std::string& wh
         names.emplace_back(entry->d_name);
         errno = 0;
     }
-    if (errno != 0) {
-        auto error = system_error("list", where);
-        closedir(stream);
-        return error;
-    }
+    const int code = errno;
     closedir(stream);
+    return code;
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(int directory) {
+    std::vector<std::string> names;
+    read_names(directory, names);
     return names;
 }
 
-std::vector<std::string> names_in(int directory) {
-    return read_names(directory, {}).value_or(std::vector<std::string>{});
+Result<std::vector<std::string>> all_names_in(int directory, const std::string& where) {
+    std::vector<std::string> names;
+    const int code = read_names(directory, names);
+    if (code != 0) return system_error("list", where, code);
+    return names;
 }
 
 }  // namespace batchai::base

@@ -61,10 +61,12 @@ enum class Links {
 [[nodiscard]] FileDescriptor open_beneath(int root, const std::string& relative, int flags,
                                           mode_t mode = 0, Links links = Links::none);
 
-// Returns the names in an open directory, "." and ".." among them, in no order; none if it cannot
-// be read.
+// Returns the names in an open directory, "." and ".." among them, in no order; as many as can be
+// read, which may be none.
 [[nodiscard]] std::vector<std::string> names_in(int directory);
-// The same, but a directory that cannot be searched or read to its end is an error at `where`.
-[[nodiscard]] Result<std::vector<std::string>> read_names(int directory, const std::string& where);
+// The same for a caller who must not miss one: a directory that cannot be searched or read to its
+// end is an error at `where`.
+[[nodiscard]] Result<std::vector<std::string>> all_names_in(int directory,
+                                                            const std::string& where);
 
 }  // namespace batchai::base

@@ -94,7 +94,7 @@ class Lister {
             at.empty() ? base::FileDescriptor(fcntl(root_.get(), F_DUPFD_CLOEXEC, 0))
                        : base::open_beneath(root_.get(), at, O_RDONLY | O_DIRECTORY);
         if (!directory.valid()) return base::system_error("read", snapshot_.source + '/' + at);
-        auto names = TRY(base::read_names(directory.get(), snapshot_.source + '/' + at));
+        auto names = TRY(base::all_names_in(directory.get(), snapshot_.source + '/' + at));
         std::sort(names.begin(), names.end());
         for (const std::string& name : names) {
             if (name == "." || name == "..") continue;

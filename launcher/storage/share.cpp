@@ -37,7 +37,7 @@ Entry entry_of(std::string name, const struct stat& status) {
     return entry;
 }
 
-// Follows a link only if it stays below `root`.
+// Follows a link only if it stays below `root`. If the result is empty, errno says why.
 std::optional<Entry> examine_in(int root, int directory, const std::string& path,
                                 const std::string& name) {
     struct stat status {};
@@ -117,11 +117,14 @@ Result<Entry> Share::examine(const std::string& path) const {
 Result<std::vector<Entry>> Share::list(const std::string& path) const {
     const auto directory = TRY(enter(path, O_RDONLY | O_DIRECTORY));
     std::vector<Entry> entries;
-    for (const std::string& name : TRY(base::read_names(directory.get(), path))) {
+    const auto names = TRY(base::all_names_in(directory.get(), path_of(path)));
+    for (const std::string& name : names) {
         if (name == "." || name == "..") continue;
         // A file may have been removed in the meantime.
         auto entry = examine_in(root_.directory.get(), directory.get(), joined(path, name), name);
-        if (entry) entries.push_back(std::move(*entry));
+        if (!entry && errno == ENOENT) continue;
+        if (!entry) return error_of(joined(path, name), errno);
+        entries.push_back(std::move(*entry));
     }
     std::sort(entries.begin(), entries.end(), by_name);
     return entries;
@@ -131,7 +134,8 @@ Result<void> Share::collect(int directory, const std::string& below, int depth,
                             std::vector<Entry>& files) const {
     if (depth > deepest)
         return base::fail(fmt::format("has more than {} levels of directories", deepest), name_);
-    for (const std::string& name : TRY(base::read_names(directory, below))) {
+    const auto names = TRY(base::all_names_in(directory, path_of(below)));
+    for (const std::string& name : names) {
         if (name == "." || name == "..") continue;
         struct stat status {};
         if (fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {

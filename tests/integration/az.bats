@@ -202,6 +202,15 @@ keys_are() {
     lines_are 2 "$output"
     [[ $output != *$'\e'* ]]
     file list -s batch --path a | jq -e 'length == 2'
+    # A directory that may be listed but not searched is an error, and not empty.
+    local unsearchable
+    unsearchable=$(as_user find "$HOME_DIR" -type d -path '*/batch/a')
+    as_user chmod 444 "$unsearchable"
+    run -1 file list -s batch --path a
+    [[ $output == *"Permission denied"*/batch/a* || $output == */batch/a*"Permission denied"* ]]
+    run -1 file download-batch -s batch -d .
+    [[ $output == *"Permission denied"* ]]
+    as_user chmod 755 "$unsearchable"
     as_user mkdir "$HOME_DIR/work/back"
     run -0 file download-batch -s batch -d back --dryrun -o none
     prints_nothing as_user find "$HOME_DIR/work/back" -type f

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,11 +16,13 @@
 namespace {
 
 namespace fs = std::filesystem;
+using batchai::base::all_names_in;
 using batchai::base::FileDescriptor;
 using batchai::base::is_plain_relative;
 using batchai::base::Links;
 using batchai::base::make_beneath;
 using batchai::base::make_guarded_directory;
+using batchai::base::names_in;
 using batchai::base::open_beneath;
 using batchai::base::open_private_directory;
 using batchai::base::read_private_file_guarded;
@@ -195,6 +198,20 @@ TEST(OpenPrivateDirectory, RefusesADirectoryOfSomebodyElse) {
     const auto root = open_private_directory(path.string());
     ASSERT_FALSE(root);
     EXPECT_NE(root.error().text().find("belongs to another user"), std::string::npos);
+}
+
+TEST(AllNamesIn, IsAnErrorWhereADirectoryCannotBeRead) {
+    const Scratch scratch;
+    fs::create_directory(scratch.path() / "there");
+    const FileDescriptor open(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto names = all_names_in(open.get(), "a share");
+    ASSERT_TRUE(names);
+    EXPECT_THAT(*names, testing::UnorderedElementsAre(".", "..", "there"));
+    // What a hung file server or a mode does to a directory, root gets from a closed descriptor.
+    const auto unread = all_names_in(-1, "a share");
+    ASSERT_FALSE(unread);
+    EXPECT_EQ(unread.error().where, "a share");
+    EXPECT_TRUE(names_in(-1).empty());
 }
 
 }  // namespace
