@@ -213,6 +213,26 @@ make_project() {
     run -0 batchai_with "HOME=$HOME_DIR GIT_EXTERNAL_DIFF=$HOME_DIR/evil" job create --name evil --config-file evil.json --dry-run
     [[ $output == *'the snapshot of'*'git commit'* ]]
     prints_nothing as_user find "$HOME_DIR" -maxdepth 1 -name ran
+    # A submodule at another commit has a configuration of its own, and git would start a diff in it.
+    as_user bash -c "cd $HOME_DIR/train && g() { git -c core.fsmonitor=false -c core.hooksPath=/dev/null \"\$@\"; }
+        set -e; in_sub='-C sub -c user.name=a -c user.email=a@b'
+        g init -q sub; g config advice.addEmbeddedRepo false; g \$in_sub commit -q --allow-empty -m 1; g add sub; g commit -q -m sub
+        echo x > sub/file; g \$in_sub add file; g \$in_sub commit -q -m 2
+        g -C sub config diff.external $HOME_DIR/evil; g config diff.submodule diff"
+    prints_nothing as_user find "$HOME_DIR" -maxdepth 1 -name ran
+    run -0 batchai_with "HOME=$HOME_DIR" job create --name evil --config-file evil.json --dry-run
+    [[ $output == *'the snapshot of'*'with changes'* ]]
+    prints_nothing as_user find "$HOME_DIR" -maxdepth 1 -name ran
+    # A partial clone fetches what it lacks, here by a program.
+    as_user bash -c "cd $HOME_DIR/train && g() { git -c core.fsmonitor=false -c core.hooksPath=/dev/null \"\$@\"; }
+        set -e; blob=\$(g rev-parse HEAD:run.sh); rm -f .git/objects/\${blob:0:2}/\${blob:2}
+        g config core.repositoryformatversion 1; g config extensions.partialClone origin
+        g config remote.origin.promisor true; g config protocol.ext.allow always
+        g config remote.origin.url 'ext::$HOME_DIR/evil'"
+    prints_nothing as_user find "$HOME_DIR" -maxdepth 1 -name ran
+    run -0 batchai_with "HOME=$HOME_DIR" job create --name evil --config-file evil.json --dry-run
+    echo "$output"
+    prints_nothing as_user find "$HOME_DIR" -maxdepth 1 -name ran
     as_root_on login install -d -m 755 -o bob /shared/of-bob
     as_bob git init -q /shared/of-bob
     as_root_on login install -d -o alice /shared/of-bob/mine
