@@ -226,8 +226,7 @@ watch_counts() {
 # Breaks when a count is negative or above the target at any time, or a job is lost.
 @test "many short jobs, resizes and a restart of slurmctld: all counts hold and no job is lost" {
     full_size
-    jobs=20
-    [[ ${BATCHAI_TEST_FULL:-} ]] && jobs=200
+    jobs=${SCALE_JOBS:-20}
     watched=$BATS_TEST_TMPDIR/watched
     watch_counts "$watched" 3>&- &
     watcher=$!
