@@ -75,7 +75,7 @@ refused_soon() {
     done
     ((took < 3000000)) || return 1
     after=$(records)
-    diff <(echo "$before") <(echo "$after")
+    diff <(echo "$before") <(echo "$after") || return 1
     [[ -n $before ]]
 }
 

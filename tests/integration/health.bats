@@ -74,11 +74,14 @@ import os, socket
 log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 log.bind("/dev/log")
 os.chmod("/dev/log", 0o666)
+log.settimeout(120)
 message = b""
-while b"batchai[" not in message:  # Slurm writes there, too
-    message = log.recv(4096)
-open("/shared/health-syslog", "wb").write(message)
-os.unlink("/dev/log")' < /dev/null > /dev/null 2>&1 3>&- 4>&-
+try:
+    while b"batchai[" not in message:  # Slurm writes there, too
+        message = log.recv(4096)
+    open("/shared/health-syslog", "wb").write(message)
+finally:
+    os.unlink("/dev/log")' < /dev/null > /dev/null 2>&1 3>&- 4>&-
     wait_until 10 as_root_on h1 test -S /dev/log
     create job
     start_again "$(slurm_id)"
