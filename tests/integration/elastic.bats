@@ -128,8 +128,11 @@ node_is_drained() { [[ $(as_user sinfo -h -n "$1" -p main -o %T) == drained ]]; 
 
 # Breaks when the administrator has to wait for the end of a job that has consented to leave.
 @test "a job leaves a drained node only if it has consented" {
-    submit stays count.py "$HOME_DIR/stop" '.properties.nodeCount = 2'
+    # Which nodes Slurm would choose depends on those that are still completing the last test's job.
+    submit stays count.py "$HOME_DIR/stop" '.properties.nodeCount = 2
+        | .properties.slurm.nodelist = "h[1-2]"'
     submit leaves count.py "$HOME_DIR/stop" '.properties.nodeCount = 2
+        | .properties.slurm.nodelist = "h[3-4]"
         | .properties.environmentVariables += [{name: "BATCHAI_ELASTIC_LEAVE_DRAINED", value: "1"}]
         | (.properties.environmentVariables[] | select(.name == "BATCHAI_ELASTIC_MIN_NODES")).value = "1"'
     wait_until 60 output_has stays 'count 3 on 2 ranks'
