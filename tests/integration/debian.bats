@@ -33,7 +33,8 @@ teardown() { cancel_jobs; }
 
 batchai() { as_user env "BATCHAI_HOME=$share/store" "$PREFIX/bin/batchai" "$@"; }
 
-# job NAME RELEASE COMMAND [PREPARATION]: one rank on each of two nodes; prints what the job wrote.
+# job NAME RELEASE COMMAND [PREPARATION]: one rank on each of two nodes; prints what the job wrote. The
+# files of each rank have once more what is in the job's.
 job() {
     jq -n --arg image "$share/$2.sqsh" --arg command "$3" --arg logs "$share/logs" --arg before "${4:-true}" \
         '{properties: {nodeCount: 2, stdOutErrPathPrefix: $logs,
@@ -42,7 +43,7 @@ job() {
             customMpiSettings: {commandLine: $command}}}' | as_user bash -c "cat > $share/$1.json"
     batchai job create --name "$1" --config-file "$share/$1.json" --output none
     batchai job wait --name "$1" || true
-    as_user bash -c "find $share/logs -path '*/jobs/$1/*' -name '*.*' -type f | sort | xargs tail -n +1"
+    as_user bash -c "find $share/logs -path '*/jobs/$1/*' -not -path '*/ranks/*' -name '*.*' -type f | sort | xargs tail -n +1"
 }
 
 # Where programs of the image find its own PMIx, and those of the node's bundle find that.
