@@ -319,7 +319,7 @@ Result<void> Client::signal_step(const std::string& step_id, int signal) const {
 
 Result<void> Client::keep_nodes(const std::string& job_id,
                                 const std::vector<std::string>& nodes) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "update", "jobid=" + job_id,
                                     fmt::format("nodelist={}", fmt::join(nodes, ","))}));
     if (completed.exit_code == 0) return {};
@@ -369,8 +369,7 @@ Result<void> Client::set_power(const std::vector<std::string>& nodes, NodePower 
 Result<bool> Client::is_administrator(const std::string& user) const {
     const auto completed = TRY(ask({"sacctmgr", "--noheader", "--parsable2", "show", "user",
                                     fmt::format("name={}", user), "format=adminlevel"}));
-    // The site keeps no accounts, or its database does not answer.
-    if (completed.exit_code != 0) return false;
+    if (completed.exit_code != 0) return refused("sacctmgr", completed);
     return base::trim(completed.standard_output) == "Administrator";
 }
 

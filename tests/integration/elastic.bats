@@ -32,7 +32,7 @@ setup() { as_user rm -f "$HOME_DIR/stop"; }
 teardown() {
     cancel_jobs
     wait_until 30 nothing_is_queued
-    as_root_on login scontrol update nodename=h4 state=resume 2> /dev/null || true
+    as_root_on login scontrol update nodename=h[1-4] state=resume 2> /dev/null || true
 }
 
 # batchai WORDS…: in the suite's own home and site; standard input passes through.
@@ -152,4 +152,29 @@ node_is_drained() { [[ $(as_user sinfo -h -n "$1" -p main -o %T) == drained ]]; 
     run output_of stays execution-h1.log
     [[ $status -eq 0 ]]
     [[ $output != *"start again"* ]]
+}
+
+task_has_printed() { batchai job logs tasks --task "$1" 2> /dev/null | grep -q -e "$2"; }
+nodes_of_task() { as_user squeue -h -r -n tasks -o '%K %N' | sed -n "s/^$1 //p"; }
+task_has_nodes() { [[ $(nodes_of_task "$1") == "$2" ]]; }
+
+# Breaks when what is meant for the last task, whose job id is that of the array, reaches the others.
+@test "of an array job, only the task that has a drained node gives it back" {
+    submit tasks count.py "$HOME_DIR/stop" '.properties.nodeCount = 2 | .properties.slurm.array = "1-2"
+        | .properties.environmentVariables += [{name: "BATCHAI_ELASTIC_LEAVE_DRAINED", value: "1"}]
+        | (.properties.environmentVariables[] | select(.name == "BATCHAI_ELASTIC_MIN_NODES")).value = "1"'
+    wait_until 60 task_has_printed 1 'count 3 on 2 ranks'
+    wait_until 60 task_has_printed 2 'count 3 on 2 ranks'
+    local of_first of_last
+    of_first=$(nodes_of_task 1)
+    mapfile -t of_last < <(as_user scontrol show hostnames "$(nodes_of_task 2)")
+    [[ -n $of_first && ${#of_last[@]} -eq 2 ]]
+    as_root_on login scontrol update nodename="${of_last[1]}" state=drain reason=test
+    wait_until 60 task_has_printed 2 'on 1 ranks'
+    wait_until 30 task_has_nodes 2 "${of_last[0]}"
+    task_has_nodes 1 "$of_first"
+    as_user touch "$HOME_DIR/stop"
+    run batchai job wait --name tasks
+    echo "$output"
+    [[ $status -eq 0 ]]
 }

@@ -133,9 +133,13 @@ void add_run_verbs(CommandTree& tree) {
         auto [leaf, options] =
             add_verb(tree, tree.app, "watch-first-node",
                      "Queue an elastic job again if its first node is lost",
-                     "batchai watch-first-node --slurm-job 7 --node n1 --record attempts/1.json",
+                     "batchai watch-first-node --slurm-job 7 --requeue 7 --node n1 "
+                     "--record attempts/1.json",
                      watch_first_node, Printing::by_itself);
         leaf->add_option("--slurm-job", options->job_id, "Slurm's id of the job")->required();
+        leaf->add_option("--requeue", options->id_in_commands,
+                         "what Slurm is told to queue again: the job, or one task of an array job")
+            ->required();
         leaf->add_option("--node", options->node, "the job's first node")->required();
         leaf->add_option("--record", options->record_path, "the attempt's record")->required();
         leaf->add_option("--log", options->log_path, "gets a line when the job is queued again");

@@ -57,8 +57,8 @@ SlurmCalls slurm_calls(const Granted& granted) {
                     return ask_slurm(slurm::Client(deadline), job_id, nodes);
                 },
             .keep_nodes =
-                [job_id = granted.job_id](const Nodes& nodes) {
-                    return slurm::Client(answer_between_starts).keep_nodes(job_id, nodes);
+                [id = granted.id_in_commands()](const Nodes& nodes) {
+                    return slurm::Client(answer_between_starts).keep_nodes(id, nodes);
                 },
             .pause = [](std::chrono::seconds time) { std::this_thread::sleep_for(time); }};
 }
@@ -86,6 +86,7 @@ void ElasticStarts::watch_first_node() {
         context_.log.master(
             "the step that watches the first node has ended and is started again; see " + log);
     const FirstNodeWatch watch{.job_id = context_.granted.job_id,
+                               .id_in_commands = context_.granted.id_in_commands(),
                                .node = context_.granted.nodes.front(),
                                .record_path = files.attempt(context_.attempt()).string(),
                                .log_path = files.slurm_log().string()};

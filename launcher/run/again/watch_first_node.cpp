@@ -68,7 +68,7 @@ void note(const FirstNodeWatch& watch, const std::string& line) {
 
 int queue_again(const slurm::Client& client, const FirstNodeWatch& watch) {
     for (int attempt = 1;; ++attempt) {
-        const auto queued = client.requeue(watch.job_id);
+        const auto queued = client.requeue(watch.id_in_commands);
         if (queued) {
             note(watch, fmt::format("batchai: the job's first node, {}, is lost: the job is queued "
                                     "again and goes on from its last commit",
@@ -107,6 +107,7 @@ base::Arguments watch_arguments(const FirstNodeWatch& watch, const std::string& 
             program,
             "watch-first-node",
             "--slurm-job=" + watch.job_id,
+            "--requeue=" + watch.id_in_commands,
             "--node=" + watch.node,
             "--record=" + watch.record_path,
             "--log=" + watch.log_path};

@@ -13,7 +13,7 @@ namespace {
 using slurm::JobState;
 using testing::Contains;
 
-const FirstNodeWatch watch{"7", "n1", "/job/attempts/1.json", "/job/slurm.log"};
+const FirstNodeWatch watch{"7", "5_2", "n1", "/job/attempts/1.json", "/job/slurm.log"};
 
 slurm::JobStatus job(JobState state, std::vector<std::string> nodes) {
     slurm::JobStatus status;
@@ -50,9 +50,9 @@ TEST(FirstNodeWatch, LeavesAJobAloneWhoseFateIsDecided) {
 
 TEST(FirstNodeWatch, RunsOnTheOtherNodeWithoutAShareOfIt) {
     const auto arguments = watch_arguments(watch, "/usr/bin/batchai", "n2");
-    for (const char* word :
-         {"--nodelist=n2", "--overlap", "--gres=none", "/usr/bin/batchai", "watch-first-node",
-          "--slurm-job=7", "--node=n1", "--record=/job/attempts/1.json", "--log=/job/slurm.log"})
+    for (const char* word : {"--nodelist=n2", "--overlap", "--gres=none", "/usr/bin/batchai",
+                             "watch-first-node", "--slurm-job=7", "--requeue=5_2", "--node=n1",
+                             "--record=/job/attempts/1.json", "--log=/job/slurm.log"})
         EXPECT_THAT(arguments, Contains(word));
 }
 
