@@ -42,11 +42,21 @@ base::Result<PowerRights> power_rights(
         rights.reason = fmt::format("Slurm has no power saving here ({} is not set)", key);
         return rights;
     }
+    const std::string accounts = value_of(configuration, "AccountingStorageType");
+    const bool keeps_accounts = !accounts.empty() && accounts != "accounting_storage/none";
     rights.allowed = user_id == 0 || user_id == id_in(value_of(configuration, "SlurmUser")) ||
-                     TRY(is_administrator());
+                     (keeps_accounts && TRY(is_administrator()));
     if (!rights.allowed)
         rights.reason = "only an administrator of Slurm may power nodes up and down";
     return rights;
+}
+
+bool denies_permission(const base::Error& error) {
+    if (error.exit_code != base::ExitCode::refused) return false;
+    const std::string said = base::lower(error.what);
+    // Slurm's texts for ESLURM_USER_ID_MISSING and ESLURM_ACCESS_DENIED (slurm_errno.c).
+    return said.find("invalid user id") != std::string::npos ||
+           said.find("access/permission denied") != std::string::npos;
 }
 
 base::Result<PowerRights> power_rights(const Client& client, const std::string& user) {

@@ -27,10 +27,13 @@ struct PowerRights {
 
 // Derives the rights from Slurm's configuration. Slurm lets root, its own user and administrators
 // of its accounting change the power state of nodes. `is_administrator` is only asked if the rest
-// does not decide.
+// does not decide and the site keeps accounts.
 [[nodiscard]] base::Result<PowerRights> power_rights(
     const Configuration& configuration, unsigned user_id,
     const std::function<base::Result<bool>()>& is_administrator);
+
+// Returns whether Slurm has refused what it was asked because the caller may not do it.
+[[nodiscard]] bool denies_permission(const base::Error& error);
 
 // Asks Slurm for the rights of the caller, whose name is `user`.
 [[nodiscard]] base::Result<PowerRights> power_rights(const Client& client, const std::string& user);

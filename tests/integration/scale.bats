@@ -77,6 +77,24 @@ restart_slurmctld() {
     hosts_run 4
 }
 
+# Breaks when a cluster forgets its nodes because something did not answer just then.
+@test "a cluster keeps its nodes when Slurm's accounting does not answer" {
+    full_size
+    as_user mkdir "$HOME_DIR/silent"
+    write_home silent/sacctmgr <<< $'#!/bin/sh\necho "sacctmgr: error: Unable to contact slurm database" >&2\nexit 1'
+    as_user chmod +x "$HOME_DIR/silent/sacctmgr"
+    run batchai_with "PATH=$HOME_DIR/silent:$PATH" cluster resize --name nc6 --target 1 --output none
+    echo "$output"
+    [[ $status -ne 0 && $output == *"Unable to contact slurm database"* ]]
+    [[ $(cluster show --query scaling --output tsv) == "power saving" ]]
+    counts_are "4 0 0 0 0 4 steady"
+    # The same resize takes the nodes when it is given again.
+    resize 3
+    wait_until 60 counts_are "3 0 0 0 0 3 steady"
+    resize 4
+    full_size
+}
+
 # Breaks when a job waits for nodes that Slurm has powered down for their idle time.
 @test "a queued job brings hosts back" {
     full_size

@@ -34,12 +34,15 @@ bool is_held(const store::Cluster& cluster, const std::string& job_id) {
            cluster.held_jobs.end();
 }
 
-// Holds the jobs that are too large for the cluster now and releases those that no longer are.
-// Returns the jobs that are held for this reason.
-base::Result<Names> hold_large_jobs(const slurm::Client& client, const store::Cluster& cluster,
-                                    const std::vector<JobReport>& reports) {
+// What is to be done with the jobs of the cluster that wait.
+struct Holds {
+    Names hold;     // those that are too large for the cluster now
+    Names release;  // those that were held for this reason and are no longer too large
+};
+
+Holds holds_of(const store::Cluster& cluster, const std::vector<JobReport>& reports) {
     const int limit = node_limit(cluster);
-    Names held;
+    Holds out;
     for (const JobReport& report : reports) {
         const auto& status = report.evidence.slurm;
         if (report.job.cluster != cluster.key.cluster || !status ||
@@ -49,14 +52,29 @@ base::Result<Names> hold_large_jobs(const slurm::Client& client, const store::Cl
         if (report.job.node_count > limit) {
             // A job that its user holds stays the user's to release.
             const bool by_user = status->reason.starts_with("JobHeld") && !is_held(cluster, id);
-            if (by_user) continue;
-            TRY(client.hold(id));
-            held.push_back(id);
+            if (!by_user) out.hold.push_back(id);
         } else if (is_held(cluster, id)) {
-            TRY(client.release(id));
+            out.release.push_back(id);
         }
     }
-    return held;
+    return out;
+}
+
+// Holds and releases jobs. Until Slurm has done it all, the record names every job that may be held
+// for the cluster, so that a later call releases it even if this process is killed.
+base::Result<store::Cluster> hold_large_jobs(const store::Store& store, const slurm::Client& client,
+                                             const store::Cluster& cluster, const Holds& holds) {
+    NameSet perhaps_held = set_of(cluster.held_jobs);
+    perhaps_held.insert(holds.hold.begin(), holds.hold.end());
+    const auto record_held = [&](const Names& ids) {
+        return store.update(cluster.key, [&](store::Cluster& record) { record.held_jobs = ids; });
+    };
+    TRY(record_held({perhaps_held.begin(), perhaps_held.end()}));
+    for (const std::string& id : holds.hold)
+        TRY(client.hold(id));
+    for (const std::string& id : holds.release)
+        TRY(client.release(id));
+    return record_held(holds.hold);
 }
 
 base::Result<slurm::ScalingInput> input_for(const store::Store& store, const site::Site& site,
@@ -130,41 +148,43 @@ base::Result<Rescaled> follow_target(const store::Store& store, const site::Site
     auto jobs = TRY(store.jobs_of_workspace(key.parent()));
     const auto reports = TRY(report_jobs(store, client, std::move(jobs)));
     Rescaled out;
-    const Names held = TRY(hold_large_jobs(client, cluster, reports));
-    if (!held.empty())
-        out.remarks.push_back(
-            fmt::format("held until the cluster is large enough: Slurm's job {}", in_words(held)));
-    cluster = TRY(store.update(key, [&](store::Cluster& record) { record.held_jobs = held; }));
-
-    const slurm::PowerRights rights = TRY(slurm::power_rights(client, current_user()));
-    const ClusterLoad load = load_of(key.cluster, reports);
-    const int target = target_of(cluster, std::max(load.wanted_nodes, initial));
-    const auto input = rights.allowed ? input_for(store, site, client, cluster, load)
-                                      : base::Result<slurm::ScalingInput>(slurm::ScalingInput{});
-    if (!rights.allowed || !input) {
+    // Slurm's accounting may not answer for a while. Nothing is changed then for a cluster that has
+    // nodes, because it must not lose them by that. For others it makes no difference.
+    const auto asked = slurm::power_rights(client, current_user());
+    if (!asked && cluster.scaling == store::Scaling::power_saving)
+        return tl::unexpected(asked.error());
+    const Holds holds = holds_of(cluster, reports);
+    cluster = TRY(hold_large_jobs(store, client, cluster, holds));
+    if (!holds.hold.empty())
+        out.remarks.push_back(fmt::format("held until the cluster is large enough: Slurm's job {}",
+                                          in_words(holds.hold)));
+    if (!asked || !asked->allowed) {
         out.cluster = TRY(becomes_cap(store, key));
-        out.remarks.push_back(cap_remark(rights.allowed ? input.error().text() : rights.reason));
+        out.remarks.push_back(cap_remark(asked ? asked->reason : asked.error().text()));
         return out;
     }
-    const slurm::PowerPlan plan = slurm::plan_power(*input, target);
+    const ClusterLoad load = load_of(key.cluster, reports);
+    const int target = target_of(cluster, std::max(load.wanted_nodes, initial));
+    const slurm::ScalingInput input = TRY(input_for(store, site, client, cluster, load));
+    const slurm::PowerPlan plan = slurm::plan_power(input, target);
     // The record is written first, so that it names the nodes even if this process is killed.
     out.cluster = TRY(store.update(key, [&](store::Cluster& record) {
         record.scaling = store::Scaling::power_saving;
-        record.leaving = leaving_after(cluster, *input, plan);
+        record.leaving = leaving_after(cluster, input, plan);
         record.nodes = plan.keep;
     }));
     using slurm::NodePower;
     auto changed = client.set_power(plan.down, NodePower::down_when_free)
                        .and_then([&] { return client.set_power(plan.usable, NodePower::usable); })
                        .and_then([&] { return client.set_power(plan.up, NodePower::up); });
-    if (!changed && changed.error().exit_code == base::ExitCode::refused) {
+    if (!changed && slurm::denies_permission(changed.error())) {
         out.cluster = TRY(becomes_cap(store, key));
         out.remarks.push_back(cap_remark("Slurm says \"" + changed.error().what + "\""));
         return out;
     }
     TRY(changed);
     out.waiting = plan.waiting;
-    say_what_happens(plan, rights, cluster, target, out.remarks);
+    say_what_happens(plan, *asked, cluster, target, out.remarks);
     return out;
 }
 

@@ -162,13 +162,21 @@ base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile&
 
 Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
     const auto here = TRY(open_surroundings());
-    TRY(here.store.cluster(own_key(options)));
+    const auto before = TRY(here.store.cluster(own_key(options)));
     TRY(here.slurm.ping());
     TRY(here.store.update(own_key(options), [&](store::Cluster& record) {
         record.scale = scale;
         record.allocation_state_transition_time = base::now();
     }));
-    return answer_with(here, TRY(scaled(here, own_key(options))), {});
+    const auto cluster = scaled(here, own_key(options));
+    if (cluster) return answer_with(here, *cluster, {});
+    // The nodes are those of the old target still, or of neither; the same command can be given
+    // again.
+    TRY(here.store.update(own_key(options), [&](store::Cluster& record) {
+        record.scale = before.scale;
+        record.allocation_state_transition_time = before.allocation_state_transition_time;
+    }));
+    return tl::unexpected(cluster.error());
 }
 
 Answer cluster_create(const ClusterOptions& options) {

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "slurm/parse.hpp"
+
 namespace batchai::slurm {
 namespace {
 
@@ -93,11 +95,10 @@ TEST(PowerPlanOf, WaitsForNodesThatPowerDown) {
 }
 
 TEST(Rights, AreThoseOfRootSlurmsUserAndAdministrators) {
-    const Configuration configuration{{"SuspendProgram", "/x"},
-                                      {"ResumeProgram", "/y"},
-                                      {"SlurmUser", "slurm(64030)"},
-                                      {"SuspendTime", "600 sec"},
-                                      {"SuspendTimeout", "30 sec"}};
+    const Configuration configuration{
+        {"SuspendProgram", "/x"},      {"ResumeProgram", "/y"},
+        {"SlurmUser", "slurm(64030)"}, {"AccountingStorageType", "accounting_storage/slurmdbd"},
+        {"SuspendTime", "600 sec"},    {"SuspendTimeout", "30 sec"}};
     const auto nobody = [] { return base::Result<bool>(false); };
     const auto administrator = [] { return base::Result<bool>(true); };
     EXPECT_TRUE(power_rights(configuration, 0, nobody)->allowed);
@@ -109,6 +110,29 @@ TEST(Rights, AreThoseOfRootSlurmsUserAndAdministrators) {
     const Configuration without{{"SuspendProgram", "(null)"}, {"ResumeProgram", "/y"}};
     EXPECT_EQ(power_rights(without, 0, nobody)->reason,
               "Slurm has no power saving here (SuspendProgram is not set)");
+}
+
+TEST(Rights, AnAccountingThatDoesNotAnswerIsNoAnswer) {
+    Configuration configuration{{"SuspendProgram", "/x"},
+                                {"ResumeProgram", "/y"},
+                                {"AccountingStorageType", "accounting_storage/slurmdbd"}};
+    const auto silent = []() -> base::Result<bool> { return base::fail("no answer"); };
+    EXPECT_FALSE(power_rights(configuration, 1001, silent));
+    for (const char* none : {"accounting_storage/none", "(null)"}) {
+        configuration["AccountingStorageType"] = none;
+        const auto rights = power_rights(configuration, 1001, silent);
+        ASSERT_TRUE(rights);
+        EXPECT_FALSE(rights->allowed);
+    }
+}
+
+TEST(Rights, OnlyADenialIsOne) {
+    const auto said = [](const char* text) { return denies_permission(refusal("scontrol", text)); };
+    EXPECT_TRUE(said("slurm_update error: Invalid user id"));
+    EXPECT_TRUE(said("slurm_update error: Access/permission denied"));
+    EXPECT_FALSE(said("slurm_update error: Unable to contact slurm controller (connect failure)"));
+    EXPECT_FALSE(said("slurm_update error: Invalid node name specified"));
+    EXPECT_FALSE(denies_permission({"access/permission denied", {}, {}, {}}));
 }
 
 // A partition in an arbitrary state, and a cluster on it.
