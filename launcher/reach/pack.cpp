@@ -38,6 +38,10 @@ class Packer {
         if (S_ISDIR(status.st_mode)) return add_directory(status, path, name);
         return pass_over(path, "it is neither a file nor a directory");
     }
+    base::Result<void> add_empty_directory(const std::string& name) {
+        return send(
+            tar_header({.name = name, .kind = TarKind::directory, .size = 0, .mode = 0700}));
+    }
     base::Result<void> finish() { return send(tar_end()); }
     [[nodiscard]] const Packed& packed() const { return packed_; }
 
@@ -85,17 +89,18 @@ class Packer {
                              .mode = status.st_mode & 0777U})));
         std::error_code code;
         std::vector<fs::directory_entry> entries;
-        for (const auto& entry : fs::directory_iterator(path, code))
-            entries.push_back(entry);
+        fs::directory_iterator entry(path, code);
+        for (; !code && entry != fs::directory_iterator(); entry.increment(code))
+            entries.push_back(*entry);
         if (code) return pass_over(path, code.message());
         std::sort(entries.begin(), entries.end());
-        for (const auto& entry : entries) {
+        for (const auto& child : entries) {
             std::error_code ignored;
-            if (entry.is_symlink(ignored) && entry.is_directory(ignored)) {
-                TRY(pass_over(entry.path(), "it is a link to a directory"));
+            if (child.is_symlink(ignored) && child.is_directory(ignored)) {
+                TRY(pass_over(child.path(), "it is a link to a directory"));
                 continue;
             }
-            TRY(add(entry.path(), name + '/' + entry.path().filename().string()));
+            TRY(add(child.path(), name + '/' + child.path().filename().string()));
         }
         return {};
     }
@@ -108,11 +113,12 @@ class Packer {
 
 }  // namespace
 
-base::Result<Packed> pack(const fs::path& source, const std::string& name,
+base::Result<Packed> pack(const fs::path& source, const PackNames& names,
                           const std::function<bool(std::string_view)>& write,
                           const std::function<void(const std::string&)>& remark) {
     Packer packer(write, remark);
-    TRY(packer.add(source, name));
+    TRY(packer.add(source, names.top));
+    if (!names.last.empty()) TRY(packer.add_empty_directory(names.last));
     TRY(packer.finish());
     return packer.packed();
 }

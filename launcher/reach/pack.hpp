@@ -17,12 +17,16 @@ struct Packed {
     bool passed_over = false;  // something was not copied, and a remark said what
 };
 
-// Writes a file, or a directory with all that is in it, as a tar stream in which it has the name
-// `name`. Links to files are followed. Links to directories, and what is neither a file nor a
-// directory, are passed over with a remark. `write` takes bytes of the stream, and returns false to
-// end the copy.
-[[nodiscard]] base::Result<Packed> pack(const std::filesystem::path& source,
-                                        const std::string& name,
+// The names in the stream.
+struct PackNames {
+    std::string top;     // of the file or directory
+    std::string last{};  // of an empty directory that comes last; empty: none comes
+};
+
+// Writes a file, or a directory with all that is in it, as a tar stream. Links to files are
+// followed. Links to directories, and what is neither a file nor a directory, are passed over with
+// a remark. `write` takes bytes of the stream, and returns false to end the copy.
+[[nodiscard]] base::Result<Packed> pack(const std::filesystem::path& source, const PackNames& names,
                                         const std::function<bool(std::string_view)>& write,
                                         const std::function<void(const std::string&)>& remark);
 

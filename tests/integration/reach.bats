@@ -192,6 +192,11 @@ SCRIPT
     run batchai job cp inside:/nowhere copies
     echo "$output"
     [[ $status -eq 5 && $output == *"/nowhere on h"*"no such file"* ]]
+    # Only the node knows the name.
+    batchai job shell ranks --rank 2 -- sh -c 'echo "$AZ_BATCH_NODE_ID" > /tmp/of-$AZ_BATCH_NODE_ID'
+    batchai job cp 'ranks:/tmp/of-$AZ_BATCH_NODE_ID' copies --rank 2
+    [[ $(as_user cat "$HOME_DIR/copies/of-$(variable_of_rank 2 AZ_BATCH_NODE_ID)") == "$(variable_of_rank 2 AZ_BATCH_NODE_ID)" ]]
+    batchai job shell ranks --rank 2 -- sh -c 'rm /tmp/of-$AZ_BATCH_NODE_ID'
     # A node without a container, and with another tar.
     as_user bash -c "head -c 5000000 /dev/urandom > $HOME_DIR/random"
     batchai job cp random 'ranks:$AZ_BATCHAI_JOB_TEMP' --rank 2
@@ -234,6 +239,40 @@ SCRIPT
     wait_until 30 is_over copy
     prints_nothing as_user find "$HOME_DIR/interrupted" -mindepth 1
     as_user_on "$(variable_of_rank 0 AZ_BATCH_NODE_ID)" rm -f "/tmp/zeros-$$"
+    wait_until 20 prints_nothing steps_of_commands
+}
+
+# Breaks when a directory that is not complete gets its name, or when Ctrl-C waits for a node that
+# does not answer.
+@test "a copy to a node that is cut off leaves nothing, and one that hangs can be ended" {
+    # The stream of empty files is headers alone, so it is cut off between two of them.
+    as_user bash -c "mkdir $HOME_DIR/many && cd $HOME_DIR/many && seq 1 60000 | xargs touch"
+    local signal
+    for signal in KILL INT; do
+        in_background many job cp -r many 'ranks:$AZ_BATCHAI_JOB_TEMP/many' --rank 0
+        wait_until 30 batchai job shell ranks --rank 0 -- \
+            sh -c 'ls $AZ_BATCHAI_JOB_TEMP/.batchai-cp-*/.batchai-cp-it/1*'
+        as_user kill -"$signal" "$(process many)"
+        wait_until 30 is_over many
+        wait_until 30 prints_nothing steps_of_commands
+        run batchai job shell ranks --rank 0 -- sh -c 'ls -A $AZ_BATCHAI_JOB_TEMP'
+        echo "$signal: $output"
+        [[ $status -eq 0 && $output != *many* ]]
+        # Slurm kills the step of a command that is killed before it has cleaned up.
+        [[ $signal == KILL || $output != *batchai-cp* ]]
+        batchai job shell ranks --rank 0 -- sh -c 'rm -rf $AZ_BATCHAI_JOB_TEMP/.batchai-cp-*'
+    done
+    as_user rm -r "$HOME_DIR/many"
+    as_user mkdir "$HOME_DIR/hanging"
+    write_home hanging/tar <<< $'#!/bin/sh\ntouch "$HANGS"; exec sleep 600'
+    as_user chmod +x "$HOME_DIR/hanging/tar"
+    as_user bash -c "echo small > $HOME_DIR/small"
+    as_user bash -c 'cd "$1" && export BATCHAI_HOME=$1/records HANGS=$1/hangs PATH=$1/hanging:$PATH
+        env --default-signal=INT "$2" job cp small "$3" --rank 0 < /dev/null > hangs.out 2> hangs.err 3>&- 4>&- &
+        echo $! > hangs.pid' background "$HOME_DIR" "$PREFIX/bin/batchai" 'ranks:$AZ_BATCHAI_JOB_TEMP/small'
+    wait_until 30 as_user test -e "$HOME_DIR/hangs"
+    as_user kill -INT "$(process hangs)"
+    wait_until 30 is_over hangs
     wait_until 20 prints_nothing steps_of_commands
 }
 

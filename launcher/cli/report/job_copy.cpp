@@ -141,6 +141,13 @@ base::Error gone_with_the_job(const JobReport& report, const plan::Plan& plan,
 
 namespace {
 
+// What the site's TaskProlog prints comes before the announcement, and may not end its line.
+constexpr std::string_view announcement = "batchai-cp ";
+// What the receiving script calls a copy before it is complete, and a directory that comes after
+// it.
+constexpr std::string_view copy_in_progress = ".batchai-cp-it";
+constexpr std::string_view end_mark = ".batchai-cp-end";
+
 // The exit codes of the scripts on the node.
 enum Complaint : int {
     no_such_file = 64,
@@ -163,10 +170,12 @@ command -v tar > /dev/null 2>&1 || exit 66
 )sh";
 
 // The first argument is 1 if directories are wanted. Links are followed, as scp does, so that the
-// stream has none. GNU's tar would send a second name of the same file as a link.
+// stream has none. GNU's tar would send a second name of the same file as a link. Standard output
+// is the announcement of the name in the stream, and then the stream.
 constexpr std::string_view send_script = R"sh([ -e "$p" ] || exit 64
 if [ -d "$p" ] && [ "$1" != 1 ]; then exit 65; fi
 cd "$d" || exit 67
+printf '\nbatchai-cp %s\n' "$b"
 case "$(tar --version 2> /dev/null)" in
 *"GNU tar"*) set -- --hard-dereference ;;
 *) set -- ;;
@@ -175,15 +184,16 @@ exec tar -c -h -f - "$@" "./$b"
 )sh";
 
 // The first argument is "file" or "directory", the second the name that it gets in a directory. The
-// answer on standard output is the name that it must have in the stream. What is not complete does
-// not get its name, except in a directory that is there already.
+// announcement is of the name that it must have in the stream. What is not complete does not get
+// its name, except in a directory that is there already. tar takes the end of its input between two
+// entries for the end of the stream, so a last entry shows that nothing is missing.
 constexpr std::string_view receive_script = R"sh(kind=$1
 if [ -d "$p" ]; then d=$p b=$2; fi
 [ -d "$d" ] || exit 64
 cd "$d" || exit 67
 if [ -d "./$b" ]; then
   [ "$kind" = directory ] || exit 68
-  printf 'batchai-cp %s\n' "$b"
+  printf '\nbatchai-cp %s\n' "$b"
   exec tar -x -o -f -
 fi
 if [ "$kind" = directory ] && [ -e "./$b" ]; then exit 68; fi
@@ -192,8 +202,9 @@ mkdir "./$t" || exit 69
 trap 'cd / && rm -rf "$d/$t"' EXIT
 trap 'exit 69' HUP INT TERM
 d=$(pwd)
-echo "batchai-cp it"
-(cd "./$t" && exec tar -x -o -f -) && mv -f "./$t/it" "./$b" || exit 69
+printf '\nbatchai-cp .batchai-cp-it\n'
+(cd "./$t" && exec tar -x -o -f -) && [ -d "./$t/.batchai-cp-end" ] &&
+  mv -f "./$t/.batchai-cp-it" "./$b" || exit 69
 )sh";
 
 base::Error complaint(int code, const std::string& there, const std::string& node,
@@ -300,9 +311,32 @@ std::string shown_path(const NodePath& path) {
     return text;
 }
 
+struct Announced {
+    std::string name;  // that the copy has in the stream
+    std::string rest;  // what came after the announcement
+};
+
+// Reads up to the announcement. Returns nothing if the step ends or a signal comes first.
+std::optional<Announced> announced(PipedStep& step, const base::HeldSignals& signals) {
+    constexpr std::size_t longest = 65536;
+    std::string text;
+    while (text.size() < longest) {
+        for (const std::string_view line : base::split(text, '\n')) {
+            const char* const end = line.data() + line.size();
+            const char* const read_until = text.data() + text.size();
+            if (end == read_until || !line.starts_with(announcement)) continue;
+            return Announced{.name = std::string(line.substr(announcement.size())),
+                             .rest = std::string(end + 1, read_until)};
+        }
+        if (!wait_for(step, signals, step.output(), POLLIN)) return std::nullopt;
+        if (!base::drain(step.output(), text)) return std::nullopt;
+    }
+    return std::nullopt;
+}
+
 struct Destination {
     base::Root directory;
-    std::string name;
+    std::string name;  // empty: the name that the copied one has on the node
 };
 
 // Finds where the copy goes, as cp does: into a directory, or to a name in one. Links in the user's
@@ -313,10 +347,6 @@ base::Result<Destination> destination(const std::string& here, const NodePath& t
     if (code) return base::fail(code.message(), here);
     std::string name = path.filename().string();
     if (fs::is_directory(path, code)) {
-        if (there.name.empty())
-            return base::fail("the name of the copy is not known before the node is asked", here,
-                              "end the path with the name that the copy gets",
-                              base::ExitCode::usage);
         name = there.name;
     } else if (here.ends_with('/')) {
         return base::fail("there is no such directory", here, {}, base::ExitCode::not_found);
@@ -336,13 +366,24 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
     const base::HeldSignals signals{SIGINT, SIGTERM, SIGHUP};
     auto step = TRY(start_copy(running, wish, send_script, {wish.recursive ? "1" : "0"}));
     step.kill_at_end();
+    const std::string there = shown_path(wish.there);
+    const auto stream = announced(step, signals);
+    if (!stream) {
+        const auto [code, stopped] = step.wait(signals);
+        if (stopped) return interrupted;
+        return tl::unexpected(complaint(code, there, wish.place.node, step.said()));
+    }
+    if (into.name.empty()) into.name = stream->name;
+    if (!plan::is_component(into.name))
+        return base::fail("the node names it in a way that no copy can be named", there,
+                          "end the target with the name that the copy gets");
     CopyProgress progress;
-    const std::string top = wish.there.name.empty() ? into.name : wish.there.name;
-    reach::Unpacker unpacker(std::move(into.directory), top, into.name,
+    reach::Unpacker unpacker(std::move(into.directory), stream->name, into.name,
                              [&](const std::string& remark) {
                                  progress.clear();
                                  say_escaped(remark);
                              });
+    TRY(unpacker.feed(stream->rest));
     std::string chunk(256UL << 10U, '\0');
     while (true) {
         if (!wait_for(step, signals, step.output(), POLLIN)) return interrupted;
@@ -352,9 +393,9 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
         TRY(unpacker.feed(std::string_view(chunk).substr(0, static_cast<std::size_t>(count))));
         progress.show(unpacker.bytes());
     }
-    const int code = step.wait();
+    const auto [code, stopped] = step.wait(signals);
+    if (stopped) return interrupted;
     progress.clear();
-    const std::string there = shown_path(wish.there);
     if (code != 0 && unpacker.files() == 0)
         return tl::unexpected(complaint(code, there, wish.place.node, step.said()));
     TRY(unpacker.finish());
@@ -363,27 +404,6 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
                         step.said()));
     return code != 0 || unpacker.passed_over() ? 1 : 0;
 }
-
-namespace {
-
-// Reads the name that the node wants the copy to have in the stream; nothing if the step ends or a
-// signal comes first.
-std::optional<std::string> name_for_node(PipedStep& step, const base::HeldSignals& signals) {
-    constexpr std::string_view begin = "batchai-cp ";
-    constexpr std::size_t longest = 65536;
-    std::string text;
-    while (text.size() < longest) {
-        for (const std::string_view line : base::split(text, '\n')) {
-            const bool complete = line.data() + line.size() < text.data() + text.size();
-            if (complete && line.starts_with(begin)) return std::string(line.substr(begin.size()));
-        }
-        if (!wait_for(step, signals, step.output(), POLLIN)) return std::nullopt;
-        if (!base::drain(step.output(), text)) return std::nullopt;
-    }
-    return std::nullopt;
-}
-
-}  // namespace
 
 base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish) {
     std::error_code code;
@@ -407,19 +427,21 @@ base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish) 
     const base::HeldSignals signals{SIGINT, SIGTERM, SIGHUP};
     auto step =
         TRY(start_copy(running, wish, receive_script, {directory ? "directory" : "file", name}));
-    const auto top = name_for_node(step, signals);
+    const auto top = announced(step, signals);
     // Ctrl-C must be seen while the node takes nothing.
     fcntl(step.input(), F_SETFL, O_NONBLOCK);
     CopyProgress progress;
     std::uint64_t sent = 0;
     bool stopped = false;
+    bool taken = true;
     const auto write_all = [&](std::string_view bytes) {
         while (!bytes.empty()) {
             stopped = !wait_for(step, signals, step.input(), POLLOUT);
             if (stopped) return false;
             const ssize_t count = ::write(step.input(), bytes.data(), bytes.size());
             if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-            if (count < 0) return false;
+            taken = count >= 0;
+            if (!taken) return false;
             bytes.remove_prefix(static_cast<std::size_t>(count));
             sent += static_cast<std::uint64_t>(count);
         }
@@ -428,15 +450,21 @@ base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish) 
     };
     base::Result<reach::Packed> packed = base::fail("the node does not take any more");
     if (top)
-        packed = reach::pack(source, *top, write_all, [&](const std::string& remark) {
-            progress.clear();
-            say_escaped(remark);
-        });
-    const bool stop = stopped || (!top && signals.next());
-    if (stop) return interrupted;
+        packed = reach::pack(
+            source,
+            {.top = top->name,
+             .last = std::string(top->name == copy_in_progress ? end_mark : std::string_view())},
+            write_all, [&](const std::string& remark) {
+                progress.clear();
+                say_escaped(remark);
+            });
+    if (stopped) return interrupted;
     step.close_input();
-    const int exit_code = step.wait();
+    const auto [exit_code, interrupted_at_end] = step.wait(signals);
+    if (interrupted_at_end) return interrupted;
     progress.clear();
+    // What is wrong here comes before what the node says of a stream that is cut off.
+    if (top && !packed && taken) return tl::unexpected<base::Error>(std::move(packed).error());
     if (exit_code != 0)
         return tl::unexpected(
             complaint(exit_code, shown_path(wish.there), wish.place.node, step.said()));

@@ -127,11 +127,17 @@ void announce(const std::vector<reach::Forward>& forwards, const std::vector<Por
     std::fflush(stdout);
 }
 
+int exit_code_of(int signal) {
+    return signal == SIGINT ? 0 : 128 + signal;
+}
+
 // Says why the step has ended although the user has not ended it. Returns the exit code.
 int say_end_of_step(const store::Store& store, const slurm::Client& client,
-                    const RunningJob& running, PipedStep& step, const std::string& fault) {
+                    const RunningJob& running, PipedStep& step, const base::HeldSignals& signals,
+                    const std::string& fault) {
     step.close_input();
-    const int code = step.wait();
+    const auto [code, interrupted] = step.wait(signals);
+    if (interrupted) return exit_code_of(code - 128);
     const auto report = report_job(store, client, running.job.key, running.task);
     if (report && !is_running(*report)) {
         say(fmt::format("the job is no longer running: it is {}", slurm::to_string(report->state)));
@@ -169,10 +175,10 @@ base::Result<int> forward_ports(const store::Store& store, const slurm::Client& 
         std::vector<int> others{signals.descriptor()};
         if (step.messages() >= 0) others.push_back(step.messages());
         const auto turn = side.turn(longest_pause, others);
-        if (const auto signal = signals.next()) return *signal == SIGINT ? 0 : 128 + *signal;
+        if (const auto signal = signals.next()) return exit_code_of(*signal);
         step.read_messages();
         if (turn != reach::Tunnel::Turn::goes_on)
-            return say_end_of_step(store, client, running, step, side.fault());
+            return say_end_of_step(store, client, running, step, signals, side.fault());
     }
 }
 

@@ -310,16 +310,27 @@ std::string PipedStep::said() const {
     return std::string(base::trim(text));
 }
 
-int PipedStep::wait() {
+PipedStep::End PipedStep::wait(const base::HeldSignals& signals) {
     while (true) {
         read_messages();
-        // A child of srun may hold the other end of the messages open.
+        drop_output();
+        // A child of srun may hold the other ends of the pipes open, so their end says nothing.
         const auto status =
             srun_.ended_by(std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
-        if (!status) continue;
-        read_messages();
-        return base::shell_exit_code(*status);
+        if (status) {
+            read_messages();
+            return {.exit_code = base::shell_exit_code(*status)};
+        }
+        if (const auto signal = signals.next())
+            return {.exit_code = 128 + *signal, .interrupted = true};
     }
+}
+
+void PipedStep::drop_output() {
+    pollfd waiting{output_.get(), POLLIN, 0};
+    std::string dropped;
+    while (output_.valid() && ::poll(&waiting, 1, 0) > 0)
+        if (!base::drain(output_.get(), dropped, 0)) output_.reset(-1);
 }
 
 }  // namespace batchai::cli

@@ -99,8 +99,13 @@ class PipedStep {
     void read_messages();
     // The last of the messages, without what can break a terminal.
     [[nodiscard]] std::string said() const;
-    // Waits for the end and returns the exit code. Reads the messages meanwhile.
-    [[nodiscard]] int wait();
+    struct End {
+        int exit_code = 0;  // of srun; 128 plus the signal if one came first
+        bool interrupted = false;
+    };
+    // Waits for the end of the step or for one of the signals. Reads the messages meanwhile, and
+    // drops what still comes from the step.
+    [[nodiscard]] End wait(const base::HeldSignals& signals);
 
   private:
     PipedStep(base::Child srun, base::FileDescriptor input, base::FileDescriptor output,
@@ -109,6 +114,8 @@ class PipedStep {
           input_(std::move(input)),
           output_(std::move(output)),
           messages_(std::move(messages)) {}
+
+    void drop_output();
 
     base::Child srun_;
     base::FileDescriptor input_;

@@ -155,7 +155,7 @@ TEST_F(UnpackTest, TakesWhatPackMakes) {
     ASSERT_EQ(mkfifo((scratch_ / "outside/source/fifo").c_str(), 0600), 0);
     std::string stream;
     const auto packed = pack(
-        scratch_ / "outside/source", "top",
+        scratch_ / "outside/source", {.top = "top"},
         [&](std::string_view bytes) {
             stream += bytes;
             return true;
@@ -173,7 +173,25 @@ TEST_F(UnpackTest, TakesWhatPackMakes) {
 
 TEST_F(UnpackTest, EndsWhenTheReaderOfPackHasGoneAway) {
     std::ofstream(scratch_ / "outside/a") << "a";
-    EXPECT_FALSE(pack(scratch_ / "outside/a", "a", [](std::string_view) { return false; }, {}));
+    EXPECT_FALSE(
+        pack(scratch_ / "outside/a", {.top = "a"}, [](std::string_view) { return false; }, {}));
+}
+
+TEST_F(UnpackTest, PackEndsTheStreamWithTheDirectoryThatItsReaderLooksFor) {
+    std::ofstream(scratch_ / "outside/a") << "a";
+    std::string stream;
+    const auto packed = pack(scratch_ / "outside/a", {.top = "top", .last = "end"},
+                             [&](std::string_view bytes) {
+                                 stream += bytes;
+                                 return true;
+                             },
+                             {});
+    ASSERT_TRUE(packed);
+    const std::string end =
+        tar_header({.name = "end", .kind = TarKind::directory, .size = 0, .mode = 0700}) +
+        tar_end();
+    EXPECT_TRUE(stream.ends_with(end));
+    EXPECT_EQ(packed->files, 1U);
 }
 
 }  // namespace
