@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -69,6 +71,21 @@ base::Result<std::vector<std::string>> paths(const std::string& directory,
     return out;
 }
 
+// Returns the paths of those files that are in the directory, relative to it. Either may have been
+// reached over a link.
+std::vector<std::string> paths_below(const std::string& directory,
+                                     const std::vector<std::string>& files) {
+    namespace fs = std::filesystem;
+    std::error_code code;
+    const fs::path top = fs::weakly_canonical(directory, code);
+    std::vector<std::string> found;
+    for (const std::string& file : files) {
+        const fs::path path = fs::weakly_canonical(file, code).lexically_relative(top);
+        if (!code && !path.empty() && *path.begin() != "..") found.push_back(path);
+    }
+    return found;
+}
+
 const base::Arguments untracked_files{"ls-files",           "-z", "--others",
                                       "--exclude-standard", "--", "."};
 
@@ -86,7 +103,8 @@ std::string without_credentials(std::string_view url) {
     return out;
 }
 
-base::Result<std::optional<Repository>> repository_of(const std::string& directory) {
+base::Result<std::optional<Repository>> repository_of(
+    const std::string& directory, const std::vector<std::string>& private_files) {
     const auto inside = TRY(ask(directory, {"rev-parse", "--is-inside-work-tree"}));
     if (inside.exit_code != 0) {
         if (inside.standard_error.find("not a git repository") != std::string::npos)
@@ -106,13 +124,14 @@ base::Result<std::optional<Repository>> repository_of(const std::string& directo
     found.untracked = !TRY(paths(directory, untracked_files)).empty();
     found.patch = std::string();
     if (found.commit.empty()) return std::optional(std::move(found));
-    auto difference = ask(directory,
-                          {"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary",
-                           // The user's configuration must not change what git can apply, nor
-                           // start a diff in a submodule, which would obey its configuration.
-                           "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/",
-                           "--no-relative", "--ignore-submodules=dirty", "HEAD", "--", "."},
-                          patch_limit);
+    base::Arguments words{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary",
+                          // The user's configuration must not change what git can apply, nor
+                          // start a diff in a submodule, which would obey its configuration.
+                          "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/",
+                          "--no-relative", "--ignore-submodules=dirty", "HEAD", "--", "."};
+    for (const std::string& path : paths_below(directory, private_files))
+        words.push_back(":(exclude,literal)" + path);
+    auto difference = ask(directory, words, patch_limit);
     if (!difference || difference->exit_code != 0)
         found.patch.reset();
     else

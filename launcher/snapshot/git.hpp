@@ -26,8 +26,9 @@ struct Repository {
 };
 
 // Returns nothing if the directory is in no work tree, or git ignores it. The error says why git
-// cannot be asked.
-[[nodiscard]] base::Result<std::optional<Repository>> repository_of(const std::string& directory);
+// cannot be asked. The patch leaves out `private_files`, which are absolute paths.
+[[nodiscard]] base::Result<std::optional<Repository>> repository_of(
+    const std::string& directory, const std::vector<std::string>& private_files);
 
 // Returns the files below the directory that git knows, or does not know and does not ignore. Their
 // paths are relative to the directory. A nested repository is one path.

@@ -52,13 +52,19 @@ std::string link_target(int link) {
 class Lister {
   public:
     Lister(const plan::Snapshot& snapshot, const std::vector<std::string>& private_files)
-        : snapshot_(snapshot), private_files_(private_files) {}
+        : snapshot_(snapshot), private_files_(private_files) {
+        for (const std::string& path : private_files) {
+            struct stat status {};
+            if (stat(path.c_str(), &status) == 0)
+                private_inodes_.emplace(status.st_dev, status.st_ino);
+        }
+    }
 
     base::Result<Listing> run() {
         root_ = base::FileDescriptor(
             open(snapshot_.source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!root_.valid()) return base::system_error("read the directory", snapshot_.source);
-        auto repository = repository_of(snapshot_.source);
+        auto repository = repository_of(snapshot_.source, private_files_);
         if (!repository) {
             listing_.why_no_repository = repository.error().text();
         } else if (*repository) {
@@ -113,7 +119,7 @@ class Lister {
         if (!found.valid() || fstat(found.get(), &status) != 0)
             return base::system_error("examine", snapshot_.source + '/' + path);
         const bool is_directory = S_ISDIR(status.st_mode);
-        if (is_excluded(path, is_directory) || is_private(path)) return {};
+        if (is_excluded(path, is_directory) || is_private(path, status)) return {};
         if (listing_.entries.size() >= most_entries)
             return base::fail(fmt::format("has more than {} files", most_entries), snapshot_.source,
                               "name what is not needed in \"snapshot.exclude\"");
@@ -163,8 +169,10 @@ class Lister {
         return false;
     }
 
-    bool is_private(const std::string& path) const {
-        return std::find(private_files_.begin(), private_files_.end(),
+    // The same file may have several paths, as in a home directory that is reached over a link.
+    bool is_private(const std::string& path, const struct stat& status) const {
+        return private_inodes_.contains({status.st_dev, status.st_ino}) ||
+               std::find(private_files_.begin(), private_files_.end(),
                          snapshot_.source + '/' + path) != private_files_.end();
     }
 
@@ -222,6 +230,7 @@ class Lister {
 
     const plan::Snapshot& snapshot_;
     const std::vector<std::string>& private_files_;
+    std::set<std::pair<dev_t, ino_t>> private_inodes_;
     base::FileDescriptor root_;
     Listing listing_;
 };
