@@ -166,17 +166,17 @@ std::optional<Sampler> start_sampler(const SandboxRequest& request, const plan::
 }
 
 // What the job's "software" sets comes before the job's own variables, which replace it.
-void add_software(const plan::Plan& plan, const std::string& job_id, const Trace& trace,
-                  Sandbox& out) {
-    if (!plan.software) return;
-    const auto changes = record::read_node_software(
-        record::JobFiles(plan.directories.job_directory), node_name(), job_id);
+base::Result<void> add_software(const plan::Plan& plan, const std::string& job_id, Sandbox& out) {
+    if (!plan.software) return {};
+    auto changes = record::read_node_software(record::JobFiles(plan.directories.job_directory),
+                                              node_name(), job_id);
     if (!changes) {
-        trace.line("the software of the job is not set up: " + changes.error().text());
-        return;
+        // With other software than the job's, the ranks would compute something else.
+        changes.error().what = "the software of the job is not set up: " + changes.error().what;
+        return tl::unexpected<base::Error>(std::move(changes).error());
     }
     // `batchai run` has not come to that, or nobody has called it.
-    if (!*changes) return;
+    if (!*changes) return {};
     for (const std::string& change : **changes) {
         const std::size_t equals = change.find('=');
         if (equals == std::string::npos)
@@ -184,6 +184,7 @@ void add_software(const plan::Plan& plan, const std::string& job_id, const Trace
         else
             out.environment.push_back({change.substr(0, equals), change.substr(equals + 1)});
     }
+    return {};
 }
 
 // Writes a failure note for the job's record, unless there is one already, such as that of a volume
@@ -211,7 +212,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const auto node_root = TRY(base::open_private_directory(plan->directories.node_root));
     remove_leftovers(node_root, request.job_id, trace);
     auto& environment = out.environment;
-    add_software(*plan, request.job_id, trace, out);
+    TRY(add_software(*plan, request.job_id, out));
     environment.insert(environment.end(), plan->environment.begin(), plan->environment.end());
     auto secrets = TRY(read_secrets(plan->directories.plan_directory, plan->secret_names));
     environment.insert(environment.end(), secrets.begin(), secrets.end());

@@ -71,16 +71,16 @@ std::vector<std::string> log_of(const fs::path& path, int task) {
     return lines;
 }
 
-Software facts_of(const base::Environment& changes, const base::Environment& facts) {
+Software software_of(const base::Environment& facts) {
     Software out;
-    const std::string modules = value_in(changes, "LOADEDMODULES");
+    const std::string modules = value_in(facts, "modules");
     for (const std::string_view module : base::split(modules, ':')) {
         if (!module.empty()) out.modules.emplace_back(module);
     }
     out.python = value_in(facts, "python");
     out.python_version = value_in(facts, "pythonVersion");
-    out.conda = value_in(changes, "CONDA_PREFIX");
-    out.venv = value_in(changes, "VIRTUAL_ENV");
+    out.conda = value_in(facts, "conda");
+    out.venv = value_in(facts, "venv");
     out.uv_lock = value_in(facts, "uvLock");
     return out;
 }
@@ -110,7 +110,7 @@ std::optional<SoftwareReport> software_report(const fs::path& path, int task) {
         if (!is_name(name))
             report.fault = fmt::format("\"{}\" is no name of a variable", job::printable(name));
     }
-    report.facts = facts_of(report.changes, known);
+    report.facts = software_of(known);
     return report;
 }
 

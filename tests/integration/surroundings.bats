@@ -72,6 +72,21 @@ see='echo cuda=$CUDA_HOME mpi=$MPI_HOME level=$LEVEL gone=${GONE-unset} python=$
         and (.pythonVersion | startswith("3.")) and .remarks == []'
 }
 
+# Breaks when the record leaves out what was set up already in the shell that submits.
+@test "modules and a venv of the submitting shell are recorded as well" {
+    echo '{"software": {"modulePaths": ["/shared/modulefiles"], "modules": ["cuda/12.4"]}}' |
+        job_file loaded 'echo "$LOADEDMODULES $VIRTUAL_ENV"'
+    as_user bash -c "cd $HOME_DIR && { [ -d venv ] || /usr/bin/python3 -m venv --without-pip venv; }"
+    as_user bash -c '. /usr/share/modules/init/bash && module use /shared/modulefiles && module load cuda/12.4 &&
+        . "$1/venv/bin/activate" && cd "$1" &&
+        BATCHAI_HOME=$1/records "$2" job create --name loaded --config-file loaded.json --output none' \
+        submit "$HOME_DIR" "$PREFIX/bin/batchai"
+    batchai job wait --name loaded
+    [[ $(output_of loaded) == "cuda/12.4 $HOME_DIR/venv" ]]
+    show loaded | jq -e --arg venv "$HOME_DIR/venv" '.attempts[0].software |
+        .modules == ["cuda/12.4"] and .venv == $venv'
+}
+
 # Breaks when a job starts without what it asks for, or nobody learns what is missing where.
 @test "what cannot be set up ends the job and is named, with the node and the words of the tool" {
     echo '{"software": {"modulePaths": ["/shared/modulefiles"], "modules": ["cuda/13"]}}' | job_file nomodule 'echo ran'
@@ -181,6 +196,23 @@ make_project() {
     [[ $copy == "$HOME_DIR/records/"*/snapshot ]]
     [[ $(output_of script) == "$copy $copy/deep/train.py" ]]
     show script | jq -e '.snapshot.made.commit == null'
+}
+
+# Breaks when a key is copied because it is written with another path than the snapshot's.
+@test "the file of a secret is in no snapshot and in no patch, whatever path leads to it" {
+    as_user bash -c "mkdir $HOME_DIR/keyed && ln -s keyed $HOME_DIR/way && cd $HOME_DIR/keyed && umask 077 &&
+        echo old > token && echo old > code && git init -q && git add . &&
+        git -c user.name=alice -c user.email=alice@example.org commit -q -m first &&
+        echo hush-5353 > token && echo new > code"
+    jq -n --arg home "$HOME_DIR" '{snapshot: {directory: ($home + "/keyed")},
+        secrets: [{name: "TOKEN", fromFile: ($home + "/way/token")}]}' |
+        job_file keyed 'cd $AZ_BATCHAI_JOB_SNAPSHOT && ls && [ ${#TOKEN} = 9 ]'
+    runs_to_its_end keyed
+    [[ $(output_of keyed) == code ]]
+    local patch
+    patch=$(as_user find "$HOME_DIR/records" -name snapshot.patch -exec grep -l '^+new$' '{}' ';')
+    [[ -n $patch ]]
+    prints_nothing as_user find "$HOME_DIR/records" -type f -not -name secrets.json -exec grep -sl hush-5353 '{}' ';'
 }
 
 # Breaks when a snapshot fills the file system, or leads elsewhere than the original.

@@ -224,5 +224,7 @@ python=$(type -P -- "$(on_node "$python")")
         sum=$(sha256sum < "$uv_project/uv.lock")
         printf 'uvLock=%s\0' "${sum%% *}"
     fi
+    # What the submitting shell had loaded counts as well.
+    printf '%s\0' "modules=${LOADEDMODULES:-}" "conda=${CONDA_PREFIX:-}" "venv=${VIRTUAL_ENV:-}"
     printf 'done=1\0'
 } > "$report.facts"
