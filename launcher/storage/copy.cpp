@@ -21,13 +21,15 @@ namespace batchai::storage {
 namespace {
 
 constexpr std::size_t chunk = 1UL << 20U;
+constexpr std::string_view temporary_begin = ".batchai-";
+constexpr std::string_view temporary_end = ".part";
 
 // A file in a directory that is removed unless it gets its name.
 class Temporary {
   public:
     Temporary(int directory, mode_t mode)
         : directory_(directory),
-          name_(fmt::format(".batchai-{}.part", base::random_uuid())),
+          name_(fmt::format("{}{}{}", temporary_begin, base::random_uuid(), temporary_end)),
           file_(openat(directory, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)) {}
     Temporary(const Temporary&) = delete;
     Temporary& operator=(const Temporary&) = delete;
@@ -99,6 +101,12 @@ Data data_from(int file, off_t at, off_t size) {
     return {begin, end < 0 ? size : std::min(end, size)};
 }
 
+// What the new file would replace may be whole.
+tl::unexpected<base::Error> has_become_shorter(const Source& source) {
+    return base::fail("has become shorter while it was copied", source.path,
+                      "copy it again when nobody writes to it");
+}
+
 base::Result<void> copy_data(const Source& source, int to, const Data& data,
                              const std::string& path, const Copying& copying) {
     std::vector<char> buffer(chunk);
@@ -110,7 +118,7 @@ base::Result<void> copy_data(const Source& source, int to, const Data& data,
         if (count < 0 && errno == EINTR) continue;
         if (count < 0)
             return base::fail(fmt::format("cannot be read: {}", std::strerror(errno)), source.path);
-        if (count == 0) break;  // the file has become shorter
+        if (count == 0) return has_become_shorter(source);
         if (!write_at(to, buffer.data(), static_cast<std::size_t>(count), at - source.begin))
             return cannot_write(path, errno);
         at += count;
@@ -127,16 +135,19 @@ base::Result<void> copy_bytes(const Source& source, int to, const std::string& p
         TRY(copy_data(source, to, data, path, copying));
         at = data.end;
     }
-    // The file may have become shorter in the meantime.
-    off_t end = source.end;
+    // A hole at the end may have been cut off.
     struct stat status {};
-    if (fstat(source.file.get(), &status) == 0) end = std::min<off_t>(end, status.st_size);
-    if (ftruncate(to, std::max<off_t>(end - source.begin, 0)) != 0)
-        return cannot_write(path, errno);
+    if (fstat(source.file.get(), &status) == 0 && status.st_size < source.end)
+        return has_become_shorter(source);
+    if (ftruncate(to, source.end - source.begin) != 0) return cannot_write(path, errno);
     return {};
 }
 
 }  // namespace
+
+bool is_incomplete_copy(std::string_view name) {
+    return name.starts_with(temporary_begin) && name.ends_with(temporary_end);
+}
 
 base::Result<Source> source_of(base::FileDescriptor file, std::string path) {
     struct stat status {};

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -46,6 +47,9 @@ struct Copying {
     // it its usual effect.
     const base::HeldSignals& signals;
 };
+
+// Returns whether this is the name of a temporary file of copy_to().
+[[nodiscard]] bool is_incomplete_copy(std::string_view name);
 
 // Copies the file to `name` in the open directory. The bytes go to a temporary file in the
 // directory, which takes the place of `name` at the end, so that a reader sees the old file or the

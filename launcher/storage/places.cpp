@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "base/beneath.hpp"
 #include "base/ids.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace batchai::storage {
@@ -168,8 +170,10 @@ Result<bool> remove_store(const StoragePlace& place, const std::string& name) {
     if (!found && found.error().exit_code == ExitCode::not_found) return false;
     if (!found) return tl::unexpected(found.error());
     // Who may not remove the directory itself must not lose the files in it. So it first gets
-    // another name, for which the same rights are needed; it is also gone in one step.
+    // another name, for which the same rights are needed; it is also gone in one step. What cannot
+    // be removed gets its name back, so that its files can still be reached.
     const int parent = found->parent.directory.get();
+    const base::HeldSignals until_then{SIGINT, SIGTERM, SIGHUP};
     const std::string doomed = fmt::format(".batchai-deleted-{}", base::random_uuid());
     if (renameat(parent, found->name.c_str(), parent, doomed.c_str()) != 0) {
         if (errno == ENOENT) return false;
@@ -180,7 +184,8 @@ Result<bool> remove_store(const StoragePlace& place, const std::string& name) {
     }
     auto removed = base::remove_tree(parent, doomed);
     if (!removed) {
-        removed.error().where = found->parent.path + "/" + doomed;
+        const bool back = renameat(parent, doomed.c_str(), parent, found->name.c_str()) == 0;
+        removed.error().where = back ? place.directory(name) : found->parent.path + "/" + doomed;
         removed.error().hint = "some of its files belong to others and are left there";
         return tl::unexpected(removed.error());
     }

@@ -121,6 +121,17 @@ keys_are() {
     [[ ${lines[0]} =~ ^Name\ +Quota\ +Last\ Modified$ ]]
     run -0 az storage container list --account-name mystorage -o table
     [[ ${lines[0]} =~ ^Name\ +Lease\ Status\ +Last\ Modified$ ]]
+    # A share that cannot be deleted does not vanish with what is left of it.
+    az storage share create -n kept --account-name mystorage -o none
+    local theirs=$HOME_DIR/records/storage/mystorage/file-shares/kept/theirs
+    as_root_on login install -d -m 755 "$theirs"
+    as_root_on login touch "$theirs/file"
+    run -1 az storage share delete -n kept --account-name mystorage
+    [[ $output == *"some of its files belong to others"* ]]
+    [[ $(az storage share exists -n kept --account-name mystorage --query exists) == true ]]
+    as_user test -f "$theirs/file"
+    as_root_on login rm -r "$theirs"
+    [[ $(az storage share delete -n kept --account-name mystorage --query deleted) == true ]]
 }
 
 # Breaks when an account is not found by one of its names, or a misspelt one is taken as a new one.
@@ -236,6 +247,10 @@ keys_are() {
     blob show -c models -n run1/epoch2/w.bin | jq -e '.properties.contentLength == 7 and .properties.blobType == "BlockBlob"'
     blob download -c models -n run1/epoch2/w.bin -f copy.bin -o none
     as_user cmp "$HOME_DIR/work/w.bin" "$HOME_DIR/work/copy.bin"
+    as_user mkfifo "$HOME_DIR/work/fifo"
+    run -2 blob download -c models -n run1/epoch2/w.bin -f fifo
+    as_user test -p "$HOME_DIR/work/fifo"
+    as_user rm "$HOME_DIR/work/fifo"
     blob download-batch -s models -d into-blobs --dryrun 2> /dev/null && return 1
     blob delete -c models -n top/w.bin
     [[ $(blob exists -c models -n top/w.bin --query exists) == false ]]

@@ -97,6 +97,23 @@ TEST_F(Copy, KeepsHoles) {
     EXPECT_EQ(std::string(bytes, 3), "end");
 }
 
+// Breaks when a log that is cut off replaces the copy of it that was whole.
+TEST_F(Copy, OfAFileThatHasBecomeShorterIsNone) {
+    write("to/b", "whole");
+    write("from/a", "whole");
+    for (const off_t size : {3, 0}) {
+        const auto source = open_source(path("from/a"));
+        ASSERT_TRUE(source);
+        fs::resize_file(path("from/a"), static_cast<std::uintmax_t>(size));
+        const auto copied = copy_to(*source, directory_.get(), "b", path("to/b"),
+                                    {.progress = {}, .signals = signals_});
+        ASSERT_FALSE(copied);
+        EXPECT_NE(copied.error().text().find("has become shorter"), std::string::npos);
+        EXPECT_EQ(read("to/b"), "whole");
+        EXPECT_EQ(files_in_target(), 1U);
+    }
+}
+
 TEST_F(Copy, CopiesAPart) {
     write("from/a", "0123456789");
     const auto copied = [&](const Range& range) {

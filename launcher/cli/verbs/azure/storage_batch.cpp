@@ -64,7 +64,10 @@ base::Result<std::vector<std::string>> local_files(const std::string& directory)
     if (code) return base::system_error("list", directory, code.value());
     for (; entry != fs::recursive_directory_iterator(); entry.increment(code)) {
         std::error_code of_type;
-        if (entry->is_regular_file(of_type))
+        const auto type = entry->status(of_type).type();
+        if (type == fs::file_type::none)
+            return base::system_error("examine", entry->path().string(), of_type.value());
+        if (type == fs::file_type::regular)
             files.push_back(entry->path().lexically_relative(directory).string());
     }
     if (code) return base::system_error("list", directory, code.value());
@@ -98,16 +101,23 @@ Answer download_batch(const BatchOptions& options) {
     if (!fs::is_directory(options.destination, code))
         return base::fail("is not a directory", options.destination, "make it first",
                           base::ExitCode::not_found);
+    const auto entries = TRY(at.share.files_below(at.path));
     Value::Array names;
     Transfer transfer(options.no_progress);
-    for (const auto& entry : TRY(at.share.files_below(at.path))) {
+    for (const auto& entry : entries) {
         if (!is_chosen(options, entry.name)) continue;
         const auto local = (fs::path(options.destination) / entry.name).string();
         if (options.dry_run) {
             say(fmt::format("would download {}", job::printable(entry.name)));
         } else {
             TRY(base::make_directories(fs::path(local).parent_path(), 0777));
-            TRY(transfer.download(at.share, below(at.path, entry.name), local));
+            const auto done = transfer.download(at.share, below(at.path, entry.name), local);
+            if (!done && done.error().exit_code == base::ExitCode::not_found) {
+                warn(fmt::format("{} was removed before it could be downloaded",
+                                 job::printable(entry.name)));
+                continue;
+            }
+            TRY(done);
         }
         names.emplace_back(name_text(entry.name));
     }

@@ -30,6 +30,13 @@ base::Result<void> Transfer::download(const storage::Share& share, const std::st
     auto file = TRY(share.open_file(path));
     const auto source = TRY(storage::part_of(std::move(file), range));
     const fs::path target(local);
+    // The copy would take the place of a device or a FIFO.
+    std::error_code code;
+    const auto type = fs::symlink_status(target, code).type();
+    if (type != fs::file_type::regular && type != fs::file_type::symlink &&
+        type != fs::file_type::not_found && type != fs::file_type::directory)
+        return base::fail("is there already and is not a regular file", local,
+                          "choose another name", base::ExitCode::usage);
     const std::string parent = target.has_parent_path() ? target.parent_path().string() : ".";
     const base::FileDescriptor directory(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory.valid()) return base::system_error("enter the directory", parent);
