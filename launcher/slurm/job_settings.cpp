@@ -36,7 +36,11 @@ base::Result<JobSettings> parse_job_settings(std::string_view text) {
     JobSettings out;
     out.excluded = std::string(*excluded);
     if (!required->empty()) out.required = TRY(expand_hostlist(std::string(*required)));
-    out.preempted = !value_of(text, "PreemptTime").value_or("").empty();
+    // Gang scheduling sets both times for a job that it only suspends, the second one again when
+    // the job goes on. Both have the same form, so they compare as texts.
+    const std::string_view claimed = value_of(text, "PreemptTime").value_or("");
+    const std::string_view suspended = value_of(text, "SuspendTime").value_or("");
+    out.preempted = !claimed.empty() && claimed > suspended;
     return out;
 }
 

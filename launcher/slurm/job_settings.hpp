@@ -13,7 +13,7 @@ namespace batchai::slurm {
 struct JobSettings {
     std::string excluded;               // hostlist of the nodes that the job must not get
     std::vector<std::string> required;  // nodes that it must get
-    bool preempted = false;             // a job of higher priority has claimed its nodes
+    bool preempted = false;             // a job of higher priority has taken its nodes for good
 
     bool operator==(const JobSettings&) const = default;
 };

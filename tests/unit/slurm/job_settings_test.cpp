@@ -28,6 +28,21 @@ TEST(JobSettings, AreReadFromOneLine) {
     EXPECT_EQ(*all, (JobSettings{"n[3-4],x", {"n1", "n2"}, true}));
 }
 
+// Breaks when a job that gang scheduling has suspended for a while counts as one that lost its
+// nodes.
+TEST(JobSettings, AJobThatWasOnlySuspendedIsNotPreempted) {
+    const auto is_preempted = [](const std::string& claimed, const std::string& suspended) {
+        return parse_job_settings(
+                   shown("x", "x", claimed + " SuspendTime=" + suspended + " SecsPreSuspend=40"))
+            ->preempted;
+    };
+    EXPECT_TRUE(is_preempted("2026-11-24T10:00:00", "None"));
+    EXPECT_FALSE(is_preempted("2026-11-24T10:00:00", "2026-11-24T10:00:00"));
+    EXPECT_FALSE(is_preempted("2026-11-24T10:00:00", "2026-11-24T10:05:00"));
+    EXPECT_TRUE(is_preempted("2026-11-24T10:06:00", "2026-11-24T10:05:00"));
+    EXPECT_FALSE(is_preempted("None", "2026-11-24T10:05:00"));
+}
+
 TEST(JobSettings, OfNoJobAreAnError) {
     EXPECT_FALSE(parse_job_settings(""));
     EXPECT_FALSE(parse_job_settings("slurm_load_jobs error: Invalid job id specified\n"));
