@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -77,16 +78,18 @@ struct Sums {
     Periods preparation;
 };
 
-void add_attempts(const JobMetrics& job, Sums& sums) {
-    base::Time waiting = job.report.job.creation_time;
-    for (const record::Attempt& attempt : job.attempts) {
-        sums.queue.add(seconds_between(waiting, attempt.start));
+void add_attempts(base::Time creation_time, const std::vector<record::Attempt>& attempts,
+                  Sums& sums) {
+    std::optional<base::Time> waiting = creation_time;
+    for (const record::Attempt& attempt : attempts) {
+        // It is not known how long a job has waited after an attempt whose end nobody recorded.
+        if (waiting) sums.queue.add(seconds_between(*waiting, attempt.start));
+        waiting = attempt.end;
         for (const record::Phase& phase : attempt.phases) {
             if (phase.name == "preparation" && phase.end)
                 sums.preparation.add(seconds_between(phase.start, *phase.end));
         }
         if (!attempt.end) continue;
-        waiting = *attempt.end;
         ++sums.attempts[base::word_of(attempt.ended_by.value_or(record::EndedBy::unknown))];
     }
 }
@@ -104,7 +107,8 @@ Sums sums_of(const std::vector<JobMetrics>& jobs) {
     for (const JobMetrics& job : jobs) {
         ++sums.jobs[slurm::to_string(job.report.state)];
         sums.retries += job.retries;
-        add_attempts(job, sums);
+        for (const auto& attempts : job.attempts)
+            add_attempts(job.report.job.creation_time, attempts, sums);
     }
     return sums;
 }

@@ -34,9 +34,10 @@ class MetricsText {
 
 struct JobMetrics {
     JobReport report;
-    std::vector<record::Attempt> attempts;
-    int retries = 0;
-    std::vector<record::NodeUsage> usage;  // of a running job: the newest samples
+    // Of each task of an array job; of another job, those of the job.
+    std::vector<std::vector<record::Attempt>> attempts;
+    int retries = 0;                       // of all tasks together
+    std::vector<record::NodeUsage> usage;  // of what runs: the newest samples
 };
 
 [[nodiscard]] std::string metrics_text(const std::vector<JobMetrics>& jobs,

@@ -125,12 +125,11 @@ base::Error nothing_to_see(const Look& seen) {
             "environment or in site.lua, or the nodes have an older release of batchai"};
 }
 
-base::Result<Look> look(JobWatch& watch, const record::JobFiles& files, bool is_task) {
+base::Result<Look> look(JobWatch& watch, const record::JobFiles& files) {
     Look out{.report = TRY(watch.look()), .attempt = {}, .nodes = {}};
     auto attempt = TRY(record::latest_attempt(files));
     const bool over = attempt && attempt->end;
-    // The report of an array job is that of its last task.
-    out.ended = is_task ? over && !attempt->runs_again() : out.report.ended();
+    out.ended = out.report.ended();
     // Nodes that were killed could not remove what they were asked for.
     if (out.ended && attempt) record::forget_live_usage(files, attempt->number);
     if (out.ended || !attempt || over) return out;
@@ -147,11 +146,10 @@ bool is_live(const LiveNode& node) {
 }
 
 // The samples in the record may be some minutes old, so newer ones are waited for.
-base::Result<Look> look_once(JobWatch& watch, const record::JobFiles& files, bool is_task,
-                             Keys& keys) {
+base::Result<Look> look_once(JobWatch& watch, const record::JobFiles& files, Keys& keys) {
     const auto deadline = Clock::now() + longest_wait_for_samples;
     while (true) {
-        Look seen = TRY(look(watch, files, is_task));
+        Look seen = TRY(look(watch, files));
         const bool all = !seen.nodes.empty() &&
                          std::all_of(seen.nodes.begin(), seen.nodes.end(), [](const auto& node) {
                              return is_live(node) && node.age < record::live_usage_seconds;
@@ -182,7 +180,7 @@ std::string title(const Look& seen) {
 Answer show_once(JobWatch& watch, const record::JobFiles& files, const JobTopOptions& options,
                  TopOrder order) {
     Keys keys(false);
-    const Look seen = TRY(look_once(watch, files, options.task.has_value(), keys));
+    const Look seen = TRY(look_once(watch, files, keys));
     const bool formatted = options.output->count() > 0 || options.query->count() > 0;
     if (!formatted) {
         const std::string text = title(seen) + '\n' + top_text(seen.nodes, order, {});
@@ -235,7 +233,7 @@ Answer show_live(JobWatch& watch, const record::JobFiles& files, const JobTopOpt
     bool first = true;
     while (true) {
         const auto next = Clock::now() + seconds(options.interval);
-        const Look seen = TRY(look(watch, files, options.task.has_value()));
+        const Look seen = TRY(look(watch, files));
         if (seen.ended) {
             say(fmt::format("the job has ended; `batchai job show --name {}` says what it has used",
                             seen.report.job.key.job));
@@ -261,7 +259,7 @@ Answer job_top(const JobTopOptions& options) {
     const auto here = TRY(open_surroundings());
     const LogPlace place = TRY(log_place(here, key, options.task));
     const Interruption interruption;
-    JobWatch watch(here.store, here.slurm, key, slurm_pause);
+    JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
     const bool formatted = options.output->count() > 0 || options.query->count() > 0;
     return options.once || formatted ? show_once(watch, place.files, options, order)
                                      : show_live(watch, place.files, options, order);

@@ -38,15 +38,34 @@ base::Result<std::vector<store::Job>> all_jobs(const store::Store& store) {
     return jobs;
 }
 
-// What cannot be read of one job does not hide the others.
+// Adds what the files of a job, or of a task of an array job, say. What cannot be read of one job
+// does not hide the others. `running` is the attempt that runs.
+void add_files(const record::JobFiles& files, const record::Attempt* running, JobMetrics& out) {
+    if (auto attempts = record::all_attempts(files)) out.attempts.push_back(std::move(*attempts));
+    if (const auto count = record::read_retry_count(files); count && *count)
+        out.retries += (*count)->retries;
+    if (running == nullptr) return;
+    auto usage = record::newest_usage(files, running->number);
+    std::move(usage.begin(), usage.end(), std::back_inserter(out.usage));
+}
+
+const record::Attempt* running_attempt(slurm::ExecutionState state,
+                                       const std::optional<record::Attempt>& newest) {
+    return state == slurm::ExecutionState::running && newest ? &*newest : nullptr;
+}
+
 JobMetrics metrics_of(const store::Store& store, JobReport report) {
     JobMetrics out{.report = std::move(report), .attempts = {}, .retries = 0, .usage = {}};
     const record::JobFiles files = store.job_files(out.report.job.key);
-    if (auto attempts = record::all_attempts(files)) out.attempts = std::move(*attempts);
-    if (const auto count = record::read_retry_count(files); count && *count)
-        out.retries = (*count)->retries;
-    if (out.report.state == slurm::ExecutionState::running && out.report.attempt)
-        out.usage = record::newest_usage(files, out.report.attempt->number);
+    const JobReport& job = out.report;
+    if (job.job.is_array) {
+        for (const TaskReport& task : job.tasks)
+            if (task.attempt)
+                add_files(files.array_task(task.number), running_attempt(task.state, task.attempt),
+                          out);
+    } else {
+        add_files(files, running_attempt(job.state, job.attempt), out);
+    }
     return out;
 }
 

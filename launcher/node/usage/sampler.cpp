@@ -323,6 +323,9 @@ void note_usage(StepProcesses& processes, const SamplerRequest& request, const T
         }
         if (live != Clock::time_point::max() && now >= live_until) {
             live = Clock::time_point::max();
+            // What was seen live must not become less when only the record is left.
+            writer.add(samples.take());
+            pace.taken(std::chrono::floor<seconds>(now - samples.begin()));
             writer.end_live();
         }
         const auto next = std::min({question, live, samples.begin() + pace.next()});

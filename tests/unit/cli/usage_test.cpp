@@ -231,7 +231,12 @@ TEST(MetricsText, CountsJobsAttemptsAndTimes) {
     first.ended_by = record::EndedBy::node;
     record::Attempt second = attempt_in("ranks", 2);
     second.start = at(130);
-    job.attempts = {first, second};
+    // Of a task whose first attempt was cut off, so that nobody knows how long it then waited.
+    record::Attempt cut_off = attempt_in("ranks");
+    cut_off.start = at(20);
+    record::Attempt later = attempt_in("ranks", 2);
+    later.start = at(500);
+    job.attempts = {{first, second}, {cut_off, later}};
     job.retries = 1;
     job.usage = {usage_of("h1", 0)};
     const std::string text = metrics_text({job}, "alice");
@@ -239,8 +244,8 @@ TEST(MetricsText, CountsJobsAttemptsAndTimes) {
          {"batchai_jobs{user=\"alice\",state=\"running\"} 1\n",
           "batchai_jobs{user=\"alice\",state=\"failed\"} 0\n",
           "batchai_attempts{user=\"alice\",ended_by=\"lostNode\"} 1\n",
-          "batchai_retries{user=\"alice\"} 1\n", "batchai_queue_seconds_sum{user=\"alice\"} 40\n",
-          "batchai_queue_seconds_count{user=\"alice\"} 2\n",
+          "batchai_retries{user=\"alice\"} 1\n", "batchai_queue_seconds_sum{user=\"alice\"} 70\n",
+          "batchai_queue_seconds_count{user=\"alice\"} 3\n",
           "batchai_preparation_seconds_sum{user=\"alice\"} 5\n",
           "batchai_job_cpu_seconds_total{user=\"alice\",group=\"g\",workspace=\"w\",experiment="
           "\"e\",job=\"train\",slurm_job_id=\"12\"} 20\n"})
