@@ -96,7 +96,7 @@ base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
     if (!file.valid()) return base::system_error("open", path);
     if (base::lock_now(file.get())) return file;
     if (errno != EWOULDBLOCK) return base::system_error("lock", path);
-    return base::fail("another command is just queuing tasks of this job", path,
+    return base::fail("another command is just queuing this job, or tasks of it, again", path,
                       "try again when it has ended", base::ExitCode::refused);
 }
 

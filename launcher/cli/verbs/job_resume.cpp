@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/process.hpp"
 #include "cli/output/output.hpp"
 #include "cli/report/array_again.hpp"
 #include "cli/report/job_report.hpp"
@@ -83,11 +85,14 @@ Answer job_resume(const ResumeOptions& options) {
     TRY(here.slurm.ping());
     if (TRY(here.store.job(key)).is_array) return resume_tasks(here, key, options.task);
     if (options.task) return tl::unexpected(not_an_array(key));
+    const record::JobFiles files = here.store.job_files(key);
+    const base::FileDescriptor lock = TRY(lock_tasks(files));
     const auto report = TRY(report_job(here.store, here.slurm, key));
     TRY(check(report));
-    const record::JobFiles files = here.store.job_files(key);
     auto last = TRY(record::latest_attempt(files));
     const auto count = TRY(record::read_retry_count(files));
+    // An interrupt in between would leave records of a queue in which the job is not.
+    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
     // The retries are counted anew. The attempt to come is in the count, so it is not judged.
     if (last && count)
         TRY(record::write_retry_count(files,
@@ -100,6 +105,8 @@ Answer job_resume(const ResumeOptions& options) {
     TRY(here.store.update(key, [](store::Job& job) { job.termination_requested.reset(); }));
     const auto queued = here.slurm.requeue(report.job.slurm_job_id);
     if (queued) return Outcome{};
+    // A request that has timed out may have been carried out.
+    if (here.slurm.is_queued(report.job.slurm_job_id).value_or(false)) return Outcome{};
     // Nothing has changed, so the records must say what they said.
     if (before) TRY(write(files, *before));
     if (count) TRY(record::write_retry_count(files, *count));
