@@ -141,31 +141,48 @@ std::string cap_remark(std::string_view reason) {
 
 }  // namespace
 
-base::Result<Rescaled> follow_target(const store::Store& store, const site::Site& site,
-                                     const slurm::Client& client, const store::ClusterKey& key,
+base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::Site& site,
+                                        const slurm::Client& client,
+                                        const store::Cluster& cluster) {
+    auto jobs = TRY(store.jobs_of_workspace(cluster.key.parent()));
+    ScalingView view{
+        .reports = TRY(report_jobs(store, client, std::move(jobs))), .rights = {}, .input = {}};
+    // Slurm's accounting may not answer for a while. A cluster that has nodes must not lose them by
+    // that. For others it makes no difference.
+    auto rights = slurm::power_rights(client, current_user());
+    if (!rights && cluster.scaling == store::Scaling::power_saving)
+        return tl::unexpected(rights.error());
+    if (rights)
+        view.rights = std::move(*rights);
+    else
+        view.rights.reason = rights.error().text();
+    if (view.rights.allowed)
+        view.input = TRY(
+            input_for(store, site, client, cluster, load_of(cluster.key.cluster, view.reports)));
+    return view;
+}
+
+base::Result<Rescaled> follow_target(const store::Store& store, const slurm::Client& client,
+                                     const store::ClusterKey& key, const ScalingView& view,
                                      int initial) {
     store::Cluster cluster = TRY(store.cluster(key));
-    auto jobs = TRY(store.jobs_of_workspace(key.parent()));
-    const auto reports = TRY(report_jobs(store, client, std::move(jobs)));
-    Rescaled out;
-    // Slurm's accounting may not answer for a while. Nothing is changed then for a cluster that has
-    // nodes, because it must not lose them by that. For others it makes no difference.
-    const auto asked = slurm::power_rights(client, current_user());
-    if (!asked && cluster.scaling == store::Scaling::power_saving)
-        return tl::unexpected(asked.error());
-    const Holds holds = holds_of(cluster, reports);
+    Rescaled out{.cluster = {},
+                 .remarks = {},
+                 .waiting = {},
+                 .suspend_timeout = view.rights.suspend_timeout};
+    const Holds holds = holds_of(cluster, view.reports);
     cluster = TRY(hold_large_jobs(store, client, cluster, holds));
     if (!holds.hold.empty())
         out.remarks.push_back(fmt::format("held until the cluster is large enough: Slurm's job {}",
                                           in_words(holds.hold)));
-    if (!asked || !asked->allowed) {
+    if (!view.rights.allowed) {
         out.cluster = TRY(becomes_cap(store, key));
-        out.remarks.push_back(cap_remark(asked ? asked->reason : asked.error().text()));
+        out.remarks.push_back(cap_remark(view.rights.reason));
         return out;
     }
-    const ClusterLoad load = load_of(key.cluster, reports);
+    const ClusterLoad load = load_of(key.cluster, view.reports);
     const int target = target_of(cluster, std::max(load.wanted_nodes, initial));
-    const slurm::ScalingInput input = TRY(input_for(store, site, client, cluster, load));
+    const slurm::ScalingInput& input = view.input;
     const slurm::PowerPlan plan = slurm::plan_power(input, target);
     // The record is written first, so that it names the nodes even if this process is killed.
     out.cluster = TRY(store.update(key, [&](store::Cluster& record) {
@@ -184,7 +201,7 @@ base::Result<Rescaled> follow_target(const store::Store& store, const site::Site
     }
     TRY(changed);
     out.waiting = plan.waiting;
-    say_what_happens(plan, *asked, cluster, target, out.remarks);
+    say_what_happens(plan, view.rights, cluster, target, out.remarks);
     return out;
 }
 
@@ -230,8 +247,7 @@ base::Result<void> power_up_late_nodes(const site::Site& site, const slurm::Clie
     constexpr std::chrono::seconds slack{20};
     if (rescaled.waiting.empty()) return {};
     NameSet late = set_of(rescaled.waiting);
-    const auto rights = TRY(slurm::power_rights(client, current_user()));
-    const std::chrono::seconds longest = rights.suspend_timeout + slack;
+    const std::chrono::seconds longest = rescaled.suspend_timeout + slack;
     const auto deadline = Clock::now() + longest;
     say(fmt::format("{} must finish powering down first; waiting up to {} s",
                     in_words(rescaled.waiting), longest.count()));

@@ -124,8 +124,8 @@ Answer answer_with(const Surroundings& here, const store::Cluster& cluster, Colu
 
 // Makes the nodes follow the target, and tells the user what happens.
 base::Result<store::Cluster> scaled(const Surroundings& here, const store::ClusterKey& key,
-                                    int initial = 0) {
-    Rescaled rescaled = TRY(follow_target(here.store, here.site, here.slurm, key, initial));
+                                    const ScalingView& view, int initial = 0) {
+    Rescaled rescaled = TRY(follow_target(here.store, here.slurm, key, view, initial));
     for (const auto& remark : rescaled.remarks)
         say(remark);
     TRY(power_up_late_nodes(here.site, here.slurm, rescaled));
@@ -162,21 +162,16 @@ base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile&
 
 Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
     const auto here = TRY(open_surroundings());
-    const auto before = TRY(here.store.cluster(own_key(options)));
+    const auto key = own_key(options);
+    const auto cluster = TRY(here.store.cluster(key));
     TRY(here.slurm.ping());
-    TRY(here.store.update(own_key(options), [&](store::Cluster& record) {
+    // A target is not recorded before Slurm has said what there is to change.
+    const ScalingView view = TRY(look_at_slurm(here.store, here.site, here.slurm, cluster));
+    TRY(here.store.update(key, [&](store::Cluster& record) {
         record.scale = scale;
         record.allocation_state_transition_time = base::now();
     }));
-    const auto cluster = scaled(here, own_key(options));
-    if (cluster) return answer_with(here, *cluster, {});
-    // The nodes are those of the old target still, or of neither; the same command can be given
-    // again.
-    TRY(here.store.update(own_key(options), [&](store::Cluster& record) {
-        record.scale = before.scale;
-        record.allocation_state_transition_time = before.allocation_state_transition_time;
-    }));
-    return tl::unexpected(cluster.error());
+    return answer_with(here, TRY(scaled(here, key, view)), {});
 }
 
 Answer cluster_create(const ClusterOptions& options) {
@@ -198,7 +193,10 @@ Answer cluster_create(const ClusterOptions& options) {
     say_what_has_no_effect(options, file);
     // The cluster exists now, whatever becomes of its nodes.
     const auto& automatic = cluster.scale.auto_scale;
-    const auto with_nodes = scaled(here, key, automatic ? automatic->initial_node_count : 0);
+    const int initial = automatic ? automatic->initial_node_count : 0;
+    const auto with_nodes =
+        look_at_slurm(here.store, here.site, here.slurm, cluster)
+            .and_then([&](const ScalingView& view) { return scaled(here, key, view, initial); });
     if (!with_nodes)
         warn("its nodes do not follow the target yet, give \"cluster resize\": " +
              with_nodes.error().text());
