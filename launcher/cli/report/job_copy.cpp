@@ -90,11 +90,30 @@ base::Result<NodePath> node_path(const std::string& text, const plan::Plan& plan
     for (const plan::Variable& variable : plan.environment)
         known.set(variable.name, variable.value);
     const auto expanded = known.expand(path);
-    if (!expanded.undefined.empty()) return out;
+    if (!expanded.undefined.empty()) {
+        if (last.find('$') == std::string::npos && plan::is_component(last)) out.name = last;
+        return out;
+    }
     out.expected = plan::normalized(expanded.text);
     const std::string name = last_component(out.expected);
     if (plan::is_component(name)) out.name = name;
     return out;
+}
+
+bool may_be_named(const NodePath& path, std::string_view name) {
+    if (!plan::is_component(std::string(name))) return false;
+    // What the user wrote of the last component: the text before its first variable, and the text
+    // behind its last one.
+    std::size_t begin = path.parts.size() - 1;
+    begin -= begin % 2;
+    while (begin > 0 && path.parts[begin].find('/') == std::string::npos)
+        begin -= 2;
+    const std::string before = last_component(path.parts[begin]);
+    if (begin == path.parts.size() - 1) return name == before;
+    const std::string behind = path.parts.size() % 2 == 1 ? path.parts.back() : std::string();
+    const bool hidden = name.starts_with('.') && !before.starts_with('.');
+    return !hidden && name.size() >= before.size() + behind.size() && name.starts_with(before) &&
+           name.ends_with(behind);
 }
 
 std::string shell_path(const NodePath& path, std::size_t first) {
@@ -373,10 +392,13 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
         if (stopped) return interrupted;
         return tl::unexpected(complaint(code, there, wish.place.node, step.said()));
     }
-    if (into.name.empty()) into.name = stream->name;
-    if (!plan::is_component(into.name))
-        return base::fail("the node names it in a way that no copy can be named", there,
-                          "end the target with the name that the copy gets");
+    // The node must not choose a name that the user has not asked for, such as .bashrc.
+    if (into.name.empty()) {
+        if (!may_be_named(wish.there, stream->name))
+            return base::fail("the node names the copy in a way that does not fit its path", there,
+                              "end the target with the name that the copy gets");
+        into.name = stream->name;
+    }
     CopyProgress progress;
     reach::Unpacker unpacker(std::move(into.directory), stream->name, into.name,
                              [&](const std::string& remark) {

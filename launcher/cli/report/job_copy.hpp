@@ -27,12 +27,16 @@ struct CopySide {
 struct NodePath {
     // Texts and names of variables in turn; a text comes first.
     std::vector<std::string> parts;
-    // The last component, as far as the plan knows the variables; empty if it does not.
+    // The last component; empty if only the node knows it.
     std::string name;
     // The path as the plan knows it; empty if it does not.
     std::string expected;
 };
 [[nodiscard]] base::Result<NodePath> node_path(const std::string& text, const plan::Plan& plan);
+
+// Returns whether the last component of the path can have this name on the node. The node is not
+// trusted, so a variable stands for no dot at the beginning of a name.
+[[nodiscard]] bool may_be_named(const NodePath& path, std::string_view name);
 
 // Returns a line of a POSIX shell that sets p to the path, whose texts are the arguments from
 // number `first` on.

@@ -39,6 +39,24 @@ TEST(NodePath, KeepsVariablesForTheNode) {
     EXPECT_EQ(known->expected, "/mnt/model");
 }
 
+// Breaks when the node can choose what the user gets: a copy named .bashrc, say.
+TEST(NodePath, OnlyItsVariablesAreTheNodesToName) {
+    const auto fits = [](const std::string& text, std::string_view name) {
+        return may_be_named(*node_path(text, {}), name);
+    };
+    EXPECT_EQ(node_path("/tmp/$AZ_BATCH_NODE_ID/out.json", {})->name, "out.json");
+    EXPECT_TRUE(fits("/tmp/$AZ_BATCH_NODE_ID/out.json", "out.json"));
+    EXPECT_FALSE(fits("/tmp/$AZ_BATCH_NODE_ID/out.json", ".bashrc"));
+    EXPECT_TRUE(fits("/tmp/of-$AZ_BATCH_NODE_ID.pt", "of-h1.pt"));
+    EXPECT_TRUE(fits("/tmp/of-$AZ_BATCH_NODE_ID", "of-h1"));
+    EXPECT_TRUE(fits("$AZ_BATCHAI_OUTPUT_MODEL", "model"));
+    EXPECT_TRUE(fits("/tmp/.$AZ_BATCH_NODE_ID", ".h1"));
+    for (const char* name : {"of-h1", "h1.pt", "of-.p", ".bashrc", "of-x/y.pt", "..", ""})
+        EXPECT_FALSE(fits("/tmp/of-$AZ_BATCH_NODE_ID.pt", name)) << name;
+    for (const char* name : {".bashrc", ".ssh", "..", ""})
+        EXPECT_FALSE(fits("$AZ_BATCHAI_OUTPUT_MODEL", name)) << name;
+}
+
 // Whatever the text is, the shell gets it as one word.
 TEST(NodePath, IsOneWordForTheShell) {
     for (const std::string text :
