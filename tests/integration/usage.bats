@@ -164,6 +164,24 @@ samplers_on() { lines_like batchai-usage as_root_on "$1" ps -eo comm=; }
     [[ $status -eq 5 ]]
 }
 
+cpu_seconds_of() { batchai metrics 2> /dev/null | sed -n "s/^batchai_job_cpu_seconds_total{.*job=\"$1\".*} //p"; }
+cpu_is_above() { awk -v seconds="$(cpu_seconds_of "$1")" -v least="$2" 'BEGIN { exit !(seconds > least) }'; }
+tasks_left() { [[ $(as_user squeue -h -r -n "$1" -o %K) == "$2" ]]; }
+
+# Breaks when the tasks of an array job are left out, or when a counter goes back because one has ended.
+@test "the metrics of an array job are those of all its tasks" {
+    job tasks 1 1 "if [ \$SLURM_ARRAY_TASK_ID = 1 ]; then timeout 6 sh -c 'while :; do :; done' || true
+        else until [ -e $HOME_DIR/end-tasks ]; do sleep 0.2; done; fi" '{"slurm": {"array": "1-2"}}'
+    create tasks
+    wait_until 60 cpu_is_above tasks 2
+    wait_until 60 tasks_left tasks 2
+    cpu_is_above tasks 2
+    as_user touch "$HOME_DIR/end-tasks"
+    batchai job wait --name tasks
+    run -0 --separate-stderr batchai metrics
+    [[ $output =~ 'batchai_attempts{user="alice",ended_by="'[a-z]*'"} '[2-9] ]]
+}
+
 # Breaks when a mistake on the command line is not one clear message.
 @test "mistakes have one message" {
     run -2 batchai job top

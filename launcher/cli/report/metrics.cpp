@@ -155,8 +155,8 @@ Use use_of(const JobMetrics& job) {
         use.read += static_cast<double>(last.read);
         use.written += static_cast<double>(last.written);
         use.peak = std::max(use.peak, static_cast<double>(last.peak));
-        use.nodes.insert(usage.node);
         if (usage.ended) continue;
+        use.nodes.insert(usage.node);
         use.memory += static_cast<double>(last.memory);
         for (const record::GpuUsage& gpu : last.gpus) {
             if (!gpu.busy) continue;

@@ -39,19 +39,20 @@ base::Result<std::vector<store::Job>> all_jobs(const store::Store& store) {
 }
 
 // Adds what the files of a job, or of a task of an array job, say. What cannot be read of one job
-// does not hide the others. `running` is the attempt that runs.
-void add_files(const record::JobFiles& files, const record::Attempt* running, JobMetrics& out) {
+// does not hide the others.
+void add_files(const record::JobFiles& files, const std::optional<record::Attempt>& newest,
+               bool ended, JobMetrics& out) {
     if (auto attempts = record::all_attempts(files)) out.attempts.push_back(std::move(*attempts));
     if (const auto count = record::read_retry_count(files); count && *count)
         out.retries += (*count)->retries;
-    if (running == nullptr) return;
-    auto usage = record::newest_usage(files, running->number);
+    // While an array job runs, the tasks that have ended count as well, because the counters of the
+    // job must not go back.
+    if (out.report.state != slurm::ExecutionState::running || !newest) return;
+    auto usage = record::newest_usage(files, newest->number);
+    // A step that was killed could not note its end.
+    for (record::NodeUsage& of_node : usage)
+        of_node.ended = of_node.ended || ended;
     std::move(usage.begin(), usage.end(), std::back_inserter(out.usage));
-}
-
-const record::Attempt* running_attempt(slurm::ExecutionState state,
-                                       const std::optional<record::Attempt>& newest) {
-    return state == slurm::ExecutionState::running && newest ? &*newest : nullptr;
 }
 
 JobMetrics metrics_of(const store::Store& store, JobReport report) {
@@ -61,10 +62,9 @@ JobMetrics metrics_of(const store::Store& store, JobReport report) {
     if (job.job.is_array) {
         for (const TaskReport& task : job.tasks)
             if (task.attempt)
-                add_files(files.array_task(task.number), running_attempt(task.state, task.attempt),
-                          out);
+                add_files(files.array_task(task.number), task.attempt, task.ended(), out);
     } else {
-        add_files(files, running_attempt(job.state, job.attempt), out);
+        add_files(files, job.attempt, job.ended(), out);
     }
     return out;
 }

@@ -325,13 +325,15 @@ void note_usage(StepProcesses& processes, const SamplerRequest& request, const T
             live = Clock::time_point::max();
             // What was seen live must not become less when only the record is left.
             writer.add(samples.take());
-            pace.taken(std::chrono::floor<seconds>(now - samples.begin()));
             writer.end_live();
         }
         const auto next = std::min({question, live, samples.begin() + pace.next()});
         const Woken woken = wait_until(next, stop, signals);
         if (woken == Woken::at_the_end) break;
-        if (woken == Woken::cancelled) writer.remove_live();
+        if (woken == Woken::cancelled) {
+            if (live != Clock::time_point::max()) writer.add(samples.take());
+            writer.remove_live();
+        }
     }
     writer.finish(samples.take_last());
 }
