@@ -121,6 +121,11 @@ base::Error refusal(std::string_view command, std::string_view standard_error) {
     return error;
 }
 
+bool gave_no_answer(const base::Error& error) {
+    return error.exit_code == base::ExitCode::timed_out ||
+           error.what.find("timed out") != std::string::npos;
+}
+
 namespace {
 
 using base::Result;

@@ -52,4 +52,8 @@ extern const std::string_view kNodeFormat;
 // without repeated lines. Adds a hint for the refusals that users meet.
 [[nodiscard]] base::Error refusal(std::string_view command, std::string_view standard_error);
 
+// Returns whether Slurm may have done what it was asked although the command failed: the command
+// was ended, or has itself given up ("Socket timed out on send/recv operation").
+[[nodiscard]] bool gave_no_answer(const base::Error& error);
+
 }  // namespace batchai::slurm

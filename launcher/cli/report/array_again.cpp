@@ -17,6 +17,7 @@
 #include "plan/make.hpp"
 #include "record/retries.hpp"
 #include "slurm/array_indexes.hpp"
+#include "slurm/parse.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -81,13 +82,6 @@ base::Result<std::string> submit(const slurm::Client& client, const plan::Plan& 
     return client.submit(plan::sbatch_options(plan), script.string(), submission_environment());
 }
 
-// Returns whether Slurm may have done what it was asked: sbatch was ended, or has itself given up
-// ("Socket timed out on send/recv operation").
-bool gave_no_answer(const base::Error& error) {
-    return error.exit_code == base::ExitCode::timed_out ||
-           error.what.find("timed out") != std::string::npos;
-}
-
 }  // namespace
 
 base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
@@ -117,7 +111,7 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
     // The array is held until the record knows it: sbatch may give up although Slurm has taken the
     // array, and a task that finds the mark of a termination does not run again.
     auto id = submit(client, held_array(plan, run.tasks), job, files, run.attempts_before);
-    if (!id && gave_no_answer(id.error()))
+    if (!id && slurm::gave_no_answer(id.error()))
         id.error().hint =
             "if Slurm has taken the array, it is held and runs nothing: `squeue --me` "
             "shows it, and scancel removes it";

@@ -19,6 +19,7 @@
 #include "cli/verbs/surroundings.hpp"
 #include "record/attempt.hpp"
 #include "record/retries.hpp"
+#include "slurm/parse.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -47,6 +48,13 @@ base::Result<void> check(const JobReport& report) {
                        "create the job again; it continues from its checkpoints if their directory "
                        "is the same");
     return {};
+}
+
+// Returns whether Slurm has queued the job again although it has not said so.
+bool was_requeued(const slurm::Client& client, const slurm::JobStatus& before) {
+    const auto now = client.jobs({before.id});
+    return now && now->contains(before.id) &&
+           now->at(before.id).restart_count > before.restart_count;
 }
 
 base::Result<void> write(const record::JobFiles& files, const record::Attempt& attempt) {
@@ -105,8 +113,8 @@ Answer job_resume(const ResumeOptions& options) {
     TRY(here.store.update(key, [](store::Job& job) { job.termination_requested.reset(); }));
     const auto queued = here.slurm.requeue(report.job.slurm_job_id);
     if (queued) return Outcome{};
-    // A request that has timed out may have been carried out.
-    if (here.slurm.is_queued(report.job.slurm_job_id).value_or(false)) return Outcome{};
+    if (slurm::gave_no_answer(queued.error()) && was_requeued(here.slurm, *report.evidence.slurm))
+        return Outcome{};
     // Nothing has changed, so the records must say what they said.
     if (before) TRY(write(files, *before));
     if (count) TRY(record::write_retry_count(files, *count));
