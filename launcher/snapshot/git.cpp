@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -62,8 +61,8 @@ base::Result<std::vector<std::string>> paths(const std::string& directory,
                                              const base::Arguments& words) {
     const auto answer = TRY(ask(directory, words));
     if (answer.exit_code != 0)
-        return base::fail(fmt::format("git ls-files: {}", base::trim(answer.standard_error)),
-                          directory);
+        return base::fail(
+            fmt::format("git {}: {}", words.front(), base::trim(answer.standard_error)), directory);
     std::vector<std::string> out;
     for (const std::string_view path : base::split(answer.standard_output, '\0')) {
         if (!path.empty()) out.emplace_back(path);
@@ -71,17 +70,18 @@ base::Result<std::vector<std::string>> paths(const std::string& directory,
     return out;
 }
 
-// Returns the paths of those files that are in the directory, relative to it. Either may have been
-// reached over a link.
-std::vector<std::string> paths_below(const std::string& directory,
-                                     const std::vector<std::string>& files) {
-    namespace fs = std::filesystem;
-    std::error_code code;
-    const fs::path top = fs::weakly_canonical(directory, code);
+// Returns those of the files that differ from the commit, as paths relative to the directory. The
+// same file may have several paths.
+base::Result<std::vector<std::string>> changed_private_files(
+    const std::string& directory, const std::vector<std::string>& private_files) {
+    if (private_files.empty()) return std::vector<std::string>();
+    const std::set<FileIdentity> hidden = identities_of(private_files);
     std::vector<std::string> found;
-    for (const std::string& file : files) {
-        const fs::path path = fs::weakly_canonical(file, code).lexically_relative(top);
-        if (!code && !path.empty() && *path.begin() != "..") found.push_back(path);
+    for (std::string& path :
+         TRY(paths(directory, {"diff", "--name-only", "-z", "--relative", "--no-renames",
+                               "--no-ext-diff", "--ignore-submodules", "HEAD", "--", "."}))) {
+        const auto identity = identity_of(directory + '/' + path);
+        if (identity && hidden.contains(*identity)) found.push_back(std::move(path));
     }
     return found;
 }
@@ -90,6 +90,19 @@ const base::Arguments untracked_files{"ls-files",           "-z", "--others",
                                       "--exclude-standard", "--", "."};
 
 }  // namespace
+
+std::optional<FileIdentity> identity_of(const std::string& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) return std::nullopt;
+    return FileIdentity(status.st_dev, status.st_ino);
+}
+
+std::set<FileIdentity> identities_of(const std::vector<std::string>& paths) {
+    std::set<FileIdentity> found;
+    for (const std::string& path : paths)
+        if (const auto identity = identity_of(path)) found.insert(*identity);
+    return found;
+}
 
 std::string without_credentials(std::string_view url) {
     const std::size_t scheme = url.find("://");
@@ -129,10 +142,12 @@ base::Result<std::optional<Repository>> repository_of(
                           // start a diff in a submodule, which would obey its configuration.
                           "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/",
                           "--no-relative", "--ignore-submodules=dirty", "HEAD", "--", "."};
-    for (const std::string& path : paths_below(directory, private_files))
-        words.push_back(":(exclude,literal)" + path);
+    const auto left_out = changed_private_files(directory, private_files);
+    if (left_out)
+        for (const std::string& path : *left_out)
+            words.push_back(":(exclude,literal)" + path);
     auto difference = ask(directory, words, patch_limit);
-    if (!difference || difference->exit_code != 0)
+    if (!left_out || !difference || difference->exit_code != 0)
         found.patch.reset();
     else
         found.patch = std::move(difference->standard_output);

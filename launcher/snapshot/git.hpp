@@ -2,9 +2,13 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "base/error.hpp"
 
@@ -24,6 +28,12 @@ struct Repository {
 
     [[nodiscard]] bool dirty() const { return untracked || !patch || !patch->empty(); }
 };
+
+// The device and the inode of a file, which are the same by whatever path it is reached.
+using FileIdentity = std::pair<dev_t, ino_t>;
+// Follows links. Returns nothing if there is no such file.
+[[nodiscard]] std::optional<FileIdentity> identity_of(const std::string& path);
+[[nodiscard]] std::set<FileIdentity> identities_of(const std::vector<std::string>& paths);
 
 // Returns nothing if the directory is in no work tree, or git ignores it. The error says why git
 // cannot be asked. The patch leaves out `private_files`, which are absolute paths.

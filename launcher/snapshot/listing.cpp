@@ -52,13 +52,9 @@ std::string link_target(int link) {
 class Lister {
   public:
     Lister(const plan::Snapshot& snapshot, const std::vector<std::string>& private_files)
-        : snapshot_(snapshot), private_files_(private_files) {
-        for (const std::string& path : private_files) {
-            struct stat status {};
-            if (stat(path.c_str(), &status) == 0)
-                private_inodes_.emplace(status.st_dev, status.st_ino);
-        }
-    }
+        : snapshot_(snapshot),
+          private_files_(private_files),
+          private_identities_(identities_of(private_files)) {}
 
     base::Result<Listing> run() {
         root_ = base::FileDescriptor(
@@ -171,7 +167,7 @@ class Lister {
 
     // The same file may have several paths, as in a home directory that is reached over a link.
     bool is_private(const std::string& path, const struct stat& status) const {
-        return private_inodes_.contains({status.st_dev, status.st_ino}) ||
+        return private_identities_.contains({status.st_dev, status.st_ino}) ||
                std::find(private_files_.begin(), private_files_.end(),
                          snapshot_.source + '/' + path) != private_files_.end();
     }
@@ -230,7 +226,7 @@ class Lister {
 
     const plan::Snapshot& snapshot_;
     const std::vector<std::string>& private_files_;
-    std::set<std::pair<dev_t, ino_t>> private_inodes_;
+    std::set<FileIdentity> private_identities_;
     base::FileDescriptor root_;
     Listing listing_;
 };

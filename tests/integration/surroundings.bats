@@ -57,6 +57,12 @@ see='echo cuda=$CUDA_HOME mpi=$MPI_HOME level=$LEVEL gone=${GONE-unset} python=$
     local line="cuda=/opt/cuda 12.4 mpi=/opt/mpi level=mine gone=here python=$HOME_DIR/venv path=$HOME_DIR/venv/bin"
     wait_until 60 as_user test -e "$HOME_DIR/started"
     [[ $(batchai job node exec --job modules --exec "$see") == "$line" ]]
+    # No step starts without the software because what is kept for its node cannot be read.
+    as_user find "$HOME_DIR/records" -name 'h?.software' -exec chmod 000 '{}' +
+    run batchai job node exec --job modules --exec "$see"
+    echo "$output"
+    [[ $status -ne 0 && $output == *"the software of the job is not set up"* ]]
+    as_user find "$HOME_DIR/records" -name 'h?.software' -exec chmod 600 '{}' +
     # What is kept for each node is private, and has no secret.
     [[ $(as_user find "$HOME_DIR/records" -name 'h?.software' -perm 600 | wc -l) -eq 2 ]]
     prints_nothing as_user find "$HOME_DIR/records" -type f -not -name secrets.json -exec grep -sl hush-4711 '{}' ';'
