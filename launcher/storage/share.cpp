@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
-#include "storage/copy.hpp"
 
 namespace batchai::storage {
 
@@ -137,7 +136,7 @@ Result<void> Share::collect(int directory, const std::string& below, int depth,
         return base::fail(fmt::format("has more than {} levels of directories", deepest), name_);
     const auto names = TRY(base::all_names_in(directory, path_of(below)));
     for (const std::string& name : names) {
-        if (name == "." || name == ".." || is_incomplete_copy(name)) continue;
+        if (name == "." || name == "..") continue;
         struct stat status {};
         if (fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
             if (errno == ENOENT) continue;

@@ -199,6 +199,25 @@ keys_are() {
     run -5 file delete -s files --path train.py
 }
 
+# Breaks when a batch works in another account than its URL names.
+@test "the URL of a share names its account" {
+    az storage account create -n elsewhere -o none
+    local account
+    for account in mystorage elsewhere; do
+        az storage share create -n urls --account-name "$account" -o none
+        echo "$account" | write_work "$account.txt"
+        az storage file upload -s urls --account-name "$account" --source "$account.txt" -o none
+    done
+    az_with AZURE_STORAGE_ACCOUNT=elsewhere storage file delete-batch -s https://mystorage.file.core.windows.net/urls
+    [[ $(az storage file list -s urls --account-name mystorage --query 'length(@)') == 0 ]]
+    [[ $(az storage file list -s urls --account-name elsewhere --query '[].name' -o tsv) == elsewhere.txt ]]
+    run -2 az storage file delete-batch -s https://mystorage.file.core.windows.net/urls --account-name elsewhere
+    [[ $output == *'the URL is of the account "mystorage"'* ]]
+    run -2 az storage file delete-batch -s "file://$HOME_DIR/urls" --account-name elsewhere
+    [[ $output == *"is not a URL of a share"* ]]
+    az storage account delete -n elsewhere --yes
+}
+
 # Breaks when a batch copies the wrong files, or stops at a link or an odd name.
 @test "batches copy and delete what matches, whatever the names are" {
     az storage share create -n batch --account-name mystorage -o none
@@ -252,6 +271,8 @@ keys_are() {
     as_user test -p "$HOME_DIR/work/fifo"
     as_user rm "$HOME_DIR/work/fifo"
     blob download-batch -s models -d into-blobs --dryrun 2> /dev/null && return 1
+    # A path behind the container's name limits what is listed, as it does for show.
+    [[ $(blob list -c models/run1 --query '[].name' -o tsv) == run1/epoch2/w.bin ]]
     blob delete -c models -n top/w.bin
     [[ $(blob exists -c models -n top/w.bin --query exists) == false ]]
     run -2 blob upload -c models -f w.bin -n ../w.bin

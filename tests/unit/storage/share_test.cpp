@@ -76,10 +76,6 @@ TEST_F(OfShare, ListsOneLevelAndFollowsALinkOnlyWithinIt) {
 TEST_F(OfShare, FilesBelowLeavesOutLinks) {
     EXPECT_THAT(names(share().files_below("").value()), ElementsAre("a.txt", "dir/b.bin"));
     EXPECT_THAT(names(share().files_below("inside").value()), ElementsAre("b.bin"));
-    write("share/dir/.batchai-0123.part", "half");
-    write("share/dir/.part", "whole");
-    EXPECT_THAT(names(share().files_below("").value()),
-                ElementsAre("a.txt", "dir/.part", "dir/b.bin"));
 }
 
 TEST_F(OfShare, OpensNothingOutsideOfIt) {

@@ -105,12 +105,14 @@ Answer account_set(const AccountOptions& /*options*/) {
 Answer configure(const ConfigureOptions& options) {
     std::vector<std::string> settings;
     settings.reserve(options.defaults.size());
-    for (const auto& word : options.defaults)
-        settings.push_back("defaults." + word);
-    if (!settings.empty()) {
-        TRY(change_user_config(settings));
-        return Outcome{};
+    for (const auto& word : options.defaults) {
+        if (word.starts_with("location="))
+            say("a site has one location, so there is no default for it");
+        else
+            settings.push_back("defaults." + word);
     }
+    if (!settings.empty()) TRY(change_user_config(settings));
+    if (!options.defaults.empty() && !options.list_defaults) return Outcome{};
     if (!options.list_defaults) {
         say("--defaults group=NAME sets a default; `batchai config --help` has more");
         return Outcome{};

@@ -13,6 +13,7 @@
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/azure/transfer.hpp"
 #include "job/syntax/utf8.hpp"
+#include "storage/copy.hpp"
 #include "storage/pattern.hpp"
 
 // upload-batch, download-batch and delete-batch, of files and of blobs.
@@ -32,19 +33,42 @@ struct BatchOptions {
     bool no_progress = false;
 };
 
-// The share or container may be given as a URL of it.
-std::string store_of(const std::string& name) {
-    constexpr std::string_view scheme = "://";
-    const auto host = name.find(scheme);
-    if (host == std::string::npos) return name;
-    const auto slash = name.find('/', host + scheme.size());
-    return slash == std::string::npos ? "" : name.substr(slash + 1);
+// A share or container as the user has named it: by name, or with a URL such as
+// https://ACCOUNT.file.core.windows.net/SHARE, which names the account as well.
+struct NamedStore {
+    AccountOptions account;
+    std::string name;  // may be followed by a path
+};
+
+base::Result<NamedStore> named_store(const BatchOptions& options, const std::string& text) {
+    constexpr std::string_view scheme = "https://";
+    NamedStore out{.account = options.account, .name = text};
+    if (text.find("://") == std::string::npos) return out;
+    const std::string_view rest =
+        std::string_view(text).substr(std::min(scheme.size(), text.size()));
+    const auto host = rest.substr(0, rest.find('/'));
+    const auto dot = host.find('.');
+    if (!text.starts_with(scheme) || dot == 0 || dot == std::string_view::npos ||
+        rest.size() < host.size() + 2)
+        return base::fail("is not a URL of a share or container", job::printable(text),
+                          "write https://ACCOUNT.file.core.windows.net/SHARE, or the name alone",
+                          base::ExitCode::usage);
+    const std::string account(host.substr(0, dot));
+    if (out.account.name && *out.account.name != account)
+        return base::fail(fmt::format("the URL is of the account \"{}\", and --account-name says "
+                                      "\"{}\"",
+                                      account, *out.account.name),
+                          job::printable(text), "leave out one of the two", base::ExitCode::usage);
+    out.account.name = account;
+    out.name = rest.substr(host.size() + 1);
+    return out;
 }
 
 base::Result<Location> open(const BatchOptions& options, Access access, const std::string& store,
                             const std::optional<std::string>& path = {}) {
-    return open_location(TRY(open_storage(options.account, options.kind, access)), options.kind,
-                         store_of(store), path);
+    const auto named = TRY(named_store(options, store));
+    return open_location(TRY(open_storage(named.account, options.kind, access)), options.kind,
+                         named.name, path);
 }
 
 bool is_chosen(const BatchOptions& options, const std::string& name) {
@@ -66,7 +90,8 @@ base::Result<std::vector<std::string>> local_files(const std::string& directory)
         std::error_code of_type;
         const auto type = entry->status(of_type).type();
         if (type == fs::file_type::none)
-            return base::system_error("examine", entry->path().string(), of_type.value());
+            warn(fmt::format("{} is not copied: {}", job::printable(entry->path().string()),
+                             of_type.message()));
         if (type == fs::file_type::regular)
             files.push_back(entry->path().lexically_relative(directory).string());
     }
@@ -75,11 +100,20 @@ base::Result<std::vector<std::string>> local_files(const std::string& directory)
     return files;
 }
 
+// Says so if the copy failed because the file has been removed since it was listed. The batch goes
+// on.
+bool has_vanished(const base::Result<void>& copied, const std::string& name) {
+    if (copied || copied.error().exit_code != base::ExitCode::not_found) return false;
+    warn(fmt::format("{} was removed before it could be copied", job::printable(name)));
+    return true;
+}
+
 Answer upload_batch(const BatchOptions& options) {
     const auto at =
         TRY(open(options, Access::writing, options.destination, options.destination_path));
     const auto files = TRY(local_files(options.source));
     Value::Array urls;
+    int exit_code = 0;
     Transfer transfer(options.no_progress);
     for (const auto& file : files) {
         if (!is_chosen(options, file)) continue;
@@ -88,11 +122,17 @@ Answer upload_batch(const BatchOptions& options) {
             say(fmt::format("would upload {}", job::printable(path)));
         } else {
             TRY(at.share.make_directories(storage::directory_of(path)));
-            TRY(transfer.upload((fs::path(options.source) / file).string(), at.share, path));
+            const auto done =
+                transfer.upload((fs::path(options.source) / file).string(), at.share, path);
+            if (has_vanished(done, file)) {
+                exit_code = 1;
+                continue;
+            }
+            TRY(done);
         }
         urls.emplace_back(file_url(at.share.path_of(path)));
     }
-    return Outcome{Value(std::move(urls)), {}};
+    return Outcome{.value = Value(std::move(urls)), .columns = {}, .exit_code = exit_code};
 }
 
 Answer download_batch(const BatchOptions& options) {
@@ -103,25 +143,27 @@ Answer download_batch(const BatchOptions& options) {
                           base::ExitCode::not_found);
     const auto entries = TRY(at.share.files_below(at.path));
     Value::Array names;
+    int exit_code = 0;
     Transfer transfer(options.no_progress);
     for (const auto& entry : entries) {
-        if (!is_chosen(options, entry.name)) continue;
+        // What is still being uploaded, or was left by a killed upload, is no file yet.
+        const bool incomplete = storage::is_incomplete_copy(storage::name_of(entry.name));
+        if (incomplete || !is_chosen(options, entry.name)) continue;
         const auto local = (fs::path(options.destination) / entry.name).string();
         if (options.dry_run) {
             say(fmt::format("would download {}", job::printable(entry.name)));
         } else {
             TRY(base::make_directories(fs::path(local).parent_path(), 0777));
             const auto done = transfer.download(at.share, below(at.path, entry.name), local);
-            if (!done && done.error().exit_code == base::ExitCode::not_found) {
-                warn(fmt::format("{} was removed before it could be downloaded",
-                                 job::printable(entry.name)));
+            if (has_vanished(done, entry.name)) {
+                exit_code = 1;
                 continue;
             }
             TRY(done);
         }
         names.emplace_back(name_text(entry.name));
     }
-    return Outcome{Value(std::move(names)), {}};
+    return Outcome{.value = Value(std::move(names)), .columns = {}, .exit_code = exit_code};
 }
 
 Answer delete_batch(const BatchOptions& options) {

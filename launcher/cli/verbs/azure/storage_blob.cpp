@@ -62,10 +62,12 @@ Answer blob_download(const BlobOptions& options) {
 Answer blob_list(const BlobOptions& options) {
     const auto at = TRY(open(options, Access::reading));
     Value::Array values;
-    for (const auto& entry : TRY(at.share.files_below(""))) {
+    // A path behind the container's name is where the names begin.
+    for (const auto& entry : TRY(at.share.files_below(at.path))) {
         if (options.prefix && !entry.name.starts_with(*options.prefix)) continue;
         if (options.limit && values.size() >= static_cast<std::size_t>(*options.limit)) break;
-        values.push_back(blob_value(entry, entry.name));
+        values.push_back(
+            blob_value(entry, at.path.empty() ? entry.name : at.path + '/' + entry.name));
     }
     return Outcome{Value(std::move(values)), blob_columns};
 }

@@ -30,11 +30,12 @@ base::Result<void> Transfer::download(const storage::Share& share, const std::st
     auto file = TRY(share.open_file(path));
     const auto source = TRY(storage::part_of(std::move(file), range));
     const fs::path target(local);
-    // The copy would take the place of a device or a FIFO.
+    // The copy would take the place of a device or a FIFO, or of a link to one.
     std::error_code code;
-    const auto type = fs::symlink_status(target, code).type();
-    if (type != fs::file_type::regular && type != fs::file_type::symlink &&
-        type != fs::file_type::not_found && type != fs::file_type::directory)
+    const auto type = fs::status(target, code).type();
+    if (type == fs::file_type::none) return base::system_error("examine", local, code.value());
+    if (type != fs::file_type::regular && type != fs::file_type::not_found &&
+        type != fs::file_type::directory)
         return base::fail("is there already and is not a regular file", local,
                           "choose another name", base::ExitCode::usage);
     const std::string parent = target.has_parent_path() ? target.parent_path().string() : ".";
