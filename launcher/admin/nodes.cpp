@@ -64,6 +64,8 @@ std::string partition_of(const slurm::NodeStatus& node, const std::string& prefe
 base::Result<base::TemporaryDirectory> report_directory() {
     const auto store = TRY(store::Store::open_default());
     TRY(base::make_directories(store.home(), 0700));
+    // Root must not write where another user can change what a path leads to.
+    TRY(base::check_own_directory(std::filesystem::weakly_canonical(store.home())));
     return base::TemporaryDirectory::make(store.home(), "check-");
 }
 

@@ -6,17 +6,20 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <openssl/evp.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/process.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::image {
 
@@ -39,6 +42,19 @@ std::string base64(std::string_view bytes) {
         for (std::size_t i = 0; i < 4; ++i)
             out += i <= count ? digits[group >> (18U - 6U * i) & 63U] : '=';
     }
+    return out;
+}
+
+// Reverses base64().
+std::optional<std::string> decoded(std::string_view text) {
+    std::string out(text.size(), '\0');
+    const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                     reinterpret_cast<const unsigned char*>(text.data()),
+                                     static_cast<int>(text.size()));
+    if (size < 0) return std::nullopt;
+    // OpenSSL counts the bytes for which the padding stands.
+    const auto padding = std::count(text.begin(), text.end(), '=');
+    out.resize(static_cast<std::size_t>(std::max<std::ptrdiff_t>(size - padding, 0)));
     return out;
 }
 
@@ -83,8 +99,27 @@ std::string auth_file_text(const std::string& registry, const Login& login) {
     return base::format_json(base::Value::Object{{"auths", auths}});
 }
 
+base::Result<std::vector<std::string>> secrets_in_auth_file(std::string_view text) {
+    const auto file = base::parse_json(text, "registry-auth.json");
+    const base::Value::Object* const entries = file ? (*file)["auths"].object() : nullptr;
+    // The parser's own message could quote a secret.
+    if (entries == nullptr) return base::fail("is not a file of credentials");
+    std::vector<std::string> secrets;
+    for (const auto& [registry, entry] : *entries) {
+        const std::string* const encoded = entry["auth"].string();
+        if (encoded == nullptr) continue;
+        secrets.push_back(*encoded);
+        const auto login = decoded(*encoded);
+        if (!login) return base::fail("has credentials that cannot be decoded");
+        const std::size_t colon = login->find(':');
+        if (colon != std::string::npos && colon + 1 < login->size())
+            secrets.push_back(login->substr(colon + 1));
+    }
+    return secrets;
+}
+
 std::string auth_file_of_job(const std::string& job_directory) {
-    return job_directory + "/registry-auth.json";
+    return record::JobFiles(job_directory).registry_auth().string();
 }
 
 base::Result<TemporaryAuthFile> TemporaryAuthFile::create(const std::string& text) {

@@ -24,6 +24,10 @@ struct Login {
 // one registry.
 [[nodiscard]] std::string auth_file_text(const std::string& registry, const Login& login);
 
+// Returns the passwords in such a text, each also as it is written there. The error does not quote
+// it.
+[[nodiscard]] base::Result<std::vector<std::string>> secrets_in_auth_file(std::string_view text);
+
 // Returns the path of the file that keeps the credentials of a job file until the job starts.
 [[nodiscard]] std::string auth_file_of_job(const std::string& job_directory);
 

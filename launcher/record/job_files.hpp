@@ -36,6 +36,8 @@ class JobFiles {
     }
     // Values of secret variables, and storage keys. The mode is always 0600.
     [[nodiscard]] Path secrets() const { return directory_ / "secrets.json"; }
+    // The credentials of the image's registry until the job starts. The mode is always 0600.
+    [[nodiscard]] Path registry_auth() const { return directory_ / "registry-auth.json"; }
     // The program's directory as it was at submission, what it was made of, and what it differed in
     // from its commit in git (record/snapshot.hpp).
     [[nodiscard]] Path snapshot() const { return directory_ / "snapshot"; }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include "base/json.hpp"
 #include "base/process.hpp"
 #include "cli/report/masking.hpp"
+#include "image/credentials.hpp"
 
 namespace batchai::cli {
 
@@ -81,21 +83,45 @@ void add_job_files(Diagnosis& diagnosis, const record::JobFiles& files) {
         add_directory(diagnosis, one.attempts(), prefix + one.attempts().filename().string() + "/");
         add_directory(diagnosis, one.node_logs(),
                       prefix + one.node_logs().filename().string() + "/");
-        diagnosis.files.erase(prefix + one.secrets().filename().string());
+        for (const auto& secret : {one.secrets(), one.registry_auth()})
+            diagnosis.files.erase(prefix + secret.filename().string());
     }
 }
 
+namespace {
+
+// Returns the text of a file of secrets; an empty one if there is no such file.
+base::Result<std::string> secret_text(const std::filesystem::path& path) {
+    auto text = base::read_private_file(path.string(), secrets_limit);
+    if (!text && text.error().exit_code == base::ExitCode::not_found) return std::string();
+    return text;
+}
+
+}  // namespace
+
 base::Result<std::vector<std::string>> secrets_of(const record::JobFiles& files) {
-    const std::string path = files.secrets().string();
-    const auto text = base::read_private_file(path, secrets_limit);
-    if (!text && text.error().exit_code == base::ExitCode::not_found)
-        return std::vector<std::string>();
-    if (!text) return tl::unexpected(text.error());
-    const auto object = base::parse_json(*text, path);
-    // The parser's own message could quote a secret.
-    if (!object || !object->is_object())
-        return base::fail("is not a JSON object of strings, so nothing can be masked", path);
-    return secrets_in(*object);
+    std::vector<std::string> secrets;
+    if (const std::string text = TRY(secret_text(files.secrets())); !text.empty()) {
+        const auto object = base::parse_json(text, files.secrets().string());
+        // The parser's own message could quote a secret.
+        if (!object || !object->is_object())
+            return base::fail("is not a JSON object of strings, so nothing can be masked",
+                              files.secrets().string());
+        secrets = secrets_in(*object);
+    }
+    if (const std::string text = TRY(secret_text(files.registry_auth())); !text.empty()) {
+        auto more = image::secrets_in_auth_file(text);
+        if (!more) {
+            more.error().where = files.registry_auth().string();
+            return tl::unexpected(more.error());
+        }
+        std::move(more->begin(), more->end(), std::back_inserter(secrets));
+    }
+    // One secret may be a part of another.
+    std::sort(secrets.begin(), secrets.end(), [](const std::string& one, const std::string& other) {
+        return one.size() > other.size();
+    });
+    return secrets;
 }
 
 base::Result<void> write_archive(const Diagnosis& diagnosis,

@@ -76,6 +76,8 @@ Answer admin_diag(const DiagOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto key = job_key({.job = options.job, .parents = options.parents});
     const auto job = TRY(here.store.job(key));
+    // Root must not write where another user can change what a path leads to.
+    TRY(base::check_own_directory(std::filesystem::weakly_canonical(here.store.home())));
     const record::JobFiles files = here.store.job_files(key);
     const auto secrets = TRY(secrets_of(files));
     const std::string path =

@@ -12,6 +12,7 @@
 #include "base/process.hpp"
 #include "base/temporary_directory.hpp"
 #include "cli/report/masking.hpp"
+#include "image/credentials.hpp"
 
 namespace batchai::cli {
 
@@ -38,6 +39,29 @@ TEST(Masked, ReplacesWhatUsuallyIsASecret) {
     EXPECT_EQ(masked("AccountKey=abc==;x", {}), "AccountKey=***;x");
     EXPECT_EQ(masked(R"("WANDB_API_KEY": "k1")", {}), R"("WANDB_API_KEY": "***")");
     EXPECT_EQ(masked("password : p", {}), "password : ***");
+}
+
+// Breaks when a key goes out in clear because the job file has it as the value of a variable.
+TEST(Masked, ReplacesValuesOfVariablesThatAreNamedAsSecrets) {
+    EXPECT_EQ(masked(R"({"name": "WANDB_API_KEY", "value": "k1"})", {}),
+              R"({"name": "WANDB_API_KEY", "value": "***"})");
+    EXPECT_EQ(masked("{\n \"value\" : \"a b, c\",\n \"name\": \"HF_TOKEN\"\n}", {}),
+              "{\n \"value\" : \"***\",\n \"name\": \"HF_TOKEN\"\n}");
+    for (const char* text : {R"([{"name":"TOKEN","value":"x"},{"name":"EPOCHS","value":"5"}])",
+                             R"([{"value":"5","name":"EPOCHS"},{"value":"x","name":"TOKEN"}])"}) {
+        const std::string out = masked(text, {});
+        EXPECT_NE(out.find(R"("value":"***")"), std::string::npos) << out;
+        EXPECT_NE(out.find(R"("value":"5")"), std::string::npos) << out;
+        EXPECT_EQ(out.find(R"("value":"x")"), std::string::npos) << out;
+    }
+}
+
+TEST(Masked, ReplacesAValueInQuotesAsAWhole) {
+    EXPECT_EQ(masked(R"("password": "correct \" horse", "a": 1)", {}),
+              R"("password": "***", "a": 1)");
+    EXPECT_EQ(masked("AWS_SECRET_ACCESS_KEY=abc/d+e x", {}), "AWS_SECRET_ACCESS_KEY=*** x");
+    EXPECT_EQ(masked("Authorization: Bearer abc.d", {}), "Authorization: Bearer ***");
+    EXPECT_EQ(masked("'apikey': 'x'", {}), "'apikey': '***'");
 }
 
 TEST(Masked, KeepsOtherWords) {
@@ -75,6 +99,9 @@ TEST_F(Archive, HasRecordsAndLogsButNoSecrets) {
     write(files_.array_task(3).attempt(1), "task");
     write(files_.secrets(), R"({"KEY": "hunter2"})");
     chmod(files_.secrets().c_str(), 0600);
+    write(files_.registry_auth(), image::auth_file_text("r.example.org", {"ada", "pass:word"}));
+    chmod(files_.registry_auth().c_str(), 0600);
+    write(files_.slurm_log(), "logged in with pass:word\n");
     write(files_.elastic() / "committed.pickle", "model");
     const auto secrets = secrets_of(files_);
     ASSERT_TRUE(secrets) << secrets.error().text();
@@ -86,6 +113,8 @@ TEST_F(Archive, HasRecordsAndLogsButNoSecrets) {
     EXPECT_EQ(unpacked("job/node/n1.log"), "node\n");
     EXPECT_EQ(unpacked("job/task-3/attempts/1.json"), "task");
     EXPECT_EQ(unpacked("job/secrets.json"), "not in the archive");
+    EXPECT_EQ(unpacked("job/registry-auth.json"), "not in the archive");
+    EXPECT_EQ(unpacked("job/slurm.log"), "logged in with ***\n");
     EXPECT_EQ(unpacked("job/elastic/committed.pickle"), "not in the archive");
     struct stat status {};
     ASSERT_EQ(stat(archive().c_str(), &status), 0);
@@ -122,11 +151,17 @@ TEST_F(Archive, ReplacesNoFile) {
 }
 
 TEST_F(Archive, IsRefusedIfSecretsCannotBeRead) {
-    write(files_.secrets(), "not JSON with hunter2");
-    chmod(files_.secrets().c_str(), 0600);
-    const auto secrets = secrets_of(files_);
-    ASSERT_FALSE(secrets);
-    EXPECT_EQ(secrets.error().text().find("hunter2"), std::string::npos);
+    for (const auto& path : {files_.secrets(), files_.registry_auth()}) {
+        write(path, "not JSON with hunter2");
+        chmod(path.c_str(), 0600);
+        const auto secrets = secrets_of(files_);
+        ASSERT_FALSE(secrets);
+        EXPECT_EQ(secrets.error().text().find("hunter2"), std::string::npos);
+        fs::remove(path);
+    }
+    write(files_.registry_auth(), R"({"auths": {"r": {"auth": "!!"}}})");
+    chmod(files_.registry_auth().c_str(), 0600);
+    EXPECT_FALSE(secrets_of(files_));
 }
 
 }  // namespace
