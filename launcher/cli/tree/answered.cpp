@@ -240,10 +240,11 @@ void add_option(CLI::App& leaf, const AnsweredOption& answered) {
             ->group(group);
         return;
     }
-    // --metadata and others take several words.
+    // --metadata and others take several words; --https-only and others may have none.
     leaf.add_option_function<std::vector<std::string>>(
             names, [take](const std::vector<std::string>& /*values*/) { take(""); }, text)
         ->type_name("TEXT")
+        ->expected(0, CLI::detail::expected_max_vector_size)
         ->group(group);
 }
 

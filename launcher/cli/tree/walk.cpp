@@ -114,15 +114,41 @@ base::Result<std::string> complete_option(const Command& at, const std::string& 
                       fmt::format("`{} --help` lists the options", full), usage);
 }
 
-bool takes_next_word(const CLI::App& app, const std::string& word) {
-    if (word.find('=') != std::string::npos) return false;
+// Returns the option of the command that this word is, up to a "="; nothing if it is none.
+const CLI::Option* option_of(const CLI::App& app, const std::string& word) {
+    const auto name = word.substr(0, word.find('='));
     for (const auto* option : app.get_options()) {
         const auto words = option_words(*option);
-        if (std::find(words.begin(), words.end(), word) != words.end()) {
-            return option->get_items_expected_max() > 0;
-        }
+        if (std::find(words.begin(), words.end(), name) != words.end()) return option;
     }
-    return false;
+    return nullptr;
+}
+
+// Returns whether the word is an option of the command, which may be abbreviated.
+bool begins_an_option(const CLI::App& app, const std::string& word) {
+    if (!word.starts_with("--")) return word.starts_with('-') && option_of(app, word) != nullptr;
+    const auto name = word.substr(0, word.find('='));
+    const auto options = app.get_options();
+    return name != "--" && std::any_of(options.begin(), options.end(), [&](const auto* option) {
+               const auto words = option_words(*option);
+               return std::any_of(words.begin(), words.end(), [&](const std::string& known) {
+                   return known.starts_with(name);
+               });
+           });
+}
+
+// CLI11 would take the next word for the value, whatever it is: with `--name $UNSET --dry-run`, a
+// job named --dry-run would be submitted.
+base::Result<void> check_value(const Command& at, const CLI::Option& option,
+                               const std::vector<std::string>& words, std::size_t i) {
+    if (option.get_items_expected_min() == 0 || i + 1 >= words.size()) return {};
+    const auto& next = words[i + 1];
+    if (!begins_an_option(*at.app, next)) return {};
+    return base::fail(fmt::format("{} needs a value, and {} is an option", words[i], next),
+                      "batchai " + at.text(),
+                      fmt::format("write {}=VALUE for a value that begins with \"-\"",
+                                  words[i].starts_with("--") ? words[i] : "--OPTION"),
+                      usage);
 }
 
 }  // namespace
@@ -146,7 +172,21 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
             word = std::move(completed);
         }
         if (word.starts_with('-')) {
-            if (takes_next_word(*at.app, word)) ++i;
+            const auto* option = option_of(*at.app, word);
+            if (option == nullptr || option->get_items_expected_max() == 0) continue;
+            if (word.ends_with('=')) {
+                // CLI11 would take the next word for the value.
+                word.pop_back();
+                words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::string());
+            } else if (word.find('=') == std::string::npos) {
+                TRY(check_value(at, *option, words, i));
+                if (option->get_items_expected_min() == 0 && i + 1 < words.size() &&
+                    words[i + 1].starts_with('-'))
+                    continue;
+            } else {
+                continue;
+            }
+            ++i;
             continue;
         }
         if (visible_commands(*at.app).empty()) continue;

@@ -42,6 +42,26 @@ TEST(Arguments, AValueIsNeverTakenForACommandOrAnOption) {
                 ElementsAre("job", "show", "--name", "--odd"));
 }
 
+// Breaks when `--name $UNSET --dry-run` submits a job named --dry-run.
+TEST(Arguments, AnOptionIsNoValueOfTheOneBeforeIt) {
+    for (const Words& words : std::vector<Words>{
+             {"job", "create", "--config-file", "f", "--name", "--dry-run"},
+             {"job", "create", "-n", "--dry-run", "-f", "f"},
+             {"job", "create", "-n", "--dry", "-f", "f"},
+             {"job", "create", "-f", "-n", "x"},
+             {"storage", "share", "create", "--account-name", "a", "-n", "--fail-on-exist"}}) {
+        const auto refused = prepared(words);
+        ASSERT_FALSE(refused);
+        EXPECT_THAT(refused.error().what, HasSubstr("needs a value"));
+        EXPECT_EQ(refused.error().exit_code, base::ExitCode::usage);
+    }
+    EXPECT_THAT(prepared({"job", "show", "--name=", "--debug"}).value(),
+                ElementsAre("job", "show", "--name", "", "--debug"));
+    EXPECT_THAT(
+        prepared({"storage", "account", "create", "-n", "a", "--https-only", "-g", "g"}).value(),
+        ElementsAre("storage", "account", "create", "-n", "a", "--https-only", "-g", "g"));
+}
+
 TEST(Arguments, GuessWhatWasMeant) {
     const auto verb = prepared({"job", "craete"});
     ASSERT_FALSE(verb);
