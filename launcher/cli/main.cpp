@@ -50,7 +50,7 @@ int complain(const base::Error& error) {
 // CLI11 reports --help and --version as parse errors with exit code 0.
 int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "batchai: error: {}\n", error.what());
+    fmt::print(stderr, "batchai: error: {}\n", shown(error.what()));
     const auto* command = &app;
     std::string words = "batchai";
     while (!command->get_subcommands().empty()) {
@@ -140,9 +140,10 @@ int command_main(std::vector<std::string> words) {
     if (lines->size() == 1) return run_line(*tree, lines->front(), nullptr);
     Collected collected;
     int code = 0;
-    for (std::size_t i = 0; i < lines->size() && code == 0; ++i) {
+    for (std::size_t i = 0; i < lines->size(); ++i) {
         if (i > 0) tree = make_tree();  // the options of a tree keep their values
-        code = run_line(*tree, (*lines)[i], &collected);
+        const int one = run_line(*tree, (*lines)[i], &collected);
+        if (code == 0) code = one;
     }
     if (collected.values.empty()) return code;
     const int printed =

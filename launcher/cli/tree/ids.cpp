@@ -25,13 +25,14 @@ constexpr auto usage = base::ExitCode::usage;
 struct Resource {
     std::string_view command;
     std::string_view type;
+    std::string_view parents;  // types that its ids must name as well, one letter each: g, w, e
 };
-constexpr std::array<Resource, 6> resources{{{"workspace", "workspaces"},
-                                             {"experiment", "experiments"},
-                                             {"cluster", "clusters"},
-                                             {"job", "jobs"},
-                                             {"file-server", "fileServers"},
-                                             {"storage account", "storageAccounts"}}};
+constexpr std::array<Resource, 6> resources{{{"workspace", "workspaces", "g"},
+                                             {"experiment", "experiments", "gw"},
+                                             {"cluster", "clusters", "gw"},
+                                             {"job", "jobs", "gwe"},
+                                             {"file-server", "fileServers", "gw"},
+                                             {"storage account", "storageAccounts", "g"}}};
 constexpr std::array<std::string_view, 7> verbs{"show",   "delete",     "terminate", "wait",
                                                 "resize", "auto-scale", "resume"};
 
@@ -70,6 +71,18 @@ base::Result<Words> options_of(const std::string& id, const Resource& resource) 
     if (!parts || parts->empty() || !same(parts->back().first, resource.type))
         return base::fail(fmt::format("is not the id of a {}", resource.command), id,
                           "an id looks like what `show --query id` prints", usage);
+    const auto names = [&](std::string_view type) {
+        return std::any_of(parts->begin(), parts->end(),
+                           [&](const auto& part) { return same(part.first, type); });
+    };
+    // What an id leaves out would be taken from the user's defaults.
+    for (const auto& [letter, type] :
+         {std::pair{'g', "resourceGroups"}, {'w', "workspaces"}, {'e', "experiments"}}) {
+        if (resource.parents.find(letter) == std::string_view::npos || names(type)) continue;
+        return base::fail(
+            fmt::format("is not the whole id of a {}: \"{}\" is missing", resource.command, type),
+            id, "an id looks like what `show --query id` prints", usage);
+    }
     Words words;
     for (const auto& [type, name] : *parts) {
         if (same(type, "resourceGroups")) words.insert(words.end(), {"--resource-group", name});

@@ -173,6 +173,9 @@ TEST(Ids, StandForTheNamesThatTheyHave) {
 TEST(Ids, OfAnythingElseAreRefused) {
     const std::vector<std::string> wrong{
         "job show --ids nc6", "job show --ids /a", std::string("job show --ids ") + cluster_id,
+        // What is missing would come from the user's defaults.
+        "workspace show --ids /workspaces/w1", "workspace show --ids /a/b/workspaces/w1",
+        "job show --ids /resourceGroups/g/workspaces/w/jobs/train",
         std::string("cluster show --name x --ids ") + cluster_id, "job show --ids"};
     for (const auto& line : wrong) {
         const auto lines = expanded(line);
