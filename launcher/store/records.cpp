@@ -240,6 +240,12 @@ Result<T> read(std::string_view text, const Versions& schema, const std::string&
 
 }  // namespace
 
+base::Result<std::string> readable(std::string json) {
+    if (base::parse_json(json, "the record")) return json;
+    return base::fail("a name, tag or other text of the command is not UTF-8", {},
+                      "nothing was written; give the text in UTF-8", base::ExitCode::usage);
+}
+
 std::string to_json(const Group& group) {
     return base::to_record(group, group_schema);
 }

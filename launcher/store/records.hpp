@@ -227,6 +227,10 @@ struct Job {
 // key otherwise. Unknown keys are ignored, so that an older program can read what a newer one
 // wrote. The names (group, workspace, …) are not in the text, because they are in the path of the
 // file.
+// Returns the text of a record if it can be read back. Text of the user that is not UTF-8 cannot,
+// and a damaged record would be in the way of every command that lists it.
+[[nodiscard]] base::Result<std::string> readable(std::string json);
+
 [[nodiscard]] std::string to_json(const Group& group);
 [[nodiscard]] std::string to_json(const Workspace& workspace);
 [[nodiscard]] std::string to_json(const Experiment& experiment);

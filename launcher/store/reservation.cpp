@@ -101,7 +101,8 @@ base::Result<void> JobReservation::commit(const Job& job) {
         return base::fail(
             "the reservation of the job's name was lost", files_.directory().string(),
             "another process considered the reservation abandoned; create the job again");
-    TRY(base::create_exclusively(files_.record(), to_json(job), 0600));
+    const std::string text = TRY(readable(to_json(job)));
+    TRY(base::create_exclusively(files_.record(), text, 0600));
     std::error_code ignored;  // a marker beside a record has no effect
     std::filesystem::remove(files_.directory() / marker_name(token_), ignored);
     token_.clear();

@@ -230,8 +230,9 @@ template <typename Key, typename Record>
 Result<void> create_resource(const Paths& paths, Kind kind, const std::string& name, const Key& key,
                              const Record& record) {
     TRY(check(paths, key, false));
+    const std::string text = TRY(readable(to_json(record)));
     const fs::path staged = TRY(new_directory(paths.home));
-    TRY(base::create_exclusively(staged / record_name(kind), to_json(record), 0600));
+    TRY(base::create_exclusively(staged / record_name(kind), text, 0600));
     return in_words(publish_directory(staged, paths.of(key)), kind, name, paths.of(key));
 }
 
@@ -240,9 +241,10 @@ template <typename Record>
 Result<void> create_record(const Paths& paths, Kind kind, const std::string& name,
                            const Record& record) {
     TRY(check(paths, record.key, false));
+    const std::string text = TRY(readable(to_json(record)));
     const fs::path target = paths.of(record.key);
     TRY(base::make_directories(target.parent_path(), 0700));
-    return in_words(base::create_exclusively(target, to_json(record), 0600), kind, name, target);
+    return in_words(base::create_exclusively(target, text, 0600), kind, name, target);
 }
 
 template <typename Record, typename Key, typename Read>
@@ -492,7 +494,8 @@ Result<Cluster> Store::update(const ClusterKey& key,
     Cluster record = TRY(cluster(key));
     change(record);
     record.key = key;
-    TRY(base::write_atomically(Paths{home_}.record(key), to_json(record), 0600));
+    const std::string text = TRY(readable(to_json(record)));
+    TRY(base::write_atomically(Paths{home_}.record(key), text, 0600));
     return record;
 }
 
@@ -500,7 +503,8 @@ Result<Job> Store::update(const JobKey& key, const std::function<void(Job&)>& ch
     Job record = TRY(job(key));
     change(record);
     record.key = key;
-    TRY(base::write_atomically(Paths{home_}.record(key), to_json(record), 0600));
+    const std::string text = TRY(readable(to_json(record)));
+    TRY(base::write_atomically(Paths{home_}.record(key), text, 0600));
     return record;
 }
 

@@ -154,6 +154,17 @@ TEST_F(StoreTest, ADamagedRecordIsAnErrorThatNamesPathAndPlace) {
     }
 }
 
+// Breaks when a word of the command line makes a record that no later command can read.
+TEST_F(StoreTest, ATextThatIsNotUtf8IsRefusedBeforeAnythingIsWritten) {
+    Group group;
+    group.name = "odd";
+    group.location = "\xff\xfe";
+    const auto created = store_.create(group);
+    ASSERT_FALSE(created);
+    EXPECT_EQ(created.error().exit_code, base::ExitCode::usage);
+    EXPECT_TRUE(store_.groups().value().empty());
+}
+
 TEST_F(StoreTest, ANamedPipeInARecordsPlaceDoesNotBlock) {
     create_parents();
     const fs::path path = store_.home() / "groups/g/group.json";
