@@ -91,7 +91,11 @@ base::Result<Value> query(const Value& value, std::string_view expression) {
         std::error_code code;
         const auto document = to_jsoncons(value);
         const auto result = compiled.evaluate(document, code);
-        if (code) return fault(expression, code, 0);
+        // The command has been carried out by now.
+        if (code)
+            return base::fail(
+                fmt::format("the result does not fit the expression: {}", code.message()),
+                "--query", "the command itself has been carried out");
         return from_jsoncons(result);
     } catch (const std::exception& error) {
         return base::fail(error.what(), "--query", "", base::ExitCode::usage);
@@ -99,6 +103,11 @@ base::Result<Value> query(const Value& value, std::string_view expression) {
 }
 
 base::Result<void> check_query(std::string_view expression) {
+    // The compiler of expressions calls itself for each pair of brackets.
+    constexpr std::size_t longest = 8192;
+    if (expression.size() > longest)
+        return base::fail(fmt::format("is longer than {} bytes", longest), "--query", "",
+                          base::ExitCode::usage);
     TRY(compile(expression));
     return {};
 }

@@ -105,11 +105,20 @@ std::string string_text(std::string_view text) {
     return is_plain(text) ? std::string(text) : in_single_quotes(text);
 }
 
+// YAML 1.1, which PyYAML reads, knows "1.0e-05" as a number, and "1e-05" as a text.
+std::string real_text(double real) {
+    std::string text = base::number_text(real);
+    const std::size_t exponent = text.find('e');
+    if (exponent != std::string::npos && text.find('.') == std::string::npos)
+        text.insert(exponent, ".0");
+    return text;
+}
+
 std::string scalar_text(const Value& value) {
     if (const auto* text = value.string()) return string_text(*text);
     if (const auto* flag = value.boolean()) return *flag ? "true" : "false";
     if (const auto* integer = value.integer()) return std::to_string(*integer);
-    if (const auto* real = value.real()) return base::number_text(*real);
+    if (const auto* real = value.real()) return real_text(*real);
     if (value.is_array()) return "[]";
     return value.is_object() ? "{}" : "null";
 }

@@ -169,7 +169,9 @@ TEST(Query, ABadExpressionIsOneMessageWithACaretUnderThePlace) {
 TEST(Query, AWrongArgumentTypeIsAnErrorNotANull) {
     const auto answer = query(parsed(R"({"a":1})"), "length(a)");
     ASSERT_FALSE(answer);
-    EXPECT_EQ(answer.error().exit_code, base::ExitCode::usage);
+    // The command has been carried out by then, so a script must not take it for a wrong call.
+    EXPECT_EQ(answer.error().exit_code, base::ExitCode::failed);
+    EXPECT_NE(answer.error().text().find("has been carried out"), std::string::npos);
 }
 
 TEST(OutputFormatName, IsReadWithoutRegardToCase) {

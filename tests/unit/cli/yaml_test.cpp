@@ -55,6 +55,13 @@ TEST(Yaml, QuotesWhatWouldBeSomethingElse) {
         EXPECT_EQ(format_yaml(base::Value(text)), std::string(text) + "\n...\n");
 }
 
+// YAML 1.1 takes an exponent without a point for a text.
+TEST(Yaml, WritesNumbersThatEveryReaderTakesForNumbers) {
+    EXPECT_EQ(format_yaml(base::Value(1e-05)), "1.0e-05\n...\n");
+    EXPECT_EQ(format_yaml(base::Value(1e20)), "1.0e+20\n...\n");
+    EXPECT_EQ(format_yaml(base::Value(2.5e-7)), "2.5e-07\n...\n");
+}
+
 // What another reader of YAML makes of it.
 TEST(Yaml, IsReadAsWhatWasWritten) {
     for (const std::string text : {"",
