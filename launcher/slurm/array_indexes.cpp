@@ -25,7 +25,7 @@ std::optional<Range> range_of(std::string_view text) {
     const std::size_t colon = text.find(':');
     if (colon != std::string_view::npos) {
         const auto step = base::number_in<int>(text.substr(colon + 1));
-        if (!step || *step < 1) return std::nullopt;
+        if (!step || *step < 1 || *step > largest_index) return std::nullopt;
         range.step = *step;
         text = text.substr(0, colon);
     }

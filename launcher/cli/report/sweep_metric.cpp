@@ -82,7 +82,8 @@ base::Result<std::optional<Metric>> search(const Search& search, int rank, bool 
     auto found = JobLogReader::Found::more;
     while (found == JobLogReader::Found::more)
         found = TRY(reader.pump(search.task.ended));
-    finder.finish();
+    // The last line of a task that runs may be written in part.
+    if (search.task.ended) finder.finish();
     return finder.found();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/report/sweep_report.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/report/output_directory.hpp"
+#include "cli/terminal.hpp"
 #include "job/schema/checks.hpp"
 #include "job/syntax/utf8.hpp"
 #include "plan/array_task.hpp"
@@ -90,8 +92,14 @@ base::Result<std::vector<std::optional<Metric>>> metrics_of(const store::Store& 
         else
             errors[i] = metric.error();
     });
-    for (const auto& error : errors)
-        if (error) return tl::unexpected(*error);
+    const auto unread = std::count_if(errors.begin(), errors.end(),
+                                      [](const auto& error) { return error.has_value(); });
+    if (unread > 0)
+        warn(fmt::format(
+            "the output of {} of {} points cannot be read, so their metric is missing: {}", unread,
+            tasks.size(), (*std::find_if(errors.begin(), errors.end(), [](const auto& error) {
+                              return error.has_value();
+                          }))->text()));
     return out;
 }
 

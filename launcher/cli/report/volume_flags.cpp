@@ -156,6 +156,11 @@ void hide_storage_key(int count, char** words) {
         const bool is_secret =
             std::any_of(secret_options.begin(), secret_options.end(),
                         [&](std::string_view option) { return word.starts_with(option); });
+        // --password has a short form as well.
+        if (word.starts_with("-p") && word.size() > 2)
+            overwrite(words[i] + 2);
+        else if (word == "-p" && i + 1 < count)
+            overwrite(words[++i]);
         if (!is_secret) continue;
         const std::size_t equals = word.find('=');
         if (equals != std::string_view::npos)

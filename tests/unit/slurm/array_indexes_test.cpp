@@ -22,7 +22,7 @@ TEST(ArrayIndexes, AreExpandedAndWrittenAgain) {
 
 TEST(ArrayIndexes, OfAnotherFormAreNone) {
     for (const char* text : {"", "N/A", "1-", "-1", "3-1", "1,,2", "a", "1:2:3", "0-4000001",
-                             "1-2:0", "99999999999", "0x3"})
+                             "1-2:0", "1-2:2147483647", "99999999999", "0x3"})
         EXPECT_FALSE(expand_array_indexes(text)) << text;
 }
 
