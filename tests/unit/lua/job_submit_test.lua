@@ -482,6 +482,19 @@ function tests.many_stars_take_no_time()
     same(submit({ spank_job_env = { "BATCHAI_DECLARATION=vm_size= image=" .. ("a"):rep(4000) } }), 2002)
 end
 
+-- Breaks when one user's text keeps slurmctld busy, or gets round the policy by its length.
+function tests.long_texts_are_not_looked_through()
+    write_site("return { policy = { images = { 'docker.io/*' } } }")
+    load_script()
+    local image = "vm_size= image=docker.io/" .. ("a"):rep(8192)
+    same(submit({ spank_job_env = { "BATCHAI_DECLARATION=" .. image } }), slurm.ESLURM_ACCESS_DENIED)
+    local begin = os.clock()
+    local long = ("x\n"):rep(4 * 1024 * 1024) .. "batchai run\n"
+    same(submit({ spank_job_env = {}, script = long }), slurm.ESLURM_ACCESS_DENIED)
+    same(os.clock() - begin < 1, true)
+    same(submit({ spank_job_env = {}, script = ("x\n"):rep(4 * 1024 * 1024) }), 0)
+end
+
 local failed = 0
 for name, test in pairs(tests) do
     local ok, why = xpcall(test, debug.traceback)
