@@ -102,6 +102,21 @@ Judgement filter(const ClusterFacts& facts) {
     return {.found = "cli_filter.lua calls batchai_pre_submit"};
 }
 
+Judgement policy_enforced(const ClusterFacts& facts) {
+    if (!facts.site) return unanswered(facts.site);
+    if (facts.site->policy == site::Policy()) return {.found = "site.lua has no policy"};
+    if (!facts.configuration) return unanswered(facts.configuration);
+    if (base::lower(facts.configured("JobSubmitPlugins")).find("lua") == std::string::npos)
+        return {.severity = Severity::warning,
+                .found =
+                    "site.lua has a policy, but JobSubmitPlugins does not have lua, so users can "
+                    "get round it",
+                .remedy =
+                    "load share/batchai/job_submit.lua on the controller, and add "
+                    "JobSubmitPlugins=lua to slurm.conf"};
+    return {.found = "the controller runs a job_submit.lua, which can enforce the policy"};
+}
+
 Judgement mpi_types(const ClusterFacts& facts) {
     if (!facts.mpi_types) return unanswered(facts.mpi_types);
     const std::string wanted = facts.site ? facts.site->mpi : site::Site().mpi;
@@ -278,7 +293,7 @@ Judgement nodes_up(const ClusterFacts& facts) {
             .remedy = "see \"sinfo -R\""};
 }
 
-constexpr std::array<Check<ClusterFacts>, 16> table{{
+constexpr std::array<Check<ClusterFacts>, 17> table{{
     {"slurm.version", "the version of Slurm",
      "The plugin is written for Slurm 22.05 and newer. It must be built for the minor version that "
      "the cluster runs.",
@@ -298,6 +313,10 @@ constexpr std::array<Check<ClusterFacts>, 16> table{{
      "cli_filter.lua makes sbatch, srun and salloc ask for the allocation that the job file "
      "needs.",
      filter},
+    {"policy.enforced", "whether the controller enforces the policy of site.lua",
+     "The policy in site.lua is checked by programs of the user. Only job_submit.lua on the "
+     "controller cannot be passed by.",
+     policy_enforced},
     {"mpi.types", "whether srun has the PMI that site.lua asks for",
      "The ranks of a job find each other through it.", mpi_types},
     {"site.partitions", "whether the partitions in site.lua exist",

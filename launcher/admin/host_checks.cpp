@@ -209,8 +209,8 @@ Judgement overlay(const HostFacts& facts) {
             .found = fmt::format("the kernel's overlay cannot be mounted: {}{}",
                                  facts.overlay.error().text(),
                                  by_fuse ? ". Containers use fuse-overlayfs, which is slower" : ""),
-            .remedy = by_fuse ? "use Linux 5.11 or newer"
-                              : "use Linux 5.11 or newer, or install fuse-overlayfs"};
+            .remedy = by_fuse ? "use Linux 5.12 or newer"
+                              : "use Linux 5.12 or newer, or install fuse-overlayfs"};
 }
 
 Judgement fuse(const HostFacts& facts) {

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string_view>
 #include <system_error>
 
@@ -46,17 +47,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::seconds probe_deadline{10};
+// For all directories of site.lua together: many of them may be on one dead server, and a check on
+// a node must end before Slurm ends its step.
+constexpr std::chrono::seconds directories_deadline{20};
 
 // Does the work in a child process and returns the error number with which it ends; 0 is success.
 // A child that waits for a dead file server cannot be ended, so it is not waited for.
-base::Result<void> tried(const std::string& what, const std::function<int()>& work) {
+base::Result<void> tried(const std::string& what, const std::function<int()>& work,
+                         Clock::duration longest = probe_deadline) {
     auto child = TRY(base::Child::fork(work, true));
-    const auto status = child.ended_by(std::chrono::steady_clock::now() + probe_deadline);
+    const auto status = child.ended_by(Clock::now() + longest);
     if (!status) {
         child.signal(SIGKILL);
         child.release();
-        return base::fail(fmt::format("does not answer within {} s", probe_deadline.count()), what);
+        const auto seconds = std::chrono::ceil<std::chrono::seconds>(longest);
+        return base::fail(fmt::format("does not answer within {} s", seconds.count()), what);
     }
     if (!WIFEXITED(*status)) return base::fail("is killed", what);
     const int code = WEXITSTATUS(*status);
@@ -67,12 +75,14 @@ base::Result<void> tried(const std::string& what, const std::function<int()>& wo
 }
 
 // Looks whether there is a directory at the path. Its file server may be dead.
-base::Result<void> find_directory(const std::string& path) {
-    return tried(path, [&] {
+base::Result<void> find_directory(const std::string& path,
+                                  Clock::duration longest = probe_deadline) {
+    const auto look = [&] {
         struct stat status {};
         if (stat(path.c_str(), &status) != 0) return errno;
         return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
-    });
+    };
+    return tried(path, look, longest);
 }
 
 // The number of a failure that is not one of the system's.
@@ -198,8 +208,17 @@ void each_directory(
 }
 
 void look_for_directories(const site::Site& site, HostFacts& facts) {
+    const auto end = Clock::now() + directories_deadline;
+    std::map<std::string, base::Result<void>> answers;
     each_directory(site, [&](const std::string& key, const std::string& path) {
-        const auto found = find_directory(path);
+        const auto left = std::min<Clock::duration>(end - Clock::now(), probe_deadline);
+        if (!answers.contains(path))
+            answers.emplace(path, left > Clock::duration::zero()
+                                      ? find_directory(path, left)
+                                      : base::fail("was not looked at, because others did not "
+                                                   "answer in time",
+                                                   path));
+        const auto& found = answers.at(path);
         if (found) return;
         if (found.error().exit_code == base::ExitCode::not_found)
             facts.missing_directories.push_back(fmt::format("{}: {}", key, path));

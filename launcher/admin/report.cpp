@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "admin/release.hpp"
 #include "base/text.hpp"
 
 namespace batchai::admin {
@@ -111,6 +112,21 @@ Finding compared(std::string_view id, const Report& node, std::string_view what,
     return finding;
 }
 
+// Slurm's patch releases work together, and a cluster that is being updated has two of them.
+Finding slurm_of(const Report& node, const Report& ours) {
+    Finding finding = compared("nodes.slurm", node, "version of Slurm", node.slurm, ours.slurm);
+    const auto there = release_of(node.slurm);
+    const auto here = release_of(ours.slurm);
+    const bool same_minor = there && here && (*there)[0] == (*here)[0] && (*there)[1] == (*here)[1];
+    if (finding.severity != Severity::error || !same_minor) return finding;
+    finding.severity = Severity::info;
+    finding.remedy.clear();
+    finding.found =
+        fmt::format("another patch release of Slurm than this host has: {} instead of {}",
+                    node.slurm, ours.slurm);
+    return finding;
+}
+
 Finding clock_of(const Report& node, base::Time earliest, base::Time latest) {
     const bool agrees = node.time >= earliest - longest_skew && node.time <= latest + longest_skew;
     if (agrees) return {.id = "nodes.clock", .host = node.host, .found = "the clocks agree"};
@@ -182,8 +198,7 @@ std::vector<Finding> compare(const Report& ours, const std::vector<Report>& node
         findings.push_back({.id = "nodes.answer", .host = node.host, .found = "the check runs"});
         findings.push_back(
             compared("nodes.version", node, "version of batchai", node.version, ours.version));
-        findings.push_back(
-            compared("nodes.slurm", node, "version of Slurm", node.slurm, ours.slurm));
+        findings.push_back(slurm_of(node, ours));
         findings.push_back(compared("nodes.site", node, "site.lua",
                                     node.site_digest.substr(0, shown_digits),
                                     ours.site_digest.substr(0, shown_digits)));

@@ -191,6 +191,8 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
      [](auto& facts) { facts.cli_filter = broken<std::string>(); }},
     {"filter.active", Severity::warning, "does not call",
      [](auto& facts) { facts.cli_filter = "function slurm_cli_pre_submit()"; }},
+    {"policy.enforced", Severity::warning, "JobSubmitPlugins",
+     [](auto& facts) { facts.site->policy.images = {"docker.io/*"}; }},
     {"mpi.types", Severity::error, "no --mpi=pmix, only none, pmi2",
      [](auto& facts) { facts.mpi_types->pop_back(); }},
     {"site.partitions", Severity::error, "vm_sizes.NC6.partition names \"gpu\"",

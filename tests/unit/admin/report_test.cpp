@@ -125,6 +125,13 @@ TEST(Compare, FindsEachDifference) {
     EXPECT_EQ(of(findings, "nodes.clock"), Severity::warning);
 }
 
+TEST(Compare, TakesPatchReleasesOfSlurmForCompatible) {
+    Report other = report("n1");
+    other.slurm = "22.05.9";
+    const auto findings = compare(report("login"), {other}, noon, noon);
+    EXPECT_EQ(of(findings, "nodes.slurm"), Severity::info);
+}
+
 TEST(Compare, WhatIsNotKnownIsNotTheSame) {
     Report ours = report("login");
     Report node = report("n1");
