@@ -11,9 +11,18 @@ set(pages
     batchai-storage
     batchai-az
     batchai-list-usages
+    batchai-usage
+    batchai-login
+    batchai-logout
+    batchai-account
+    batchai-configure
+    batchai-provider
     batchai-job
     batchai-image
+    batchai-sweep
     batchai-metrics
+    batchai-config
+    batchai-admin
     batchai-validate
     batchai-run
     batchai-version
@@ -69,6 +78,11 @@ install(FILES "${drop_in}" DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/batchai/az-d
 # `module load batchai` does the same, where the admin adds the directory of modulefiles to
 # MODULEPATH. Environment Modules and Lmod read it.
 set(drop_in_directory "${CMAKE_INSTALL_FULL_LIBEXECDIR}/batchai/az-drop-in")
+# Lmod would move a directory that is in PATH already to its front, and take it out with the module.
+set(path_of_programs "prepend-path PATH \"${CMAKE_INSTALL_FULL_BINDIR}\"")
+if(CMAKE_INSTALL_FULL_BINDIR STREQUAL "/usr/bin")
+  set(path_of_programs "# The programs are in /usr/bin.")
+endif()
 configure_file("${PROJECT_SOURCE_DIR}/packaging/modulefile.in"
                "${CMAKE_CURRENT_BINARY_DIR}/modulefile" @ONLY)
 install(

@@ -11,9 +11,9 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_NAME batchai)
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_SECTION admin)
-# Containers need all but the first and the last; remote volumes need the last.
+# Containers need skopeo to uidmap, remote volumes rclone, webhooks curl, and snapshots git.
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_RECOMMENDS
-    "slurm-client, skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, uidmap, rclone, curl")
+    "slurm-client, skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, uidmap, rclone, curl, git")
 
 set(series "${BATCHAI_SLURM_SERIES}")
 set(needed_slurm

@@ -20,6 +20,7 @@ _LICENCES = {
     "libfmt-dev": "MIT",
     "libjsoncons-dev": "BSL-1.0",
     "libspdlog-dev": "MIT",
+    "libtomlplusplus-dev": "MIT",
     "libyaml-cpp-dev": "MIT",
 }
 _RELATIONS = {

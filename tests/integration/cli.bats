@@ -263,6 +263,18 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
     [[ $output == create ]]
 }
 
+# Breaks when a command has no manual page although batchai(1) names it.
+@test "each command that batchai(1) names has a manual page" {
+    local page pages
+    pages=$(sed -n 's/\\f[BR]/ /g; s/\\//g; s/([0-9])//g; /^ *batchai-/p' "$PREFIX/share/man/man1/batchai.1" |
+        tr ', ' '\n' | grep '^batchai-')
+    [[ $pages == *batchai-admin* && $pages == *batchai-sweep* && $pages == *batchai-job* ]]
+    for page in $pages; do
+        echo "$page"
+        [[ -s $PREFIX/share/man/man1/$page.1 ]]
+    done
+}
+
 # Breaks when hand-over prints anything else, plans differently twice, or leaves files readable.
 @test "hand-over freezes a plan and prints where it is" {
     run -0 --separate-stderr batchai hand-over --job-json job.json
