@@ -32,7 +32,8 @@ teardown() {
     local host
     for host in h1 h2 h3 h4; do
         as_root_on "$host" pgrep -x slurmd > /dev/null && continue
-        as_root_on "$host" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; true'
+        # As after a restart, which also empties /tmp: nothing else removes what jobs had there.
+        as_root_on "$host" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; rm -rf /tmp/batchai-*'
         start_slurmd "$host"
     done
     cancel_jobs
