@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -31,17 +30,12 @@ constexpr std::size_t config_limit = 1UL << 20U;
 constexpr std::string_view docker_hub_key = "https://index.docker.io/v1/";
 
 std::string base64(std::string_view bytes) {
-    constexpr std::string_view digits =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::string out;
-    for (std::size_t at = 0; at < bytes.size(); at += 3) {
-        std::uint32_t group = 0;
-        const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-        for (std::size_t i = 0; i < 3; ++i)
-            group = group << 8U | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0U);
-        for (std::size_t i = 0; i < 4; ++i)
-            out += i <= count ? digits[group >> (18U - 6U * i) & 63U] : '=';
-    }
+    // OpenSSL ends the text with a zero byte.
+    std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+    const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<int>(bytes.size()));
+    out.resize(static_cast<std::size_t>(size));
     return out;
 }
 

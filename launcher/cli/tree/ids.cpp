@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -25,14 +26,15 @@ constexpr auto usage = base::ExitCode::usage;
 struct Resource {
     std::string_view command;
     std::string_view type;
-    std::string_view parents;  // types that its ids must name as well, one letter each: g, w, e
+    std::size_t parents;  // how many of the types of `parents` its ids must name as well
 };
-constexpr std::array<Resource, 6> resources{{{"workspace", "workspaces", "g"},
-                                             {"experiment", "experiments", "gw"},
-                                             {"cluster", "clusters", "gw"},
-                                             {"job", "jobs", "gwe"},
-                                             {"file-server", "fileServers", "gw"},
-                                             {"storage account", "storageAccounts", "g"}}};
+constexpr std::array<std::string_view, 3> parents{"resourceGroups", "workspaces", "experiments"};
+constexpr std::array<Resource, 6> resources{{{"workspace", "workspaces", 1},
+                                             {"experiment", "experiments", 2},
+                                             {"cluster", "clusters", 2},
+                                             {"job", "jobs", 3},
+                                             {"file-server", "fileServers", 2},
+                                             {"storage account", "storageAccounts", 1}}};
 constexpr std::array<std::string_view, 7> verbs{"show",   "delete",     "terminate", "wait",
                                                 "resize", "auto-scale", "resume"};
 
@@ -76,9 +78,8 @@ base::Result<Words> options_of(const std::string& id, const Resource& resource) 
                            [&](const auto& part) { return same(part.first, type); });
     };
     // What an id leaves out would be taken from the user's defaults.
-    for (const auto& [letter, type] :
-         {std::pair{'g', "resourceGroups"}, {'w', "workspaces"}, {'e', "experiments"}}) {
-        if (resource.parents.find(letter) == std::string_view::npos || names(type)) continue;
+    for (const std::string_view type : std::span(parents).first(resource.parents)) {
+        if (names(type)) continue;
         return base::fail(
             fmt::format("is not the whole id of a {}: \"{}\" is missing", resource.command, type),
             id, "an id looks like what `show --query id` prints", usage);
