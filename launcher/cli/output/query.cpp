@@ -83,6 +83,12 @@ base::Result<Expression> compile(std::string_view expression) {
     }
 }
 
+// The command has been carried out by the time its result is looked at.
+tl::unexpected<base::Error> does_not_fit(const std::string& why) {
+    return base::fail(fmt::format("the result does not fit the expression: {}", why), "--query",
+                      "the command itself has been carried out");
+}
+
 }  // namespace
 
 base::Result<Value> query(const Value& value, std::string_view expression) {
@@ -91,14 +97,10 @@ base::Result<Value> query(const Value& value, std::string_view expression) {
         std::error_code code;
         const auto document = to_jsoncons(value);
         const auto result = compiled.evaluate(document, code);
-        // The command has been carried out by now.
-        if (code)
-            return base::fail(
-                fmt::format("the result does not fit the expression: {}", code.message()),
-                "--query", "the command itself has been carried out");
+        if (code) return does_not_fit(code.message());
         return from_jsoncons(result);
     } catch (const std::exception& error) {
-        return base::fail(error.what(), "--query", "", base::ExitCode::usage);
+        return does_not_fit(error.what());
     }
 }
 

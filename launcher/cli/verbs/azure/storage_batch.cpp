@@ -80,8 +80,8 @@ std::string below(const std::string& directory, const std::string& name) {
 }
 
 // Returns the paths of the files below a directory of the user's, sorted. Links to directories are
-// not followed; links to files are.
-base::Result<std::vector<std::string>> local_files(const std::string& directory) {
+// not followed; links to files are. Sets `exit_code` if one of them cannot be examined.
+base::Result<std::vector<std::string>> local_files(const std::string& directory, int& exit_code) {
     std::vector<std::string> files;
     std::error_code code;
     fs::recursive_directory_iterator entry(directory, code);
@@ -89,9 +89,11 @@ base::Result<std::vector<std::string>> local_files(const std::string& directory)
     for (; entry != fs::recursive_directory_iterator(); entry.increment(code)) {
         std::error_code of_type;
         const auto type = entry->status(of_type).type();
-        if (type == fs::file_type::none)
+        if (type == fs::file_type::none) {
+            exit_code = 1;
             warn(fmt::format("{} is not copied: {}", job::printable(entry->path().string()),
                              of_type.message()));
+        }
         if (type == fs::file_type::regular)
             files.push_back(entry->path().lexically_relative(directory).string());
     }
@@ -111,9 +113,9 @@ bool has_vanished(const base::Result<void>& copied, const std::string& name) {
 Answer upload_batch(const BatchOptions& options) {
     const auto at =
         TRY(open(options, Access::writing, options.destination, options.destination_path));
-    const auto files = TRY(local_files(options.source));
-    Value::Array urls;
     int exit_code = 0;
+    const auto files = TRY(local_files(options.source, exit_code));
+    Value::Array urls;
     Transfer transfer(options.no_progress);
     for (const auto& file : files) {
         if (!is_chosen(options, file)) continue;
