@@ -160,8 +160,8 @@ class Client {
     [[nodiscard]] base::Result<void> set_power(const std::vector<std::string>& nodes,
                                                NodePower power) const;
 
-    // Returns whether Slurm's accounting names the user as an administrator. A site without
-    // accounting has no such users.
+    // Returns whether Slurm's accounting names the user as an administrator. It is an error if the
+    // site keeps no accounts.
     [[nodiscard]] base::Result<bool> is_administrator(const std::string& user) const;
 
     // Keep a job in the queue, and let it go again. It is not an error if the job has started or

@@ -36,8 +36,9 @@ struct JobMetrics {
     JobReport report;
     // Of each task of an array job; of another job, those of the job.
     std::vector<std::vector<record::Attempt>> attempts;
-    int retries = 0;                       // of all tasks together
-    std::vector<record::NodeUsage> usage;  // of what runs: the newest samples
+    int retries = 0;  // of all tasks together
+    // Of a job that runs, the newest samples; also of the tasks that have ended.
+    std::vector<record::NodeUsage> usage;
 };
 
 [[nodiscard]] std::string metrics_text(const std::vector<JobMetrics>& jobs,
