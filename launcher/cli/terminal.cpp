@@ -108,9 +108,27 @@ void Interruption::forget() {
 }
 
 void Interruption::sleep(std::chrono::milliseconds time) {
-    if (interrupted != 0) return;
-    timespec left{time.count() / 1000, (time.count() % 1000) * 1000000};
-    nanosleep(&left, nullptr);
+    poll({}, time);
+}
+
+int Interruption::poll(std::span<pollfd> events, std::optional<std::chrono::milliseconds> time) {
+    // The signal is held back between the look at the flag and the wait, so that none is missed.
+    sigset_t interrupt;
+    sigset_t mask;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &mask);
+    int ready = -1;
+    errno = EINTR;
+    if (interrupted == 0) {
+        timespec left{};
+        if (time) left = {time->count() / 1000, (time->count() % 1000) * 1000000};
+        ready = ppoll(events.data(), events.size(), time ? &left : nullptr, &mask);
+    }
+    const int error = errno;
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    errno = error;
+    return ready;
 }
 
 }  // namespace batchai::cli

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
+#include <span>
 #include <string_view>
+
+#include <poll.h>
 
 #include "base/error.hpp"
 
@@ -42,6 +46,9 @@ class Interruption {
     static void forget();
     // Sleeps for this time, or until Ctrl-C.
     static void sleep(std::chrono::milliseconds time);
+    // As poll(2), but a Ctrl-C that came before the call ends it, too. Without a time it waits as
+    // long as it takes.
+    static int poll(std::span<pollfd> events, std::optional<std::chrono::milliseconds> time);
 };
 
 }  // namespace batchai::cli

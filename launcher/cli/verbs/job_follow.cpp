@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/text.hpp"
@@ -121,7 +123,10 @@ Wish ask_what_becomes_of_the_job() {
     while (true) {
         fmt::print(stderr, "\nLeave the job running, or end it? (l/e): ");
         std::array<char, 256> line{};
-        const ssize_t count = ::read(STDIN_FILENO, line.data(), line.size());
+        std::array<pollfd, 1> input{{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0}}};
+        const ssize_t count = Interruption::poll(input, std::nullopt) > 0
+                                  ? ::read(STDIN_FILENO, line.data(), line.size())
+                                  : 0;
         if (count <= 0) {
             fmt::print(stderr, "\n");
             return Wish::leave;

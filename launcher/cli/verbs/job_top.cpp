@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <chrono>
 #include <csignal>
@@ -90,11 +91,11 @@ class Keys {
             if (Interruption::requested() || signals_.next()) return true;
             const auto left = std::chrono::ceil<milliseconds>(time - Clock::now()).count();
             if (left <= 0) return false;
-            // Ctrl-C may come between the look above and poll(2), which then ends soon.
-            const int pause = static_cast<int>(std::min<long>(left, 250));
-            pollfd events[] = {{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
-                               {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0}};
-            if (poll(events, is_terminal_ ? 2 : 1, pause) <= 0 || events[1].revents == 0) continue;
+            std::array<pollfd, 2> events{
+                {{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
+                 {.fd = is_terminal_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}}};
+            if (Interruption::poll(events, milliseconds(left)) <= 0 || events[1].revents == 0)
+                continue;
             char key = 0;
             if (read(STDIN_FILENO, &key, 1) != 1) is_terminal_ = false;
             if (key == 'q' || key == 'Q') return true;
