@@ -58,7 +58,8 @@ std::string path_arms(const CLI::App& app) {
 }
 
 // Under the name "az" the word "batchai" may come first.
-std::string word_arms(const CLI::App& app, const std::string& name, const char* file_action) {
+std::string word_arms(const CLI::App& app, const std::string& name,
+                      const std::string& file_action) {
     std::string arms;
     for (const auto& command : all_commands(app)) {
         const auto files = file_options(*command.app);
@@ -95,6 +96,12 @@ std::string bash_script(const CLI::App& app, const std::string& name) {
 {1}_{0}() {{
     local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
     local at="" word words=""
+    # Bash splits "--option=value" into three words.
+    if [[ $current == "=" ]]; then
+        current=""
+    elif [[ $previous == "=" ]] && ((COMP_CWORD > 1)); then
+        previous=${{COMP_WORDS[COMP_CWORD-2]}}
+    fi
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
         [[ -z $at && $word == batchai ]] && continue
         case "${{at:+$at }}$word" in
@@ -106,10 +113,15 @@ std::string bash_script(const CLI::App& app, const std::string& name) {
 {3}    esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }}
-complete -o filenames -F _{0} {0}
+# A word may be the name of a file, too; only where a file is expected does bash treat it as one.
+_{0}_files() {{
+    compopt -o filenames 2> /dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}}
+complete -F _{0} {0}
 )",
         name, guard(bash_guard, name), path_arms(app),
-        word_arms(app, name, "mapfile -t COMPREPLY < <(compgen -f -- \"$current\")"));
+        word_arms(app, name, fmt::format("_{}_files \"$current\"", name)));
 }
 
 std::string zsh_script(const CLI::App& app, const std::string& name) {

@@ -185,6 +185,21 @@ TEST(Completion, OfBashOffersTheOptionsOfTheCommandTyped) {
     EXPECT_THAT(offered_by_bash({"batchai", "job", "list", "--dry"}), IsEmpty());
 }
 
+// Breaks when the value of an option is completed only after a blank.
+TEST(Completion, OfBashOffersFilesWhereOneIsExpected) {
+    EXPECT_THAT(offered_by_bash({"batchai", "job", "create", "-f", "/etc/host"}),
+                Contains("/etc/hosts"));
+    EXPECT_THAT(offered_by_bash({"batchai", "job", "create", "--config-file", "=", "/etc/host"}),
+                Contains("/etc/hosts"));
+    EXPECT_THAT(offered_by_bash({"batchai", "job", "create", "--name", "/etc/host"}), IsEmpty());
+}
+
+// Breaks when a directory "job" here makes "batchai jo<TAB>" a "job/".
+TEST(Completion, OfBashTakesNoCommandForADirectory) {
+    const auto tree = make_tree();
+    EXPECT_THAT(completion_script(tree->app, "bash"), Not(HasSubstr("complete -o filenames")));
+}
+
 TEST(Completion, OfOtherShellsHasTheCommandsThatAreNotHidden) {
     const auto tree = make_tree();
     for (const auto* shell : {"zsh", "fish"}) {
