@@ -101,10 +101,17 @@ Judgement plugin_file(const HostFacts& facts) {
                     "root runs the plugin: only root may be able to change it or a "
                     "directory above it"};
     }
+    if (!facts.changeable_configuration.empty())
+        return {.severity = Severity::warning,
+                .found = fmt::format("{}", fmt::join(facts.changeable_configuration, "; ")),
+                .remedy =
+                    "root loads what these files name: only root, or SlurmUser, may be able to "
+                    "change them or a directory above them"};
     if (facts.plugins.empty())
         return {.severity = Severity::unknown,
                 .found = "no line of plugstack.conf names the plugin by its path"};
-    return {.found = fmt::format("only root can change {}", facts.plugins.front().path)};
+    return {.found = fmt::format("only root can change {}, and what names it",
+                                 facts.plugins.front().path)};
 }
 
 Judgement plugin_abi(const HostFacts& facts) {
@@ -395,8 +402,10 @@ constexpr std::array<Check<HostFacts>, 23> table{{
     {"plugin.arguments", "the plugin's arguments in plugstack.conf",
      "The plugin ignores what it does not know, and Slurm may load nothing if a line is wrong.",
      plugin_arguments},
-    {"plugin.file", "who can change the plugin",
-     "Root runs it. Whoever can change it, or a directory above it, becomes root.", plugin_file},
+    {"plugin.file", "who can change the plugin and the files that name it",
+     "Root runs it. Whoever can change it, plugstack.conf, slurm.conf, or a directory above them, "
+     "becomes root.",
+     plugin_file},
     {"plugin.abi", "the version of Slurm that the plugin was built for",
      "Slurm does not load a plugin of another minor version. Since 25.11 it does not say so.",
      plugin_abi},

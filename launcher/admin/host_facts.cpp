@@ -293,7 +293,14 @@ void look_at_plugin(HostFacts& facts) {
     facts.plugstack = base::fail("this host has no slurm.conf");
     if (!facts.plugstack_path.empty()) facts.plugstack = read_plugstack(facts.plugstack_path);
     facts.newer_than_slurmd = std::string();
+    const auto look = [&](const std::string& path) {
+        if (const auto who = base::who_else_can_change(path))
+            facts.changeable_configuration.push_back(fmt::format("{}: {}", path, *who));
+    };
+    if (!conf.path.empty()) look(conf.path);
     if (!facts.plugstack) return;
+    for (const std::string& file : facts.plugstack->files)
+        look(file);
     for (const PlugstackLine& line : lines_of_batchai(*facts.plugstack)) {
         if (!line.plugin.starts_with('/')) continue;
         facts.plugins.push_back({.path = line.plugin,

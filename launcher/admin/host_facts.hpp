@@ -53,6 +53,8 @@ struct HostFacts {
     base::Result<Plugstack> plugstack;
     std::string plugstack_path;
     std::vector<PluginFile> plugins;
+    // Each of slurm.conf and the files of plugstack.conf that others could change, and who.
+    std::vector<std::string> changeable_configuration;
     // A file of plugstack.conf or a plugin that was changed or put in its place after the running
     // slurmd has started; "" if there is none, or no slurmd on this host. An error if processes of
     // others cannot be seen.

@@ -2,6 +2,7 @@
 #include "admin/nodes.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <iterator>
@@ -26,6 +27,8 @@ namespace {
 
 constexpr std::size_t report_limit = 1UL << 20U;
 constexpr std::size_t longest_message = 300;
+// No further allocation is asked for after this time. Each takes a few minutes at most.
+constexpr std::chrono::minutes longest{10};
 
 Finding no_answer(const std::string& node, std::string why, Severity severity) {
     return {.id = "nodes.answer",
@@ -119,6 +122,15 @@ class NodeCheck {
     // half is asked by itself. A single node that it does not give is not known.
     [[nodiscard]] base::Result<std::vector<Answers>> ask(const NodeGroup& group) const {
         Answers answers{.earliest = base::now()};
+        if (std::chrono::steady_clock::now() > end_) {
+            for (const std::string& node : group.nodes)
+                answers.missing.push_back(no_answer(
+                    node,
+                    fmt::format("was not asked, because the nodes before it took {} minutes",
+                                longest.count()),
+                    Severity::unknown));
+            return std::vector{std::move(answers)};
+        }
         const auto ran = TRY(client_.run_on_nodes(
             {.nodes = group.nodes,
              .partition = group.partition,
@@ -163,6 +175,7 @@ class NodeCheck {
     const base::TemporaryDirectory& directory_;
     std::string program_;
     const base::HeldSignals& held_;
+    std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + longest;
 };
 
 // The longest list of nodes in one argument. Linux accepts 128 KiB.

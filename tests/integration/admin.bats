@@ -147,6 +147,13 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
     finds error plugin.abi 'built for Slurm 24.11.'
 }
 
+# Breaks when the files that name the plugin may be anybody's.
+@test "plugstack.conf is open to others" {
+    as_root_on login chmod 0666 /etc/slurm/plugstack.conf.d/batchai.conf
+    finds warning plugin.file 'batchai.conf: '
+    as_root_on login chmod 0644 /etc/slurm/plugstack.conf.d/batchai.conf
+}
+
 @test "slurmd is older than the plugin's line" {
     # The time that a package gives to a file is that of its build.
     as_root_on login touch -d '2020-01-01' /etc/slurm/plugstack.conf.d/batchai.conf

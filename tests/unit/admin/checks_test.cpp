@@ -251,6 +251,11 @@ const std::vector<Fault<HostFacts>> host_faults{
      [](auto& facts) { facts.plugstack->faults = {"f:1: \"x\" is neither"}; }},
     {"plugin.file", Severity::error, "belongs to user 7",
      [](auto& facts) { facts.plugins.front().changeable = "/opt belongs to user 7"; }},
+    {"plugin.file", Severity::warning, "can be written to by others",
+     [](auto& facts) {
+         facts.changeable_configuration = {
+             "/etc/slurm/plugstack.conf: can be written to by others"};
+     }},
     {"plugin.abi", Severity::error, "built for Slurm 24.11.0",
      [](auto& facts) { facts.plugins.front().built_for = 0x180B00U; }},
     {"plugin.abi", Severity::error, "no answer",
