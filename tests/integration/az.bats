@@ -439,6 +439,8 @@ keys_are() {
     az account show | keys_are "environmentName id isDefault name state tenantId user"
     az account list -o table
     az account set --subscription "anything at all"
+    az account set -s "anything at all"
+    az account show --name "anything at all" --query state | grep -qx '"Enabled"'
     az provider register -n Microsoft.BatchAI
     az logout
     run -0 az --version

@@ -45,12 +45,15 @@ CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
                    const std::string& description, const std::string& example, Printing printing) {
     auto* leaf = parent.add_subcommand(name, description);
     leaf->set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
-    if (printing == Printing::by_engine) {
+    if (printing != Printing::by_itself) {
+        const bool heeded = printing == Printing::by_engine;
         leaf->add_option("--output,-o", tree.global.output,
-                         "Output format: json, jsonc, table, tsv, yaml, none")
+                         heeded ? "Output format: json, jsonc, table, tsv, yaml, none"
+                                : "Accepted without effect: what a job prints has no format")
             ->type_name("FORMAT")
             ->group(global_arguments);
-        add_optional(*leaf, "--query", tree.global.query, "JMESPath query on the output")
+        add_optional(*leaf, "--query", tree.global.query,
+                     heeded ? "JMESPath query on the output" : "Accepted without effect")
             ->type_name("JMESPATH")
             ->group(global_arguments);
     }

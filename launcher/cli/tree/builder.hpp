@@ -44,8 +44,9 @@ inline constexpr const char* volume_arguments = "Volumes Arguments";
 inline constexpr const char* slurm_arguments = "Slurm Arguments";
 inline constexpr const char* global_arguments = "Global Arguments";
 
-// Verbs that print by themselves have no --output and no --query.
-enum class Printing { by_engine, by_itself };
+// Verbs that print by themselves have no --output and no --query. Those that the Azure CLI has
+// accept both without effect.
+enum class Printing { by_engine, by_itself, by_itself_as_az };
 
 // Adds a group of verbs such as "job" or "job file".
 CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& description);

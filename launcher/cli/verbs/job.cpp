@@ -130,7 +130,7 @@ void add_job_verbs(CommandTree& tree) {
     {
         auto [leaf, options] =
             add_verb(tree, group, "wait", "Wait until a job has ended; exit with its exit code",
-                     example + "wait --name train", job_wait, Printing::by_itself);
+                     example + "wait --name train", job_wait, Printing::by_itself_as_az);
         add_job_options(*leaf, options->job, name_option);
         add_task_option(*leaf, options->task, "One task of an array job [all]");
         leaf->add_option("--interval", options->interval,

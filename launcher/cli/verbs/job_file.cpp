@@ -191,7 +191,7 @@ void add_job_file_verbs(CommandTree& tree, CLI::App& job) {
         auto [leaf, options] =
             add_verb(tree, group, "stream", "Show a job's file as it grows, until the job ends",
                      "batchai job file stream --job train --file-name stdout.txt", job_file_stream,
-                     Printing::by_itself);
+                     Printing::by_itself_as_az);
         add_file_options(*leaf, *options);
         leaf->add_option("--file-name,-f", options->file_name, "Name of the file")
             ->type_name("NAME")

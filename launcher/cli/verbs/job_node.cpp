@@ -98,7 +98,7 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
             "variables",
             "batchai job node exec --job train\n"
             "  batchai job node exec --job train --node-id n2 --exec 'nvidia-smi; df -h'",
-            job_node_exec, Printing::by_itself);
+            job_node_exec, Printing::by_itself_as_az);
         add_job_options(*leaf, options->job);
         add_task_option(*leaf, options->task, "One task of an array job [the first that runs]");
         add_optional(*leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")

@@ -72,7 +72,7 @@ TEST(Arguments, GuessWhatWasMeant) {
     EXPECT_THAT(option.error().what, HasSubstr("did you mean \"--dry-run\"?"));
 }
 
-TEST(Tree, TakesEveryCommandOfTheTutorial) {
+TEST(Tree, TakesEveryCommandOfTheTutorialAndOfScripts) {
     const std::string resource = "--resource-group batchai.horovod";
     const std::string parents = " --workspace batchaidev " + resource;
     for (const std::string& line : {
@@ -105,6 +105,10 @@ TEST(Tree, TakesEveryCommandOfTheTutorial) {
                          "--account-name mystorageaccount"),
              "batchai cluster resize --name nc6cluster --target 0" + parents,
              std::string("group delete --name batchai.horovod"),
+             // Scripts give these to every command.
+             std::string("batchai job wait --name train -o none --query id"),
+             std::string("batchai job file stream --job train --file-name stdout.txt -o table"),
+             std::string("account set -s 00000000-0000-0000-0000-000000000000"),
          }) {
         const auto tree = make_tree();
         Words words;

@@ -154,16 +154,22 @@ void add_login(CommandTree& tree) {
 void add_account(CommandTree& tree) {
     auto& group = *add_group(tree.app, "account", "The site as a subscription");
     group.group(azure_commands);
-    add_verb(tree, group, "show", "Show the site as a subscription", "batchai account show",
-             account_show);
+    constexpr const char* names = "--name,-n,-s";
+    constexpr const char* description = "As --subscription";
+    {
+        auto [leaf, options] = add_verb(tree, group, "show", "Show the site as a subscription",
+                                        "batchai account show", account_show);
+        add_optional(*leaf, names, options->subscription, description)->type_name("ID");
+    }
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the site as the only subscription",
                      "batchai account list --output table", account_list);
         leaf->add_flag("--all", options->all, "Accepted: there is only one");
     }
-    add_verb(tree, group, "set", "Accept any --subscription, without effect",
-             "batchai account set --subscription mine", account_set);
+    auto [leaf, options] = add_verb(tree, group, "set", "Accept any --subscription, without effect",
+                                    "batchai account set --subscription mine", account_set);
+    add_optional(*leaf, names, options->subscription, description)->type_name("ID");
 }
 
 void add_configure(CommandTree& tree) {
