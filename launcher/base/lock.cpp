@@ -140,6 +140,7 @@ bool lock_by(int descriptor, std::chrono::steady_clock::time_point end) {
     using std::chrono::milliseconds;
     const auto begin = std::chrono::steady_clock::now();
     while (!lock_now(descriptor)) {
+        if (errno != EWOULDBLOCK && errno != EINTR) return false;
         const auto now = std::chrono::steady_clock::now();
         if (now >= end) return false;
         const auto pause = std::chrono::duration_cast<milliseconds>(now - begin) / 32;

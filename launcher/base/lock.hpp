@@ -69,7 +69,7 @@ class [[nodiscard]] FileLock {
 // lock_now() and lock_by() take an exclusive flock(2), which lasts until unlock() or until the last
 // descriptor of the open file is closed, also one that a child process has inherited. lock_now()
 // returns false, with errno, if it cannot: EWOULDBLOCK if another process has the lock. lock_by()
-// waits for that process, and returns false if it still has the lock at `end`.
+// waits for that process, and returns false, with errno, if it still has the lock at `end`.
 [[nodiscard]] bool lock_now(int descriptor);
 [[nodiscard]] bool lock_by(int descriptor, std::chrono::steady_clock::time_point end);
 void unlock(int descriptor);

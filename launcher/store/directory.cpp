@@ -7,11 +7,13 @@
 #include <cstdio>
 #include <cstring>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "base/file.hpp"
 #include "base/ids.hpp"
+#include "base/lock.hpp"
 
 namespace batchai::store {
 
@@ -80,6 +82,18 @@ base::Result<std::vector<std::string>> names_in(const fs::path& directory) {
     if (code) return base::system_error("list", directory, code.value());
     std::sort(names.begin(), names.end());
     return names;
+}
+
+base::Result<base::FileDescriptor> lock_updates(const fs::path& home) {
+    constexpr std::chrono::seconds longest{10};
+    const std::string path = (home / ".lock").string();
+    base::FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file.valid()) return base::system_error("open", path);
+    if (base::lock_by(file.get(), std::chrono::steady_clock::now() + longest)) return file;
+    if (errno == ENOSYS || errno == ENOLCK || errno == EOPNOTSUPP) return file;
+    if (errno != EWOULDBLOCK) return base::system_error("lock", path);
+    return base::fail("another process has been changing records for ten seconds", path,
+                      "see which with fuser(1), and try again", base::ExitCode::refused);
 }
 
 base::Result<std::string> read_record(const fs::path& path) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 
 // Makes and removes directories below the store's root `home`. A directory appears with all its
 // content, and disappears, in one step.
@@ -32,5 +33,10 @@ namespace batchai::store {
 // Returns the text of a record, which must be a regular file of at most 4 MiB. Anything else is an
 // error (not_found if the file does not exist).
 [[nodiscard]] base::Result<std::string> read_record(const std::filesystem::path& path);
+
+// Waits until no other process of this host updates a record, and lets none do so while the
+// returned file is open. On a file system that has no locks it returns at once. Fails if another
+// process keeps the lock for ten seconds.
+[[nodiscard]] base::Result<base::FileDescriptor> lock_updates(const std::filesystem::path& home);
 
 }  // namespace batchai::store

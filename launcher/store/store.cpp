@@ -286,6 +286,20 @@ Result<std::vector<Record>> load_all(const Paths& paths, Kind kind, const fs::pa
     return load_named<Record>(paths, names_of(kind, TRY(names_in(directory))), key_of, read);
 }
 
+template <typename Record, typename Key, typename Read>
+Result<Record> update_record(const fs::path& home, const Key& key,
+                             const std::function<void(Record&)>& change, Read read) {
+    const Paths paths{home};
+    TRY(check(paths, key, true));
+    const base::FileDescriptor lock = TRY(lock_updates(home));
+    Record record = TRY(load_unchecked<Record>(paths, key, read));
+    change(record);
+    record.key = key;
+    const std::string text = TRY(readable(to_json(record)));
+    TRY(base::write_atomically(paths.record(key), text, 0600));
+    return record;
+}
+
 template <typename Key>
 Result<void> remove_resource(const Paths& paths, const Key& key) {
     TRY(check(paths, key, true));
@@ -491,21 +505,11 @@ Result<void> Store::remove(const JobKey& key) const {
 
 Result<Cluster> Store::update(const ClusterKey& key,
                               const std::function<void(Cluster&)>& change) const {
-    Cluster record = TRY(cluster(key));
-    change(record);
-    record.key = key;
-    const std::string text = TRY(readable(to_json(record)));
-    TRY(base::write_atomically(Paths{home_}.record(key), text, 0600));
-    return record;
+    return update_record(home_, key, change, cluster_from_json);
 }
 
 Result<Job> Store::update(const JobKey& key, const std::function<void(Job&)>& change) const {
-    Job record = TRY(job(key));
-    change(record);
-    record.key = key;
-    const std::string text = TRY(readable(to_json(record)));
-    TRY(base::write_atomically(Paths{home_}.record(key), text, 0600));
-    return record;
+    return update_record(home_, key, change, job_from_json);
 }
 
 Result<JobReservation> Store::reserve(const JobKey& key) const {

@@ -24,6 +24,7 @@ namespace batchai::store {
 //   groups/<group>/workspaces/<workspace>/experiments/<experiment>/experiment.json
 //   groups/<group>/workspaces/<workspace>/experiments/<experiment>/jobs/<job>/   see job_files.hpp
 //   storage/    the default storage that jobs write to; never touched by the store
+//   .lock       is locked while a record is updated
 //   .new/ .trash/   directories that are being made or removed; what a crash leaves in them is
 //                   deleted after a day
 //
@@ -89,7 +90,8 @@ class Store {
     [[nodiscard]] base::Result<void> remove(const JobKey& key) const;
 
     // Reads, changes and replaces the record, and returns what was written. The key cannot change.
-    // If two updates are concurrent, the later write wins.
+    // Concurrent updates happen one after the other (see lock_updates()), so `change` must be
+    // quick.
     [[nodiscard]] base::Result<Cluster> update(const ClusterKey& key,
                                                const std::function<void(Cluster&)>& change) const;
     [[nodiscard]] base::Result<Job> update(const JobKey& key,

@@ -242,6 +242,29 @@ TEST_F(StoreTest, AnUpdateKeepsTheRest) {
     EXPECT_FALSE(store_.update(ClusterKey{"g", "w", "d"}, [](Cluster&) {}));
 }
 
+// Breaks when one of two concurrent updates is lost.
+TEST_F(StoreTest, ConcurrentUpdatesAreAllKept) {
+    create_parents();
+    Cluster cluster;
+    cluster.key = {"g", "w", "c"};
+    cluster.scale.manual->target_node_count = 0;
+    ASSERT_TRUE(store_.create(cluster));
+    constexpr int threads = 4;
+    constexpr int rounds = 25;
+    std::vector<std::thread> writers;
+    writers.reserve(threads);
+    for (int i = 0; i < threads; ++i) {
+        writers.emplace_back([&] {
+            for (int round = 0; round < rounds; ++round)
+                EXPECT_TRUE(store_.update(cluster.key,
+                                          [](Cluster& c) { ++c.scale.manual->target_node_count; }));
+        });
+    }
+    for (std::thread& writer : writers)
+        writer.join();
+    EXPECT_EQ(store_.cluster(cluster.key)->scale.manual->target_node_count, threads * rounds);
+}
+
 TEST_F(StoreTest, OfManyCreatorsOfOneNameExactlyOneWins) {
     create_parents();
     for (int round = 0; round < 10; ++round) {
