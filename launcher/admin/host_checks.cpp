@@ -43,8 +43,9 @@ Judgement plugin_line(const HostFacts& facts) {
                 .found = fmt::format("no line of {} loads batchai.so",
                                      fmt::join(facts.plugstack->files, ", ")),
                 .remedy =
-                    "link share/batchai/plugstack.conf into plugstack.conf.d, and let "
-                    "plugstack.conf include that directory"};
+                    "copy or link share/batchai/plugstack.conf, of packages "
+                    "/usr/share/batchai/slurm-VERSION/plugstack.conf, into plugstack.conf.d, and "
+                    "let plugstack.conf include that directory"};
     if (ours.size() > 1) {
         std::vector<std::string> places;
         places.reserve(ours.size());

@@ -118,7 +118,15 @@ printed_as_shown() {
     fi
 }
 
-# follow PAGE COMMANDS: does all that docs/PAGE says, which has at least so many commands.
+# are_free COUNT: for wait_until.
+are_free() {
+    local states
+    states=$(as_user sinfo -h -N -p main -o %t) || return
+    [[ $(grep -cx idle <<< "$states") -ge $1 ]]
+}
+
+# follow PAGE COMMANDS [NODES]: does all that docs/PAGE says, which has at least so many commands. Before
+# each command so many nodes are free, all unless given.
 follow() {
     local step base began count=0
     take_apart "$1"
@@ -133,7 +141,7 @@ follow() {
             *.root) as_admin "$base.root" ;;
             *.command)
                 count=$((count + 1))
-                wait_until 60 nodes_idle 4
+                wait_until 60 are_free "${3:-4}"
                 began=$SECONDS
                 run type_it "$(cat "$base.command")"
                 printf '%s\n' "$output" > "$base.printed"
@@ -191,6 +199,27 @@ as_admin() {
 # Breaks when a command of the page fails, or prints something else than the page shows.
 @test "the page about sweeps does what it says" {
     follow sweeps.md 7
+}
+
+# Breaks when a command of the page fails, or prints something else than the page shows.
+@test "the page about reaching into jobs does what it says" {
+    follow reaching-in.md 7 2
+}
+
+# Breaks when a command of the page fails, or prints something else than the page shows.
+@test "the page about surroundings does what it says" {
+    follow surroundings.md 7
+}
+
+# Breaks when a command of the page fails, or prints something else than the page shows.
+@test "the page about clusters does what it says" {
+    follow clusters.md 5
+}
+
+# Breaks when a command of the page fails.
+@test "the page about the Azure CLI does what it says" {
+    write_home cifar_cnn_distributed.py < "$SOURCE/examples/cifar10-keras/cifar_cnn_distributed.py"
+    follow az.md 10
 }
 
 # The test cluster is set up as the page would do it. This takes that back, so that the page finds

@@ -79,6 +79,9 @@ base::Result<base::FileDescriptor> lock_place(const base::Root& place,
         return base::fail(fmt::format("cannot be opened: {}", std::strerror(errno)),
                           fmt::format("{}/{}", place.path, keeper_lock));
     if (base::lock_by(lock.get(), std::chrono::steady_clock::now() + deadline)) return lock;
+    if (errno != EWOULDBLOCK && errno != EINTR)
+        return base::fail(fmt::format("cannot be locked: {}", std::strerror(errno)),
+                          fmt::format("{}/{}", place.path, keeper_lock));
     return base::fail(fmt::format("is locked for more than {} s: another step of the job makes the "
                                   "container, or what an earlier one wrote is still being stored",
                                   deadline.count()),
