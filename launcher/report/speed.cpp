@@ -105,6 +105,7 @@ void find_slowness(const Speed& speed, const std::vector<double>& medians,
         ratio = median(ratios);
     }
     std::vector<double> all;
+    all.reserve(bins.size());
     for (const Bin& bin : bins)
         all.push_back(bin.ratio());
     rank.ratio = bins.empty() ? 1 : median(all);

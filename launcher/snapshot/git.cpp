@@ -80,7 +80,7 @@ base::Result<std::vector<std::string>> changed_private_files(
     for (std::string& path :
          TRY(paths(directory, {"diff", "--name-only", "-z", "--relative", "--no-renames",
                                "--no-ext-diff", "--ignore-submodules", "HEAD", "--", "."}))) {
-        const auto identity = identity_of(directory + '/' + path);
+        const auto identity = identity_of(fmt::format("{}/{}", directory, path));
         if (identity && hidden.contains(*identity)) found.push_back(std::move(path));
     }
     return found;

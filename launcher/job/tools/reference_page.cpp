@@ -72,7 +72,7 @@ std::string type_of(const Field& field) {
             return "`true` or `false`";
         case Kind::duration:
             if (field.maximum < 24LL * 60 * 60)
-                return fmt::format("duration, at most {} hours", field.maximum / (60 * 60));
+                return fmt::format("duration, at most {} hours", field.maximum / (60LL * 60));
             return fmt::format("duration, at most {} days", field.maximum / (24LL * 60 * 60));
         case Kind::choice: {
             std::string out;
