@@ -22,10 +22,10 @@ teardown_file() {
     remove_home
 }
 
-# page_block NUMBER: a JSON block of the page.
+# page_block NUMBER: an indented JSON block of the page. quickstarts.bats runs the page's example.
 page_block() {
-    awk -v wanted="$1" '/^```json/ { ++number; inside = number == wanted; next } /^```/ { inside = 0 } inside' \
-        "$SOURCE/docs/surroundings.md"
+    awk -v wanted="$1" '/^[^ ]/ { inside = 0 } /^    [{]$/ { ++number; inside = number == wanted }
+        inside { sub(/^    /, ""); print }' "$SOURCE/docs/surroundings.md"
 }
 
 # job_file NAME COMMAND [NODES]: the job file NAME.json; JSON for its properties on standard input.
