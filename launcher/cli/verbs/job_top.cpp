@@ -245,10 +245,10 @@ Answer show_live(JobWatch& watch, const record::JobFiles& files, const JobTopOpt
         const std::string tables = seen.nodes.empty() ? "" : top_text(seen.nodes, order, size);
         std::string text;
         if (screen) {
-            text = redrawn(head + '\n' + tables, size.width);
+            text = redrawn(fmt::format("{}\n{}", head, tables), size.width);
             if (std::exchange(first, false)) text.insert(0, "\x1b[2J");
         } else if (!seen.nodes.empty()) {
-            text = head + '\n' + tables + '\n';
+            text = fmt::format("{}\n{}\n", head, tables);
         }
         if (!print_bytes(text) || leaves_by(next, keys, files)) return Outcome{};
     }
