@@ -151,6 +151,7 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
 @test "plugstack.conf is open to others" {
     as_root_on login chmod 0666 /etc/slurm/plugstack.conf.d/batchai.conf
     finds warning plugin.file 'batchai.conf: '
+    finds warning plugin.file 'can be written to by others'
     as_root_on login chmod 0644 /etc/slurm/plugstack.conf.d/batchai.conf
 }
 

@@ -233,8 +233,9 @@ forget_batchai() {
 }
 
 restore() {
-    local host
-    as_root_on login test -d /tmp/before-quickstart || return 0
+    local host before
+    before=$(as_root_on login find /tmp -maxdepth 1 -name before-quickstart)
+    [[ -n $before ]] || return 0
     as_root_on login bash -c 'set -e
         cd /tmp/before-quickstart
         rm -f /etc/slurm/plugstack.conf.d/batchai.conf /etc/batchai/site.lua

@@ -113,7 +113,7 @@ std::string bash_script(const CLI::App& app, const std::string& name) {
 {3}    esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }}
-# A word may be the name of a file, too; only where a file is expected does bash treat it as one.
+# Bash takes completions for names of files only here, where a file is expected.
 _{0}_files() {{
     compopt -o filenames 2> /dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
