@@ -11,6 +11,7 @@ namespace {
 bool waits(JobState state) {
     switch (state) {
         case JobState::pending:
+        case JobState::expediting:
         case JobState::requeued:
         case JobState::requeue_hold:
         case JobState::requeue_fed:
@@ -100,6 +101,22 @@ std::optional<FailureCode> by_state(const JobStatus& job) {
     return std::nullopt;
 }
 
+// Returns the exit code of the job's program. A job that never ran, or that Slurm ended, has none:
+// the 0 that Slurm reports for it has no meaning, nor has the 1 of a lost node since 24.11.
+std::optional<int> own_exit_code(const JobStatus& job) {
+    switch (job.state) {
+        case JobState::node_fail:
+        case JobState::boot_fail:
+        case JobState::preempted:
+        case JobState::deadline:
+            return std::nullopt;
+        case JobState::completed:
+            return job.exit_code;
+        default:
+            return job.exit_code.value_or(0) != 0 ? job.exit_code : std::nullopt;
+    }
+}
+
 }  // namespace
 
 bool requeued_since(const JobStatus& job, const AttemptView& attempt) {
@@ -108,6 +125,7 @@ bool requeued_since(const JobStatus& job, const AttemptView& attempt) {
         case JobState::requeue_hold:
         case JobState::requeue_fed:
         case JobState::special_exit:
+        case JobState::expediting:
             return true;
         default:
             return job.restart_count >= attempt.number;
@@ -173,11 +191,7 @@ std::optional<int> exit_code(const JobEvidence& evidence) {
     if (record_decides(evidence)) return evidence.attempt->exit_code;
     if (!evidence.slurm) return std::nullopt;
     if (evidence.slurm->signal) return 128 + *evidence.slurm->signal;
-    // A job that never ran, or that Slurm ended, has no exit code of its own, and the 0 that Slurm
-    // reports for it has no meaning.
-    const bool own =
-        evidence.slurm->state == JobState::completed || evidence.slurm->exit_code.value_or(0) != 0;
-    return own ? evidence.slurm->exit_code : std::nullopt;
+    return own_exit_code(*evidence.slurm);
 }
 
 }  // namespace batchai::slurm

@@ -97,7 +97,7 @@ NodeState node_state(const NodeStatus& node, NodeUse use) {
     if (node.has(NodeFlag::completing)) return NodeState::leaving;
     if (use == NodeUse::preparing) return NodeState::preparing;
     if (use == NodeUse::running) return NodeState::running;
-    if (node.state == NodeBaseState::idle) return NodeState::idle;
+    if (node.state == NodeBaseState::idle && !node.has(NodeFlag::blocked)) return NodeState::idle;
     return NodeState::foreign;
 }
 

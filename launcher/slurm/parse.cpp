@@ -123,7 +123,8 @@ const std::array<std::pair<std::string_view, NodeBaseState>, 7> base_states{{
 }};
 
 // The names of the flags in several releases of Slurm.
-const std::array<std::pair<std::string_view, NodeFlag>, 20> node_flags{{
+const std::array<std::pair<std::string_view, NodeFlag>, 21> node_flags{{
+    {"blocked", NodeFlag::blocked},
     {"completing", NodeFlag::completing},
     {"drain", NodeFlag::drain},
     {"fail", NodeFlag::fail},

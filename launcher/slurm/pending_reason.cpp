@@ -17,7 +17,7 @@ struct Entry {
     std::string_view advice;
 };
 
-constexpr std::array<Entry, 37> entries{{
+constexpr std::array<Entry, 43> entries{{
     {"Resources", "the nodes that the job asks for are busy",
      "fewer nodes, or a shorter time limit, may start sooner"},
     {"Priority", "jobs of higher priority are ahead in the queue",
@@ -80,13 +80,26 @@ constexpr std::array<Entry, 37> entries{{
     {"job requeued in held state", "the job was requeued and is held",
      "release it with \"scontrol release JOB\""},
     {"SystemFailure", "Slurm, a file system or the network failed", "ask the administrator"},
+    {"Constraints", "no node that the job may use now has what it asks for",
+     "compare cpus, gres and features with \"sinfo -o '%N %c %G %f'\""},
+    {"ReservationInvalid", "the job's reservation is not valid",
+     "see \"scontrol show reservation\""},
+    {"MaxPoweredUpNodes", "as many nodes are powered up as the site allows at once",
+     "it starts when other nodes are powered down"},
+    {"MpiPortsBusy", "the ports that Slurm reserves for MPI are in use",
+     "it starts when other jobs end"},
+    {"NvidiaImexChannels", "the channels for GPU memory across nodes are in use",
+     "it starts when other jobs end"},
+    {"RaisedSignal", "the last run of the job ended by a signal", ""},
     {"JobLaunchFailure", "the job could not be started on its node",
      "see the node's state with \"sinfo -R\""},
 }};
 
 // Returns what a limit is about: "QOSMaxNodePerUserLimit" is about nodes.
 std::string_view counted(std::string_view lowered) {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 9> words{{
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 11> words{{
+        {"minutes", "minutes of use"},
+        {"runmins", "minutes of use"},
         {"gres", "generic resources (GPUs)"},
         {"node", "nodes"},
         {"cpu", "processors"},
@@ -113,7 +126,7 @@ ReasonInWords limit_in_words(std::string_view reason) {
         return {fmt::format("all jobs of the {} together use as much of {} as they may ({})", owner,
                             what, reason),
                 fmt::format("it starts when others end; see the limits with {}", limits)};
-    if (lowered.find("min") != std::string::npos)
+    if (lowered.starts_with("qosmin"))
         return {fmt::format("the job asks for less of {} than the {} demands ({})", what, owner,
                             reason),
                 fmt::format("ask for more; see the limits with {}", limits)};
@@ -156,12 +169,15 @@ ReasonInWords pending_reason_in_words(std::string_view reason) {
     for (const Entry& entry : entries)
         if (matches(entry.reason)) return {std::string(entry.sentence), std::string(entry.advice)};
     if (reason.starts_with("ReqNodeNotAvail")) return unavailable_in_words(reason);
-    const bool limit =
-        reason.starts_with("QOSMax") || reason.starts_with("QOSGrp") ||
-        reason.starts_with("QOSMin") || reason.starts_with("AssocGrp") ||
-        reason.starts_with("AssocMax") || reason.starts_with("MaxCpuPerAccount") ||
-        reason.starts_with("MaxGRESPerAccount") || reason.starts_with("MaxNodePerAccount") ||
-        reason.starts_with("MaxMemPerAccount") || reason.starts_with("MaxMemoryPerAccount");
+    if (matches("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+                "partitions"))
+        return unavailable_in_words(reason);
+    // The last is a form such as MaxMemPerAccount, or MaxCpuRunMinsPerUser since 24.05.
+    const bool limit = reason.starts_with("QOSMax") || reason.starts_with("QOSGrp") ||
+                       reason.starts_with("QOSMin") || reason.starts_with("AssocGrp") ||
+                       reason.starts_with("AssocMax") ||
+                       (reason.starts_with("Max") &&
+                        (reason.ends_with("PerAccount") || reason.ends_with("PerUser")));
     if (limit) return limit_in_words(reason);
     return {std::string(reason), ""};
 }

@@ -8,30 +8,19 @@ namespace batchai::slurm {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, JobState>, 24> job_states{{
-    {"PENDING", JobState::pending},
-    {"RUNNING", JobState::running},
-    {"SUSPENDED", JobState::suspended},
-    {"COMPLETED", JobState::completed},
-    {"CANCELLED", JobState::cancelled},
-    {"FAILED", JobState::failed},
-    {"TIMEOUT", JobState::timeout},
-    {"NODE_FAIL", JobState::node_fail},
-    {"PREEMPTED", JobState::preempted},
-    {"BOOT_FAIL", JobState::boot_fail},
-    {"DEADLINE", JobState::deadline},
-    {"OUT_OF_MEMORY", JobState::out_of_memory},
-    {"CONFIGURING", JobState::configuring},
-    {"COMPLETING", JobState::completing},
-    {"REQUEUED", JobState::requeued},
-    {"REQUEUE_HOLD", JobState::requeue_hold},
-    {"REQUEUE_FED", JobState::requeue_fed},
-    {"RESIZING", JobState::resizing},
-    {"RESV_DEL_HOLD", JobState::reservation_deleted_hold},
-    {"REVOKED", JobState::revoked},
-    {"SIGNALING", JobState::signaling},
-    {"SPECIAL_EXIT", JobState::special_exit},
-    {"STAGE_OUT", JobState::stage_out},
+constexpr std::array<std::pair<std::string_view, JobState>, 25> job_states{{
+    {"PENDING", JobState::pending},           {"RUNNING", JobState::running},
+    {"SUSPENDED", JobState::suspended},       {"COMPLETED", JobState::completed},
+    {"CANCELLED", JobState::cancelled},       {"FAILED", JobState::failed},
+    {"TIMEOUT", JobState::timeout},           {"NODE_FAIL", JobState::node_fail},
+    {"PREEMPTED", JobState::preempted},       {"BOOT_FAIL", JobState::boot_fail},
+    {"DEADLINE", JobState::deadline},         {"OUT_OF_MEMORY", JobState::out_of_memory},
+    {"CONFIGURING", JobState::configuring},   {"COMPLETING", JobState::completing},
+    {"EXPEDITING", JobState::expediting},     {"REQUEUED", JobState::requeued},
+    {"REQUEUE_HOLD", JobState::requeue_hold}, {"REQUEUE_FED", JobState::requeue_fed},
+    {"RESIZING", JobState::resizing},         {"RESV_DEL_HOLD", JobState::reservation_deleted_hold},
+    {"REVOKED", JobState::revoked},           {"SIGNALING", JobState::signaling},
+    {"SPECIAL_EXIT", JobState::special_exit}, {"STAGE_OUT", JobState::stage_out},
     {"STOPPED", JobState::stopped},
 }};
 

@@ -31,6 +31,7 @@ enum class JobState {
     out_of_memory,
     configuring,
     completing,
+    expediting,  // queued again with --requeue=expedite, from 25.11 on
     requeued,
     requeue_hold,
     requeue_fed,
@@ -86,6 +87,7 @@ enum class NodeBaseState {
 };
 
 enum class NodeFlag {
+    blocked,  // another job has the node's block of the topology to itself, from 24.05 on
     completing,
     drain,
     fail,

@@ -17,6 +17,9 @@ using base::split;
 using base::trim;
 using record::EndedBy;
 
+// What follows the time in messages of slurmstepd from 25.05 on.
+constexpr std::string_view dated = "] error: ";
+
 // Returns the task numbers in a list such as "3", "0-1" or "0,2-3".
 std::vector<int> task_numbers(std::string_view text) {
     std::vector<int> tasks;
@@ -116,19 +119,25 @@ std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
 std::optional<MemoryNotice> memory_notice(std::string_view standard_error,
                                           std::string_view job_id) {
     // The message is "slurmstepd-h2: error: StepId=13.1 exceeded memory limit (2 > 1), being
-    // killed", or the same of "virtual memory". Not every version has the node in its name.
-    // The program may have left a line unfinished before it, as progress bars do.
+    // killed", or the same of "virtual memory". Not every version has the node in its name, and
+    // from 25.05 on the message begins "[2026-11-22T07:11:05.123] error: StepId=13.1". The program
+    // may have left a line unfinished before it, as progress bars do.
     constexpr std::string_view program = "slurmstepd";
     const std::string step = fmt::format(" StepId={}.", job_id);
     for (const std::string_view line : split(standard_error, '\n')) {
         std::size_t at = line.find(" exceeded memory limit (");
         if (at == std::string_view::npos) at = line.find(" exceeded virtual memory limit (");
         if (at == std::string_view::npos) continue;
-        const std::size_t begin = line.rfind(program, at);
+        std::size_t begin = line.rfind(program, at);
+        if (const std::size_t time_end = line.rfind(dated, at);
+            begin == std::string_view::npos && time_end != std::string_view::npos)
+            begin = line.rfind('[', time_end);
         if (begin == std::string_view::npos) continue;
         const std::string_view notice = line.substr(begin);
         if (notice.substr(0, at - begin).find(step) == std::string_view::npos) continue;
-        std::string_view node = notice.substr(program.size(), notice.find(':') - program.size());
+        std::string_view node;
+        if (notice.starts_with(program))
+            node = notice.substr(program.size(), notice.find(':') - program.size());
         if (node.starts_with('-')) node.remove_prefix(1);
         return MemoryNotice{.node = std::string(node), .line = std::string(notice)};
     }
@@ -138,12 +147,16 @@ std::optional<MemoryNotice> memory_notice(std::string_view standard_error,
 std::optional<EndedBy> end_of_job(std::string_view standard_error, std::string_view job_id) {
     // A notice looks like this:
     // "slurmstepd: error: *** JOB 14 ON h1 CANCELLED AT 2026-11-22T07:11:05 DUE TO PREEMPTION ***"
+    // From 25.05 on it begins "[2026-11-22T07:11:05.123] error: *** JOB 14".
     const std::string job = "*** JOB " + std::string(job_id) + " ON ";
     std::optional<EndedBy> last;
     for (const std::string_view line : split(standard_error, '\n')) {
-        if (!line.starts_with("slurmstepd")) continue;
         const std::size_t at = line.find(job);
         if (at == std::string_view::npos) continue;
+        const std::string_view before = line.substr(0, at);
+        const bool with_time = before.starts_with('[') && before.ends_with(dated) &&
+                               before.find(']') == at - dated.size();
+        if (!with_time && !before.starts_with("slurmstepd")) continue;
         const std::string_view rest = line.substr(at + job.size());
         if (rest.find(" CANCELLED AT ") == std::string_view::npos) continue;
         const auto says = [&](std::string_view words) {

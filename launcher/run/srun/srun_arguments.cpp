@@ -259,17 +259,22 @@ base::Arguments piped_arguments(const PipedStep& step) {
 
 base::Environment srun_environment(const base::Environment& additions) {
     // Leaves out the sizes and I/O settings of the batch step, which srun would take for its own,
-    // and output formats that users set for themselves. The proof of a sandbox is left out because
-    // each step has its own, and the wish for a clean-up because jobs that the ranks submit do not
-    // have it.
+    // and what users set for their own steps, such as output formats. The proof of a sandbox is
+    // left out because each step has its own, and the wish for a clean-up because jobs that the
+    // ranks submit do not have it.
     constexpr const char* proof = BATCHAI_PROOF_VARIABLE "=";
     constexpr const char* clean_up = BATCHAI_CLEAN_UP_VARIABLE "=";
     base::Environment kept = base::environment_without(
-        {proof, clean_up,
-         "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=",
-         "SLURM_CPUS_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
+        {proof, clean_up, "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_",
+         "SLURM_TASKS_PER_NODE=",
+         // From 23.11 on, srun takes the latter two together, and steps become exact by them.
+         "SLURM_CPUS_PER_TASK=", "SLURM_TRES_PER_TASK=", "SLURM_CPUS_PER_GPU=",
+         "SLURM_GPUS_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
          "SLURM_MPI_TYPE=", "SLURM_OPEN_MODE=", "SLURM_KILL_BAD_EXIT=", "SLURM_WAIT=",
-         "SLURM_EXACT=", "SLURM_LABELIO=", "SLURM_NO_KILL=", "SRUN_"});
+         "SLURM_EXACT=", "SLURM_EXCLUSIVE=", "SLURM_OVERLAP=", "SLURM_LABELIO=",
+         "SLURM_UNBUFFEREDIO=", "SLURM_NO_KILL=", "SLURM_MULTI_PROG=", "SLURM_SRUN_MULTI=",
+         "SLURM_EXTERNAL_LAUNCHER=", "SLURM_SRUN_REDUCE_TASK_EXIT_MSG=", "SLURM_TIMELIMIT=",
+         "SRUN_"});
     const auto overridden = [&](const std::string& entry) {
         const std::string name = entry.substr(0, entry.find('=') + 1);
         return std::any_of(additions.begin(), additions.end(),

@@ -79,6 +79,13 @@ TEST(MemoryNotice, HasTheNodeAndSlurmsWords) {
     EXPECT_EQ(memory_notice(without_node, "13"), (MemoryNotice{"", without_node}));
 }
 
+TEST(MemoryNotice, MayBeginWithATime) {
+    const std::string notice =
+        "[2026-11-23T00:55:06.001] error: StepId=13.1 exceeded memory limit (2 > 1), being killed";
+    EXPECT_EQ(memory_notice("step 7\n[INFO] ok " + notice, "13"), (MemoryNotice{"", notice}));
+    EXPECT_FALSE(memory_notice("StepId=13.1 exceeded memory limit (2 > 1)", "13"));
+}
+
 TEST(MemoryNotice, MayFollowAnUnfinishedLine) {
     const std::string notice =
         "slurmstepd-h2: error: StepId=13.1 exceeded memory limit (2 > 1), being killed";
@@ -106,6 +113,15 @@ TEST(EndOfJob, KnowsEachNotice) {
     EXPECT_EQ(of(" DUE TO JOB REQUEUE ***\n"), EndedBy::requeue);
     EXPECT_EQ(of(" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"), EndedBy::node);
     EXPECT_EQ(of(" DUE TO JOB REQUEUE ***\nsrun: x\n" + cancelled + " ***\n"), EndedBy::user);
+}
+
+// What slurmstepd of Slurm 26.05 writes.
+TEST(EndOfJob, KnowsNoticesWithATime) {
+    const std::string notice =
+        "[2026-11-22T07:03:03.101] error: *** JOB 4 ON h1 CANCELLED AT 2026-11-22T07:03:03 DUE TO "
+        "TIME LIMIT ***\n";
+    EXPECT_EQ(end_of_job(notice, "4"), record::EndedBy::time_limit);
+    EXPECT_FALSE(end_of_job("[1] I saw " + notice, "4"));
 }
 
 TEST(EndOfJob, IsNoStepsNorAnotherJobsNorAProgramsOwn) {

@@ -19,6 +19,7 @@ TEST(ExecutionStateTable, EachStateOfSlurmHasItsRow) {
     const std::vector<std::pair<JobState, ExecutionState>> rows{
         {JobState::pending, ExecutionState::queued},
         {JobState::requeued, ExecutionState::queued},
+        {JobState::expediting, ExecutionState::queued},
         {JobState::requeue_hold, ExecutionState::queued},
         {JobState::requeue_fed, ExecutionState::queued},
         {JobState::special_exit, ExecutionState::queued},
@@ -98,6 +99,23 @@ TEST(ExecutionStateOf, AnAttemptWithoutAnEndLeavesTheWordToSlurm) {
     evidence.attempt = AttemptView{.number = 1, .exit_code = {}};
     EXPECT_EQ(execution_state(evidence), ExecutionState::failed);
     EXPECT_EQ(failure_code(evidence)->code, "NodeFailed");
+}
+
+TEST(ExecutionStateOf, TheExitCodeOfALostNodeIsNotTheProgramsOwn) {
+    for (const JobState state : {JobState::node_fail, JobState::boot_fail, JobState::preempted}) {
+        auto evidence = of(state);
+        evidence.slurm->exit_code = 1;
+        EXPECT_EQ(exit_code(evidence), std::nullopt) << to_string(state);
+    }
+    auto failed = of(JobState::failed);
+    failed.slurm->exit_code = 1;
+    EXPECT_EQ(exit_code(failed), 1);
+}
+
+TEST(ExecutionStateOf, AJobThatIsRequeuedWithExpediteWaits) {
+    auto evidence = of(job_state("EXPEDITING"));
+    evidence.attempt = AttemptView{.number = 1, .exit_code = 1};
+    EXPECT_EQ(execution_state(evidence), ExecutionState::queued);
 }
 
 TEST(ExecutionStateOf, AJobThatNobodyKnowsHasFailed) {

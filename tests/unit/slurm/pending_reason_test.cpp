@@ -41,6 +41,10 @@ TEST(PendingReason, NodesThatAreNotAvailableAreNamed) {
                 HasSubstr("n[1-2]"));
     EXPECT_THAT(pending_reason_in_words("ReqNodeNotAvail, Reserved for maintenance").advice,
                 HasSubstr("time limit"));
+    EXPECT_THAT(pending_reason_in_words("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_"
+                                        "jobs_in_higher_priority_partitions")
+                    .advice,
+                HasSubstr("sinfo -R"));
 }
 
 TEST(PendingReason, ALimitSaysWhoseAndOnWhat) {
@@ -48,6 +52,11 @@ TEST(PendingReason, ALimitSaysWhoseAndOnWhat) {
     EXPECT_EQ(qos.sentence, "the job exceeds the QOS's limit on nodes (QOSMaxNodePerUserLimit)");
     EXPECT_THAT(qos.advice, HasSubstr("sacctmgr show qos"));
     EXPECT_THAT(pending_reason_in_words("AssocGrpGRES").sentence, HasSubstr("GPUs"));
+    EXPECT_THAT(pending_reason_in_words("QOSMinGRES").sentence, HasSubstr("less of generic"));
+    EXPECT_EQ(pending_reason_in_words("MaxCpuRunMinsPerUser").sentence,
+              "the job exceeds the account's limit on minutes of use (MaxCpuRunMinsPerUser)");
+    EXPECT_THAT(pending_reason_in_words("QOSMaxCpuMinutesPerJobLimit").sentence,
+                HasSubstr("exceeds the QOS's limit on minutes of use"));
 }
 
 TEST(PendingReason, AnUnknownOneIsPassedOn) {
