@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include <lua.hpp>
 #include <unistd.h>
 
 #include "base/error.hpp"
@@ -19,11 +20,6 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "spank/protocol.h"
-
-extern "C" {
-#include <lauxlib.h>
-#include <lua.h>
-}
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <lua.h>
+#include <lua.hpp>
 #include <pwd.h>
 
 #include "base/file.hpp"

@@ -6,9 +6,7 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <lauxlib.h>
-#include <lua.h>
-#include <lualib.h>
+#include <lua.hpp>
 
 #include "base/text.hpp"
 #include "site/sandbox.hpp"
