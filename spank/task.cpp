@@ -116,6 +116,7 @@ void check_pmix_directory(spank_t handle) {
 
 // Waits for PMIx on the other nodes, because the ranks of any program may start with a fence.
 void settle_pmix(spank_t handle) {
+    if (!pmix_has_to_settle) return;
     uint32_t nodes = 1;
     if (spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes < 2) return;
     if (!job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX).empty()) let_slurm_settle();
