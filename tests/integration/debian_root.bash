@@ -17,6 +17,9 @@ debian_root() { make_distribution_root "${DEBIAN_MIRROR:-}" "$@"; }
 # debian_host_root SUITE [PACKAGE…]: the same, kept beside the others: the root of hosts, not an image.
 debian_host_root() { root_kind=host- make_distribution_root "${DEBIAN_MIRROR:-}" "$@"; }
 
+# debian_machine_root SUITE: the same: the root of a machine on which the tests themselves run.
+debian_machine_root() { root_kind=machine- make_distribution_root "${DEBIAN_MIRROR:-}" "$@"; }
+
 # ubuntu_root SUITE [PACKAGE…]: the same of Ubuntu, from UBUNTU_MIRROR.
 ubuntu_root() {
     local mirror=${UBUNTU_MIRROR:?is the mirror of Ubuntu} keys
@@ -38,7 +41,7 @@ ubuntu_root() {
 
 # make_distribution_root MIRROR SUITE [PACKAGE…] [-- OPTION…]: with these options of debootstrap.
 make_distribution_root() {
-    local mirror=$1 suite=$2 cache=${BATCHAI_CACHE:-/var/cache/batchai}/debian key root made
+    local mirror=$1 suite=$2 cache=${BATCHAI_CACHE:-/var/cache/batchai}/debian key root made script=
     local packages=() options=(--variant=minbase)
     key=$({ cat "${BASH_SOURCE[0]}" && printf '%s\n' "$@"; } | sha256sum | cut -c1-16)
     local kind=${root_kind:-}
@@ -56,7 +59,10 @@ make_distribution_root() {
         root=$cache/making-$kind$suite
         rm -rf "$root"
         mkdir -p "$cache"
-        debootstrap "${options[@]}" "$suite" "$root" ${mirror:+"$mirror"} > "$cache/$kind$suite.log" 2>&1 || {
+        # All releases of Debian are made alike; debootstrap does not know the names of later ones.
+        [[ -e /usr/share/debootstrap/scripts/$suite ]] || script=/usr/share/debootstrap/scripts/sid
+        debootstrap "${options[@]}" "$suite" "$root" "$mirror" ${script:+"$script"} \
+            > "$cache/$kind$suite.log" 2>&1 || {
             tail -n 20 "$cache/$kind$suite.log" >&2
             return 1
         }

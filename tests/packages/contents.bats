@@ -5,7 +5,11 @@
 bats_require_minimum_version 1.5.0
 load ../integration/lib
 
-debian_packages=(batchai batchai-slurm-plugin-22.05 libmpi-bridge0 libmpi-bridge-dev python3-mpi-bridge)
+# The series of this system's Slurm, such as 22.05, which the plugin is made for, and its first successor.
+series=$(srun --version | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p')
+next_series=$(printf '%s.%02d' "${series%.*}" "$((10#${series#*.} + 1))")
+plugin=batchai-slurm-plugin-$series
+debian_packages=(batchai "$plugin" libmpi-bridge0 libmpi-bridge-dev python3-mpi-bridge)
 
 # deb NAME [SET]: the path of that package.
 deb() { echo "$PACKAGES/${2:-one}/$1"_*.deb; }
@@ -48,8 +52,8 @@ has() {
         /usr/share/batchai/job.schema.json /usr/share/batchai/site.lua.example \
         /usr/share/batchai/cli_filter.lua /usr/share/batchai/job_submit.lua /usr/lib/batchai/bundle/manifest.json \
         "$libraries/batchai/batchai_cli_filter.so" /usr/share/batchai/examples/README.md
-    has batchai-slurm-plugin-22.05 "$libraries/batchai/slurm-22.05/batchai.so" \
-        /usr/share/batchai/slurm-22.05/plugstack.conf
+    has "$plugin" "$libraries/batchai/slurm-$series/batchai.so" \
+        "/usr/share/batchai/slurm-$series/plugstack.conf"
     has libmpi-bridge0 "$libraries/libmpi_bridge.so.0"
     has libmpi-bridge-dev "$libraries/libmpi_bridge.so" "$libraries/pkgconfig/mpi_bridge.pc" \
         "$libraries/cmake/mpi_bridge/mpi_bridgeConfig.cmake" /usr/include/mpi_bridge.h
@@ -84,18 +88,18 @@ has() {
 @test "packages need just what they were built for" {
     local version needed
     version=$(dpkg-deb -f "$(deb batchai)" Version)
-    needed=$(dpkg-deb -f "$(deb batchai-slurm-plugin-22.05)" Depends)
+    needed=$(dpkg-deb -f "$(deb "$plugin")" Depends)
     [[ $needed == *"batchai (= $version)"* ]]
     [[ $needed == *libpmix-dev* ]]
-    [[ $needed == *"slurm-wlm-basic-plugins (>= 22.05~), slurm-wlm-basic-plugins (<< 22.06~)"* ]]
+    [[ $needed == *"slurm-wlm-basic-plugins (>= $series~), slurm-wlm-basic-plugins (<< $next_series~)"* ]]
     [[ $(dpkg-deb -f "$(deb libmpi-bridge-dev)" Depends) == "libmpi-bridge0 (= $version)" ]]
     needed=$(dpkg-deb -f "$(deb libmpi-bridge0)" Depends)
     [[ $needed == *libpmix2* && $needed == *libucx0* && $needed == *libc6* ]]
     needed=$(dpkg-deb -f "$(deb batchai)" Depends)
     [[ $needed == *libpmix2* && $needed == *liblua5.4-0* && $needed == *libc6* ]]
     # The plugin runs in Slurm's processes, whose libraries it must not choose.
-    unpack batchai-slurm-plugin-22.05
-    run readelf -d "$BATS_TEST_TMPDIR/root/usr/lib/x86_64-linux-gnu/batchai/slurm-22.05/batchai.so"
+    unpack "$plugin"
+    run readelf -d "$BATS_TEST_TMPDIR/root/usr/lib/x86_64-linux-gnu/batchai/slurm-$series/batchai.so"
     [[ $status -eq 0 && $output != *libslurm* && $output != *libstdc++* && $output != *PATH* ]]
 }
 
@@ -204,9 +208,9 @@ rpm_of() { echo "$PACKAGES/rpm/$1"-[0-9]*.rpm; }
     grep -qx /usr/lib64/batchai/batchai_cli_filter.so <<< "$listed"
     [[ $(rpm -qp --requires "$(rpm_of batchai)") != *libmpi* ]]
     [[ $(rpm -qp --provides "$(rpm_of batchai)") != *libucs.so* ]]
-    rpm -qpl "$(rpm_of batchai-slurm-plugin-22.05)" | grep -qx /usr/lib64/batchai/slurm-22.05/batchai.so
-    listed=$(rpm -qp --requires "$(rpm_of batchai-slurm-plugin-22.05)")
-    [[ $listed == *"batchai = 0.1.0-1"* && $listed == *"slurm >= 22.05"* && $listed == *"slurm < 22.06"* ]]
+    rpm -qpl "$(rpm_of "$plugin")" | grep -qx "/usr/lib64/batchai/slurm-$series/batchai.so"
+    listed=$(rpm -qp --requires "$(rpm_of "$plugin")")
+    [[ $listed == *"batchai = 0.1.0-1"* && $listed == *"slurm >= $series"* && $listed == *"slurm < $next_series"* ]]
     rpm -qp --provides "$(rpm_of libmpi-bridge0)" | grep -q '^libmpi_bridge.so.0'
     rpm -qpl "$(rpm_of libmpi-bridge-devel)" | grep -qx /usr/lib64/pkgconfig/mpi_bridge.pc
     rpm -qpl "$(rpm_of python3-mpi-bridge)" | grep -q /site-packages/mpi_bridge/library.py
@@ -214,7 +218,7 @@ rpm_of() { echo "$PACKAGES/rpm/$1"-[0-9]*.rpm; }
         [[ -z $(rpm -qp --scripts "$(rpm_of "$name")") ]]
     done
     [[ $(rpm -qp --scripts "$(rpm_of libmpi-bridge0)") == *ldconfig* ]]
-    listed=$(rpm -qp --scripts "$(rpm_of batchai-slurm-plugin-22.05)")
+    listed=$(rpm -qp --scripts "$(rpm_of "$plugin")")
     [[ $listed == *"preuninstall scriptlet"*"still named in"* && $listed != *postinstall* ]]
     for name in "$PACKAGES"/rpm/*.rpm; do
         prints_nothing lines_like '^/(etc|var|run)' rpm -qpl "$name"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The packages on hosts of a fresh Debian 12 with Slurm, which show nothing of this machine: what
+# The packages on hosts of a fresh Debian of this release with Slurm, which show nothing of this machine: what
 # docs/packages.md tells an admin, in this order. The tests build on each other. ctest sets SOURCE,
 # PACKAGES, MINICLUSTER, MINICLUSTER_NAME and BATCHAI_CACHE.
 
@@ -9,17 +9,19 @@ load ../integration/lib
 load ../integration/debian_root
 
 export PREFIX=/usr
-plugin_line=/usr/share/batchai/slurm-22.05/plugstack.conf
+release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+series=$(srun --version | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p')
+plugin_line=/usr/share/batchai/slurm-$series/plugstack.conf
 # What a site has that runs Slurm, and a registry of its own.
 site_packages=(slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin
-    munge mariadb-server-core mariadb-client-core libpmix2 iproute2 procps hostname docker-registry
+    munge mariadb-server-core mariadb-client-core iproute2 procps hostname docker-registry
     busybox-static)
-our_packages=(batchai batchai-slurm-plugin-22.05 libmpi-bridge0 libmpi-bridge-dev python3-mpi-bridge)
+our_packages=(batchai "batchai-slurm-plugin-$series" libmpi-bridge0 libmpi-bridge-dev python3-mpi-bridge)
 
 setup_file() {
     export ROOT=$BATCHAI_CACHE/packages-root
     rm -rf "$ROOT"
-    unsquashfs -q -n -d "$ROOT" "$(debian_host_root bookworm "${site_packages[@]}")" > /dev/null
+    unsquashfs -q -n -d "$ROOT" "$(debian_host_root "$release" "${site_packages[@]}")" > /dev/null
     mkdir -p "$ROOT/srv"
     cp -r "$PACKAGES/one" "$PACKAGES/two" "$ROOT/srv/"
     # The site's own files, before anything of ours is there.
@@ -49,7 +51,7 @@ has_option() { as_user srun --help | grep -q -e --job-json; }
 # version NAME: which is installed.
 version() { as_root_on login dpkg-query -W -f '${db:Status-Status} ${Version}' "$1"; }
 
-# Breaks when the packages cannot be installed with what Debian 12 has, or do something by themselves.
+# Breaks when the packages cannot be installed with what Debian has, or do something by themselves.
 @test "installing the packages changes nothing" {
     local name
     for name in "${our_packages[@]}"; do [[ $(version "$name") == "installed 0.1.0-1" ]]; done

@@ -14,7 +14,7 @@ from .report import ClusterError, progress
 
 _LISTENING = "0A"
 
-# What runs where, for status: the names that the kernel knows the daemons by.
+# What runs where, for status.
 EXPECTED_ON_LOGIN = ("munged", "mariadbd", "slurmdbd", "slurmctld")
 EXPECTED_ON_NODE = ("munged", "slurmd")
 

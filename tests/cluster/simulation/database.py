@@ -26,6 +26,8 @@ innodb-log-file-size=16M
 innodb-flush-log-at-trx-commit=0
 innodb-flush-method=nosync
 innodb-lock-wait-timeout=900
+# On by default from 11.6.2 on, and then slurmdbd can fail; older servers do not know it.
+loose-innodb-snapshot-isolation=OFF
 """
 # slurmdbd runs as the user slurm; the server knows that from the socket, so no password exists.
 _SETUP = """CREATE DATABASE IF NOT EXISTS slurm_acct_db;

@@ -105,7 +105,8 @@ def faults(cluster: Cluster) -> list[str]:
     for name in cluster.hosts:
         if name not in anchors or power.is_off(cluster, name):
             continue
-        running = set(host.members(anchors[name]).values())
+        # A Slurm that has read its files anew may go by the name of Debian's file, slurmd-wlm.
+        running = {name.removesuffix("-wlm") for name in host.members(anchors[name]).values()}
         expected = daemons.EXPECTED_ON_LOGIN if name == LOGIN else daemons.EXPECTED_ON_NODE
         missing += [
             f"{daemon} on {name} does not run" for daemon in expected if daemon not in running

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+
 from . import power
 from .layout import LOGIN, Cluster
+from .report import ClusterError
 
 SLURMCTLD_PORT = 6817
 SLURMD_PORT = 6818
@@ -15,6 +19,17 @@ _CPUS_PER_NODE = 4
 _MEMORY_PER_NODE_MB = 8192
 # Any devices will do: with files Slurm knows which of the widgets a job has.
 _WIDGET_FILES = ("/dev/zero", "/dev/full")
+
+
+def _slurm_series(cluster: Cluster) -> tuple[int, int]:
+    """Year and month of the hosts' Slurm: (22, 5) for 22.05.8."""
+    done = subprocess.run(
+        ["chroot", cluster.system, "srun", "--version"], capture_output=True, text=True, check=False
+    )
+    found = re.match(r"slurm\S* (\d+)\.(\d+)", done.stdout)
+    if found is None:
+        raise ClusterError(f"srun --version in {cluster.system} says: {done.stdout}{done.stderr}")
+    return int(found[1]), int(found[2])
 
 
 def _gres_of_node(cluster: Cluster) -> str:
@@ -52,7 +67,8 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "SlurmctldTimeout=30",
         "SlurmdTimeout=15",
         "KillWait=5",
-        "UnkillableStepTimeout=30",
+        # Newer releases want at least 60 s.
+        "UnkillableStepTimeout=60",
         "MessageTimeout=10",
         "SchedulerType=sched/backfill",
         "SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf_interval=2",
@@ -108,6 +124,8 @@ def plugstack_conf() -> str:
 
 
 def cgroup_conf(cluster: Cluster) -> str:
-    # Slurm would not recognise the version where both are mounted.
-    version = "CgroupPlugin=cgroup/v1\n" if cluster.proctrack == "cgroup" else ""
-    return "CgroupAutomount=no\n" + version
+    if cluster.proctrack == "cgroup":
+        # Slurm would not recognise the version where both are mounted.
+        return "CgroupAutomount=no\nCgroupPlugin=cgroup/v1\n"
+    # From 24.05 on slurmd wants control groups that it can write to, unless it is told so.
+    return "CgroupPlugin=disabled\n" if _slurm_series(cluster) >= (24, 5) else "CgroupAutomount=no\n"
