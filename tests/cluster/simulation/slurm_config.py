@@ -128,4 +128,6 @@ def cgroup_conf(cluster: Cluster) -> str:
         # Slurm would not recognise the version where both are mounted.
         return "CgroupAutomount=no\nCgroupPlugin=cgroup/v1\n"
     # From 24.05 on slurmd wants control groups that it can write to, unless it is told so.
-    return "CgroupPlugin=disabled\n" if _slurm_series(cluster) >= (24, 5) else "CgroupAutomount=no\n"
+    if _slurm_series(cluster) >= (24, 5):
+        return "CgroupPlugin=disabled\n"
+    return "CgroupAutomount=no\n"
