@@ -152,3 +152,11 @@ class EngineBackend(_Common, c10d.Backend):
     ) -> None:
         c10d.Backend.__init__(self, rank, len(members))
         _Common.__init__(self, name, process_set, members, rank, limit)
+        known = getattr(c10d.Backend, "Options", None)
+        times = [] if limit is None else [timedelta(seconds=limit)]
+        self._options = known("mpi_bridge", *times) if known is not None else None
+
+    @property
+    def options(self) -> Any:
+        """What torch keeps for a backend. The inherited one would ask the class again, too."""
+        return self._options
