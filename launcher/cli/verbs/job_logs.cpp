@@ -205,7 +205,7 @@ void add_job_logs_verb(CommandTree& tree, CLI::App& job) {
                                     "  batchai job logs train --rank 0,3-5 --since 10m\n"
                                     "  batchai job logs train --follow",
                                     job_logs, Printing::by_itself);
-    add_optional(*leaf, "job", options->job, "Name of the job")->type_name("NAME");
+    add_optional(*leaf, "job-name", options->job, "Name of the job")->type_name("NAME");
     add_optional(*leaf, "--job,-j", options->named_job, "Name of the job, instead of the word")
         ->type_name("NAME")
         ->group(resource_arguments);

@@ -19,7 +19,8 @@ struct NamedJob {
 };
 
 inline void add_named_job(CLI::App& leaf, NamedJob& job) {
-    add_optional(leaf, "job", job.word, "Name of the job")->type_name("NAME");
+    // Not "job": from CLI11 2.4 on, a word and an option cannot have the same name.
+    add_optional(leaf, "job-name", job.word, "Name of the job")->type_name("NAME");
     add_optional(leaf, "--name,-n,--job,-j", job.option, "Name of the job, instead of the word")
         ->type_name("NAME")
         ->group(resource_arguments);

@@ -113,7 +113,7 @@ TEST(Traffic, OfAnAlltoallIsItsMessagesAndShortOnesGoTogether) {
                 pairs += hosts.host_of(from) == hosts.host_of(to) ? 0U : 1U;
         }
         for (const std::size_t count : {std::size_t{8}, std::size_t{4096}, std::size_t{100000}}) {
-            const auto length = [&](std::size_t from, std::size_t to) {
+            const MessageLength length = [&](std::size_t from, std::size_t to) {
                 return count + from * size + to;
             };
             std::vector<std::size_t> expected(links == 0 ? 0 : size * size);
