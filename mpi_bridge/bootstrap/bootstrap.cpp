@@ -46,6 +46,9 @@ std::unique_ptr<Bootstrap> make_alone_bootstrap() {
 Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline) {
     const auto launch = TRY(detect_launch(process_environment));
     if (launch == Launch::pmix) return connect_pmix(deadline);
+    if (launch == Launch::pmi2) {
+        return connect_pmi2(pmi2_socket(process_environment).value_or(-1), deadline);
+    }
     if (const auto note = alone_among_idle_tasks(process_environment); !note.empty()) {
         log(LogLevel::warning, note);
     }

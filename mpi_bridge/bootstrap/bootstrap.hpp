@@ -54,11 +54,16 @@ class Bootstrap {
 [[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline,
                                                                bool all_tasks_run = false);
 
+// Joins a step of Slurm through its plugin mpi/pmi2, which every Slurm has, also one without PMIx.
+// `socket` is the one that PMI_FD names. What connect_pmix() says about further calls holds here,
+// too. Slurm takes the end of such a process for no crash.
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmi2(int socket, Deadline deadline);
+
 // The bootstrap of a process that is rank 0 of 1.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_alone_bootstrap();
 
-// Calls connect_pmix() or make_alone_bootstrap(), depending on what detect_launch() finds in the
-// environment.
+// Calls connect_pmix(), connect_pmi2() or make_alone_bootstrap(), depending on what detect_launch()
+// finds in the environment.
 [[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect(Deadline deadline);
 
 // The versions of the PMIx library in use and, as far as the launcher reveals it, of its server.

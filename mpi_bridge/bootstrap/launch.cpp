@@ -5,6 +5,8 @@
 #include <charconv>
 #include <string_view>
 
+#include <unistd.h>
+
 namespace mpi_bridge {
 namespace {
 
@@ -31,6 +33,15 @@ bool started_by_pmix(const Environment& environment) {
     return name_space && environment("PMIX_RANK") && !from_another_step(environment, *name_space);
 }
 
+// The same for PMI-2, whose PMI_JOBID is JOB.STEP.
+bool pmi2_of_this_step(const Environment& environment) {
+    const auto job = environment("SLURM_JOB_ID");
+    const auto step = environment("SLURM_STEP_ID");
+    const auto id = environment("PMI_JOBID");
+    if (!job || !step || !id) return false;
+    return environment("SLURM_HET_SIZE") || *id == *job + "." + *step;
+}
+
 tl::unexpected<Failure> refuse(int tasks, std::string_view launcher, const std::string& remedy) {
     return fail(MPIB_ERROR_BOOTSTRAP,
                 std::string(launcher) + " started " + std::to_string(tasks) +
@@ -45,8 +56,13 @@ std::string remedy_for_slurm(const Environment& environment) {
                ", but its PMIX_* variables did not reach this process; the container or script "
                "that starts it must pass them on";
     }
+    if (type == "pmi2") {
+        return "the step has --mpi=pmi2, but its PMI_* variables or the socket PMI_FD did not "
+               "reach "
+               "this process; the container or script that starts it must pass them on";
+    }
     return "start them with `srun --mpi=pmix`" + (type.empty() ? "" : " instead of --mpi=" + type) +
-           " (`srun --mpi=list` shows whether this Slurm has it)";
+           ", or with --mpi=pmi2 where `srun --mpi=list` does not have it";
 }
 
 // Launchers that pass on the number of processes but use an older PMI, or whose PMIx variables were
@@ -62,8 +78,19 @@ constexpr std::array other_launchers{
 
 }  // namespace
 
+std::optional<int> pmi2_socket(const Environment& environment) {
+    const auto text = environment("PMI_FD");
+    if (!text || !environment("PMI_RANK") || !pmi2_of_this_step(environment)) return std::nullopt;
+    int socket = -1;
+    const auto* const end = text->data() + text->size();
+    const auto [stop, error] = std::from_chars(text->data(), end, socket);
+    if (error != std::errc() || stop != end || socket <= STDERR_FILENO) return std::nullopt;
+    return socket;
+}
+
 Outcome<Launch> detect_launch(const Environment& environment) {
     if (started_by_pmix(environment)) return Launch::pmix;
+    if (pmi2_socket(environment)) return Launch::pmi2;
     if (environment("MPI_BRIDGE_ALONE") == "1") return Launch::alone;
 
     // This variable is set only for the tasks of a step; SLURM_NTASKS and SLURM_PROCID are set in

@@ -179,7 +179,9 @@ int check(int expected) {
         return speaks_for_all() ? complain_about_size(expected, 1) : fail_silently();
     }
 
-    auto bootstrap = mpi_bridge::connect_pmix(Deadline::in(patience), held);
+    auto bootstrap = *launch == mpi_bridge::Launch::pmix
+                         ? mpi_bridge::connect_pmix(Deadline::in(patience), held)
+                         : mpi_bridge::connect(Deadline::in(patience));
     if (!bootstrap) {
         const int code = complain(bootstrap.error().text);
         return bootstrap.error().status == MPIB_ERROR_TIMEOUT ? no_answer : code;

@@ -22,12 +22,13 @@ setup_file() {
 
 teardown_file() { as_root_on login rm -rf "$share"; }
 
-# ranks COUNT CMD…: as so many ranks on four hosts, ended after two minutes at the latest.
+# ranks COUNT CMD…: as so many ranks on four hosts, ended after two minutes at the latest. MPI is what
+# wires them up, if not PMIx.
 ranks() {
     as_user env LD_LIBRARY_PATH="$PREFIX/lib" PYTHONPATH="$PREFIX/lib/batchai/python" \
         UCX_TLS=tcp,self OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
         TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=1 \
-        srun --nodes="$((${1} < 4 ? ${1} : 4))" --ntasks="$1" --mpi=pmix --kill-on-bad-exit=1 \
+        srun --nodes="$((${1} < 4 ? ${1} : 4))" --ntasks="$1" --mpi="${MPI:-pmix}" --kill-on-bad-exit=1 \
         --time=2 "${@:2}"
 }
 
@@ -63,6 +64,24 @@ received_by() {
         [[ $status -eq 0 ]]
     done
     [[ $output == *" 6 ranks"* ]]
+}
+
+# Breaks when a Slurm without PMIx cannot run ranks: the map of ranks, the addresses or the end of a
+# rank are not understood.
+@test "Slurm's PMI-2 wires the ranks up where there is no PMIx" {
+    local layout
+    for layout in 4 6 "7 --distribution=cyclic"; do
+        # shellcheck disable=SC2086
+        MPI=pmi2 run ranks $layout "$share/check" 0 1 5 4097
+        echo "$output"
+        [[ $status -eq 0 && $output == *" ${layout%% *} ranks"* ]]
+    done
+    MPI=pmi2 run ranks 4 "$PYTHON" "$share/collectives.py"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"passed on 4 ranks"* ]]
+    MPI=pmi2 run ranks 4 "$share/faults" leaves
+    echo "$output"
+    [[ $status -eq 0 && $output == *mpi_bridge_faults:*"rank "* ]]
 }
 
 # Breaks when what a node's ranks do in shared memory and what its nodes do over the network do not

@@ -43,13 +43,16 @@ shared_memory_is_clean() {
 # Breaks when tasks that do not find each other each train alone, or are refused without the remedy.
 @test "tasks started without PMIx are refused and told how to start" {
     local way
-    for way in "" --mpi=none --mpi=pmi2; do
+    for way in "" --mpi=none; do
         # shellcheck disable=SC2086
         run step --ntasks=2 $way "$share/endings" cycles 11
         echo "$output"
         [[ $status -ne 0 && $output == *"started 2 processes without PMIx"*"srun --mpi=pmix"* ]]
     done
-    [[ $output == *"instead of --mpi=pmi2"* ]]
+    [[ $output == *"or with --mpi=pmi2"* ]]
+    run step --ntasks=2 --mpi=pmi2 env -u PMI_FD "$share/endings" cycles 11
+    echo "$output"
+    [[ $status -ne 0 && $output == *"PMI_FD did not reach this process"* ]]
     run step --ntasks=2 --mpi=pmix env -u PMIX_RANK "$share/endings" cycles 11
     echo "$output"
     [[ $status -ne 0 && $output == *"PMIX_* variables did not reach this process"* ]]
@@ -82,6 +85,14 @@ shared_memory_is_clean() {
     echo "$output$stderr"
     [[ $status -eq 0 && $stderr != *PMIX* ]]
     lines_are 4 "$output"
+}
+
+# Breaks when the conversation with Slurm's PMI-2 is started anew, or keeps what an earlier use said.
+@test "ranks of Slurm's PMI-2 can initialise and finalise often" {
+    run step --nodes=4 --ntasks=8 --mpi=pmi2 "$share/endings" cycles 11
+    echo "$output"
+    [[ $status -eq 0 ]]
+    lines_are 8 "$(of_ranks "$output")"
 }
 
 # Breaks when a failed PMIx_Init leaves the user to guess.

@@ -118,7 +118,7 @@ std::chrono::seconds check_deadline(bool in_container) {
 
 WireUpFault wire_up_fault(const WireUpWords& words, bool in_container) {
     constexpr const char* code = "WireUpFailed";
-    constexpr const char* message = "The ranks could not be wired together by PMIx";
+    constexpr const char* message = "The ranks could not be wired together";
     const auto no_container = [](std::string line) -> WireUpFault {
         return {.code = "FailedStartingContainer",
                 .message = "The job's container could not be started",
@@ -168,7 +168,7 @@ Checked check(Context& context, const plan::Step& ranks, bool in_container) {
     record::forget_reports(reports);
     auto result = context.steps.run(request);
     for (int tries = 1; tries < most_tries && worth_another_try(result); ++tries) {
-        context.log.master("PMIx did not answer in time; the wire-up check is made again");
+        context.log.master("the server did not answer in time; the wire-up check is made again");
         record::forget_reports(reports);
         result = context.steps.run(request);
     }
@@ -201,8 +201,9 @@ PhaseEnd WireUp::run(Context& context) {
         words = std::move(again.words);
     }
     if (result && result->exit_code == 0) {
-        context.log.master(fmt::format("PMIx wires {} ranks{}", ranks.processes,
-                                       in_container ? " in the container" : ""));
+        context.log.master(fmt::format("{} wires {} ranks{}",
+                                       context.plan.mpi == "pmi2" ? "PMI-2" : "PMIx",
+                                       ranks.processes, in_container ? " in the container" : ""));
         return {};
     }
     const int step_code = result ? result->exit_code : 1;

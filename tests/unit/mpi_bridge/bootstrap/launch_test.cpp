@@ -64,7 +64,10 @@ TEST(Launch, RefusesToBeOneOfManySingletonsAndNamesTheFix) {
     auto pmi2 = one_task_of_four();
     pmi2["SLURM_MPI_TYPE"] = "pmi2";
     pmi2["PMI_SIZE"] = "4";
-    refuses_with(pmi2, "instead of --mpi=pmi2");
+    refuses_with(pmi2, "PMI_* variables or the socket PMI_FD did not reach this process");
+    auto none = one_task_of_four();
+    none["SLURM_MPI_TYPE"] = "cray_shasta";
+    refuses_with(none, "instead of --mpi=cray_shasta, or with --mpi=pmi2");
     refuses_with({{"PMI_SIZE", "2"}}, "prterun");
     refuses_with({{"OMPI_COMM_WORLD_SIZE", "2"}}, "Open MPI");
 }
@@ -87,6 +90,40 @@ TEST(Launch, TakesPmixWhereItIs) {
     variables["PMIX_NAMESPACE"] = "slurm.pmix.7.0";
     EXPECT_EQ(*detect_launch(environment(variables)), Launch::pmix);
     variables["PMIX_NAMESPACE"] = "prterun-host-1";
+    EXPECT_EQ(*detect_launch(environment(variables)), Launch::pmix);
+}
+
+std::map<std::string, std::string> one_task_with_pmi2() {
+    auto variables = one_task_of_four();
+    for (const auto& [name, value] : std::map<std::string, std::string>{{"SLURM_MPI_TYPE", "pmi2"},
+                                                                        {"PMI_FD", "21"},
+                                                                        {"PMI_RANK", "3"},
+                                                                        {"PMI_SIZE", "4"},
+                                                                        {"PMI_JOBID", "7.0"}})
+        variables[name] = value;
+    return variables;
+}
+
+TEST(Launch, TakesThePmi2OfItsStep) {
+    using mpi_bridge::pmi2_socket;
+    auto variables = one_task_with_pmi2();
+    EXPECT_EQ(*detect_launch(environment(variables)), Launch::pmi2);
+    EXPECT_EQ(pmi2_socket(environment(variables)), 21);
+    variables["PMI_JOBID"] = "7.1";  // of the step around
+    refuses_with(variables, "Slurm started 4 processes");
+    for (const char* wrong : {"", "x", "-1", "2", "21 "}) {
+        variables = one_task_with_pmi2();
+        variables["PMI_FD"] = wrong;
+        refuses_with(variables, "PMI_* variables");
+    }
+    // MPICH's launcher has a PMI of its own.
+    refuses_with({{"PMI_FD", "21"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "a PMI launcher");
+}
+
+TEST(Launch, PrefersPmixToPmi2) {
+    auto variables = one_task_with_pmi2();
+    variables["PMIX_RANK"] = "0";
+    variables["PMIX_NAMESPACE"] = "slurm.pmix.7.0";
     EXPECT_EQ(*detect_launch(environment(variables)), Launch::pmix);
 }
 
