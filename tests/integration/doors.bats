@@ -132,7 +132,7 @@ allocation() {
             'low '*) [[ $want == *Nice=1000* && $want == *TimeLimit=00:05:00* ]] ;;
             elastic*) [[ $want == *no-kill=1* ]] ;;
             'big-sized '*)
-                [[ $want == *Features=fast* && $want == *gres:widget:1* && $want == *CPUs/Task=2* ]]
+                [[ $want == *Features=fast* && $want == *gres[:/]widget:1* && $want == *CPUs/Task=2* ]]
                 [[ $want == *MinMemoryNode=100M* && $want == *Contiguous=1* ]]
                 ;;
             'odd-sized '*) [[ $want == *Nice=7* && $want == *TimeLimit=00:09:00* ]] ;;
@@ -166,7 +166,7 @@ SH
     [[ $output == *Partition=debug* && $output == *OverSubscribe=YES* && $output == *MinMemoryCPU=50M* ]]
     id=$(with_site sized salloc --time=3 --job-json="$share/big-sized.json" printenv SLURM_JOB_ID)
     run allocation "$id"
-    [[ $output == *TimeLimit=00:03:00* && $output == *gres:widget:1* ]]
+    [[ $output == *TimeLimit=00:03:00* && $output == *gres[:/]widget:1* ]]
 }
 
 # Breaks when the file's word is silently overruled, one task is taken for no wish, or the same time

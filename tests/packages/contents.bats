@@ -6,7 +6,7 @@ bats_require_minimum_version 1.5.0
 load ../integration/lib
 
 # The series of this system's Slurm, such as 22.05, which the plugin is made for, and its first successor.
-series=$(srun --version | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p')
+series=$(slurmd -V | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p')
 next_series=$(printf '%s.%02d' "${series%.*}" "$((10#${series#*.} + 1))")
 plugin=batchai-slurm-plugin-$series
 debian_packages=(batchai "$plugin" libmpi-bridge0 libmpi-bridge-dev python3-mpi-bridge)

@@ -10,7 +10,7 @@ load ../integration/debian_root
 
 export PREFIX=/usr
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-series=$(srun --version | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p')
+series=$(slurmd -V | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p')
 plugin_line=/usr/share/batchai/slurm-$series/plugstack.conf
 # What a site has that runs Slurm, and a registry of its own.
 site_packages=(slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin

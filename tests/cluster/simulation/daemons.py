@@ -96,7 +96,21 @@ def all_idle(cluster: Cluster, login: int) -> bool:
     return len(states) == cluster.nodes and all(state == "idle" for _, state in states)
 
 
+def _is_registered(cluster: Cluster, login: int) -> bool:
+    """True when slurmctld has told slurmdbd of its cluster."""
+    words = ["--noheader", "--parsable2", "show", "cluster", "format=Cluster,ControlHost"]
+    known = host.run(login, ["sacctmgr", *words]).stdout.splitlines()
+    return f"{cluster.name}|{cluster.address(LOGIN)}" in known
+
+
 def _add_accounts(cluster: Cluster, login: int) -> None:
+    # Accounts that are added before are in no cluster.
+    wait_until(
+        "the cluster in slurmdbd",
+        20,
+        lambda: _is_registered(cluster, login),
+        cluster.log(LOGIN, "slurmctld"),
+    )
     for words in (
         ["account", "research", "Description=research", "Organization=research"],
         ["user", "alice,bob", "Account=research"],
@@ -104,7 +118,7 @@ def _add_accounts(cluster: Cluster, login: int) -> None:
         done = host.run(login, ["sacctmgr", "--immediate", "--quiet", "add", *words])
         if done.returncode != 0:
             raise ClusterError(
-                f"sacctmgr add {words[0]} failed: {done.stderr.strip()}",
+                f"sacctmgr add {words[0]} failed: {(done.stdout + done.stderr).strip()}",
                 log=cluster.log(LOGIN, "slurmdbd"),
             )
 

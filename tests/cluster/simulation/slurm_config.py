@@ -24,11 +24,11 @@ _WIDGET_FILES = ("/dev/zero", "/dev/full")
 def _slurm_series(cluster: Cluster) -> tuple[int, int]:
     """Year and month of the hosts' Slurm: (22, 5) for 22.05.8."""
     done = subprocess.run(
-        ["chroot", cluster.system, "srun", "--version"], capture_output=True, text=True, check=False
+        ["chroot", cluster.system, "slurmd", "-V"], capture_output=True, text=True, check=False
     )
     found = re.match(r"slurm\S* (\d+)\.(\d+)", done.stdout)
     if found is None:
-        raise ClusterError(f"srun --version in {cluster.system} says: {done.stdout}{done.stderr}")
+        raise ClusterError(f"slurmd -V in {cluster.system} says: {done.stdout}{done.stderr}")
     return int(found[1]), int(found[2])
 
 
