@@ -126,8 +126,9 @@ Judgement mpi_types(const ClusterFacts& facts) {
     return {.severity = Severity::error,
             .found = fmt::format("srun has no --mpi={}, only {}", wanted,
                                  fmt::join(*facts.mpi_types, ", ")),
-            .remedy = "install Slurm's PMIx plugin, or set mpi = \"pmi2\" in site.lua, which suits "
-                      "programs that use mpi_bridge or Horovod's interface"};
+            .remedy =
+                "install Slurm's PMIx plugin, or set mpi = \"pmi2\" in site.lua, which suits "
+                "programs that use mpi_bridge or Horovod's interface"};
 }
 
 Judgement site_partitions(const ClusterFacts& facts) {

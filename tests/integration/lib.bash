@@ -13,6 +13,11 @@ as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user b
 as_root_on() { "$MINICLUSTER" exec --user root --host "$1" -- "${@:2}"; }
 as_user_on() { "$MINICLUSTER" exec --host "$1" -- "${@:2}"; }
 
+# slurm_series: which Slurm the cluster has, such as 22.05.
+slurm_series() { as_user srun --version | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p'; }
+# slurm_is_from SERIES: it is that one or a later one.
+slurm_is_from() { [[ ! $(slurm_series) < $1 ]]; }
+
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
