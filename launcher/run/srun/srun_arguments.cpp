@@ -265,8 +265,9 @@ base::Environment srun_environment(const base::Environment& additions) {
     constexpr const char* proof = BATCHAI_PROOF_VARIABLE "=";
     constexpr const char* clean_up = BATCHAI_CLEAN_UP_VARIABLE "=";
     base::Environment kept = base::environment_without(
-        {proof, clean_up, "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_",
-         "SLURM_TASKS_PER_NODE=",
+        {proof, clean_up, "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
+         "SLURM_NTASKS_PER_CORE=", "SLURM_NTASKS_PER_SOCKET=", "SLURM_NTASKS_PER_GPU=",
+         "SLURM_NTASKS_PER_TRES=", "SLURM_TASKS_PER_NODE=",
          // From 23.11 on, srun takes the latter two together, and steps become exact by them.
          "SLURM_CPUS_PER_TASK=", "SLURM_TRES_PER_TASK=", "SLURM_CPUS_PER_GPU=",
          "SLURM_GPUS_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=", "SLURM_CPU_BIND",
