@@ -143,6 +143,14 @@ C
     done
 }
 
+# pmix_version: what this machine's libpmix says of itself, such as 4.2.2.
+pmix_version() {
+    "$PYTHON" -c 'import ctypes
+library = ctypes.CDLL("libpmix.so.2")
+library.PMIx_Get_version.restype = ctypes.c_char_p
+print(library.PMIx_Get_version().decode().split()[1])'
+}
+
 # pmix_into ROOT: this machine's libpmix where Debian has it, with all that it loads.
 pmix_into() {
     local library
@@ -160,25 +168,28 @@ pmix_into() {
     local root=$BATS_FILE_TMPDIR/root library
     pmix_into "$root"
     pack "$root" "$share/same.sqsh"
-    library=$root/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2.6.2
-    # The same library, but for what it says of its version.
-    sed -i 's/OpenPMIx 4\.2\./OpenPMIx 4.9./' "$library"
-    grep -q 'OpenPMIx 4\.9\.' "$library"
+    library=$(readlink -f "$root/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2")
+    # The same library, but for what it says of its version: 4.9 for 4.2.
+    local own newer
+    own=$(pmix_version | grep -o '^[0-9]*\.[0-9]')
+    newer=${own%.*}.9
+    sed -i "s/OpenPMIx ${own/./\\.}\./OpenPMIx $newer./" "$library"
+    grep -q "OpenPMIx ${newer/./\\.}\." "$library"
     pack "$root" "$share/newer.sqsh"
     run job newer newer.sqsh "ls /opt/batchai/lib/mpi_bridge/pmix; python3 $share/sum.py"
     [[ $status -eq 0 ]]
     run said_by newer
     echo "$output"
     [[ $output == *"rank 1 of 2: sum 3"* && $output == *"PMIx wires 2 ranks in the container"* ]]
-    [[ $output == *"with the image's own PMIx library 4.9."*", which is newer than the node's 4.2."* ]]
-    [[ $output == *$'\n/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2.6.2\n'* ]]
+    [[ $output == *"with the image's own PMIx library $newer."*", which is newer than the node's $own."* ]]
+    [[ $output == *$'\n/usr/lib/x86_64-linux-gnu/pmix2/lib/'"${library##*/}"$'\n'* ]]
     [[ $output == *$'\n/lib/x86_64-linux-gnu/libevent_core-2.1.so.7\n/opt/batchai/lib/mpi_bridge/libucp.so.0\n'* ]]
     [[ $output != *$'\nlibpmix.so.2\n'* ]]
     run job same same.sqsh "python3 $share/sum.py"
     [[ $status -eq 0 ]]
     run said_by same
     echo "$output"
-    [[ $output == *"with the node's PMIx library 4.2."*"; the image's own ("*"is not newer"* ]]
+    [[ $output == *"with the node's PMIx library $own."*"; the image's own ("*"is not newer"* ]]
     [[ $output == *$'\n/opt/batchai/lib/mpi_bridge/pmix/libpmix.so.2\n'* ]]
 }
 
@@ -214,7 +225,7 @@ libpmix_of() {
     run failure_of strange
     echo "$output"
     local server
-    server=$(strings -a /usr/lib/x86_64-linux-gnu/libpmix.so.2 | sed -n 's/^OpenPMIx \([^ ]*\).*/\1/p')
+    server=$(pmix_version)
     [[ $output == *WireUpFailed* && $output == *"client library 9.9.9, server $server"* ]]
     [[ $output == *"/usr/lib/libpmix.so.2"* && $output == *"give the image a PMIx library of version"* ]]
     run -127 job poor poor.sqsh 'echo ran'

@@ -274,8 +274,9 @@ sleeping_job() {
     wait_until 60 has_ended "$id"
     wait_until 10 prints_nothing job_directories_on h1
     # The end of the step may have removed them before the epilog started.
-    wait_until 30 grep -q \
-        "batchai: epilog of job $id: the clean-up failed; run \".*/batchai-node clean --job-id $id\"" "$(slurmd_log h1)"
+    wait_until 30 as_root_on h1 grep -q \
+        "batchai: epilog of job $id: the clean-up failed; run \".*/batchai-node clean --job-id $id\"" \
+        /run/slurm/slurmd.log
     no_node_is_drained
 }
 

@@ -215,6 +215,7 @@ next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
 # Breaks when a rank of any program can start its first fence while another node's slurmstepd is
 # still starting tasks, as a user: about 1 of 30 such steps hung on a busy machine.
 @test "ranks of several nodes start when the other nodes have started theirs" {
+    if slurm_is_from 24.05; then skip "this Slurm's PMIx does not need it"; fi
     job 2
     as_user bash -c "cat > $share/ages.py" << 'PYTHON'
 import os, time

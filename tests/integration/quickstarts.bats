@@ -83,11 +83,12 @@ type_it() {
         exit "$code"' type_it "$HOME_DIR" "$1" 2>&1
 }
 
-# without_chance: standard input without what Slurm says only if nodes are not free yet, or if the
-# controller is faster than salloc.
+# without_chance: standard input without what Slurm says only if nodes are not free yet, if the
+# controller is faster than salloc, or in some releases.
 without_chance() {
     local by_chance='Pending job allocation [0-9]+|job [0-9]+ queued and waiting for resources|'
-    by_chance+='job [0-9]+ has been allocated resources|Job allocation [0-9]+ has been revoked\.'
+    by_chance+='job [0-9]+ has been allocated resources|Job allocation [0-9]+ has been revoked\.|'
+    by_chance+='Nodes [^ ]+ are ready for job'
     grep -vxE "(srun|salloc): ($by_chance)" || [[ $? -eq 1 ]]
 }
 

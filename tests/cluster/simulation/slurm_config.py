@@ -38,6 +38,8 @@ def _gres_of_node(cluster: Cluster) -> str:
 
 def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     nodes = f"h[1-{cluster.nodes}]"
+    # Newer releases want the cores near a GPU to be those of whole sockets.
+    sockets = cluster.gpus if cluster.gpus and _CPUS_PER_NODE % cluster.gpus == 0 else 1
     lines = [
         f"ClusterName={cluster.name}",
         f"SlurmctldHost={LOGIN}",
@@ -47,6 +49,8 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         f"SlurmdPort={SLURMD_PORT}",
         "SlurmctldPidFile=/run/slurm/slurmctld.pid",
         "SlurmdPidFile=/run/slurm/slurmd.pid",
+        # From 24.11 on, what an epilog's plugins say goes only to such a file.
+        "SlurmdLogFile=/run/slurm/slurmd.log",
         "StateSaveLocation=/var/lib/slurm/slurmctld",
         "SlurmdSpoolDir=/var/lib/slurm/slurmd",
         f"ProctrackType=proctrack/{cluster.proctrack}",
@@ -76,8 +80,8 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "PreemptMode=REQUEUE",
         "PlugStackConfig=/etc/slurm/plugstack.conf",
         "GresTypes=widget" + (",gpu" if cluster.gpus else ""),
-        f"NodeName={nodes} CPUs={_CPUS_PER_NODE} Sockets=1 CoresPerSocket={_CPUS_PER_NODE}"
-        f" ThreadsPerCore=1"
+        f"NodeName={nodes} CPUs={_CPUS_PER_NODE} Sockets={sockets}"
+        f" CoresPerSocket={_CPUS_PER_NODE // sockets} ThreadsPerCore=1"
         f" RealMemory={_MEMORY_PER_NODE_MB} Gres={_gres_of_node(cluster)} State=UNKNOWN",
         f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP"
         " PreemptMode=OFF",
