@@ -49,8 +49,10 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         f"SlurmdPort={SLURMD_PORT}",
         "SlurmctldPidFile=/run/slurm/slurmctld.pid",
         "SlurmdPidFile=/run/slurm/slurmd.pid",
-        # From 24.11 on, what an epilog's plugins say goes only to such a file.
+        # From 24.11 on, what an epilog's plugins say goes only to such a file. So does what a
+        # slurmctld says that a test has started again.
         "SlurmdLogFile=/run/slurm/slurmd.log",
+        "SlurmctldLogFile=/run/slurm/slurmctld.log",
         "StateSaveLocation=/var/lib/slurm/slurmctld",
         "SlurmdSpoolDir=/var/lib/slurm/slurmd",
         f"ProctrackType=proctrack/{cluster.proctrack}",

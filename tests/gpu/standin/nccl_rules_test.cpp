@@ -78,6 +78,8 @@ void as_two_ranks(const std::function<void(int rank, Members&, std::barrier<>&)>
                 Members members;
                 for (std::size_t i = 0; i < 2; ++i) {
                     members[i] = std::make_unique<Member>(rank, ids[i]);
+                    // Without an order the two could cross, and hang.
+                    if (i > 0) members[i - 1]->goes_before(*members[i]);
                     // The first collective connects, for which both ranks must come.
                     members[i]->reduce();
                 }

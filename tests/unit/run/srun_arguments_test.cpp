@@ -100,6 +100,7 @@ TEST(SrunEnvironment, DropsWhatSbatchLeftAndLetsAdditionsWin) {
     setenv("SLURM_NTASKS", "99", 1);
     setenv("SLURM_TRES_PER_TASK", "cpu=2", 1);
     setenv("SLURM_JOB_ID", "5", 1);
+    setenv("SLURM_GPUS_PER_TASK", "1", 1);  // what the user asked sbatch for
     setenv("AZ_BATCH_HOST_LIST", "old", 1);
     setenv("BATCHAI_SANDBOX", "of the step that we are in, or a forged one", 1);
     const auto environment = srun_environment({"AZ_BATCH_HOST_LIST=new"});
@@ -107,6 +108,7 @@ TEST(SrunEnvironment, DropsWhatSbatchLeftAndLetsAdditionsWin) {
     EXPECT_THAT(environment, Not(Contains("SLURM_TRES_PER_TASK=cpu=2")));
     EXPECT_THAT(environment, Not(Contains(testing::StartsWith("BATCHAI_SANDBOX="))));
     EXPECT_THAT(environment, Contains("SLURM_JOB_ID=5"));
+    EXPECT_THAT(environment, Contains("SLURM_GPUS_PER_TASK=1"));
     EXPECT_THAT(environment, Contains("AZ_BATCH_HOST_LIST=new"));
     EXPECT_THAT(environment, Not(Contains("AZ_BATCH_HOST_LIST=old")));
 }
