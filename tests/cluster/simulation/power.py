@@ -149,6 +149,10 @@ def _switch_on(cluster: Cluster, names: list[str], show: list[str]) -> None:
         network.connect_host(cluster, anchors, name)
         _mark(cluster, "off", name).unlink(missing_ok=True)
     daemons.start_munge(cluster, anchors, list(readers))
+    # Slurm subtracts a host's time since its start from the present time, both in whole seconds.
+    # If the host starts within a second of the request, the result may lie before the request, and
+    # Slurm waits for the host until ResumeTimeout.
+    time.sleep(1)
     for name in readers:
         daemons.start_slurmd(cluster, anchors, name, booted=True)
 
