@@ -20,6 +20,7 @@ from . import (
     network,
     power,
     project,
+    settings,
     slurm_config,
 )
 from .layout import LOGIN, SWITCH, Cluster
@@ -57,17 +58,6 @@ def _check_machine() -> None:
         raise ClusterError(f"not installed: {', '.join(missing)}", hint="run scripts/setup")
 
 
-def _write(path: Path, text: str, owner: str = "root", mode: int = 0o644) -> bool:
-    """Replaces the file as a whole; returns whether its text changed."""
-    old = path.read_text() if path.is_file() else None
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text)
-    temporary.chmod(mode)
-    shutil.chown(temporary, owner)
-    temporary.rename(path)
-    return old != text
-
-
 def _configure(cluster: Cluster) -> bool:
     """Writes what /etc/slurm shows; returns whether slurm.conf changed."""
     etc = cluster.etc
@@ -81,11 +71,11 @@ def _configure(cluster: Cluster) -> bool:
     slurm = etc / "slurm"
     lua = project.configure(cluster)
     power.configure(cluster)
-    _write(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
-    _write(slurm / "plugstack.conf", slurm_config.plugstack_conf())
-    _write(slurm / "cgroup.conf", slurm_config.cgroup_conf(cluster))
-    _write(slurm / "gres.conf", slurm_config.gres_conf(cluster))
-    return _write(slurm / "slurm.conf", slurm_config.slurm_conf(cluster, lua))
+    settings.put(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
+    settings.put(slurm / "plugstack.conf", slurm_config.plugstack_conf())
+    settings.put(slurm / "cgroup.conf", slurm_config.cgroup_conf(cluster))
+    settings.put(slurm / "gres.conf", slurm_config.gres_conf(cluster))
+    return settings.put(slurm / "slurm.conf", slurm_config.slurm_conf(cluster, lua))
 
 
 def _healthy(cluster: Cluster) -> bool:

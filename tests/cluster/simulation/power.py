@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import daemons, host, network
+from . import daemons, host, network, settings
 from .layout import LOGIN, SWITCH, Cluster
 from .report import ClusterError
 
@@ -54,9 +54,7 @@ def configure(cluster: Cluster) -> None:
         return
     directory.mkdir(exist_ok=True)
     for verb in _PROGRAMS:
-        program = directory / verb
-        program.write_text(_PROGRAM.format(verb=verb, shown=SHOWN_AT))
-        program.chmod(0o755)
+        settings.put(directory / verb, _PROGRAM.format(verb=verb, shown=SHOWN_AT), mode=0o755)
 
 
 def _mark(cluster: Cluster, kind: str, name: str) -> Path:

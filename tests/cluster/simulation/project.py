@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
+from . import settings
 from .layout import Cluster
 from .report import ClusterError
 from .rootfs import hidden
@@ -50,11 +50,10 @@ def configure(cluster: Cluster) -> bool:
     if line is None:
         plugin.unlink(missing_ok=True)
     else:
-        plugin.write_text(line)
+        settings.put(plugin, line)
     source = prefix / _SHARE / "cli_filter.lua" if prefix else None
     if source is None or not source.is_file():
         cli_filter.unlink(missing_ok=True)
         return False
-    shutil.copyfile(source, cli_filter)
-    cli_filter.chmod(0o644)
+    settings.put(cli_filter, source.read_text())
     return True
