@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "run/phases/software_script.hpp"
 #include "spank/protocol.h"
