@@ -117,7 +117,9 @@ std::string_view counted(std::string_view lowered) {
 
 ReasonInWords limit_in_words(std::string_view reason) {
     const std::string lowered = base::lower(reason);
-    const bool qos = lowered.starts_with("qos");
+    // Those without a prefix, such as MaxCpuRunMinsPerUser, are limits of the QOS (slurm.h,
+    // WAIT_QOS_MAX_CPU_RUN_MINS_PER_USER).
+    const bool qos = !lowered.starts_with("assoc");
     const std::string_view owner = qos ? "QOS" : "account";
     const std::string_view limits =
         qos ? "\"sacctmgr show qos\"" : "\"sacctmgr show assoc user=$USER\"";

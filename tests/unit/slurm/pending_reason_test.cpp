@@ -54,7 +54,7 @@ TEST(PendingReason, ALimitSaysWhoseAndOnWhat) {
     EXPECT_THAT(pending_reason_in_words("AssocGrpGRES").sentence, HasSubstr("GPUs"));
     EXPECT_THAT(pending_reason_in_words("QOSMinGRES").sentence, HasSubstr("less of generic"));
     EXPECT_EQ(pending_reason_in_words("MaxCpuRunMinsPerUser").sentence,
-              "the job exceeds the account's limit on minutes of use (MaxCpuRunMinsPerUser)");
+              "the job exceeds the QOS's limit on minutes of use (MaxCpuRunMinsPerUser)");
     EXPECT_THAT(pending_reason_in_words("QOSMaxCpuMinutesPerJobLimit").sentence,
                 HasSubstr("exceeds the QOS's limit on minutes of use"));
 }
