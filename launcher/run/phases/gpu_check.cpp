@@ -41,7 +41,8 @@ std::string usual_driver(const std::vector<NodeReport>& nodes) {
 // sees them all. (With --gpus-per-task, Slurm gives it no more than those of one rank.)
 base::Environment without_binding(base::Environment environment) {
     std::erase_if(environment, [](const std::string& variable) {
-        return variable.starts_with("SLURM_GPU_BIND=");
+        // The second is that of Slurm 24.11 and newer.
+        return variable.starts_with("SLURM_GPU_BIND=") || variable.starts_with("SLURM_TRES_BIND=");
     });
     return environment;
 }
