@@ -59,21 +59,31 @@ teardown() {
     wait_until 60 nodes_idle 4
 }
 
-# alices_ranks HOW: with bob on the first host, as long as they run.
+# alices_ranks HOW [MPI]: with bob on the first host, as long as they run.
 alices_ranks() {
     "$MINICLUSTER" exec --user bob --host h1 -- perl "$share/listen.pl" "$share" &
     run as_user env OMP_NUM_THREADS=1 PYTHONPATH="$PREFIX/lib/batchai/python" \
-        srun -N2 -w h1,h2 --kill-on-bad-exit=1 --mpi=pmix --job-json="$share/job.json" "$PYTHON" "$share/ranks.py" "$1" "$share"
+        srun -N2 -w h1,h2 --kill-on-bad-exit=1 --mpi="${2:-pmix}" --job-json="$share/job.json" \
+        "$PYTHON" "$share/ranks.py" "$1" "$share"
     echo "$output"
     as_root_on login test -e "$share/taken"
 }
 
 # Breaks when ranks that load the package meet at a port that anybody could have taken.
-@test "bob cannot meet alice's ranks by listening on their MASTER_PORT" {
-    alices_ranks with-the-package
+nobody_came() {
     [[ $status -eq 0 ]]
     [[ $output == *"rank 0 of 2: 3.0"* && $output == *"rank 1 of 2: 3.0"* ]]
     [[ $output != *"somebody came"* ]]
+}
+
+@test "bob cannot meet alice's ranks by listening on their MASTER_PORT" {
+    alices_ranks with-the-package
+    nobody_came
+}
+
+@test "nor does PMI-2 lead them to it" {
+    alices_ranks with-the-package pmi2
+    nobody_came
 }
 
 # The attack is a real one: torch alone cannot be protected, as docs/security.md says.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the ranks find each other unless the user says how.
 
-The launcher's PMIx has already told the ranks about each other, so rank 0 opens torch's store on a
-port that the system assigns, and broadcasts its address. A port whose number is published before
-anybody listens on it, such as MASTER_PORT, can be taken by any user of rank 0's host. So ranks
-whose MASTER_PORT comes only from batchai, and not from the user, do not use it.
+The launcher's PMIx, or Slurm's PMI-2, has already told the ranks about each other, so rank 0 opens
+torch's store on a port that the system assigns, and broadcasts its address. A port whose number is
+published before anybody listens on it, such as MASTER_PORT, can be taken by any user of rank 0's
+host. So ranks whose MASTER_PORT comes only from batchai, and not from the user, do not use it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,18 @@ def install() -> None:
     dist.register_rendezvous_handler("mpi-bridge", _rendezvous)
     by_environment = handlers["env"]
 
-    def env_or_pmix(url: str, *arguments: Any, **options: Any) -> Iterator[Any]:
-        if _set_by_the_user() or urlparse(url).query or "PMIX_NAMESPACE" not in os.environ:
+    def env_or_launcher(url: str, *arguments: Any, **options: Any) -> Iterator[Any]:
+        if _set_by_the_user() or urlparse(url).query or not _is_wired_up():
             return by_environment(url, *arguments, **options)
         return _rendezvous(url, *arguments, **options)
 
-    handlers["env"] = env_or_pmix
+    handlers["env"] = env_or_launcher
+
+
+def _is_wired_up() -> bool:
+    """Whether PMIx or Slurm's PMI-2 has started this process. The library looks more closely."""
+    variables = os.environ.keys()
+    return "PMIX_NAMESPACE" in variables or {"PMI_FD", "SLURM_STEP_ID"} <= variables
 
 
 def _set_by_the_user() -> bool:
