@@ -95,8 +95,12 @@ def variables(options: argparse.Namespace) -> dict[str, str]:
 
 
 def srun_arguments(options: argparse.Namespace, has_places: bool) -> list[str]:
-    """Return the command that starts the ranks; SLURM_HOSTFILE says where each rank goes."""
-    arguments = ["srun", "--mpi=pmix", f"--ntasks={options.ranks}", "--kill-on-bad-exit=1"]
+    """Return the command that starts the ranks; SLURM_HOSTFILE says where each rank goes.
+
+    SLURM_MPI_TYPE, which is srun's own variable, may ask for Slurm's PMI-2 instead of PMIx.
+    """
+    mpi = "pmi2" if os.environ.get("SLURM_MPI_TYPE") == "pmi2" else "pmix"
+    arguments = ["srun", f"--mpi={mpi}", f"--ntasks={options.ranks}", "--kill-on-bad-exit=1"]
     if has_places:
         arguments.append("--distribution=arbitrary")
     if options.output_filename:

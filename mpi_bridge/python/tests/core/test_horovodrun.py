@@ -69,6 +69,13 @@ def test_options_become_arguments_of_srun_and_variables():
     assert "--distribution=arbitrary" in launch.srun_arguments(options, has_places=True)
 
 
+@pytest.mark.parametrize(("type_of_site", "expected"), [("pmi2", "pmi2"), ("none", "pmix")])
+def test_slurm_may_be_asked_for_pmi2(monkeypatch, type_of_site, expected):
+    monkeypatch.setenv("SLURM_MPI_TYPE", type_of_site)
+    arguments = launch.srun_arguments(parsed("-np", "4", "python"), has_places=False)
+    assert arguments[1] == f"--mpi={expected}"
+
+
 @pytest.fixture
 def srun(tmp_path):
     """Put a program called srun on the path that tells how it was called."""
