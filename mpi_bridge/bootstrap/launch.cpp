@@ -39,14 +39,16 @@ bool pmi2_of_this_step(const Environment& environment) {
     const auto step = environment("SLURM_STEP_ID");
     const auto id = environment("PMI_JOBID");
     if (!job || !step || !id) return false;
+    // In a heterogeneous job, the id may be that of another component.
     return environment("SLURM_HET_SIZE") || *id == *job + "." + *step;
 }
 
 tl::unexpected<Failure> refuse(int tasks, std::string_view launcher, const std::string& remedy) {
-    return fail(MPIB_ERROR_BOOTSTRAP,
-                std::string(launcher) + " started " + std::to_string(tasks) +
-                    " processes without PMIx, so each would run alone as rank 0 of 1: " + remedy +
-                    ". Set MPI_BRIDGE_ALONE=1 if every process is meant to be alone");
+    return fail(
+        MPIB_ERROR_BOOTSTRAP,
+        std::string(launcher) + " started " + std::to_string(tasks) +
+            " processes without PMIx or Slurm's PMI-2, so each would run alone as rank 0 of 1: " +
+            remedy + ". Set MPI_BRIDGE_ALONE=1 if every process is meant to be alone");
 }
 
 std::string remedy_for_slurm(const Environment& environment) {
@@ -57,9 +59,8 @@ std::string remedy_for_slurm(const Environment& environment) {
                "that starts it must pass them on";
     }
     if (type == "pmi2") {
-        return "the step has --mpi=pmi2, but its PMI_* variables or the socket PMI_FD did not "
-               "reach "
-               "this process; the container or script that starts it must pass them on";
+        return "the step has --mpi=pmi2, but its PMI_* variables did not reach this process; the "
+               "container or script that starts it must pass them on";
     }
     return "start them with `srun --mpi=pmix`" + (type.empty() ? "" : " instead of --mpi=" + type) +
            ", or with --mpi=pmi2 where `srun --mpi=list` does not have it";
@@ -90,8 +91,14 @@ std::optional<int> pmi2_socket(const Environment& environment) {
 
 Outcome<Launch> detect_launch(const Environment& environment) {
     if (started_by_pmix(environment)) return Launch::pmix;
-    if (pmi2_socket(environment)) return Launch::pmi2;
     if (environment("MPI_BRIDGE_ALONE") == "1") return Launch::alone;
+    if (pmi2_socket(environment)) {
+        // Slurm's map of processes is that of the first component (pmi2_setup_srun in Slurm).
+        if (!environment("SLURM_HET_SIZE")) return Launch::pmi2;
+        return fail(MPIB_ERROR_BOOTSTRAP,
+                    "Slurm's PMI-2 does not wire up the components of a heterogeneous job: start "
+                    "the step with --mpi=pmix");
+    }
 
     // This variable is set only for the tasks of a step; SLURM_NTASKS and SLURM_PROCID are set in
     // batch scripts too.

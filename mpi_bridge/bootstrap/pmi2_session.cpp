@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bootstrap/pmi2_session.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -19,6 +22,10 @@ namespace mpi_bridge {
 namespace {
 
 constexpr Seconds longest_goodbye{2};
+// slurmstepd answers the first line at once, or never.
+constexpr Seconds longest_greeting{20};
+// How often a thread looks whether another one's request has ended.
+constexpr std::chrono::milliseconds between_looks{5};
 // How long a wait lasts before `given_up` is asked again.
 constexpr int slice_milliseconds = 100;
 
@@ -48,6 +55,36 @@ Done await(int socket, short events, Deadline deadline, const std::function<bool
     }
 }
 
+// Locks the mutex, as a wait that ends like one for the socket.
+Outcome<std::unique_lock<std::mutex>> lock_until(std::mutex& mutex, Deadline deadline,
+                                                 const std::function<bool()>& given_up) {
+    std::unique_lock lock(mutex, std::try_to_lock);
+    while (!lock.owns_lock()) {
+        if (deadline.passed()) return no_answer("was busy with another thread's request");
+        if (given_up && given_up()) return no_answer("was not waited for any longer");
+        std::this_thread::sleep_for(between_looks);
+        (void)lock.try_lock();
+    }
+    return lock;
+}
+
+// The environment of a rank may reach a program that does not have its descriptors. The number may
+// then be that of a file or of a connection of the program's own.
+Done check_socket(int socket) {
+    int domain = 0;
+    int type = 0;
+    socklen_t length = sizeof domain;
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX &&
+        getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM) {
+        return {};
+    }
+    return fail(MPIB_ERROR_BOOTSTRAP,
+                "descriptor " + std::to_string(socket) +
+                    " (PMI_FD) is not the socket of Slurm's PMI-2 server: the container or program "
+                    "that starts this process must pass it on, as Python's subprocess does with "
+                    "close_fds=False");
+}
+
 void leave_at_exit() {
     if (the_session != nullptr) the_session->leave();
 }
@@ -57,6 +94,7 @@ void leave_at_exit() {
 Pmi2Session::Pmi2Session(int socket) : socket_(socket), owner_(getpid()) {}
 
 Outcome<std::unique_ptr<Pmi2Session>> Pmi2Session::start(int socket, Deadline deadline) {
+    TRY(check_socket(socket));
     std::unique_ptr<Pmi2Session> session(new Pmi2Session(socket));
     TRY(session->greet(deadline));
     return session;
@@ -74,9 +112,9 @@ Outcome<Pmi2Session*> Pmi2Session::open(int socket, Deadline deadline) {
                     "an earlier attempt to talk to Slurm's PMI-2 server has failed");
     }
     const auto start_time = Clock::now();
+    auto session = TRY(start(socket, deadline));
     // Programs that this one starts must not talk to the server in its name.
     (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
-    auto session = TRY(start(socket, deadline));
     the_session = session.release();
     std::atexit(leave_at_exit);
     set_log_rank(the_session->topology().rank);
@@ -85,18 +123,24 @@ Outcome<Pmi2Session*> Pmi2Session::open(int socket, Deadline deadline) {
     return the_session;
 }
 
-// The conversation begins with a line of PMI-1, by which both sides agree on PMI-2.
+// The conversation begins with a line of PMI-1, by which both sides agree on PMI-2. A server to
+// which another library has spoken before does not answer it, closes the socket, or names another
+// version.
 Done Pmi2Session::greet(Deadline deadline) {
-    TRY(send("cmd=init pmi_version=2 pmi_subversion=0\n", deadline));
+    const Deadline early =
+        Deadline::at(std::min(deadline.when(), Deadline::in(longest_greeting).when()));
     constexpr std::size_t longest_line = 128;
-    const std::string line = TRY(receive_line(longest_line, deadline));
-    if (line.find("response_to_init") == std::string::npos ||
-        line.find(" rc=0 ") == std::string::npos ||
-        line.find(" pmi_version=2 ") == std::string::npos) {
-        return fail(MPIB_ERROR_BOOTSTRAP,
-                    "the process at the other end of PMI_FD does not speak PMI-2: \"" +
-                        line.substr(0, line.find('\n')) +
-                        "\"; has another library of this process spoken to it before?");
+    const auto line = send("cmd=init pmi_version=2 pmi_subversion=0\n", early).and_then([&] {
+        return receive_line(longest_line, early);
+    });
+    if (!line || line->find("response_to_init") == std::string::npos ||
+        line->find(" rc=0 ") == std::string::npos ||
+        line->find(" pmi_version=2 ") == std::string::npos) {
+        return fail(
+            line ? MPIB_ERROR_BOOTSTRAP : line.error().status,
+            "the process at the other end of PMI_FD does not speak PMI-2: " +
+                (line ? "\"" + line->substr(0, line->find('\n')) + "\"" : line.error().text) +
+                "; has another library of this process spoken to it before?");
     }
     const auto self = TRY(ask("fullinit",
                               {{"pmijobid", process_environment("PMI_JOBID").value_or("0")},
@@ -108,13 +152,14 @@ Done Pmi2Session::greet(Deadline deadline) {
     const int rank = TRY(self.number("rank", size - 1));
     const auto map = TRY(ask("info-getjobattr", {{"key", "PMI_process_mapping"}}, deadline));
     auto hosts = TRY(pmi2::hosts_in(map.value("value"), size));
+    TRY(pmi2::check_host(hosts, rank, process_environment("SLURM_GTIDS").value_or("")));
     topology_ = TRY(make_topology(rank, std::move(hosts)));
     return {};
 }
 
 Outcome<pmi2::Answer> Pmi2Session::ask(const std::string& command, const pmi2::Pairs& pairs,
                                        Deadline deadline, const std::function<bool()>& given_up) {
-    const std::lock_guard lock(asking_);
+    const auto lock = TRY(lock_until(asking_, deadline, given_up));
     if (broken_) {
         return fail(MPIB_ERROR_BOOTSTRAP, "an earlier request to Slurm's PMI-2 server has failed");
     }
@@ -138,7 +183,7 @@ Done Pmi2Session::tell(const std::string& command, const pmi2::Pairs& pairs, Dea
 }
 
 Done Pmi2Session::send(const std::string& text, Deadline deadline) {
-    const std::lock_guard lock(sending_);
+    const auto lock = TRY(lock_until(sending_, deadline, {}));
     std::size_t sent = 0;
     while (sent < text.size()) {
         TRY(await(socket_, POLLOUT, deadline, {}));

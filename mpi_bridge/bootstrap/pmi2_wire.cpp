@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
+#include <limits>
 #include <optional>
 
 namespace mpi_bridge::pmi2 {
@@ -90,9 +90,9 @@ std::string request(std::string_view command, const Pairs& pairs) {
     std::string text = "cmd=" + std::string(command) + ";";
     for (const auto& [key, value] : pairs)
         text.append(key).append("=").append(value).append(";");
-    std::array<char, header_bytes + 1> header{};
-    std::snprintf(header.data(), header.size(), "%6zu", text.size());
-    return header.data() + text;
+    std::string header = std::to_string(text.size());
+    if (header.size() < header_bytes) header.insert(0, header_bytes - header.size(), ' ');
+    return header + text;
 }
 
 Outcome<std::size_t> length_in(std::string_view header) {
@@ -150,6 +150,27 @@ Outcome<std::vector<std::vector<int>>> hosts_in(std::string_view mapping, int ra
     }
     if (blocks.empty() || text != ")") return misunderstood("an odd map of processes", mapping);
     return deal(blocks, ranks);
+}
+
+Done check_host(const std::vector<std::vector<int>>& hosts, int rank, std::string_view tasks) {
+    std::vector<int> on_node;
+    for (std::string_view rest = tasks; !rest.empty();) {
+        const auto comma = rest.find(',');
+        const auto task = number_in(rest.substr(0, comma), std::numeric_limits<int>::max());
+        if (!task) return {};
+        on_node.push_back(*task);
+        rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+    }
+    std::sort(on_node.begin(), on_node.end());
+    for (const auto& host : hosts) {
+        if (std::find(host.begin(), host.end(), rank) == host.end()) continue;
+        if (on_node.empty() || host == on_node) return {};
+    }
+    return fail(
+        MPIB_ERROR_BOOTSTRAP,
+        "Slurm's PMI-2 does not say which ranks share a node with this one (" + std::string(tasks) +
+            "), as with --distribution=arbitrary: start the step with --mpi=pmix or another "
+            "distribution");
 }
 
 std::vector<std::string> pieces_of(std::span<const std::byte> bytes) {

@@ -49,6 +49,13 @@ struct Answer {
 // blocks do not reach `ranks`, they start again.
 [[nodiscard]] Outcome<std::vector<std::vector<int>>> hosts_in(std::string_view mapping, int ranks);
 
+// Fails unless the host of this rank has exactly these tasks: SLURM_GTIDS, such as "0,1,2", names
+// those of the node. Slurm's map puts each rank on a host of its own if the user has placed them
+// (--distribution=arbitrary; _get_proc_mapping in Slurm's mpi/pmi2). Without that variable, the map
+// is believed.
+[[nodiscard]] Done check_host(const std::vector<std::vector<int>>& hosts, int rank,
+                              std::string_view tasks);
+
 // Bytes as text that the key-value space takes: in pieces of hexadecimal digits, at least one. The
 // first begins with the number of pieces and a blank.
 [[nodiscard]] std::vector<std::string> pieces_of(std::span<const std::byte> bytes);

@@ -104,8 +104,8 @@ void say(const std::string& text) {
 std::string how_to_start() {
     const auto type = mpi_bridge::process_environment("SLURM_MPI_TYPE");
     std::string text =
-        "start the ranks with `srun --mpi=pmix` (`srun --mpi=list` shows what this "
-        "Slurm offers)";
+        "start the ranks with `srun --mpi=pmix` or `srun --mpi=pmi2` (`srun --mpi=list` shows what "
+        "this Slurm offers)";
     if (type) text += "; this step was started with --mpi=" + *type;
     return text;
 }

@@ -52,7 +52,7 @@ shared_memory_is_clean() {
     [[ $output == *"or with --mpi=pmi2"* ]]
     run step --ntasks=2 --mpi=pmi2 env -u PMI_FD "$share/endings" cycles 11
     echo "$output"
-    [[ $status -ne 0 && $output == *"PMI_FD did not reach this process"* ]]
+    [[ $status -ne 0 && $output == *"PMI_* variables did not reach this process"* ]]
     run step --ntasks=2 --mpi=pmix env -u PMIX_RANK "$share/endings" cycles 11
     echo "$output"
     [[ $status -ne 0 && $output == *"PMIX_* variables did not reach this process"* ]]
@@ -93,6 +93,21 @@ shared_memory_is_clean() {
     echo "$output"
     [[ $status -eq 0 ]]
     lines_are 8 "$(of_ranks "$output")"
+}
+
+# Breaks when ranks of one node take themselves for the only one there, or when what is not Slurm's
+# socket is taken for it.
+@test "what Slurm's PMI-2 does not tell the ranks is an error with its remedy" {
+    as_user sh -c "printf 'h1\nh2\nh1\nh2\n' > /tmp/places"
+    run as_user env LD_LIBRARY_PATH="$PREFIX/lib" SLURM_HOSTFILE=/tmp/places \
+        srun --time=2 --ntasks=4 --distribution=arbitrary --mpi=pmi2 "$share/endings" cycles 11
+    echo "$output"
+    [[ $status -ne 0 && $output == *"which ranks share a node with this one (0,2)"*"--mpi=pmix"* ]]
+    # shellcheck disable=SC2016 # for the inner shell
+    run step --ntasks=2 --mpi=pmi2 bash -c 'eval "exec $PMI_FD< /dev/null"; exec "$@"' bash \
+        "$share/endings" cycles 11
+    echo "$output"
+    [[ $status -ne 0 && $output == *"(PMI_FD) is not the socket of Slurm's PMI-2 server"* ]]
 }
 
 # Breaks when a failed PMIx_Init leaves the user to guess.

@@ -59,12 +59,12 @@ TEST(Launch, TellsAUserOfABatchScriptThatTasksStandIdle) {
 }
 
 TEST(Launch, RefusesToBeOneOfManySingletonsAndNamesTheFix) {
-    refuses_with(one_task_of_four(), "Slurm started 4 processes without PMIx");
+    refuses_with(one_task_of_four(), "Slurm started 4 processes without PMIx or Slurm's PMI-2");
     refuses_with(one_task_of_four(), "srun --mpi=pmix");
     auto pmi2 = one_task_of_four();
     pmi2["SLURM_MPI_TYPE"] = "pmi2";
     pmi2["PMI_SIZE"] = "4";
-    refuses_with(pmi2, "PMI_* variables or the socket PMI_FD did not reach this process");
+    refuses_with(pmi2, "PMI_* variables did not reach this process");
     auto none = one_task_of_four();
     none["SLURM_MPI_TYPE"] = "cray_shasta";
     refuses_with(none, "instead of --mpi=cray_shasta, or with --mpi=pmi2");
@@ -118,6 +118,18 @@ TEST(Launch, TakesThePmi2OfItsStep) {
     }
     // MPICH's launcher has a PMI of its own.
     refuses_with({{"PMI_FD", "21"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "a PMI launcher");
+}
+
+TEST(Launch, LeavesThePmi2OfItsStepAloneWhereTheUserSaysSo) {
+    auto variables = one_task_with_pmi2();
+    variables["MPI_BRIDGE_ALONE"] = "1";
+    EXPECT_EQ(*detect_launch(environment(variables)), Launch::alone);
+}
+
+TEST(Launch, RefusesThePmi2OfAHeterogeneousJob) {
+    auto variables = one_task_with_pmi2();
+    variables["SLURM_HET_SIZE"] = "2";
+    refuses_with(variables, "heterogeneous job: start the step with --mpi=pmix");
 }
 
 TEST(Launch, PrefersPmixToPmi2) {

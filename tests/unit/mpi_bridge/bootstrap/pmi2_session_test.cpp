@@ -2,6 +2,7 @@
 #include "bootstrap/pmi2_session.hpp"
 
 #include <array>
+#include <atomic>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -75,6 +76,12 @@ TEST(Pmi2Session, SaysWhenAnotherLibraryHasSpokenBefore) {
     const auto session = Pmi2Session::start(server.socket(), soon());
     ASSERT_FALSE(session);
     EXPECT_NE(session.error().text.find("another library"), std::string::npos);
+    // After PMI-2, Slurm ends the conversation instead.
+    Server closing({});
+    closing.close_own_end();
+    const auto closed = Pmi2Session::start(closing.socket(), soon());
+    ASSERT_FALSE(closed);
+    EXPECT_NE(closed.error().text.find("another library"), std::string::npos);
 }
 
 // Breaks when a slurmstepd that hangs, or has gone, hangs the rank.
@@ -104,7 +111,50 @@ TEST(Pmi2Session, StopsWaitingWhenItIsGivenUp) {
     Server server(greeting());
     const auto session = Pmi2Session::start(server.socket(), soon());
     ASSERT_TRUE(session);
-    EXPECT_FALSE((*session)->ask("kvs-get", {{"key", "a"}}, soon(), [] { return true; }));
+    const auto stopped = (*session)->ask("kvs-get", {{"key", "a"}}, soon(), [] { return true; });
+    ASSERT_FALSE(stopped);
+    EXPECT_NE(stopped.error().text.find("not waited for any longer"), std::string::npos);
+}
+
+// Breaks when exit() waits for another thread that waits for ranks that do not come.
+TEST(Pmi2Session, WaitsForAnotherThreadNoLongerThanItsDeadline) {
+    Server server(greeting());
+    const auto session = Pmi2Session::start(server.socket(), soon());
+    ASSERT_TRUE(session);
+    std::atomic<bool> asked{false};
+    std::atomic<bool> enough{false};
+    std::thread waiting([&] {
+        (void)(*session)->ask("kvs-fence", {}, soon(), [&] {
+            asked = true;
+            return enough.load();
+        });
+    });
+    while (!asked)
+        std::this_thread::yield();
+    const auto busy = (*session)->ask("kvs-get", {{"key", "a"}}, Deadline::in(Seconds(0.05)));
+    enough = true;
+    waiting.join();
+    ASSERT_FALSE(busy);
+    EXPECT_NE(busy.error().text.find("busy with another thread's request"), std::string::npos);
+}
+
+// Breaks when the text goes to a file or connection of a program that has the variables and not the
+// descriptor.
+TEST(Pmi2Session, SaysNothingToWhatIsNotSlurmsSocket) {
+    std::array<int, 2> pipe_ends{};
+    ASSERT_EQ(pipe(pipe_ends.data()), 0);
+    const int network = socket(AF_INET, SOCK_STREAM, 0);
+    for (const int descriptor : {pipe_ends[1], network, 1 << 20}) {
+        const auto session = Pmi2Session::start(descriptor, soon());
+        ASSERT_FALSE(session);
+        EXPECT_NE(session.error().text.find("is not the socket"), std::string::npos)
+            << session.error().text;
+    }
+    close(pipe_ends[1]);
+    std::array<char, 8> nothing{};
+    EXPECT_EQ(read(pipe_ends[0], nothing.data(), nothing.size()), 0);
+    close(pipe_ends[0]);
+    close(network);
 }
 
 TEST(Pmi2Session, RefusesLengthsThatAreNone) {

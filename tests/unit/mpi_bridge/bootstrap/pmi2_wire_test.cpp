@@ -54,6 +54,21 @@ TEST(Pmi2Wire, TheMapDealsRanksOutInBlocksAndInTurn) {
     EXPECT_EQ(*hosts_in("(vector,(0,2,1))", 5), (Hosts{{0, 2, 4}, {1, 3}}));
 }
 
+// Breaks when the map of a step whose tasks the user has placed is believed: it gives each rank a
+// host of its own.
+TEST(Pmi2Wire, TheMapHasToAgreeWithTheTasksOfTheNode) {
+    const Hosts hosts{{0, 2}, {1, 3}};
+    EXPECT_TRUE(check_host(hosts, 2, "0,2"));
+    EXPECT_TRUE(check_host(hosts, 2, "2,0"));
+    EXPECT_TRUE(check_host(hosts, 1, "1,3"));
+    EXPECT_TRUE(check_host(hosts, 1, ""));
+    for (const char* others : {"0,2", "1", "1,2,3"}) {
+        const auto done = check_host(hosts, 1, others);
+        ASSERT_FALSE(done) << others;
+        EXPECT_NE(done.error().text.find("--distribution=arbitrary"), std::string::npos);
+    }
+}
+
 TEST(Pmi2Wire, AMapThatIsNoneIsRefused) {
     for (const char* odd :
          {"", "(vector)", "(vector,(0,4,1)", "(vector,(0,4))", "(vector,(0,4,1,1))",
