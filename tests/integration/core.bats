@@ -23,13 +23,13 @@ setup_file() {
 teardown_file() { as_root_on login rm -rf "$share"; }
 
 # ranks COUNT CMD…: as so many ranks on four hosts, ended after two minutes at the latest. MPI is what
-# wires them up, if not PMIx.
+# wires them up, if not what Slurm has.
 ranks() {
     as_user env LD_LIBRARY_PATH="$PREFIX/lib" PYTHONPATH="$PREFIX/lib/batchai/python" \
         UCX_TLS=tcp,self OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
         TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=1 \
-        srun --nodes="$((${1} < 4 ? ${1} : 4))" --ntasks="$1" --mpi="${MPI:-pmix}" --kill-on-bad-exit=1 \
-        --time=2 "${@:2}"
+        srun --nodes="$((${1} < 4 ? ${1} : 4))" --ntasks="$1" --mpi="${MPI:-$(slurm_mpi)}" \
+        --kill-on-bad-exit=1 --time=2 "${@:2}"
 }
 
 # received_by HOST: bytes that came in over the host's interface, all but loopback.

@@ -18,6 +18,11 @@ slurm_series() { as_user srun --version | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*
 # slurm_is_from SERIES: it is that one or a later one.
 slurm_is_from() { [[ ! $(slurm_series) < $1 ]]; }
 
+# slurm_mpi: what srun's --mpi is to be: pmix, or pmi2 where Slurm has no plugin for PMIx.
+slurm_mpi() {
+    if compgen -G '/usr/lib/*/slurm*/mpi_pmix.so' > /dev/null; then echo pmix; else echo pmi2; fi
+}
+
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
