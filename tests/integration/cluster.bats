@@ -126,7 +126,7 @@ steps_are_told() {
 
 # state_of_cluster: the process of slurmctld, and how old Slurm's settings are.
 state_of_cluster() {
-    as_root_on login sh -c 'pgrep -x slurmctld && find /etc/slurm -printf "%p %T@\n" | sort'
+    as_root_on login sh -c 'pgrep -x slurmctld && find /etc/slurm -printf "%p %C@\n" | sort'
 }
 
 # Breaks when up starts a running cluster anew: the jobs in it would be lost. Or when its files get

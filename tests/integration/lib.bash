@@ -28,6 +28,15 @@ slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME
 
 # start_slurmd HOST: starts the slurmd of a host again, with the same log.
 start_slurmd() { as_root_on "$1" setsid -f slurmd -D < /dev/null >> "$(slurmd_log "$1")" 2>&1 3>&- 4>&-; }
+# restart_slurmds: makes the slurmds of all compute hosts younger than the files of settings.
+restart_slurmds() {
+    local host
+    for host in h1 h2 h3 h4; do
+        as_root_on "$host" sh -c 'pkill -KILL -x slurmd; while pgrep -x slurmd > /dev/null; do sleep 0.1; done'
+        start_slurmd "$host"
+    done
+    wait_until 60 nodes_idle 4
+}
 
 # wait_until SECONDS CMD…: repeats CMD until it succeeds; when time is up it fails, names CMD and
 # shows what the last try said.

@@ -234,7 +234,7 @@ forget_batchai() {
 }
 
 restore() {
-    local host before
+    local before
     before=$(as_root_on login find /tmp -maxdepth 1 -name before-quickstart)
     [[ -n $before ]] || return 0
     as_root_on login bash -c 'set -e
@@ -245,12 +245,7 @@ restore() {
         cat slurm.conf > /etc/slurm/slurm.conf
         scontrol reconfigure
         rm -rf /tmp/before-quickstart /shared/myshare'
-    # The next suites find slurmds that are younger than the files, as at first.
-    for host in h1 h2 h3 h4; do
-        as_root_on "$host" sh -c 'pkill -KILL -x slurmd; while pgrep -x slurmd > /dev/null; do sleep 0.1; done'
-        start_slurmd "$host"
-    done
-    wait_until 60 nodes_idle 4
+    restart_slurmds
 }
 
 has_option() { as_user srun --help | grep -q -e --job-json; }
