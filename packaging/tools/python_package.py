@@ -62,8 +62,12 @@ def unpack(wheel: Path, site: Path, programs: Path) -> None:
         archive.extractall(site)
     (metadata,) = site.glob("mpi_bridge-*.dist-info")
     # The distribution's package has its licence elsewhere, and dpkg keeps the record of its files.
-    for name in ("RECORD", "LICENSE"):
-        (metadata / name).unlink()
+    # From setuptools 77 on, licences are in a directory of their own.
+    (metadata / "RECORD").unlink()
+    for licence in (*metadata.glob("LICENSE"), *metadata.glob("licenses/LICENSE")):
+        licence.unlink()
+    if (metadata / "licenses").is_dir():
+        (metadata / "licenses").rmdir()
     (metadata / "INSTALLER").write_text("distribution\n", encoding="utf-8")
     points = configparser.ConfigParser()
     points.read(metadata / "entry_points.txt", encoding="utf-8")
