@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include <CLI/Version.hpp>
 #include <fmt/format.h>
 
 #include "cli/tree/answered.hpp"
@@ -175,6 +176,10 @@ void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm) {
 std::unique_ptr<CommandTree> make_tree() {
     auto tree = std::make_unique<CommandTree>();
     auto& app = tree->app;
+#if CLI11_VERSION_MAJOR > 2 || CLI11_VERSION_MINOR >= 6
+    // An option that is refused is told before one that is missing, as older releases do.
+    app.option_defaults()->callback_priority(CLI::CallbackPriority::PreRequirementsCheck);
+#endif
     app.set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
     app.set_version_flag("--version", std::string(BATCHAI_VERSION), "Show the version and exit")
         ->group(global_arguments);

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "attempt_of_fakes.hpp"
 
@@ -19,6 +20,7 @@ class StoreLogsPhase : public PhasesTest {
   protected:
     void SetUp() override {
         PhasesTest::SetUp();
+        if (access("/usr/bin/rclone", X_OK) != 0) GTEST_SKIP() << "this system has no rclone";
         mount_remote_storage();
         storage().backend = "local";
         storage().path = path("storage");
