@@ -8,9 +8,9 @@ BUNDLE already has lib/libmpi_bridge.so.0 and the programs in libexec/batchai. E
 library that these need is copied beside them, found as this machine's loader finds it, with UCX's
 modules and PMIx's components; the search paths of the copies become relative ($ORIGIN). What has to
 be the other system's own is left out: the C library, the RDMA libraries, whose providers are found
-by fixed paths, and the drivers of GPUs. COMPAT is a library with functions that an older C library
-lacks; it is brought for the objects that use them. SOURCES is a file for the list of what was
-copied from this machine, a path in each line.
+by fixed paths, and the drivers of GPUs. So are UCX's modules for the memory of GPUs. COMPAT is a
+library with functions that an older C library lacks; it is brought for the objects that use them.
+SOURCES is a file for the list of what was copied from this machine, a path in each line.
 
   lib/mpi_bridge         UCX and what it needs; its modules are in ucx
   lib/mpi_bridge/pmix    PMIx and what only it needs; hidden where another libpmix is to be used
@@ -38,6 +38,11 @@ C_LIBRARY = re.compile(
 )
 OF_OTHER_SYSTEM = re.compile(
     r"(libibverbs|librdmacm|libmlx\d|libefa|libhns|libnl-.*|libcuda|libnvidia-.*)\.so.*"
+)
+# mpi_bridge gives UCX host memory only, so its modules for GPUs are of no use; Debian 13's need
+# 240 MB of libraries. Nor are those of its own tools.
+UNUSED_MODULE = re.compile(
+    r"lib(ucx_perftest_\w+|ucs_fuse|uc[mst]_(cuda|rocm|ze|gdr_?copy)\w*)\.so.*"
 )
 PMIX = "libpmix.so.2"
 UCS = "libucs.so.0"
@@ -89,8 +94,9 @@ def closure(objects: Iterable[Path], without: Iterable[str] = (), *, whole: bool
 
 
 def modules_in(directory: Path) -> Libraries:
-    """The modules by the names that they are loaded by; links to one count once."""
-    files = {path.resolve() for path in directory.glob("*.so*")}
+    """The useful modules by the names that they are loaded by; links to one count once."""
+    found = (path for path in directory.glob("*.so*") if not UNUSED_MODULE.fullmatch(path.name))
+    files = {path.resolve() for path in found}
     return {ElfFile(path).soname() or path.name: path for path in sorted(files)}
 
 

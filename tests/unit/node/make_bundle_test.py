@@ -83,6 +83,10 @@ class MadeBundle(unittest.TestCase):
                 if arrow and not C_LIBRARY.fullmatch(name) and not OF_OTHER_SYSTEM.fullmatch(name):
                     self.assertTrue(place.startswith(str(self.bundle)), f"{path}: {line}")
 
+    def test_has_no_libraries_for_the_memory_of_gpus(self) -> None:
+        for path in self.objects:
+            self.assertNotRegex(path.name, "cuda|rocm|amdhip|hsa|LLVM|_ze|perftest")
+
     def test_has_pmix_apart_so_that_another_one_can_be_used(self) -> None:
         library = self.bundle / "lib/libmpi_bridge.so.0"
         self.assertIn("lib/mpi_bridge/pmix/libpmix.so.2", loaded_for(library))
