@@ -17,8 +17,9 @@ enum class Launch {
 
 // Decides from the environment how this process was started. Fails with MPIB_ERROR_BOOTSTRAP, with
 // the remedy in the text, where a launcher started several processes without PMIx or Slurm's PMI-2,
-// because each would take itself for the only one, and in a heterogeneous job with PMI-2.
-// MPI_BRIDGE_ALONE=1 overrides this, and Slurm's PMI-2.
+// because each would take itself for the only one. It also fails in a heterogeneous job with PMI-2,
+// which wires up one component only. With MPI_BRIDGE_ALONE=1 the process is alone if it has no
+// PMIx.
 //
 // PMIx variables that were inherited from another Slurm step (when a shell in a rank calls srun
 // again) do not count. A batch script and the shell of salloc are one process, however many tasks

@@ -21,7 +21,7 @@ TOOL = Path(__file__).resolve().parents[3] / "mpi_bridge/bundle"
 sys.path.insert(0, str(TOOL))
 
 from elf import ElfFile  # noqa: E402
-from make_bundle import C_LIBRARY, OF_OTHER_SYSTEM  # noqa: E402
+from make_bundle import C_LIBRARY, OF_OTHER_SYSTEM, UNUSED_MODULE  # noqa: E402
 
 
 def loaded_for(path: Path, environment: dict[str, str] | None = None) -> str:
@@ -86,6 +86,12 @@ class MadeBundle(unittest.TestCase):
     def test_has_no_libraries_for_the_memory_of_gpus(self) -> None:
         for path in self.objects:
             self.assertNotRegex(path.name, "cuda|rocm|amdhip|hsa|LLVM|_ze|perftest")
+        # Those of Debian 13, and of other builds of UCX.
+        unused = ["ucm_rocm", "uct_rocm", "uct_cuda", "uct_cuda_gdrcopy", "uct_gdr_copy", "uct_ze"]
+        for name in (*unused, "ucx_perftest_rocm", "ucs_fuse"):
+            self.assertTrue(UNUSED_MODULE.fullmatch(f"lib{name}.so.0"), name)
+        for name in ("uct_cma", "uct_ib", "uct_ib_mlx5", "uct_rdmacm"):
+            self.assertFalse(UNUSED_MODULE.fullmatch(f"lib{name}.so.0"), name)
 
     def test_has_pmix_apart_so_that_another_one_can_be_used(self) -> None:
         library = self.bundle / "lib/libmpi_bridge.so.0"
