@@ -124,7 +124,7 @@ std::string answer_for_plugin(const HandedOver& made,
     for (const std::string& name : made.planned.secret_variables)
         out += fmt::format(BATCHAI_SECRET_LINE "={}\n", name);
     for (const plan::SlurmOption& option : to_set)
-        out += fmt::format("{}\n", plan::argument_of(option));
+        out += fmt::format("--{}={}\n", option.name, option.value);
     return out;
 }
 
