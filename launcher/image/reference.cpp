@@ -19,6 +19,10 @@ constexpr std::array<std::string_view, 5> docker_hub_names = {
     "docker.io", "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com",
     "hub.docker.com"};
 constexpr std::array<std::string_view, 3> squashfs_endings = {".sqsh", ".squashfs", ".sqfs"};
+// The longest name of a host in DNS (RFC 1035) with a port, and the longest repository that
+// registries take (github.com/distribution/reference).
+constexpr std::size_t longest_registry = 253 + 6;
+constexpr std::size_t longest_repository = 255;
 constexpr std::string_view forms =
     "write [registry/]repository[:tag|@digest], oci:DIRECTORY, docker-archive:FILE, a *.sqsh file, "
     "or a directory that begins with / or ./";
@@ -52,6 +56,7 @@ bool ends_with_one_of(std::string_view text, const auto& endings) {
 
 // Returns whether `text` is host[:port]. The host may be an IPv6 address in brackets.
 bool is_registry(std::string_view text) {
+    if (text.size() > longest_registry) return false;
     std::string_view host = text;
     if (text.starts_with('[')) {
         const std::size_t close = text.find(']');
@@ -218,6 +223,10 @@ Parsed parse_registry(std::string_view image, const Server& server) {
     reference->repository = rest;
     const bool bare = rest.find('/') == std::string_view::npos;
     if (bare && reference->registry == docker_hub) reference->repository.insert(0, "library/");
+    if (reference->repository.size() > longest_repository)
+        return bad(fmt::format("the name of the image's repository is {} characters long",
+                               reference->repository.size()),
+                   fmt::format("registries take names of at most {}", longest_repository));
     return reference;
 }
 

@@ -90,6 +90,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Local{"/srv/roots/debian12", Kind::directory, "/srv/roots/debian12", ""},
                     Local{"./root", Kind::directory, "./root", ""}));
 
+TEST(Reference, IsNoLongerThanRegistriesTakeIt) {
+    EXPECT_TRUE(parse("site.example/" + std::string(255, 'a')));
+    const auto long_name = parse("site.example/" + std::string(256, 'a'));
+    ASSERT_FALSE(long_name);
+    EXPECT_THAT(long_name.error().what, HasSubstr("repository is 256 characters long"));
+    EXPECT_TRUE(parse(std::string(247, 'a'))) << "with \"library/\" it has 255";
+    EXPECT_FALSE(parse(std::string(248, 'a')));
+    EXPECT_TRUE(parse(std::string(249, 'a') + ".com:65535/a"));
+    EXPECT_FALSE(parse(std::string(256, 'a') + ".com/a"));
+}
+
 TEST(Reference, ThatIsLongerThanAPathIsRefusedInFewWords) {
     const auto parsed = parse(std::string(300000, 'x'));
     ASSERT_FALSE(parsed);
