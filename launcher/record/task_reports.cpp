@@ -67,8 +67,9 @@ template <>
 struct RecordOf<record::GpuReport> {
     using Report = record::GpuReport;
     static constexpr auto fields =
-        std::tuple{field("fault", &Report::fault), field("gpus", &Report::gpus),
-                   field("driver", &Report::driver), field("slow", &Report::slow)};
+        std::tuple{field("fault", &Report::fault),   field("gpus", &Report::gpus),
+                   field("driver", &Report::driver), field("slow", &Report::slow),
+                   field("host", &Report::host),     field("peers", &Report::peers)};
 };
 
 }  // namespace batchai::base

@@ -44,6 +44,9 @@ Done bind_all(const SharedLibrary& file, Library& cuda) {
     bind(cuda.host_allocate, "cuMemHostAlloc");
     bind(cuda.host_free, "cuMemFreeHost");
     bind(cuda.copy_async, "cuMemcpyAsync");
+    bind(cuda.can_access_peer, "cuDeviceCanAccessPeer");
+    bind(cuda.enable_peer_access, "cuCtxEnablePeerAccess");
+    bind(cuda.copy_peer_async, "cuMemcpyPeerAsync");
     bind(cuda.stream_create, "cuStreamCreateWithPriority");
     bind(cuda.stream_destroy, "cuStreamDestroy_v2");
     bind(cuda.stream_wait_event, "cuStreamWaitEvent");

@@ -21,7 +21,10 @@ enum Result : int {
     success = 0,
     invalid_value = 1,
     invalid_context = 201,
+    peer_access_unsupported = 217,
     not_ready = 600,
+    peer_access_already_enabled = 704,
+    too_many_peers = 711,
     not_supported = 801,
 };
 
@@ -83,6 +86,13 @@ struct Library {
     Result (*host_allocate)(void**, std::size_t bytes, unsigned flags);
     Result (*host_free)(void*);
     Result (*copy_async)(Address to, Address from, std::size_t bytes, Stream);
+
+    // Whether `from` can reach the memory of `to`.
+    Result (*can_access_peer)(int* can, Device from, Device to);
+    // Gives the current context access to the memory of the other one.
+    Result (*enable_peer_access)(Context other, unsigned flags);
+    Result (*copy_peer_async)(Address to, Context of_to, Address from, Context of_from,
+                              std::size_t bytes, Stream);
 
     Result (*stream_create)(Stream*, unsigned flags, int priority);
     Result (*stream_destroy)(Stream);

@@ -2,8 +2,9 @@
 //
 // Checks the GPUs of one host before a job's real work starts and fails in a less obvious way: as
 // many are visible as Slurm has given, each takes a context and memory and returns what was copied
-// to it, and none copies at less than half of the speed of the others. A child process makes all
-// calls of the driver, because a call that never returns is what a broken GPU may answer with.
+// to it, what they copy to each other arrives, and none copies at less than half of the speed of
+// the others. A child process makes all calls of the driver, because a call that never returns is
+// what a broken GPU may answer with.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -28,12 +29,12 @@
 #include "core/environment.hpp"
 #include "core/failure.hpp"
 #include "gpu/cuda_library.hpp"
+#include "tools/gpus/compare.hpp"
+#include "tools/gpus/gpu.hpp"
 #include "trace/record_file.hpp"
 
 namespace {
 
-using mpi_bridge::Done;
-using mpi_bridge::Outcome;
 namespace cuda = mpi_bridge::cuda;
 using Clock = std::chrono::steady_clock;
 
@@ -42,17 +43,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds limit{45};
 constexpr int failed = 1;
 constexpr int usage_error = 2;
-constexpr std::size_t copied_bytes = 16UL << 20U;
-constexpr int rounds = 5;
-// What is slow because something else is busy does not stay slow for so many tries.
-constexpr int further_tries = 20;
-constexpr std::chrono::seconds further_time{1};
 
 constexpr const char* help =
     "Usage: mpi_bridge_gpus [--report PATH]\n"
     "\n"
     "Checks the GPUs of this host: that CUDA sees as many as CUDA_VISIBLE_DEVICES names,\n"
-    "that each one takes memory and returns what was copied to it, and whether one of them\n"
+    "that each one takes memory and returns what was copied to it, that what two of them copy\n"
+    "to each other directly arrives unchanged (not with NCCL_P2P_DISABLE=1), and whether one\n"
     "copies at less than half of the speed of the others.\n"
     "\n"
     "  --report PATH  also write the result, as JSON, to PATH.TASK.json\n"
@@ -69,7 +66,9 @@ struct Result {
     std::string gpus;    // how many there are
     std::string driver;  // version; empty: unknown
     std::string slow;    // which GPU is slow, in words; empty: none
-    std::string none;    // why there is nothing to check; empty: there is
+    std::string host;    // how fast they copy, in bytes per second: see gpus::Speeds
+    std::string peers;
+    std::string none;  // why there is nothing to check; empty: there is
 };
 
 // What CUDA_VISIBLE_DEVICES lets a process see.
@@ -122,120 +121,11 @@ std::string driver_version() {
     return {};
 }
 
-// One GPU, with what the check needs on it. It is never given back: the process ends.
-class Gpu {
-  public:
-    Gpu(const cuda::Library& cuda, int ordinal) : cuda_(cuda), ordinal_(ordinal) {}
-
-    // Takes some tenths of a second, so that all GPUs do it at once.
-    void open() {
-        done_ = cuda_.check(cuda_.device_get(&device_, ordinal_), "cuDeviceGet");
-        if (done_)
-            done_ =
-                cuda_.check(cuda_.primary_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
-    }
-
-    // Takes the memory for measure().
-    Done prepare() {
-        TRY(std::move(done_));
-        TRY(cuda_.check(cuda_.context_push(context_), "cuCtxPushCurrent"));
-        TRY(cuda_.check(cuda_.stream_create(&stream_, cuda::stream_non_blocking, 0),
-                        "cuStreamCreate"));
-        TRY(cuda_.check(cuda_.memory_allocate(&memory_, copied_bytes), "cuMemAlloc"));
-        sent_ = TRY(pinned());
-        returned_ = TRY(pinned());
-        for (std::size_t i = 0; i < copied_bytes; ++i)
-            sent_[i] = static_cast<char>(i * 31 + i / 4093 + static_cast<std::size_t>(ordinal_));
-        return leave();
-    }
-
-    // Copies to the GPU and back, compares, and keeps the best speed so far.
-    Done measure() {
-        TRY(cuda_.check(cuda_.context_push(context_), "cuCtxPushCurrent"));
-        std::memset(returned_, 0, copied_bytes);
-        const auto begin = Clock::now();
-        TRY(copy(memory_, reinterpret_cast<cuda::Address>(sent_)));
-        TRY(copy(reinterpret_cast<cuda::Address>(returned_), memory_));
-        const std::chrono::duration<double> took = Clock::now() - begin;
-        if (std::memcmp(sent_, returned_, copied_bytes) != 0)
-            return mpi_bridge::fail(MPIB_ERROR_INTERNAL,
-                                    "its memory does not return what was copied to it");
-        bytes_per_second_ =
-            std::max(bytes_per_second_, 2.0 * static_cast<double>(copied_bytes) / took.count());
-        return leave();
-    }
-
-    [[nodiscard]] double bytes_per_second() const { return bytes_per_second_; }
-
-    // "GPU 1 (PCI 0000:11:00.0)", where 1 is its number among the visible ones.
-    [[nodiscard]] std::string name() const {
-        char bus[32] = "?";
-        if (cuda_.device_bus_id(bus, sizeof bus, device_) != cuda::success)
-            return fmt::format("GPU {}", ordinal_);
-        return fmt::format("GPU {} (PCI {})", ordinal_, bus);
-    }
-
-  private:
-    Done leave() const {
-        cuda::Context popped = nullptr;
-        return cuda_.check(cuda_.context_pop(&popped), "cuCtxPopCurrent");
-    }
-    Outcome<char*> pinned() const {
-        void* memory = nullptr;
-        TRY(cuda_.check(cuda_.host_allocate(&memory, copied_bytes, 0), "cuMemHostAlloc"));
-        return static_cast<char*>(memory);
-    }
-    Done copy(cuda::Address to, cuda::Address from) const {
-        TRY(cuda_.check(cuda_.copy_async(to, from, copied_bytes, stream_), "cuMemcpyAsync"));
-        return cuda_.check(cuda_.stream_synchronize(stream_), "cuStreamSynchronize");
-    }
-
-    const cuda::Library& cuda_;
-    int ordinal_;
-    Done done_;
-    cuda::Device device_ = 0;
-    cuda::Context context_ = nullptr;
-    cuda::Stream stream_ = nullptr;
-    cuda::Address memory_ = 0;
-    char* sent_ = nullptr;
-    char* returned_ = nullptr;
-    double bytes_per_second_ = 0;
-};
-
-// Of an even number, the faster one of the two in the middle, so that one of two GPUs can be slow.
-double median_speed(const std::vector<Gpu>& gpus) {
-    std::vector<double> speeds;
-    speeds.reserve(gpus.size());
-    for (const Gpu& gpu : gpus)
-        speeds.push_back(gpu.bytes_per_second());
-    std::sort(speeds.begin(), speeds.end());
-    return speeds[speeds.size() / 2];
-}
-
-// Measures all GPUs in turns, because they share the way to the host's memory. Sets `slow` to the
-// words for a GPU that is slower than half of the median. A failure names the GPU.
-Done compare(std::vector<Gpu>& gpus, std::string& slow) {
-    const auto of = [](const Gpu& gpu, Done done) -> Done {
-        if (done) return done;
-        return mpi_bridge::fail(done.error().status, gpu.name() + ": " + done.error().text);
-    };
-    for (Gpu& gpu : gpus)
-        TRY(of(gpu, gpu.prepare()));
-    for (int round = 0; round < rounds; ++round) {
-        for (Gpu& gpu : gpus)
-            TRY(of(gpu, gpu.measure()));
-    }
-    const double median = median_speed(gpus);
-    const auto end = Clock::now() + further_time;
-    for (Gpu& gpu : gpus) {
-        const auto is_slow = [&] { return gpu.bytes_per_second() < median / 2; };
-        for (int i = 0; i < further_tries && is_slow() && Clock::now() < end; ++i)
-            TRY(of(gpu, gpu.measure()));
-        if (slow.empty() && is_slow())
-            slow = fmt::format("{} copies {:.1f} GB/s, the others {:.1f}", gpu.name(),
-                               gpu.bytes_per_second() / 1e9, median / 1e9);
-    }
-    return {};
+// Whether NCCL would copy directly between GPUs, as far as the environment says.
+bool uses_direct_copies() {
+    const auto disabled = mpi_bridge::process_environment("NCCL_P2P_DISABLE").value_or("0");
+    const auto level = mpi_bridge::process_environment("NCCL_P2P_LEVEL").value_or("");
+    return disabled == "0" && level != "0" && level != "LOC";
 }
 
 Result check_gpus() {
@@ -264,26 +154,26 @@ Result check_gpus() {
             mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES").value_or(""));
         return result;
     }
-    std::vector<Gpu> gpus;
+    std::vector<mpi_bridge::gpus::Gpu> gpus;
     gpus.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i)
         gpus.emplace_back(cuda, i);
-    std::vector<std::thread> openers;
-    openers.reserve(gpus.size());
-    for (Gpu& gpu : gpus)
-        openers.emplace_back([&gpu] { gpu.open(); });
-    for (std::thread& opener : openers)
-        opener.join();
-    if (gpus.empty()) return result;
-    if (const auto compared = compare(gpus, result.slow); !compared)
-        result.fault = compared.error().text;
+    const auto speeds = mpi_bridge::gpus::compare(gpus, uses_direct_copies());
+    if (!speeds) {
+        result.fault = speeds.error().text;
+        return result;
+    }
+    result.slow = speeds->slow;
+    result.host = fmt::format("{:.0f}", speeds->host);
+    result.peers = fmt::format("{:.0f}", speeds->peers);
     return result;
 }
 
 // The lines that the child writes: its result's members, in their order.
 std::string to_lines(const Result& result) {
     std::string lines;
-    for (std::string text : {result.fault, result.gpus, result.driver, result.slow, result.none}) {
+    for (std::string text : {result.fault, result.gpus, result.driver, result.slow, result.host,
+                             result.peers, result.none}) {
         std::replace(text.begin(), text.end(), '\n', ' ');
         lines += text + '\n';
     }
@@ -293,8 +183,8 @@ std::string to_lines(const Result& result) {
 std::optional<Result> from_lines(const std::string& lines) {
     std::istringstream stream(lines);
     Result result;
-    for (std::string* member :
-         {&result.fault, &result.gpus, &result.driver, &result.slow, &result.none}) {
+    for (std::string* member : {&result.fault, &result.gpus, &result.driver, &result.slow,
+                                &result.host, &result.peers, &result.none}) {
         if (!std::getline(stream, *member) || stream.eof()) return std::nullopt;
     }
     return result;
@@ -381,7 +271,9 @@ void report(const std::string& path, const Result& result) {
                                                            {"fault", result.fault},
                                                            {"gpus", result.gpus},
                                                            {"driver", result.driver},
-                                                           {"slow", result.slow}});
+                                                           {"slow", result.slow},
+                                                           {"host", result.host},
+                                                           {"peers", result.peers}});
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ setup() {
 
 # write_site NAME VARIABLES: a site whose jobs find the stand-in, with more variables.
 write_site() {
-    as_user bash -c "cat > $share/$1.lua" << LUA
+    site_lua << LUA | as_user bash -c "cat > $share/$1.lua"
 return { vm_sizes = { NC2 = { gpus = 2, cpus = 4 } },
          container_binds = { "/run/standin:ro" },
          environment = { MPI_BRIDGE_CUDA_LIBRARY = "/run/standin/libcuda.so.1",
@@ -202,12 +202,33 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
         and .FirstErrorLine == "CUDA sees 1 of the 2 GPUs in CUDA_VISIBLE_DEVICES=0,1"' <<< "$output"
     run output_of missing
     [[ $output != *cuda=* ]]
-    hosts_have h2 "devices=2 fail=cuMemAlloc_v2:2:2"
+    hosts_have h2 "devices=2 fail=cuMemAlloc_v2:3:2"
     run_job memory
     run failure_of memory
     echo "$output"
     jq -e '.Node == "h2" and (.FirstErrorLine |
         startswith("GPU 1 (PCI 0000:11:00.0): cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY"))' <<< "$output"
+    hosts_have h2 "devices=2 garbles=0"
+    run_job garbled
+    run failure_of garbled
+    echo "$output"
+    jq -e '.Node == "h2" and (.FirstErrorLine | startswith("GPU 1 (PCI 0000:11:00.0) to GPU 0 ")
+        and contains("arrives changed") and contains("NCCL_P2P_DISABLE=1"))' <<< "$output"
+    # Who has NCCL go through the host is not stopped by it.
+    run with_site site env NCCL_P2P_DISABLE=1 batchai job create --name through-host \
+        --config-file "$share/plain.json" --output none
+    with_site site batchai job wait --name through-host
+}
+
+# Breaks when a node whose GPUs are all slow is compared with itself only.
+@test "a node whose GPUs copy slower than those of the others is named" {
+    job plain "$look"
+    hosts_have h1 "devices=2 far=1"
+    run_job far
+    run log_of far
+    echo "$output"
+    [[ $output =~ h1:\ its\ GPUs\ copy\ to\ each\ other\ at\ 0\.[0-9]\ GB/s,\ those\ of\ other\ nodes\ [0-9.]+ ]]
+    [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"*"the job's command starts"* ]]
 }
 
 # Breaks when one bad GPU ends a job that can do without its node.

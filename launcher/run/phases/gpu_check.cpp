@@ -2,6 +2,7 @@
 #include "run/phases/gpu_check.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "node/bundle/bundle.hpp"
 #include "plan/gpus.hpp"
 #include "run/blame/culprit.hpp"
@@ -35,6 +37,33 @@ std::string usual_driver(const std::vector<NodeReport>& nodes) {
             usual = node.report->driver;
     }
     return usual;
+}
+
+// A speed in bytes per second as a node reports it; 0 if it does not know it.
+double speed_of(const std::string& text) {
+    return static_cast<double>(base::number_in<std::int64_t>(text).value_or(0));
+}
+
+// Remarks on each node whose GPUs copy at less than half of the speed of most others. `member` is
+// one of the speeds of a report, and `what` says which, such as "copy to each other at".
+void compare_speeds(const std::vector<NodeReport>& nodes, std::string record::GpuReport::*member,
+                    std::string_view what, std::vector<std::string>& remarks) {
+    std::vector<double> speeds;
+    for (const NodeReport& node : nodes) {
+        const double speed = node.report ? speed_of((*node.report).*member) : 0;
+        if (speed > 0) speeds.push_back(speed);
+    }
+    if (speeds.size() < 2) return;
+    std::sort(speeds.begin(), speeds.end());
+    // Of an even number the faster one of the two in the middle, so that one of two can be slow.
+    const double usual = speeds[speeds.size() / 2];
+    for (const NodeReport& node : nodes) {
+        const double speed = node.report ? speed_of((*node.report).*member) : 0;
+        if (speed > 0 && speed < usual / 2)
+            remarks.push_back(
+                fmt::format("{}: its GPUs {} {:.1f} GB/s, those of other nodes {:.1f}", node.node,
+                            what, speed / 1e9, usual / 1e9));
+    }
 }
 
 // The user's --gpu-bind may show each rank only some of the node's GPUs. The one task of the check
@@ -81,6 +110,9 @@ GpuVerdict verdict_on(const std::vector<NodeReport>& nodes) {
         verdict.bad_node = node;
         verdict.fault = report->fault;
     }
+    compare_speeds(nodes, &record::GpuReport::host, "copy from and to the host at",
+                   verdict.remarks);
+    compare_speeds(nodes, &record::GpuReport::peers, "copy to each other at", verdict.remarks);
     return verdict;
 }
 

@@ -36,7 +36,8 @@ struct GpuVerdict {
     std::vector<std::string> remarks{};  // for the log: what else is unusual, each with its node
 };
 
-// Compares the nodes with each other. A slow GPU, or a node without a report, is only remarked on.
+// Compares the nodes with each other. A slow GPU, a node whose GPUs are slow, or one without a
+// report is only remarked on.
 [[nodiscard]] GpuVerdict verdict_on(const std::vector<NodeReport>& nodes);
 
 }  // namespace batchai::run

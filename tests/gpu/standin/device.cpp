@@ -57,6 +57,11 @@ void Device::wait_until_idle() {
         end->wait();
 }
 
+bool Device::reaches(const Device& other) {
+    const std::lock_guard lock(mutex_);
+    return peers_.insert(other.ordinal).second;
+}
+
 bool Device::take_slot(const std::atomic<bool>& stop) {
     std::unique_lock lock(mutex_);
     while (slots_in_use_ >= Plan::get().setting("slots")) {

@@ -49,6 +49,9 @@ struct Device {
     // Waits for everything that all streams hold now, as calls do that change what is mapped.
     void wait_until_idle();
 
+    // Notes that this device can reach the other one's memory. Returns false if it could before.
+    bool reaches(const Device& other);
+
     // A kernel of NCCL needs a place on the device, and keeps it while it waits for its peers.
     // Returns false if `stop` becomes true before there is a place.
     bool take_slot(const std::atomic<bool>& stop);
@@ -59,6 +62,7 @@ struct Device {
     std::condition_variable changed_;
     std::deque<Stream> streams_;
     Stream* legacy_ = nullptr;
+    std::set<int> peers_;
     int slots_in_use_ = 0;
 };
 

@@ -38,6 +38,10 @@ constexpr std::array errors = {
     Named{no_device, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     Named{invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     Named{invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    Named{cuda::peer_access_unsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+          "peer access is not supported between these two devices"},
+    Named{cuda::peer_access_already_enabled, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+          "peer access is already enabled"},
     Named{no_binary, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available"},
     Named{invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     Named{not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
@@ -130,6 +134,13 @@ cuda::Result cuDeviceGetPCIBusId(char* text, int length, cuda::Device device) {
     return cuda::success;
 }
 
+cuda::Result cuDeviceCanAccessPeer(int* can, cuda::Device from, cuda::Device to) {
+    if (const auto refused = enter("cuDeviceCanAccessPeer")) return refused;
+    if (device_at(from) == nullptr || device_at(to) == nullptr) return result(invalid_device);
+    *can = from != to && Plan::get().setting("peers") != 0 ? 1 : 0;
+    return cuda::success;
+}
+
 cuda::Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
     if (const auto refused = enter("cuDevicePrimaryCtxRetain")) return refused;
     Device* const found = device_at(device);
@@ -151,6 +162,16 @@ cuda::Result cuCtxPopCurrent_v2(cuda::Context* context) {
     if (context != nullptr) *context = current.back();
     current.pop_back();
     return cuda::success;
+}
+
+cuda::Result cuCtxEnablePeerAccess(cuda::Context other, unsigned flags) {
+    if (const auto refused = enter("cuCtxEnablePeerAccess")) return refused;
+    Device* const device = current_device();
+    if (device == nullptr || other == nullptr || other->device == device)
+        return result(invalid_context);
+    if (flags != 0) return result(invalid_value);
+    if (Plan::get().setting("peers") == 0) return cuda::peer_access_unsupported;
+    return device->reaches(*other->device) ? cuda::success : cuda::peer_access_already_enabled;
 }
 
 cuda::Result cuCtxGetDevice(cuda::Device* device) {

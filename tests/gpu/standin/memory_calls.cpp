@@ -118,6 +118,25 @@ cuda::Result cuMemcpyAsync(cuda::Address to, cuda::Address from, std::size_t byt
     return copy(*stream, to, from, bytes);
 }
 
+cuda::Result cuMemcpyPeerAsync(cuda::Address to, cuda::Context of_to, cuda::Address from,
+                               cuda::Context of_from, std::size_t bytes, cuda::Stream handle) {
+    if (const auto refused = enter("cuMemcpyPeerAsync")) return refused;
+    Stream* const stream = stream_of(handle);
+    if (stream == nullptr || of_to == nullptr || of_from == nullptr) return result(invalid_context);
+    if (stream->capture() != nullptr) return result(state_of_capture(*stream));
+    stream->put([=, source = of_from->device->ordinal, target = of_to->device->ordinal] {
+        const auto* const in = Memory::get().reach(from, bytes, source);
+        auto* const out = Memory::get().reach(to, bytes, target);
+        const long far = Plan::get().setting("far");
+        if (source != target && (far == source || far == target))
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::memmove(out, in, bytes);
+        if (source != target && Plan::get().setting("garbles") == target)
+            out[bytes / 2] ^= std::byte{1};
+    });
+    return cuda::success;
+}
+
 cuda::Result cuMemsetD8Async(cuda::Address address, unsigned char value, std::size_t bytes,
                              cuda::Stream handle) {
     if (const auto refused = enter("cuMemsetD8Async")) return refused;

@@ -16,11 +16,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 NodeReport good(std::string node, std::string driver = "550.54.15") {
-    return {std::move(node), record::GpuReport{"", "2", std::move(driver), ""}};
+    return {std::move(node),
+            record::GpuReport{.fault = {}, .gpus = "2", .driver = std::move(driver)}};
 }
 
 constexpr const char* good_report =
-    R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": ""})";
+    R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
+    R"("host": "20000000000", "peers": "0"})";
 
 class GpuCheckPhase : public PhasesTest {
   protected:
@@ -62,8 +64,8 @@ TEST(GpuVerdict, RemarksOnTheNodeWithAnotherDriverThanMost) {
 TEST(GpuVerdict, NamesTheFirstBadNodeAndRemarksOnTheRest) {
     NodeReport slow = good("n1");
     slow.report->slow = "GPU 1 copies 1 GB/s, the others 20";
-    NodeReport missing{"n2", record::GpuReport{"CUDA sees 1", "1", "", ""}};
-    NodeReport broken{"n3", record::GpuReport{"GPU 0: no memory", "2", "", ""}};
+    NodeReport missing{"n2", record::GpuReport{.fault = "CUDA sees 1", .gpus = "1"}};
+    NodeReport broken{"n3", record::GpuReport{.fault = "GPU 0: no memory", .gpus = "2"}};
     const GpuVerdict verdict = verdict_on({slow, missing, broken, {"n4", std::nullopt}});
     EXPECT_EQ(verdict.bad_node, "n2");
     EXPECT_EQ(verdict.fault, "CUDA sees 1");
@@ -71,6 +73,32 @@ TEST(GpuVerdict, NamesTheFirstBadNodeAndRemarksOnTheRest) {
                 ElementsAre("n1: GPU 1 copies 1 GB/s, the others 20", "n2: CUDA sees 1",
                             "n3: GPU 0: no memory", "the GPUs of n4 were not checked"));
     EXPECT_FALSE(verdict_on({slow, {"n4", std::nullopt}}).bad_node);
+}
+
+TEST(GpuVerdict, RemarksOnTheNodeWhoseGpusAreSlow) {
+    const auto node = [](std::string name, std::string host, std::string peers) {
+        NodeReport with_speeds = good(std::move(name));
+        with_speeds.report->host = std::move(host);
+        with_speeds.report->peers = std::move(peers);
+        return with_speeds;
+    };
+    // One of two, and what is not known is not compared.
+    EXPECT_THAT(
+        verdict_on({node("n1", "20000000000", "3000000000"),
+                    node("n2", "21000000000", "250000000000"),
+                    node("n3", "", "0"),
+                    {"n4", std::nullopt}})
+            .remarks,
+        ElementsAre("the GPUs of n4 were not checked",
+                    "n1: its GPUs copy to each other at 3.0 GB/s, those of other nodes 250.0"));
+    EXPECT_THAT(verdict_on({node("n1", "20000000000", ""), node("n2", "9000000000", ""),
+                            node("n3", "22000000000", "12000000000")})
+                    .remarks,
+                ElementsAre("n2: its GPUs copy from and to the host at 9.0 GB/s, those of other "
+                            "nodes 20.0"));
+    EXPECT_THAT(
+        verdict_on({node("n1", "10000000000", "1"), node("n2", "20000000000", "0")}).remarks,
+        IsEmpty());
 }
 
 TEST(GpuCheck, IsWantedWithGpusUnlessItIsTurnedOff) {
@@ -98,7 +126,7 @@ TEST_F(GpuCheckPhase, ComesBeforeTheWireUpCheck) {
 TEST_F(GpuCheckPhase, EndsTheJobAtABadNode) {
     nodes_report(good_report,
                  R"({"schema": "mpi_bridge-gpus/v1", "fault": "CUDA sees 1 of the 2 GPUs", )"
-                 R"("gpus": "1", "driver": "", "slow": ""})",
+                 R"("gpus": "1", "driver": "", "slow": "", "host": "", "peers": ""})",
                  1);
     EXPECT_EQ(attempt(), 1);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "gpu-check 1"));
