@@ -25,7 +25,7 @@ teardown_file() {
 }
 
 # site LINES: alice's site file.
-site() { as_user bash -c "cat > $home/site.lua" <<< "return { $1 }"; }
+site() { site_lua <<< "return { $1 }" | as_user bash -c "cat > $home/site.lua"; }
 
 # Where everybody may look for files: only what batchai itself does protects alice's.
 records_of() { if [[ $1 == alice ]]; then echo "$home/records"; else echo "/home/$1/image_attack"; fi; }

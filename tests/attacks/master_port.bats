@@ -63,7 +63,7 @@ teardown() {
 alices_ranks() {
     "$MINICLUSTER" exec --user bob --host h1 -- perl "$share/listen.pl" "$share" &
     run as_user env OMP_NUM_THREADS=1 PYTHONPATH="$PREFIX/lib/batchai/python" \
-        srun -N2 -w h1,h2 --kill-on-bad-exit=1 --mpi="${2:-pmix}" --job-json="$share/job.json" \
+        srun -N2 -w h1,h2 --kill-on-bad-exit=1 --mpi="${2:-$(slurm_mpi)}" --job-json="$share/job.json" \
         "$PYTHON" "$share/ranks.py" "$1" "$share"
     echo "$output"
     as_root_on login test -e "$share/taken"

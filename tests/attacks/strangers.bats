@@ -56,7 +56,7 @@ teardown_file() { as_root_on login rm -rf "$share"; }
 # train STEPS [OPTION…]: alice's four ranks; sets $output.
 train() {
     run as_user env OMP_NUM_THREADS=1 PYTHONPATH="$PREFIX/lib/batchai/python" \
-        LD_LIBRARY_PATH="$PREFIX/lib" srun --ntasks=4 --mpi=pmix --kill-on-bad-exit=1 --time=3 "${@:2}" \
+        LD_LIBRARY_PATH="$PREFIX/lib" srun --ntasks=4 --mpi="$(slurm_mpi)" --kill-on-bad-exit=1 --time=3 "${@:2}" \
         "$PYTHON" "$share/train.py" "$1"
     [[ $status -eq 0 ]] || { echo "$output"; return 1; }
 }

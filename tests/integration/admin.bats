@@ -26,12 +26,12 @@ teardown() {
     as_root_on h3 sh -c '! mountpoint -q "$1" || umount "$1"' sh "$PREFIX/bin"
     as_root_on h4 sh -c '! grep -q "^none /home " /proc/mounts || umount /home'
     as_root_on login bash -c 'set -e
-        rm -f /etc/batchai/site.lua
         cd /tmp/before-admin
         cp -p cli_filter.lua /etc/slurm/
         cp -p batchai.conf /etc/slurm/plugstack.conf.d/
         rm -rf /shared/admin
         ! sinfo -h -N -n h4 -t drain -o %N | grep -q . || scontrol update NodeName=h4 State=RESUME'
+    reset_site
     cancel_jobs
     wait_until 30 nothing_is_queued
     wait_until 30 nodes_idle 4
@@ -57,8 +57,7 @@ finds() {
 
 # site TEXT: becomes site.lua.
 site() {
-    # shellcheck disable=SC2016 # for the inner shell
-    as_root_on login sh -c 'mkdir -p /etc/batchai && printf "%s\n" "$1" > /etc/batchai/site.lua' site "$1"
+    site_lua <<< "$1" | as_root_on login sh -c 'mkdir -p /etc/batchai && cat > /etc/batchai/site.lua'
 }
 
 # plugstack TEXT: becomes the file with our line.

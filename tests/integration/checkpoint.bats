@@ -142,6 +142,7 @@ record_of() {
 
 # Breaks when the end of a job waits for a file server that does not answer.
 @test "a job is run again although the storage of its progress hangs" {
+    needs_rclone
     as_user mkdir -p "$HOME_DIR/hung"
     as_user_on h1 rclone mount --daemon :local:/usr/share/doc/bash "$HOME_DIR/hung" 3>&-
     as_root_on h1 pkill -STOP -u alice -x rclone

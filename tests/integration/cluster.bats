@@ -74,6 +74,7 @@ one_slurmd_runs() { [[ $(as_root_on h1 pgrep -c -x slurmd) == 1 ]]; }
 
 # Breaks when mpi/pmix does not wire the hosts: singletons print "of 1", a lost host a wrong neighbour.
 @test "eight ranks on four hosts are wired by PMIx" {
+    needs_pmix
     put "$PMIX_RING" /shared/pmix_ring
     # Not before the slowest node has started its tasks: see mpi_bridge/bootstrap/settle.hpp.
     run as_user srun -N4 -n8 --ntasks-per-node=2 --mpi=pmix sh -c 'sleep 0.5; exec /shared/pmix_ring'

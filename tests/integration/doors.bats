@@ -39,10 +39,10 @@ with_site() {
 }
 
 write_sites() {
-    as_user bash -c "cat > $share/site-plain.lua" << 'LUA'
+    site_lua << 'LUA' | as_user bash -c "cat > $share/site-plain.lua"
 return { exclusive = false, default_partition = "debug", account = "research", qos = "normal" }
 LUA
-    as_user bash -c "cat > $share/site-sized.lua" << 'LUA'
+    site_lua << 'LUA' | as_user bash -c "cat > $share/site-sized.lua"
 return {
   default_partition = "debug",
   vm_sizes = {
@@ -203,7 +203,7 @@ SH
 
 # Breaks when an option of the site is dropped where the command has no such option.
 @test "an option that a command does not have is refused there, not dropped" {
-    as_user bash -c "cat > $share/site-strange.lua" << 'LUA'
+    site_lua << 'LUA' | as_user bash -c "cat > $share/site-strange.lua"
 return { vm_sizes = { BIG = { extra_options = { "--begin=now", "--get-user-env=L" } } } }
 LUA
     run with_site strange srun --job-json="$share/big-plain.json" true

@@ -17,10 +17,10 @@ setup_file() {
     add_to_slurm_conf 'JobAcctGatherParams=OverMemoryKill' \
         'PartitionName=small Nodes=h[1-4] DefMemPerNode=300 PreemptMode=OFF State=UP'
     for partition in main small requeued cancelled; do
-        as_user sh -c "echo 'return {default_partition = \"$partition\"}' > $HOME_DIR/$partition.lua"
+        site_lua <<< "return {default_partition = \"$partition\"}" | write_home "$partition.lua"
     done
-    as_user sh -c "echo 'return {storage_accounts = {
-        site = {file_share_directory = \"/nowhere/%s\"}}}' > $HOME_DIR/broken.lua"
+    site_lua <<< 'return {storage_accounts = { site = {file_share_directory = "/nowhere/%s"}}}' |
+        write_home broken.lua
     sleeper '"constraints": {"maxWallClockTime": "PT1M"}' | submit limit
     sleeper | submit cancelled
     sleeper | submit preempted requeued

@@ -53,6 +53,7 @@ teardown_file() {
 
 # Breaks when the ranks of an Open MPI program do not get PMIx from us.
 @test "an MPI program in C fits its line" {
+    needs_pmix
     trains mpi 4
 }
 

@@ -37,7 +37,7 @@ teardown() { cancel_jobs; }
 
 # site LINES: the site file of the suite, with the open registry as insecure.
 site() {
-    as_user bash -c "cat > $home/site.lua" << LUA
+    site_lua << LUA | as_user bash -c "cat > $home/site.lua"
 return { insecure_registries = { "$open" },
 $1
 }
@@ -129,7 +129,7 @@ credentials() {
     [[ $output == *"no credentials for it were found"*"docker login $closed"* ]]
     run -1 batchai image pull nowhere.invalid/tiny
     [[ $output == *"nowhere.invalid cannot be reached"* ]]
-    as_user bash -c "echo 'return {}' > $home/site.lua"
+    site_lua <<< 'return {}' | as_user bash -c "cat > $home/site.lua"
     run -1 batchai image pull "$open/tests/tiny:v1"
     [[ $output == *"$open does not use TLS"*insecure_registries* ]]
     run -2 batchai image pull nvcr.io#nvidia/x

@@ -65,7 +65,7 @@ teardown() {
     wait_until 30 nothing_is_queued
 }
 
-write_site() { as_user bash -c "cat > $share/site.lua" <<< "return {$1}"; }
+write_site() { site_lua <<< "return {$1}" | as_user bash -c "cat > $share/site.lua"; }
 batchai() {
     as_user env "BATCHAI_HOME=$share/store" "BATCHAI_SITE=$share/site.lua" "$PREFIX/bin/batchai" "$@"
 }
@@ -101,10 +101,10 @@ failure_of() {
     [[ $output == *"rank 0 of 2: sum 3"* && $output == *"rank 1 of 2: sum 3"* ]]
     [[ $output == *$'\n/opt/batchai/lib/libmpi_bridge.so.0\n/opt/batchai/lib/mpi_bridge/pmix/libpmix.so.2\n'* ]]
     [[ $output == *$'\n/opt/batchai/lib/mpi_bridge/pmix/libevent_core-2.1.so.7\n'* ]]
-    [[ $output == *$'\n/opt/batchai/lib/mpi_bridge/libucp.so.0\n/lib/x86_64-linux-gnu/libc.so.6\n'* ]]
+    [[ $output == *$'\n/opt/batchai/lib/mpi_bridge/libucp.so.0\n'?(/usr)$'/lib/x86_64-linux-gnu/libc.so.6\n'* ]]
     [[ $output == *"of /opt/batchai/lib/batchai/python/mpi_bridge/__init__.py /opt/batchai/"* ]]
     [[ $output == *"environment []"* && $output == *"path /mine:/opt/batchai/lib/batchai/python"* ]]
-    [[ $output == *"PMIx wires 2 ranks in the container"* ]]
+    [[ $output == *" wires 2 ranks in the container"* ]]
     # Root in preparation, and still.
     [[ $output == *"/opt/batchai/new: Read-only"* || $output == *"/opt/batchai/new': Read-only"* ]]
     [[ $output == *"libmpi_bridge.so.0: Read-only"* ]]
@@ -135,7 +135,7 @@ C
         containerSettings: {imageSourceRegistry: {image: $image}},
         customToolkitSettings: {commandLine: "true"}}}' | as_user bash -c "cat > $share/step.json"
     local mpi
-    for mpi in pmix pmi2; do
+    for mpi in $(printf '%s\n' "$(slurm_mpi)" pmi2 | uniq); do
         run as_user srun -N2 "--mpi=$mpi" --job-json="$share/step.json" "$share/sum"
         echo "$output"
         [[ $status -eq 0 ]]
@@ -165,6 +165,7 @@ pmix_into() {
 # Breaks when an image's newer PMIx library is not used, when the node's libraries get into its company,
 # or when an image that has the same one as the node makes a difference.
 @test "an image's own PMIx library is used if it is newer, by the check too" {
+    needs_pmix
     local root=$BATS_FILE_TMPDIR/root library
     pmix_into "$root"
     pack "$root" "$share/same.sqsh"
@@ -217,6 +218,7 @@ libpmix_of() {
 
 # Breaks when ranks hang or fail without the reason, or the check uses a library that ranks do not.
 @test "a PMIx library of the image that does not work is named, with both versions and what to do" {
+    needs_pmix
     libpmix_of strange 9.9.9 -25
     libpmix_of poor 9.9.8
     libpmix_of older 3.0.0
@@ -246,7 +248,7 @@ libpmix_of() {
     local root=$BATS_TEST_TMPDIR/root
     make_root "$root"
     # Only what is linked statically works there.
-    rm -r "${root:?}"/{lib,lib64,usr/bin/bash,bin/bash}
+    rm -rf "${root:?}"/{lib,lib64,usr/lib,usr/bin/bash,bin/bash}
     mkdir "$root/lib64"
     echo 'const char banner[] = "GNU C Library (test) stable release version 2.17, by nobody";' \
         > "$BATS_TEST_TMPDIR/libc.c"

@@ -19,7 +19,7 @@ setup_file() {
 teardown_file() { remove_home; }
 
 teardown() {
-    as_root_on login rm -f "$site_file"
+    reset_site
     cancel_jobs
 }
 
@@ -324,7 +324,7 @@ mpi_bridge.barrier()
 import os
 import socket
 
-print("python on", socket.gethostname(), "rank", os.environ["PMIX_RANK"])
+print("python on", socket.gethostname(), "rank", os.environ["SLURM_PROCID"])
 PYTHON
     as_user bash -c "printf '#!/bin/bash\necho before\nbatchai run\necho after: \$?\n' > $HOME_DIR/own.sh"
     run as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records PATH=$PREFIX/bin:\$PATH \

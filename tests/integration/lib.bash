@@ -23,6 +23,23 @@ slurm_mpi() {
     if compgen -G '/usr/lib/*/slurm*/mpi_pmix.so' > /dev/null; then echo pmix; else echo pmi2; fi
 }
 
+# needs_pmix: what only Slurm's plugin for PMIx has is not tested without it.
+needs_pmix() { [[ $(slurm_mpi) == pmix ]] || skip "this Slurm has no plugin for PMIx"; }
+
+# needs_rclone: what mounts remote storage is not tested where there is no package of it.
+needs_rclone() { command -v rclone > /dev/null || skip "rclone is not installed"; }
+
+# site_lua: standard input, which is a site.lua, with the PMI that Slurm has.
+site_lua() {
+    if [[ $(slurm_mpi) == pmix ]]; then cat; else sed '0,/return *{/s//& mpi = "pmi2", /'; fi
+}
+# reset_site: makes /etc/batchai/site.lua what a new cluster has: nothing, unless it must name the PMI.
+reset_site() {
+    as_root_on login rm -f /etc/batchai/site.lua
+    [[ $(slurm_mpi) == pmix ]] ||
+        site_lua <<< 'return {}' | as_root_on login sh -c 'umask 022; cat > /etc/batchai/site.lua'
+}
+
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
@@ -180,8 +197,10 @@ create() { batchai job create --name "$1" --config-file "${2:-$1.json}" --output
 # state_is NAME STATE: for wait_until; Batch AI's word for the state of a job.
 state_is() { [[ $(batchai job show --name "$1" --query executionState --output tsv) == "$2" ]]; }
 
-# write_home FILE: standard input to a file of HOME_DIR.
-write_home() { as_user bash -c "cat > '$HOME_DIR/$1'"; }
+# write_home FILE: standard input to a file of HOME_DIR. A site.lua gets the PMI that Slurm has.
+write_home() {
+    if [[ $1 == site.lua ]]; then site_lua; else cat; fi | as_user bash -c "cat > '$HOME_DIR/$1'"
+}
 
 # output_of NAME [FILE]: what the ranks of a job have written to standard output.
 output_of() { batchai job file stream --job "$1" --file-name "${2:-stdout.txt}"; }

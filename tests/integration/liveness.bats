@@ -140,7 +140,7 @@ all_threads_leave() {
         run as_user env LD_LIBRARY_PATH="$PREFIX/lib" UCX_TLS=tcp,self \
             PYTHONPATH="$PREFIX/lib/batchai/python" OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 \
             MPI_BRIDGE_NETWORK="${network/shm/auto}" "${@:3}" \
-            srun --nodes="$([[ $network == shm ]] && echo 1 || echo 4)" --ntasks=4 --mpi=pmix \
+            srun --nodes="$([[ $network == shm ]] && echo 1 || echo 4)" --ntasks=4 --mpi="$(slurm_mpi)" \
             --kill-on-bad-exit=0 --time=1 "$PYTHON" "$share/waiters.py" "$threads" "$1"
         echo "$output"
         left=$(grep -E "^left at [0-9.]+: rank [$2]:" <<< "$output")
@@ -154,7 +154,7 @@ all_threads_leave() {
 ranks() {
     as_user env LD_LIBRARY_PATH="$PREFIX/lib" PYTHONPATH="$PREFIX/lib/batchai/python" \
         OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MPI_BRIDGE_STALL_SECONDS=3 "${@:3}" \
-        srun --nodes="${HOSTS:-4}" --ntasks=4 --mpi=pmix --kill-on-bad-exit=0 --time=2 \
+        srun --nodes="${HOSTS:-4}" --ntasks=4 --mpi="$(slurm_mpi)" --kill-on-bad-exit=0 --time=2 \
         "$PYTHON" "$share/train.py" "$1" "$2"
 }
 
@@ -272,7 +272,7 @@ PYTHON
     for nodes in 2 1; do
         run as_user env LD_LIBRARY_PATH="$PREFIX/lib" PYTHONPATH="$PREFIX/lib/batchai/python" \
             OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 \
-            srun --nodes="$nodes" --ntasks=2 --mpi=pmix --kill-on-bad-exit=0 --time=1 \
+            srun --nodes="$nodes" --ntasks=2 --mpi="$(slurm_mpi)" --kill-on-bad-exit=0 --time=1 \
             "$PYTHON" "$share/finalize.py"
         echo "$output"
         [[ $output == *"left: "*"mpib_finalize was called"* && $output == *finalised* ]]

@@ -184,7 +184,7 @@ SCRIPT
     [[ $output == "h"[1-4]":0 attempt 1"$'\n'"h"[1-4]":0 attempt 2" ]]
     printed $'attempt 2\n' again --rank 1
     # The shell of a rank that is ended may say so in the rank's standard error.
-    run -0 lines_unlike '^Terminated$|CANCELLED' batchai job logs again --rank 1 --attempt 1
+    run -0 lines_unlike '^Terminated( |$)|CANCELLED' batchai job logs again --rank 1 --attempt 1
     [[ $output == "attempt 1" ]]
     run -5 batchai job logs again --attempt 3
     [[ $output == *"no rank was started in attempt 3"* ]]

@@ -38,6 +38,7 @@ all_ranks_agree() {
 # Breaks when the ranks of an Open MPI program do not get PMIx from us. It sends over UCX: with its own
 # TCP, Open MPI 5.0.7 of Debian 13 crashes in one of ten MPI_Init, with us or without.
 @test "an Open MPI program runs as it is, without mpirun" {
+    needs_pmix
     run job open customMpiSettings "OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any UCX_TLS=tcp,self $share/openmpi"
     echo "$output"
     [[ $status -eq 0 ]]

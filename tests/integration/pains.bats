@@ -37,7 +37,7 @@ teardown() {
     wait_until 15 nothing_is_left_on h1
 }
 
-write_site() { as_user bash -c "cat > $share/site.lua" <<< "return {$1}"; }
+write_site() { site_lua <<< "return {$1}" | as_user bash -c "cat > $share/site.lua"; }
 with_store() { as_user env "BATCHAI_HOME=$share/store" "BATCHAI_SITE=$share/site.lua" "$@"; }
 batchai() { with_store "$PREFIX/bin/batchai" "$@"; }
 step() { with_store srun -w h1 --job-json="$share/job.json" "$@"; }
@@ -281,6 +281,7 @@ slow_job_says() {
     as_user bash -c "grep -q '$1' \$(dirname \$(grep -l slow $share/store/hand-over/*/plan.json))/node/h1.log"
 }
 @test "a killed step ends soon, slow storage gets its time, and what it has not got then is saved" {
+    needs_rclone
     local id address
     address=$(as_user getent ahostsv4 login | sed -n '1s/ .*//p')
     as_user bash -c "umask 077; mkdir -p $home/dav/box; echo sesame > $home/key; rm -f $home/written"

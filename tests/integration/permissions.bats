@@ -36,7 +36,7 @@ setup() {
 # Whatever was tried: no node is drained for it, nothing is left of it, and the next job runs.
 teardown() {
     cancel_jobs
-    as_root_on login rm -f /etc/batchai/site.lua
+    reset_site
     wait_until 60 nothing_is_queued
     no_node_is_drained
     job 'echo fine'
@@ -295,7 +295,7 @@ sleeping_job() {
 @test "an image that others can exchange between submission and start is not run" {
     as_user mkdir -p "$share/cache/alice"
     image "$share/layout" one one
-    as_user bash -c "echo 'return {image_directory = \"$share/cache/%u\"}' > $share/site.lua"
+    site_lua <<< "return {image_directory = \"$share/cache/%u\"}" | as_user bash -c "cat > $share/site.lua"
     job true ".properties.containerSettings = {imageSourceRegistry: {image: \"oci:$share/layout:one\"}}"
     as_user bash -c "cat > $share/exchange.sh" << SCRIPT
 image=\$(ls $share/cache/alice/*.squashfs)

@@ -29,7 +29,7 @@ job() {
   }
 }
 JSON
-    as_user bash -c "cat > $share/site.lua" << LUA
+    site_lua << LUA | as_user bash -c "cat > $share/site.lua"
 return {
   named_mounts = {
     data = { directory = "$share/data" },
@@ -204,6 +204,7 @@ next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
 
 # Breaks when the sandbox hides PMIx's directories or changes the uid that PMIx compares.
 @test "ranks are wired by PMIx inside the sandbox on four hosts" {
+    needs_pmix
     put "$PMIX_RING" "$share/pmix_ring"
     job 4
     run with_site srun --mpi=pmix --job-json="$share/job.json" "$share/pmix_ring"

@@ -11,8 +11,8 @@ share=/shared/policy
 
 setup_file() {
     as_root_on login install -d -m 1777 "$share"
-    as_user bash -c "mkdir -p $share/image/bin $share/allowed/bin && mkdir $share/bin &&
-        echo 'return {}' > $share/none.lua"
+    as_user bash -c "mkdir -p $share/image/bin $share/allowed/bin && mkdir $share/bin"
+    site_lua <<< 'return {}' | as_user bash -c "cat > $share/none.lua"
     # A user can leave the filter out: the commands read the configuration that SLURM_CONF names.
     as_user bash -c "grep -v ^CliFilterPlugins /etc/slurm/slurm.conf > $share/no-filter.conf"
     as_root_on login bash -c 'set -e
@@ -27,8 +27,8 @@ setup_file() {
 
 teardown_file() {
     cancel_jobs
+    reset_site
     as_root_on login bash -c 'set -e
-        rm -f /etc/batchai/site.lua
         cat /tmp/before-policy/slurm.conf > /etc/slurm/slurm.conf
         scontrol reconfigure
         rm -rf /tmp/before-policy /etc/slurm/job_submit.lua /shared/policy'
@@ -41,7 +41,7 @@ teardown() {
 }
 
 # site: standard input becomes site.lua. slurmctld reads it for the next job.
-site() { as_root_on login sh -c 'mkdir -p /etc/batchai && cat > /etc/batchai/site.lua'; }
+site() { site_lua | as_root_on login sh -c 'mkdir -p /etc/batchai && cat > /etc/batchai/site.lua'; }
 
 policy() {
     site << LUA
@@ -266,7 +266,7 @@ shown() { as_user scontrol show job "$1" | grep -o "$2=[^ ]*" | head -1; }
     as_root_on login chmod 000 /etc/batchai/site.lua
     run -0 as_user srun -N1 hostname
     says 'policy cannot be read' past_planner job create --config-file "$share/good.json"
-    as_root_on login rm /etc/batchai/site.lua
+    reset_site
     run -0 as_user srun -N1 hostname
     run -0 past_planner job create --config-file "$share/wide.json" --output none -- --hold
 }

@@ -112,7 +112,7 @@ wait_for() { batchai job wait --name "$1" 2> /dev/null || true; }
 # Breaks when the first failure is not named with its rank, node and line, or when markup of a log
 # reaches the page as markup.
 @test "the report of a job that failed shows the first failure as text" {
-    custom 2 'if [ "$PMIX_RANK" = 1 ]; then echo "Error: </code><script>alert(1)</script>" >&2; exit 3; fi; sleep 30' |
+    custom 2 'if [ "$SLURM_PROCID" = 1 ]; then echo "Error: </code><script>alert(1)</script>" >&2; exit 3; fi; sleep 30' |
         submit fails
     run -3 batchai job wait --name fails
     run -0 --separate-stderr batchai job report fails --query 'attempts[0].failure.[rank, node, exitCode, phase]' --output json

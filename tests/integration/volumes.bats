@@ -11,6 +11,7 @@ site_file=/etc/batchai/site.lua
 key="open-sesame+/=="
 
 setup_file() {
+    needs_rclone
     make_home volumes
     as_root_on login install -d -m 1777 "$share" "$share/smb" "$share/dav" "$share/nfs"
     as_user mkdir -p "$share/smb/data" "$share/dav/box" "$share/nfs/set" "$share/nfs/set-two"
@@ -24,7 +25,8 @@ setup_file() {
 }
 
 teardown_file() {
-    as_root_on login bash -c "cat $share/*.pid | xargs -r kill; rm -rf $share $site_file"
+    as_root_on login bash -c "cat $share/*.pid | xargs -r kill; rm -rf $share"
+    reset_site
     remove_home
 }
 
@@ -75,7 +77,7 @@ keys() {
 }
 
 write_site() {
-    as_root_on login bash -c "cat > $site_file" << LUA
+    site_lua << LUA | as_root_on login bash -c "cat > $site_file"
 local function account(key)
     return {
         file_share_remote = { type = "smb", host = "$(login_address)", port = "4455",

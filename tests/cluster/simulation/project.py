@@ -40,8 +40,19 @@ def _plugstack_line(prefix: Path) -> str | None:
     return f"optional {plugins[0]}\n" if plugins else None
 
 
+def _name_pmi(site: Path) -> None:
+    """Makes a site.lua where batchai's default for the PMI of ranks cannot work.
+
+    Debian testing has a Slurm without a plugin for PMIx.
+    """
+    has_pmix = any(Path("/usr/lib").glob("*/slurm*/mpi_pmix.so"))
+    if not has_pmix and not site.exists():
+        settings.put(site, 'return { mpi = "pmi2" }\n')
+
+
 def configure(cluster: Cluster) -> bool:
     """Puts the plugin's line and the CLI filter in place. True if there is a CLI filter."""
+    _name_pmi(cluster.etc / "batchai" / "site.lua")
     slurm = cluster.etc / "slurm"
     plugin = slurm / "plugstack.conf.d" / "batchai.conf"
     cli_filter = slurm / "cli_filter.lua"

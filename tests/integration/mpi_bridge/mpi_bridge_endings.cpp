@@ -56,6 +56,16 @@ struct Holdings {
     }
 };
 
+// What the open files are, so that one that is left can be told.
+std::string open_files() {
+    std::string files;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        files += " " + std::filesystem::read_symlink(entry.path(), gone).string();
+    }
+    return files;
+}
+
 void must_not_grow(const char* what, long before, long after, long allowance) {
     if (after > before + allowance) {
         stop(std::string(what) + " grew from " + std::to_string(before) + " to " +
@@ -83,6 +93,8 @@ int cycles(int count) {
     while (number < count)
         one_cycle(number++);
     const Holdings after;
+    if (after.descriptors > before.descriptors)
+        std::fprintf(stderr, "mpi_bridge_endings: open files:%s\n", open_files().c_str());
     must_not_grow("the number of open files", before.descriptors, after.descriptors, 0);
     must_not_grow("the number of threads", before.threads, after.threads, 0);
     // Keys that were published cannot be taken back, so a little is left of every cycle.

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 PATIENCE_SECONDS = 60.0
-VARIABLES = ("AZ_BATCHAI_TASK_INDEX", "PMIX_RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+VARIABLES = ("AZ_BATCHAI_TASK_INDEX", "PMIX_RANK", "PMI_RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
 def option(name: str) -> str | None:
