@@ -111,10 +111,11 @@ Fault fault_of(std::string_view message) {
     return sign == signs.end() ? Fault::unknown : sign->fault;
 }
 
-// Go chains errors as "a: b: c". Returns the part from "dial tcp" on, which says what went wrong.
-std::string_view reason(std::string_view message) {
-    const std::size_t at = message.find("dial tcp");
-    return at == std::string_view::npos ? message : message.substr(at);
+// Go chains errors as "a: b: c". Returns the part that begins with these words, in whatever case;
+// the whole message if it does not have them.
+std::string_view part_from(std::string_view message, std::string_view words) {
+    const std::size_t at = base::lower(message).find(words);
+    return at == std::string::npos ? message : message.substr(at);
 }
 
 base::Error unauthorized(const Question& question) {
@@ -175,7 +176,7 @@ base::Error explain(std::string_view standard_error, const Question& question) {
                     base::ExitCode::failed};
         case Fault::bad_certificate:
             return {fmt::format("the certificate of {} cannot be trusted: {}", registry,
-                                message.substr(message.find("x509:"))),
+                                part_from(message, "x509:")),
                     question.image,
                     fmt::format("put its authority's certificate at /etc/containers/certs.d/{0}/"
                                 "ca.crt or ~/.config/containers/certs.d/{0}/ca.crt",
@@ -195,12 +196,12 @@ base::Error explain(std::string_view standard_error, const Question& question) {
             return {message, question.image, "take an image that is made for this machine",
                     base::ExitCode::not_found};
         case Fault::unreachable:
-            return {
-                fmt::format("{} cannot be reached from this host: {}", registry, reason(message)),
-                question.image,
-                "is the registry's name right, and does the way to it need a proxy "
-                "(HTTPS_PROXY)?",
-                base::ExitCode::failed};
+            return {fmt::format("{} cannot be reached from this host: {}", registry,
+                                part_from(message, "dial tcp")),
+                    question.image,
+                    "is the registry's name right, and does the way to it need a proxy "
+                    "(HTTPS_PROXY)?",
+                    base::ExitCode::failed};
         case Fault::unknown:
             break;
     }

@@ -44,6 +44,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"pinging container registry reg:5000: x509: certificate signed by unknown authority",
              "none", "cannot be trusted: x509: certificate signed", "certs.d/reg:5000/ca.crt",
              ExitCode::failed},
+        Case{"Get \\\"https://reg:5000/v2/\\\": X509: unknown", "none",
+             "cannot be trusted: X509: unknown", "certs.d/reg:5000/ca.crt", ExitCode::failed},
         Case{"reading manifest 1 in reg:5000/x: manifest unknown: manifest unknown", "none",
              "reg:5000 has no such image", "check name and tag", ExitCode::not_found},
         Case{"reading manifest 1 in reg:5000/x: unauthorized: authentication required", "none",
