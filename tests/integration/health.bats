@@ -122,6 +122,27 @@ finally:
     done
 }
 
+# Breaks when the page shows a setting or a check that does not work.
+@test "the settings and the check of the page do what it says" {
+    local scratch=/shared/health-scratch
+    write_home site.lua <<< "return { $(block_of health.md lua | sed "s|/etc/batchai/health.d|$checks|") }"
+    block_of health.md sh | sed "s|/scratch\([/ ]\)|$scratch\1|g" | check 20-scratch
+    as_root_on login install -d -m 1777 "$scratch"
+    create job
+    batchai job wait --name job
+    as_root_on login rm -r "$scratch"
+    create bad job.json
+    wait_until 30 is_left
+    run slurm_log
+    echo "$output"
+    [[ $output == *"health check 20-scratch failed: $scratch cannot be written to"* ]]
+}
+is_left() {
+    local end
+    end=$(batchai job show --name bad --query 'attempts[].[endedBy, retry]' -o tsv) || return
+    [[ $end == $'health\t'*"queued again, without the nodes that failed"* ]]
+}
+
 # Breaks when a wrong key is not named.
 @test "site.lua's health is checked" {
     site 'time_limit = 0'

@@ -191,6 +191,12 @@ batchai_with() {
         batchai "$HOME_DIR" "$1" "$PREFIX/bin/batchai" "${@:2}"
 }
 
+# block_of PAGE KIND: the first block of docs/PAGE that is marked so.
+block_of() {
+    awk -v mark="\`\`\`$2" '$0 == mark && !n { n = 1; next } /^```$/ { if (n == 1) n = 2 } n == 1' \
+        "$SOURCE/docs/$1" | grep .
+}
+
 # create NAME [FILE]: submits the job of $HOME_DIR/NAME.json, or FILE there.
 create() { batchai job create --name "$1" --config-file "${2:-$1.json}" --output none; }
 

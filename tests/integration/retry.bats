@@ -40,6 +40,21 @@ teardown_file() {
     [[ $(attempts other) == '[["program",74]]' ]]
 }
 
+# Breaks when the page shows settings or commands that do not work. The first two blocks are settings.
+@test "the settings and the commands of the page about checkpoints do what it says" {
+    job_that_runs "$(fails_first 75)" '{}' |
+        jq --argjson shown "{$(block_of checkpoints.md json)}" --arg home "$HOME_DIR" \
+            '.properties += $shown + {outputDirectories: [{id: "MODEL", pathPrefix: $home}]}' |
+        submit train
+    goes_on train
+    run -0 batchai job wait --name train
+    local command
+    command=$(sed -n 's/^batchai \(job show .*\)/\1/p' "$SOURCE/docs/checkpoints.md")
+    eval "run -0 batchai $command"
+    echo "$output"
+    [[ $output =~ 1\ +program\ +75\ +the\ job\ is\ queued\ again && $output =~ 2\ +program\ +0 ]]
+}
+
 # Breaks when a job is run again for ever.
 @test "a job is not run again more often than it says" {
     job_that_runs 'exit 75' '{"on": ["75"], "max": 1}' | submit bounded
