@@ -27,6 +27,8 @@ Judgement unanswered(const base::Result<T>& answer) {
 
 Judgement slurm_version(const ClusterFacts& facts) {
     constexpr Release oldest{22, 5, 0};
+    // Those of docs/support.md.
+    constexpr std::array<Release, 3> tested{{{22, 5, 0}, {24, 11, 0}, {26, 5, 0}}};
     if (!facts.version)
         return {.severity = Severity::error,
                 .found = facts.version.error().text(),
@@ -39,9 +41,13 @@ Judgement slurm_version(const ClusterFacts& facts) {
         return {.severity = Severity::error,
                 .found = fmt::format("{} is older than 22.05", *facts.version),
                 .remedy = "use Slurm 22.05 or newer"};
-    if ((*version)[0] != oldest[0] || (*version)[1] != oldest[1])
+    const bool is_tested = std::any_of(tested.begin(), tested.end(), [&](const Release& series) {
+        return (*version)[0] == series[0] && (*version)[1] == series[1];
+    });
+    if (!is_tested)
         return {.severity = Severity::info,
-                .found = fmt::format("{}; the project's tests run with 22.05", *facts.version)};
+                .found = fmt::format("{}; the project's tests run with 22.05, 24.11 and 26.05",
+                                     *facts.version)};
     return {.found = *facts.version};
 }
 

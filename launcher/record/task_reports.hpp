@@ -45,7 +45,8 @@ struct GpuReport {
     std::string gpus;    // how many there are
     std::string driver;  // its version; empty: unknown
     std::string slow;    // which GPU is slow, in words; empty: none
-    std::string host;    // how fast its GPUs copy from the host and back, in bytes per second
+    std::string direct;  // what is wrong with copies between two of them, in words; empty: nothing
+    std::string host;    // how fast they copy from the host and back, in bytes per second
     std::string peers;   // how fast they copy to each other; "0" and "": not known
 };
 [[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);

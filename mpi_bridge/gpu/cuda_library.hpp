@@ -21,10 +21,8 @@ enum Result : int {
     success = 0,
     invalid_value = 1,
     invalid_context = 201,
-    peer_access_unsupported = 217,
     not_ready = 600,
     peer_access_already_enabled = 704,
-    too_many_peers = 711,
     not_supported = 801,
 };
 

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks the GPUs of one host before a job's real work starts and fails in a less obvious way: as
-// many are visible as Slurm has given, each takes a context and memory and returns what was copied
-// to it, what they copy to each other arrives, and none copies at less than half of the speed of
-// the others. A child process makes all calls of the driver, because a call that never returns is
-// what a broken GPU may answer with.
+// many are visible as Slurm has given, and each takes a context and memory and returns what was
+// copied to it. It also names what a job can run with: a GPU that copies at less than half of the
+// speed of the others, and direct copies between two GPUs that change the bytes or never end. A
+// child process makes all calls of the driver, because a call that never returns is what a broken
+// GPU may answer with.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -41,6 +45,13 @@ using Clock = std::chrono::steady_clock;
 // A driver that nobody else has kept awake needs seconds for each GPU
 // (https://docs.nvidia.com/deploy/driver-persistence/). The launcher waits 60 s.
 constexpr std::chrono::seconds limit{45};
+// Sixteen GPUs have 240 ways between them. What has not had its turn by then is not tried.
+constexpr std::chrono::seconds time_for_direct_copies{3};
+// Where PCI redirects such copies, they may never end.
+constexpr std::chrono::seconds limit_of_direct_copies{6};
+constexpr std::chrono::seconds time_to_end{4};
+constexpr const char* without_direct_copies =
+    "; with NCCL_P2P_DISABLE=1, NCCL goes through the host's memory instead";
 constexpr int failed = 1;
 constexpr int usage_error = 2;
 
@@ -55,21 +66,23 @@ constexpr const char* help =
     "  --report PATH  also write the result, as JSON, to PATH.TASK.json\n"
     "  --help         this text\n"
     "\n"
-    "Usually takes some seconds, and ends within 45 s. The exit code is 0 if all GPUs can be used, "
-    "1 if not, and 2 if the\n"
-    "command line is wrong. A slow GPU is only reported.\n"
+    "Usually takes some seconds, and ends within 60 s. The exit code is 0 if all GPUs can be\n"
+    "used, 1 if not, and 2 if the command line is wrong. A slow GPU and direct copies that go\n"
+    "wrong are only reported.\n"
     "\n"
     "Example: srun -N4 --ntasks-per-node=1 --gpus-per-node=8 mpi_bridge_gpus\n";
 
-struct Result {
-    std::string fault;   // empty: all GPUs can be used
-    std::string gpus;    // how many there are
-    std::string driver;  // version; empty: unknown
-    std::string slow;    // which GPU is slow, in words; empty: none
-    std::string host;    // how fast they copy, in bytes per second: see gpus::Speeds
-    std::string peers;
-    std::string none;  // why there is nothing to check; empty: there is
-};
+// What is known of the GPUs, by the keys of the report; a key that is absent is not known. The
+// child tells it line by line, so that it is not lost if a later call of the driver never returns.
+using Told = std::map<std::string, std::string, std::less<>>;
+using Tell = std::function<void(std::string_view key, const std::string& text)>;
+
+// Keys that are not in the report: why there is nothing to check, that all but the direct copies is
+// checked, the two GPUs that come next, and that all is checked.
+constexpr std::string_view nothing = "nothing";
+constexpr std::string_view checked = "checked";
+constexpr std::string_view pair = "pair";
+constexpr std::string_view done = "done";
 
 // What CUDA_VISIBLE_DEVICES lets a process see.
 struct Visible {
@@ -121,73 +134,53 @@ std::string driver_version() {
     return {};
 }
 
-// Whether NCCL would copy directly between GPUs, as far as the environment says.
+// Whether NCCL would copy directly between GPUs at all, as far as the environment says. NCCL takes
+// 1 alone as yes.
 bool uses_direct_copies() {
-    const auto disabled = mpi_bridge::process_environment("NCCL_P2P_DISABLE").value_or("0");
+    const auto disabled = mpi_bridge::process_environment("NCCL_P2P_DISABLE").value_or("");
     const auto level = mpi_bridge::process_environment("NCCL_P2P_LEVEL").value_or("");
-    return disabled == "0" && level != "0" && level != "LOC";
+    return std::strtol(disabled.c_str(), nullptr, 0) != 1 && level != "0" && level != "LOC";
 }
 
-Result check_gpus() {
-    Result result;
-    result.driver = driver_version();
+// Tells of direct copies. What is wrong with them is no fault: NCCL does not use all of them.
+void check_direct_copies(std::vector<mpi_bridge::gpus::Gpu>& gpus, const Tell& tell) {
+    const auto speeds = mpi_bridge::gpus::compare_with_each_other(
+        gpus, time_for_direct_copies, [&](const std::string& next) { tell(pair, next); });
+    if (!speeds) {
+        tell("direct", speeds.error().text + without_direct_copies);
+        return;
+    }
+    tell("direct", speeds->slow);
+    tell("peers", fmt::format("{:.0f}", speeds->usual));
+}
+
+void check_gpus(const Tell& tell) {
+    tell("driver", driver_version());
     const auto expected = expected_gpus();
-    if (expected && expected->most == 0) {
-        result.none = "CUDA_VISIBLE_DEVICES names no GPU";
-        return result;
-    }
+    if (expected && expected->most == 0) return tell(nothing, "CUDA_VISIBLE_DEVICES names no GPU");
     const auto library = cuda::library();
-    if (!library) {
-        (has_gpus_of_others_only() ? result.none : result.fault) = library.error().text;
-        return result;
-    }
+    if (!library) return tell(has_gpus_of_others_only() ? nothing : "fault", library.error().text);
     const cuda::Library& cuda = **library;
     int count = 0;
-    if (const auto counted = cuda.check(cuda.device_count(&count), "cuDeviceGetCount"); !counted) {
-        result.fault = counted.error().text;
-        return result;
-    }
-    result.gpus = std::to_string(count);
-    if (expected && (count < expected->least || count > expected->most)) {
-        result.fault = fmt::format(
-            "CUDA sees {} of the {} GPUs in CUDA_VISIBLE_DEVICES={}", count, expected->most,
-            mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES").value_or(""));
-        return result;
-    }
+    if (const auto counted = cuda.check(cuda.device_count(&count), "cuDeviceGetCount"); !counted)
+        return tell("fault", counted.error().text);
+    tell("gpus", std::to_string(count));
+    if (expected && (count < expected->least || count > expected->most))
+        return tell(
+            "fault",
+            fmt::format("CUDA sees {} of the {} GPUs in CUDA_VISIBLE_DEVICES={}", count,
+                        expected->most,
+                        mpi_bridge::process_environment("CUDA_VISIBLE_DEVICES").value_or("")));
     std::vector<mpi_bridge::gpus::Gpu> gpus;
     gpus.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i)
         gpus.emplace_back(cuda, i);
-    const auto speeds = mpi_bridge::gpus::compare(gpus, uses_direct_copies());
-    if (!speeds) {
-        result.fault = speeds.error().text;
-        return result;
-    }
-    result.slow = speeds->slow;
-    result.host = fmt::format("{:.0f}", speeds->host);
-    result.peers = fmt::format("{:.0f}", speeds->peers);
-    return result;
-}
-
-// The lines that the child writes: its result's members, in their order.
-std::string to_lines(const Result& result) {
-    std::string lines;
-    for (std::string text : {result.fault, result.gpus, result.driver, result.slow, result.host,
-                             result.peers, result.none}) {
-        std::replace(text.begin(), text.end(), '\n', ' ');
-        lines += text + '\n';
-    }
-    return lines;
-}
-
-std::optional<Result> from_lines(const std::string& lines) {
-    std::istringstream stream(lines);
-    Result result;
-    for (std::string* member : {&result.fault, &result.gpus, &result.driver, &result.slow,
-                                &result.host, &result.peers, &result.none}) {
-        if (!std::getline(stream, *member) || stream.eof()) return std::nullopt;
-    }
-    return result;
+    const auto speeds = mpi_bridge::gpus::compare_with_host(gpus);
+    if (!speeds) return tell("fault", speeds.error().text);
+    tell("slow", speeds->slow);
+    tell("host", fmt::format("{:.0f}", speeds->usual));
+    tell(checked, {});
+    if (uses_direct_copies()) check_direct_copies(gpus, tell);
 }
 
 [[noreturn]] void be_the_child(int pipe) {
@@ -197,26 +190,52 @@ std::optional<Result> from_lines(const std::string& lines) {
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         dup2(nowhere, stream);
-    const std::string lines = to_lines(check_gpus());
+    const Tell tell = [pipe](std::string_view key, const std::string& text) {
+        std::string line = fmt::format("{} {}", key, text);
+        std::replace(line.begin(), line.end(), '\n', ' ');
+        line += '\n';
+        if (write(pipe, line.data(), line.size()) < 0) _exit(failed);
+    };
+    check_gpus(tell);
+    tell(checked, {});
+    tell(done, {});
     // No destructors: the driver may still be at work.
-    _exit(write(pipe, lines.data(), lines.size()) < 0 ? failed : 0);
+    _exit(0);
 }
 
-// Reads until the end of the pipe. Returns nothing once the time is up.
-std::optional<std::string> read_all(int pipe, Clock::time_point end) {
-    std::string text;
-    while (true) {
+std::string text_of(const Told& told, std::string_view key) {
+    const auto found = told.find(key);
+    return found == told.end() ? std::string() : found->second;
+}
+
+// Takes the whole lines out of `text`.
+void take_lines(std::string& text, Told& told) {
+    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
+        const std::string line = text.substr(0, end);
+        const std::size_t blank = std::min(line.find(' '), line.size() - 1);
+        told.insert_or_assign(line.substr(0, blank), line.substr(blank + 1));
+        text.erase(0, end + 1);
+    }
+}
+
+// Reads from the child until it has told this key, or nothing more comes. Returns false once the
+// time is up.
+bool read_until(int pipe, std::string_view key, Clock::time_point end, std::string& text,
+                Told& told) {
+    while (told.find(key) == told.end()) {
         const auto left =
             std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
         pollfd waiting{pipe, POLLIN, 0};
-        if (left <= 0) return std::nullopt;
+        if (left <= 0) return false;
         if (poll(&waiting, 1, static_cast<int>(left)) <= 0) continue;
         char buffer[4096];
         const ssize_t count = read(pipe, buffer, sizeof buffer);
         if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return text;
+        if (count <= 0) return true;
         text.append(buffer, static_cast<std::size_t>(count));
+        take_lines(text, told);
     }
+    return true;
 }
 
 // Returns how the child has ended, or nothing once the time is up: the driver is also at work while
@@ -232,13 +251,16 @@ std::optional<int> status_of(pid_t child, Clock::time_point end) {
     return std::nullopt;
 }
 
-Result with_fault(std::string fault) {
-    Result result;
-    result.fault = std::move(fault);
-    return result;
+std::string how_it_ended(const std::optional<int>& status) {
+    return status && WIFSIGNALED(*status) ? fmt::format("was ended by signal {}", WTERMSIG(*status))
+                                          : std::string("ended without a result");
 }
 
-Result check_in_child() {
+Told with_fault(std::string fault) {
+    return {{"fault", std::move(fault)}};
+}
+
+Told check_in_child() {
     int ends[2];
     if (pipe(ends) != 0) return with_fault(std::string("pipe: ") + std::strerror(errno));
     const pid_t child = fork();
@@ -248,32 +270,42 @@ Result check_in_child() {
         be_the_child(ends[1]);
     }
     close(ends[1]);
+    Told told;
+    std::string text;
     const auto end = Clock::now() + limit;
-    const auto lines = read_all(ends[0], end);
-    const auto status = lines ? status_of(child, end) : std::nullopt;
-    if (!lines || !status) {
+    if (!read_until(ends[0], checked, end, text, told)) {
         // It may be inside a call that no signal ends, so that nobody can wait for it.
         kill(child, SIGKILL);
         return with_fault(
             fmt::format("the check of the GPUs did not end within {} s: a call of the driver hangs",
                         limit.count()));
     }
-    if (auto result = from_lines(*lines)) return std::move(*result);
-    return with_fault(
-        WIFSIGNALED(*status)
-            ? fmt::format("the check of the GPUs was ended by signal {}", WTERMSIG(*status))
-            : std::string("the check of the GPUs ended without a result"));
+    if (told.find(checked) == told.end())
+        return with_fault("the check of the GPUs " + how_it_ended(status_of(child, end)));
+    const bool in_time =
+        read_until(ends[0], done, Clock::now() + limit_of_direct_copies, text, told);
+    if (!in_time) kill(child, SIGKILL);
+    const auto status = status_of(child, Clock::now() + time_to_end);
+    if (told.find(done) == told.end())
+        told["direct"] = fmt::format(
+            "{}: the direct copy {}{}", text_of(told, pair),
+            in_time ? how_it_ended(status)
+                    : fmt::format("did not end within {} s", limit_of_direct_copies.count()),
+            without_direct_copies);
+    else if (!status)
+        return with_fault("a call of the driver hangs at the end of the check of the GPUs");
+    return told;
 }
 
-void report(const std::string& path, const Result& result) {
+void report(const std::string& path, const Told& told) {
     const auto task = mpi_bridge::process_environment("SLURM_PROCID").value_or("0");
-    mpi_bridge::write_record(path + "." + task + ".json", {{"schema", "mpi_bridge-gpus/v1"},
-                                                           {"fault", result.fault},
-                                                           {"gpus", result.gpus},
-                                                           {"driver", result.driver},
-                                                           {"slow", result.slow},
-                                                           {"host", result.host},
-                                                           {"peers", result.peers}});
+    std::vector<std::pair<std::string_view, std::string_view>> members = {
+        {"schema", "mpi_bridge-gpus/v1"}};
+    for (const char* key : {"fault", "gpus", "driver", "slow", "host", "direct", "peers"}) {
+        const auto found = told.find(key);
+        members.emplace_back(key, found == told.end() ? std::string_view() : found->second);
+    }
+    mpi_bridge::write_record(path + "." + task + ".json", members);
 }
 
 }  // namespace
@@ -288,14 +320,15 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "mpi_bridge_gpus: the command line is wrong\n%s", help);
         return usage_error;
     }
-    const Result result = check_in_child();
-    if (!result.none.empty()) {
-        std::fprintf(stderr, "mpi_bridge_gpus: nothing to check: %s\n", result.none.c_str());
+    const Told told = check_in_child();
+    if (const std::string why = text_of(told, nothing); !why.empty()) {
+        std::fprintf(stderr, "mpi_bridge_gpus: nothing to check: %s\n", why.c_str());
         return 0;
     }
-    if (reports) report(argv[2], result);
-    if (!result.slow.empty()) std::fprintf(stderr, "mpi_bridge_gpus: %s\n", result.slow.c_str());
-    if (result.fault.empty()) return 0;
-    std::fprintf(stderr, "mpi_bridge_gpus: %s\n", result.fault.c_str());
-    return failed;
+    if (reports) report(argv[2], told);
+    for (const char* key : {"slow", "direct", "fault"}) {
+        const std::string text = text_of(told, key);
+        if (!text.empty()) std::fprintf(stderr, "mpi_bridge_gpus: %s\n", text.c_str());
+    }
+    return text_of(told, "fault").empty() ? 0 : failed;
 }

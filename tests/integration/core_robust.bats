@@ -104,7 +104,7 @@ shared_memory_is_clean() {
         srun --time=2 --ntasks=4 --distribution=arbitrary --mpi=pmi2 "$share/endings" cycles 11
     echo "$output"
     if slurm_is_from 26.05; then
-        # This Slurm tells it.
+        # From 26.05 on, Slurm's PMI-2 also says which ranks share a node when the user places them.
         [[ $status -eq 0 ]]
         lines_are 4 "$(grep '11 cycles' <<< "$output")"
     else

@@ -104,7 +104,7 @@ failure_of() {
     [[ $output == *$'\n/opt/batchai/lib/mpi_bridge/libucp.so.0\n'?(/usr)$'/lib/x86_64-linux-gnu/libc.so.6\n'* ]]
     [[ $output == *"of /opt/batchai/lib/batchai/python/mpi_bridge/__init__.py /opt/batchai/"* ]]
     [[ $output == *"environment []"* && $output == *"path /mine:/opt/batchai/lib/batchai/python"* ]]
-    [[ $output == *" wires 2 ranks in the container"* ]]
+    [[ $output == *"$(pmi_words) wires 2 ranks in the container"* ]]
     # Root in preparation, and still.
     [[ $output == *"/opt/batchai/new: Read-only"* || $output == *"/opt/batchai/new': Read-only"* ]]
     [[ $output == *"libmpi_bridge.so.0: Read-only"* ]]
@@ -261,7 +261,7 @@ libpmix_of() {
     [[ $output == *$'[]\n'*not-injected* ]]
     [[ $output == *"not brought into the container: the image has glibc 2.17, and mpi_bridge of the node needs 2."*" or newer"* ]]
     [[ $output == *"the wire-up check runs on the nodes, not in the container"*"glibc 2.17"* ]]
-    [[ $output == *" wires 2 ranks"* ]]
+    [[ $output == *"$(pmi_words) wires 2 ranks"* ]]
 }
 
 # Breaks when a job or a site cannot have its images as they are.

@@ -324,7 +324,7 @@ mpi_bridge.barrier()
 import os
 import socket
 
-print("python on", socket.gethostname(), "rank", os.environ["SLURM_PROCID"])
+print("python on", socket.gethostname(), "rank", os.environ.get("PMIX_RANK") or os.environ["PMI_RANK"])
 PYTHON
     as_user bash -c "printf '#!/bin/bash\necho before\nbatchai run\necho after: \$?\n' > $HOME_DIR/own.sh"
     run as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records PATH=$PREFIX/bin:\$PATH \

@@ -23,15 +23,26 @@ slurm_mpi() {
     if compgen -G '/usr/lib/*/slurm*/mpi_pmix.so' > /dev/null; then echo pmix; else echo pmi2; fi
 }
 
-# needs_pmix: what only Slurm's plugin for PMIx has is not tested without it.
-needs_pmix() { [[ $(slurm_mpi) == pmix ]] || skip "this Slurm has no plugin for PMIx"; }
+# pmi_words: what batchai calls that: PMIx or PMI-2.
+pmi_words() { if [[ $(slurm_mpi) == pmix ]]; then echo PMIx; else echo PMI-2; fi; }
 
-# needs_rclone: what mounts remote storage is not tested where there is no package of it.
-needs_rclone() { command -v rclone > /dev/null || skip "rclone is not installed"; }
+# needs FILE WHAT: skips the test where there is no such file. Debian 12 and 13 have all that tests need,
+# so that it fails there.
+needs() {
+    [[ -n $(compgen -G "$1") ]] && return
+    if [[ $(. /etc/os-release && echo "$VERSION_CODENAME") == @(bookworm|trixie) ]]; then
+        echo "there is no $1" >&2
+        return 1
+    fi
+    skip "this system has no $2"
+}
+# needs_pmix: skips the test if Slurm has no plugin for PMIx. needs_rclone: the same for rclone.
+needs_pmix() { needs '/usr/lib/*/slurm*/mpi_pmix.so' "plugin for PMIx in its Slurm"; }
+needs_rclone() { needs /usr/bin/rclone "package of rclone"; }
 
 # site_lua: standard input, which is a site.lua, with the PMI that Slurm has.
 site_lua() {
-    if [[ $(slurm_mpi) == pmix ]]; then cat; else sed '0,/return *{/s//& mpi = "pmi2", /'; fi
+    if [[ $(slurm_mpi) == pmix ]]; then cat; else sed '0,/^return *{/s//& mpi = "pmi2", /'; fi
 }
 # reset_site: makes /etc/batchai/site.lua what a new cluster has: nothing, unless it must name the PMI.
 reset_site() {
@@ -191,10 +202,10 @@ batchai_with() {
         batchai "$HOME_DIR" "$1" "$PREFIX/bin/batchai" "${@:2}"
 }
 
-# block_of PAGE KIND: the first block of docs/PAGE that is marked so.
+# block_of PAGE KIND [NUMBER]: the first block of docs/PAGE that is marked so, or the one with that number.
 block_of() {
-    awk -v mark="\`\`\`$2" '$0 == mark && !n { n = 1; next } /^```$/ { if (n == 1) n = 2 } n == 1' \
-        "$SOURCE/docs/$1" | grep .
+    awk -v mark="\`\`\`$2" -v number="${3:-1}" \
+        '$0 == mark { inside = ++n == number; next } /^```$/ { inside = 0 } inside' "$SOURCE/docs/$1" | grep .
 }
 
 # create NAME [FILE]: submits the job of $HOME_DIR/NAME.json, or FILE there.

@@ -160,6 +160,7 @@ follow() {
 # write_named PATH: standard input to a file that a page names.
 write_named() {
     case $1 in
+        */site.lua) site_lua | as_root_on login sh -c 'cat > "$1"' write "$1" ;;
         /*) as_root_on login sh -c 'cat > "$1"' write "$1" ;;
         *) write_home "$1" ;;
     esac
@@ -239,12 +240,13 @@ restore() {
     [[ -n $before ]] || return 0
     as_root_on login bash -c 'set -e
         cd /tmp/before-quickstart
-        rm -f /etc/slurm/plugstack.conf.d/batchai.conf /etc/batchai/site.lua
+        rm -f /etc/slurm/plugstack.conf.d/batchai.conf
         cp -p cli_filter.lua /etc/slurm/
         cp -p batchai.conf /etc/slurm/plugstack.conf.d/
         cat slurm.conf > /etc/slurm/slurm.conf
         scontrol reconfigure
         rm -rf /tmp/before-quickstart /shared/myshare'
+    reset_site
     restart_slurmds
 }
 

@@ -81,7 +81,8 @@ origin() { sed -n "s/^#   --$1=[^ ]* *//p" <<< "$output"; }
 
 # Breaks when an option is lost on its way from one of the four places to Slurm.
 @test "Slurm's options reach the job from the file, from flags, from config.toml and after --" {
-    local first
+    local first shared=OverSubscribe=OK
+    if slurm_is_from 26.05; then shared=Exclusive=NO; fi
     first=$(first_job)
     job full "{\"partition\": \"debug\", \"comment\": \"third try\", \"constraint\": \"fast\",
         \"exclude\": \"h[3-4]\", \"nodelist\": \"h1\", \"dependency\": \"afterany:$first\",
@@ -89,7 +90,7 @@ origin() { sed -n "s/^#   --$1=[^ ]* *//p" <<< "$output"; }
         \"mail-type\": \"FAIL\", \"array\": \"3-4%1\"}"
     submit full
     has Partition=debug "Comment=third try" Features=fast 'ExcNodeList=h[3-4]' ReqNodeList=h1 \
-        "Dependency=afterany:$first(unfulfilled)" MinMemoryNode=100M OverSubscribe=OK \
+        "Dependency=afterany:$first(unfulfilled)" MinMemoryNode=100M "$shared" \
         Account=course ArrayTaskId=3-4%1
     starts_later
 
@@ -97,7 +98,7 @@ origin() { sed -n "s/^#   --$1=[^ ]* *//p" <<< "$output"; }
         --nodelist h1 --dependency "afterany:$first" --begin now+1hour --mem 100M --no-exclusive \
         --account course --array 3-4%1
     has Partition=debug "Comment=third try" Features=fast 'ExcNodeList=h[3-4]' ReqNodeList=h1 \
-        "Dependency=afterany:$first(unfulfilled)" MinMemoryNode=100M OverSubscribe=OK \
+        "Dependency=afterany:$first(unfulfilled)" MinMemoryNode=100M "$shared" \
         Account=course ArrayTaskId=3-4%1
     starts_later
 
@@ -120,7 +121,7 @@ exclusive = false
 account = "course"'
     submit plain
     has Partition=debug "Comment=third try" Features=fast 'ExcNodeList=h[3-4]' MinMemoryNode=100M \
-        OverSubscribe=OK Account=course
+        "$shared" Account=course
     starts_later
     as_user scancel "$first"
 }

@@ -66,9 +66,10 @@ each_rank() { jq -se "all(.[]; $1)" <<< "$2"; }
 # ranks_are PLACES TEXT: the ranks that print TEXT, in order, each as "RANK HOST", and each the one that
 # PMIx, or PMI-2, tells MPI of.
 ranks_are() {
-    local places
+    local places rank=PMIX_RANK
+    [[ $(slurm_mpi) == pmix ]] || rank=PMI_RANK
     places=$(jq -rs 'map("\(.RANK) \(.host)") | sort | join(" ")' <<< "$2") || return
-    [[ $places == "$1" ]] && each_rank '(.PMIX_RANK // .PMI_RANK) == .RANK' "$2"
+    [[ $places == "$1" ]] && each_rank ".$rank == .RANK" "$2"
 }
 
 # Breaks when a rank of PyTorch is given a wrong number or place to meet, or another one's file.

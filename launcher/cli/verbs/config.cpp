@@ -60,8 +60,11 @@ void add_parents(const UserConfig& config, std::vector<Entry>& entries) {
 }
 
 // The site's setting of an option counts only where the file has none.
-void add_slurm(const UserConfig& config, const site::Site& site, std::vector<Entry>& entries) {
+base::Result<void> add_slurm(const UserConfig& config, const site::Site& site,
+                             std::vector<Entry>& entries) {
     const auto of_site = plan::site_options(site);
+    std::vector<std::string> given;
+    if (!site.source.empty()) given = TRY(site::keys_given_by(site.source));
     for (const std::string& key : user_config_keys()) {
         constexpr std::string_view table = "slurm.";
         if (!key.starts_with(table)) continue;
@@ -73,9 +76,13 @@ void add_slurm(const UserConfig& config, const site::Site& site, std::vector<Ent
             return other.name == std::string_view(key).substr(table.size());
         });
         if (option == of_site.end()) continue;
+        // Of these options, only this one is set where the site says nothing.
+        const bool of_batchai = option->name == "exclusive" &&
+                                std::find(given.begin(), given.end(), "exclusive") == given.end();
         entries.push_back({key, option->value.empty() ? Value(true) : Value(option->value),
-                           site.source.empty() ? "batchai" : site.source});
+                           of_batchai ? "batchai" : site.source});
     }
+    return {};
 }
 
 base::Result<std::vector<Entry>> all_entries() {
@@ -83,7 +90,7 @@ base::Result<std::vector<Entry>> all_entries() {
     const site::Site site = TRY(site::load_default());
     std::vector<Entry> entries;
     add_parents(config, entries);
-    add_slurm(config, site, entries);
+    TRY(add_slurm(config, site, entries));
     return entries;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -44,16 +45,19 @@ double speed_of(const std::string& text) {
     return static_cast<double>(base::number_in<std::int64_t>(text).value_or(0));
 }
 
-// Remarks on each node whose GPUs copy at less than half of the speed of most others. `member` is
-// one of the speeds of a report, and `what` says which, such as "copy to each other at".
+// Remarks on each node whose GPUs copy at less than half of the speed of most others. Only nodes
+// with equally many GPUs are compared, and only if all have. `member` is one of the speeds of a
+// report, and `what` says which, such as "copy to each other at".
 void compare_speeds(const std::vector<NodeReport>& nodes, std::string record::GpuReport::*member,
                     std::string_view what, std::vector<std::string>& remarks) {
     std::vector<double> speeds;
+    std::set<std::string> counts;
     for (const NodeReport& node : nodes) {
         const double speed = node.report ? speed_of((*node.report).*member) : 0;
+        if (speed > 0) counts.insert(node.report->gpus);
         if (speed > 0) speeds.push_back(speed);
     }
-    if (speeds.size() < 2) return;
+    if (speeds.size() < 2 || counts.size() > 1) return;
     std::sort(speeds.begin(), speeds.end());
     // Of an even number the faster one of the two in the middle, so that one of two can be slow.
     const double usual = speeds[speeds.size() / 2];
@@ -97,8 +101,9 @@ GpuVerdict verdict_on(const std::vector<NodeReport>& nodes) {
             verdict.remarks.push_back(fmt::format("the GPUs of {} were not checked", node));
             continue;
         }
-        if (!report->slow.empty())
-            verdict.remarks.push_back(fmt::format("{}: {}", node, report->slow));
+        for (const std::string& remark : {report->slow, report->direct}) {
+            if (!remark.empty()) verdict.remarks.push_back(fmt::format("{}: {}", node, remark));
+        }
         // NCCL does not ask for equal drivers, and sites renew them node by node.
         if (!report->driver.empty() && report->driver != driver)
             verdict.remarks.push_back(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,18 +11,24 @@
 
 namespace mpi_bridge::gpus {
 
-// How fast the GPUs of a host copy. Speeds are in bytes per second, and 0 if nothing was measured.
+// How fast the GPUs of a host copy, in bytes per second.
 struct Speeds {
-    double host = 0;   // the median of copies from the host and back
-    double peers = 0;  // the median of the fastest direct copies of each GPU to or from another
-    // Which GPU copies at less than half of the speed of the others, in words; empty: none.
+    double usual = 0;  // the median of the GPUs; 0: nothing was measured
+    // Which GPU copies at less than half of that speed, in words; empty: none.
     std::string slow;
 };
 
-// Opens the GPUs, copies between the host and each of them, and, unless `direct` is false, between
-// each two that can reach each other's memory. They take turns, because they share the way. A
-// failure names the GPU, or the two.
-[[nodiscard]] Outcome<Speeds> compare(std::vector<Gpu>& gpus, bool direct);
+// Opens the GPUs, and copies from the host to each of them and back. They take turns, because they
+// share the way to the host's memory. A failure names the GPU.
+[[nodiscard]] Outcome<Speeds> compare_with_host(std::vector<Gpu>& gpus);
+
+// Copies between each two GPUs of which one can reach the other's memory, in both directions, until
+// the time is up; neighbours come first. The speed of a GPU is that of its fastest copy to or from
+// another one. `begins` is told the names of the two before anything is done with them. A failure
+// names the two. Comes after compare_with_host().
+[[nodiscard]] Outcome<Speeds> compare_with_each_other(
+    std::vector<Gpu>& gpus, std::chrono::milliseconds time,
+    const std::function<void(const std::string& pair)>& begins);
 
 // Returns the median; of an even number of speeds the higher one of the two in the middle, so that
 // one of two GPUs can be slow. `speeds` must not be empty.

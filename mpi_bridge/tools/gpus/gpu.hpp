@@ -27,9 +27,10 @@ class Gpu {
     // per second, both directions together.
     [[nodiscard]] Outcome<double> copy_from_and_to_host();
 
-    // Whether this GPU can reach the other one's memory directly. Makes it able to do so if the two
-    // can. The other one must be prepared.
-    [[nodiscard]] Outcome<bool> connect(Gpu& other);
+    // Lets this GPU reach the other one's memory directly. Returns false if it cannot: drivers may
+    // say that two GPUs can reach each other, and then find no room to map the memory, or no place
+    // for one peer more. The other one must be prepared.
+    [[nodiscard]] bool connect(Gpu& other);
 
     // Copies this GPU's memory to the other one, to which it is connected, and compares the bytes
     // that have come. Returns the speed in bytes per second.

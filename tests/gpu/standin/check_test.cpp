@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The check of a host's GPUs: what it finds, and what it calls those it has found.
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,17 @@ namespace {
 
 using namespace mpi_bridge;
 using mpi_bridge_test::Standin;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Le;
+using testing::SizeIs;
 using testing::StartsWith;
 
-// Compares as many GPUs as the plan has.
-Outcome<gpus::Speeds> compared(const std::string& plan, bool direct = true) {
+// As many GPUs as the plan has.
+Outcome<std::vector<gpus::Gpu>> visible(const std::string& plan) {
     Standin::get().configure(plan.c_str());
     const cuda::Library& cuda = *TRY(cuda::library());
     int count = 0;
@@ -27,79 +34,115 @@ Outcome<gpus::Speeds> compared(const std::string& plan, bool direct = true) {
     all.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i)
         all.emplace_back(cuda, i);
-    return gpus::compare(all, direct);
+    return all;
 }
 
-std::string fault(const std::string& plan, bool direct = true) {
-    const auto speeds = compared(plan, direct);
+Outcome<gpus::Speeds> with_host(const std::string& plan) {
+    auto all = TRY(visible(plan));
+    return gpus::compare_with_host(all);
+}
+
+// The pairs that were tried are added to `pairs`.
+Outcome<gpus::Speeds> with_each_other(const std::string& plan,
+                                      std::chrono::milliseconds time = std::chrono::minutes(1),
+                                      std::vector<std::string>* pairs = nullptr) {
+    auto all = TRY(visible(plan));
+    TRY(gpus::compare_with_host(all));
+    return gpus::compare_with_each_other(all, time, [&](const std::string& pair) {
+        if (pairs != nullptr) pairs->push_back(pair);
+    });
+}
+
+std::string fault_of(const Outcome<gpus::Speeds>& speeds) {
     return speeds ? "none" : speeds.error().text;
 }
 
+constexpr const char* first = "GPU 0 (PCI 0000:10:00.0)";
+constexpr const char* second = "GPU 1 (PCI 0000:11:00.0)";
+constexpr const char* third = "GPU 2 (PCI 0000:12:00.0)";
+
 TEST(CheckOfGpus, MeasuresCopiesFromTheHostAndBetweenGpus) {
-    const auto speeds = compared("devices=4");
+    std::vector<std::string> pairs;
+    const auto speeds = with_each_other("devices=3", std::chrono::minutes(1), &pairs);
     ASSERT_TRUE(speeds) << speeds.error().text;
     EXPECT_EQ(speeds->slow, "");
-    EXPECT_GT(speeds->host, 0);
-    EXPECT_GT(speeds->peers, 0);
-    EXPECT_EQ(Standin::get().count("cuMemcpyPeerAsync"), 12);
+    EXPECT_GT(speeds->usual, 0);
+    EXPECT_THAT(
+        pairs,
+        ElementsAre(first + std::string(" to ") + second, second + std::string(" to ") + third,
+                    third + std::string(" to ") + first, first + std::string(" to ") + third,
+                    second + std::string(" to ") + first, third + std::string(" to ") + second));
+    EXPECT_EQ(Standin::get().count("cuCtxEnablePeerAccess"), 6);
+    const auto host = with_host("devices=2");
+    ASSERT_TRUE(host) << host.error().text;
+    EXPECT_GT(host->usual, 0);
 }
 
 TEST(CheckOfGpus, LeavesOutWhatDoesNotExist) {
-    const auto alone = compared("devices=1");
-    ASSERT_TRUE(alone) << alone.error().text;
-    EXPECT_EQ(alone->peers, 0);
-    const auto apart = compared("devices=3 peers=0");
-    ASSERT_TRUE(apart) << apart.error().text;
-    EXPECT_EQ(apart->peers, 0);
-    EXPECT_EQ(apart->slow, "");
-    // The user has NCCL copy through the host.
-    const auto unwanted = compared("devices=2 garbles=1", false);
-    ASSERT_TRUE(unwanted) << unwanted.error().text;
+    for (const char* plan : {"devices=1", "devices=3 peers=0", "devices=0"}) {
+        const auto speeds = with_each_other(plan);
+        ASSERT_TRUE(speeds) << plan << speeds.error().text;
+        EXPECT_EQ(speeds->usual, 0) << plan;
+        EXPECT_EQ(speeds->slow, "") << plan;
+    }
     EXPECT_EQ(Standin::get().count("cuMemcpyPeerAsync"), 0);
-    EXPECT_EQ(fault("devices=0"), "none");
+}
+
+TEST(CheckOfGpus, EndsWhenTheTimeIsUp) {
+    std::vector<std::string> pairs;
+    const auto none = with_each_other("devices=4", std::chrono::milliseconds(0), &pairs);
+    ASSERT_TRUE(none) << none.error().text;
+    EXPECT_EQ(none->usual, 0);
+    EXPECT_THAT(pairs, IsEmpty());
+    // Each copy takes so long that there is time for one pair.
+    const auto some = with_each_other("devices=4 far=0", std::chrono::milliseconds(50), &pairs);
+    ASSERT_TRUE(some) << some.error().text;
+    EXPECT_THAT(pairs, SizeIs(AllOf(Ge(1U), Le(2U))));
 }
 
 TEST(CheckOfGpus, NamesTheTwoBetweenWhichBytesChange) {
-    EXPECT_THAT(fault("devices=3 garbles=2"),
-                StartsWith("GPU 1 (PCI 0000:11:00.0) to GPU 2 (PCI 0000:12:00.0): what is copied "
-                           "directly between the two arrives changed"));
+    EXPECT_EQ(fault_of(with_each_other("devices=3 garbles=2")),
+              second + std::string(" to ") + third + ": what is copied directly arrives changed");
 }
 
 TEST(CheckOfGpus, NamesTheGpuThatIsFarFromAllOthers) {
-    const auto far = compared("devices=4 far=2");
+    const auto far = with_each_other("devices=4 far=2");
     ASSERT_TRUE(far) << far.error().text;
-    EXPECT_THAT(far->slow,
-                StartsWith("GPU 2 (PCI 0000:12:00.0) copies to and from its nearest GPU 0."));
+    EXPECT_THAT(far->slow, StartsWith(third + std::string(": its fastest direct copy to or from "
+                                                          "another GPU runs at 0.")));
     // Of two, nobody knows which one it is: neither is slower than the other.
-    const auto pair = compared("devices=2 far=1");
+    const auto pair = with_each_other("devices=2 far=1");
     ASSERT_TRUE(pair) << pair.error().text;
     EXPECT_EQ(pair->slow, "");
 }
 
 TEST(CheckOfGpus, NamesTheGpuThatIsSlowFromTheHost) {
-    const auto slow = compared("devices=3 slow=1");
+    const auto slow = with_host("devices=3 slow=1");
     ASSERT_TRUE(slow) << slow.error().text;
-    EXPECT_THAT(slow->slow, StartsWith("GPU 1 (PCI 0000:11:00.0) copies 0."));
+    EXPECT_THAT(slow->slow, StartsWith(second + std::string(" copies 0.")));
 }
 
-TEST(CheckOfGpus, TakesAGpuThatHasNoPlaceForOnePeerMore) {
-    const auto speeds = compared("devices=2 fail=cuCtxEnablePeerAccess:1:711");
-    ASSERT_TRUE(speeds) << speeds.error().text;
-    EXPECT_EQ(Standin::get().count("cuMemcpyPeerAsync"), 1);
+TEST(CheckOfGpus, DoesNotUseAWayThatTheDriverDoesNotGive) {
+    // No place for one peer more, memory that cannot be mapped, and anything else.
+    for (const int code : {711, 205, 999}) {
+        std::vector<std::string> pairs;
+        const auto speeds = with_each_other(
+            "devices=2 garbles=1 fail=cuCtxEnablePeerAccess:1:" + std::to_string(code),
+            std::chrono::minutes(1), &pairs);
+        ASSERT_TRUE(speeds) << speeds.error().text;
+        EXPECT_GT(speeds->usual, 0) << "of the other direction";
+        EXPECT_THAT(pairs, SizeIs(2));
+    }
 }
 
 TEST(CheckOfGpus, SaysWhichCallFailedOnWhich) {
-    EXPECT_THAT(
-        fault("devices=2 fail=cuMemAlloc_v2:3:2"),
-        StartsWith("GPU 1 (PCI 0000:11:00.0): cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY"));
-    EXPECT_THAT(fault("devices=2 fail=cuDevicePrimaryCtxRetain:1:2"),
+    EXPECT_THAT(fault_of(with_host("devices=2 fail=cuMemAlloc_v2:3:2")),
+                StartsWith(second + std::string(": cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY")));
+    EXPECT_THAT(fault_of(with_host("devices=2 fail=cuDevicePrimaryCtxRetain:1:2")),
                 HasSubstr("PrimaryCtxRetain"));
-    EXPECT_THAT(fault("devices=2 fail=cuCtxEnablePeerAccess:2:999"),
-                StartsWith("GPU 1 (PCI 0000:11:00.0) to GPU 0 (PCI 0000:10:00.0): "
-                           "cuCtxEnablePeerAccess failed"));
-    EXPECT_THAT(fault("devices=2 fail=cuMemcpyPeerAsync:1:719"),
-                StartsWith("GPU 0 (PCI 0000:10:00.0) to GPU 1 (PCI 0000:11:00.0): "
-                           "cuMemcpyPeerAsync failed: CUDA_ERROR_LAUNCH_FAILED"));
+    EXPECT_THAT(fault_of(with_each_other("devices=2 fail=cuMemcpyPeerAsync:1:719")),
+                StartsWith(first + std::string(" to ") + second +
+                           ": cuMemcpyPeerAsync failed: CUDA_ERROR_LAUNCH_FAILED"));
 }
 
 TEST(CheckOfGpus, TakesTheMedian) {

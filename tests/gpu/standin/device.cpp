@@ -57,9 +57,14 @@ void Device::wait_until_idle() {
         end->wait();
 }
 
-bool Device::reaches(const Device& other) {
+bool Device::connect(const Device& other) {
     const std::lock_guard lock(mutex_);
     return peers_.insert(other.ordinal).second;
+}
+
+bool Device::reaches(const Device& other) {
+    const std::lock_guard lock(mutex_);
+    return peers_.contains(other.ordinal);
 }
 
 bool Device::take_slot(const std::atomic<bool>& stop) {

@@ -24,6 +24,7 @@ constexpr int no_device = 100;
 constexpr int invalid_device = 101;
 constexpr int invalid_context = 201;
 constexpr int no_binary = 209;
+constexpr int peer_access_unsupported = 217;
 constexpr int invalid_handle = 400;
 constexpr int not_found = 500;
 constexpr int illegal_address = 700;
@@ -49,8 +50,9 @@ struct Device {
     // Waits for everything that all streams hold now, as calls do that change what is mapped.
     void wait_until_idle();
 
-    // Notes that this device can reach the other one's memory. Returns false if it could before.
-    bool reaches(const Device& other);
+    // Lets this device reach the other one's memory. Returns false if it could before.
+    bool connect(const Device& other);
+    [[nodiscard]] bool reaches(const Device& other);
 
     // A kernel of NCCL needs a place on the device, and keeps it while it waits for its peers.
     // Returns false if `stop` becomes true before there is a place.

@@ -38,7 +38,7 @@ constexpr std::array errors = {
     Named{no_device, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     Named{invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     Named{invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    Named{cuda::peer_access_unsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+    Named{peer_access_unsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
           "peer access is not supported between these two devices"},
     Named{cuda::peer_access_already_enabled, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
           "peer access is already enabled"},
@@ -170,8 +170,8 @@ cuda::Result cuCtxEnablePeerAccess(cuda::Context other, unsigned flags) {
     if (device == nullptr || other == nullptr || other->device == device)
         return result(invalid_context);
     if (flags != 0) return result(invalid_value);
-    if (Plan::get().setting("peers") == 0) return cuda::peer_access_unsupported;
-    return device->reaches(*other->device) ? cuda::success : cuda::peer_access_already_enabled;
+    if (Plan::get().setting("peers") == 0) return result(peer_access_unsupported);
+    return device->connect(*other->device) ? cuda::success : cuda::peer_access_already_enabled;
 }
 
 cuda::Result cuCtxGetDevice(cuda::Device* device) {

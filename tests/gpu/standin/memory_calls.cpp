@@ -124,15 +124,18 @@ cuda::Result cuMemcpyPeerAsync(cuda::Address to, cuda::Context of_to, cuda::Addr
     Stream* const stream = stream_of(handle);
     if (stream == nullptr || of_to == nullptr || of_from == nullptr) return result(invalid_context);
     if (stream->capture() != nullptr) return result(state_of_capture(*stream));
-    stream->put([=, source = of_from->device->ordinal, target = of_to->device->ordinal] {
+    // Between two that are not connected, the driver copies through the memory of the host.
+    const int source = of_from->device->ordinal;
+    const int target = of_to->device->ordinal;
+    const bool direct = of_from->device->reaches(*of_to->device);
+    stream->put([=] {
         const auto* const in = Memory::get().reach(from, bytes, source);
         auto* const out = Memory::get().reach(to, bytes, target);
         const long far = Plan::get().setting("far");
-        if (source != target && (far == source || far == target))
+        if (direct && (far == source || far == target))
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         std::memmove(out, in, bytes);
-        if (source != target && Plan::get().setting("garbles") == target)
-            out[bytes / 2] ^= std::byte{1};
+        if (direct && Plan::get().setting("garbles") == target) out[bytes / 2] ^= std::byte{1};
     });
     return cuda::success;
 }

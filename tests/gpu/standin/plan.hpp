@@ -22,8 +22,8 @@ namespace standin {
 //   slots=N          how many NCCL kernels a device runs at once (1)
 //   idle=0           allocating, freeing, pinning and loading do not wait for the device
 //   slow=DEVICE      each copy to or from this device takes 50 ms longer
-//   far=DEVICE       each copy between this device and another one takes 50 ms longer
-//   garbles=DEVICE   what another device copies to this one arrives changed
+//   far=DEVICE       each direct copy between this device and another takes 50 ms longer
+//   garbles=DEVICE   what another device copies directly to this one arrives changed
 //   peers=0          no device can reach the memory of another one
 //   notice=1         a peer that has aborted, or whose process is gone, is a remote error
 //   fail=CALL:N:CODE the Nth call of this entry point returns the code and does nothing

@@ -168,7 +168,9 @@ TEST(Checks, OfAHostAboutWhichNothingIsKnownPassOnlyWhereThereIsNothingToLookAt)
 
 const std::vector<Fault<ClusterFacts>> cluster_faults{
     {"slurm.version", Severity::error, "older", [](auto& facts) { facts.version = "21.08.1"; }},
-    {"slurm.version", Severity::info, "24.11", [](auto& facts) { facts.version = "24.11.0rc1"; }},
+    {"slurm.version", Severity::info, "22.05, 24.11 and 26.05",
+     [](auto& facts) { facts.version = "25.05.0rc1"; }},
+    {"slurm.version", Severity::ok, "26.05.5", [](auto& facts) { facts.version = "26.05.5"; }},
     {"slurm.controller", Severity::error, "no answer",
      [](auto& facts) { facts.controller = broken<void>(); }},
     {"slurm.credentials", Severity::error, "no answer",

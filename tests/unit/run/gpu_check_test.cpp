@@ -99,6 +99,18 @@ TEST(GpuVerdict, RemarksOnTheNodeWhoseGpusAreSlow) {
     EXPECT_THAT(
         verdict_on({node("n1", "10000000000", "1"), node("n2", "20000000000", "0")}).remarks,
         IsEmpty());
+    NodeReport other = node("n2", "90000000000", "");
+    other.report->gpus = "8";
+    EXPECT_THAT(verdict_on({node("n1", "10000000000", ""), other}).remarks, IsEmpty());
+}
+
+TEST(GpuVerdict, DoesNotEndAJobForDirectCopies) {
+    NodeReport changes = good("n1");
+    changes.report->direct = "GPU 0 to GPU 1: what is copied directly arrives changed";
+    const GpuVerdict verdict = verdict_on({changes, good("n2")});
+    EXPECT_FALSE(verdict.bad_node);
+    EXPECT_THAT(verdict.remarks,
+                ElementsAre("n1: GPU 0 to GPU 1: what is copied directly arrives changed"));
 }
 
 TEST(GpuCheck, IsWantedWithGpusUnlessItIsTurnedOff) {
