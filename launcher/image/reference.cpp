@@ -178,6 +178,8 @@ tl::expected<Reference, BadReference> take_version(std::string_view& rest, std::
         if (!is_tag(reference.tag))
             return bad(fmt::format("\"{}\" is no tag, in the image \"{}\"", reference.tag, image),
                        "a tag has up to 128 letters, digits, \"_\", \".\" and \"-\"");
+        // The digest alone says which image it is.
+        if (!reference.digest.empty()) reference.tag.clear();
     } else if (reference.digest.empty()) {
         reference.tag = "latest";
     }

@@ -25,9 +25,9 @@ struct Reference {
 
     // Kind::registry only. The registry is "host[:port]"; Docker Hub is "docker.io".
     std::string registry;
-    std::string repository;  // "library/debian", "tensorflow/tensorflow"
-    std::string tag;     // "latest" if neither tag nor digest is given; may be set with a digest
-    std::string digest;  // "sha256:<64 digits>", or empty
+    std::string repository;   // "library/debian", "tensorflow/tensorflow"
+    std::string tag;          // "latest" if neither tag nor digest is given; empty with a digest
+    std::string digest;       // "sha256:<64 digits>", or empty
     bool plain_http = false;  // serverUrl begins with "http://"
 
     // All other kinds: the path as written, which may be relative, and the name or tag in an

@@ -90,6 +90,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Local{"/srv/roots/debian12", Kind::directory, "/srv/roots/debian12", ""},
                     Local{"./root", Kind::directory, "./root", ""}));
 
+TEST(Reference, WithADigestHasNoTag) {
+    const auto both = parse("site.example/image:1.0@" + digest);
+    ASSERT_TRUE(both);
+    EXPECT_EQ(both->tag, "");
+    EXPECT_EQ(*both, *parse("site.example/image@" + digest));
+    EXPECT_EQ(both->registry_name(), "site.example/image@" + digest);
+    EXPECT_FALSE(parse("site.example/image:-@" + digest)) << "a wrong tag is told nevertheless";
+}
+
 TEST(Reference, IsNoLongerThanRegistriesTakeIt) {
     EXPECT_TRUE(parse("site.example/" + std::string(255, 'a')));
     const auto long_name = parse("site.example/" + std::string(256, 'a'));
