@@ -26,6 +26,9 @@ setup_file() {
     cp -r "$PACKAGES/one" "$PACKAGES/two" "$ROOT/srv/"
     # The site's own files, before anything of ours is there.
     settings_of "$ROOT" > "$BATS_FILE_TMPDIR/settings"
+    # Where on-debian takes an old mirror of Debian testing, so do these hosts.
+    local old=/etc/apt/apt.conf.d/90-old-mirror
+    [[ ! -e $old ]] || cp "$old" "$ROOT$old"
     in_root apt-get update
     in_root sh -c 'cd /srv/one && apt-get install -y ./*.deb' > "$BATS_FILE_TMPDIR/install.log" 2>&1 ||
         { tail -n 30 "$BATS_FILE_TMPDIR/install.log"; return 1; }
