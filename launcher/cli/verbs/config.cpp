@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,8 +20,6 @@
 
 namespace batchai::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct ConfigOptions {
     bool origin = false;
