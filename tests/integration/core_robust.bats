@@ -196,6 +196,8 @@ shared_memory_is_clean() {
 
     as_user sh -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self timeout --signal=INT --foreground 5 \
         srun --nodes=4 --ntasks=8 --mpi=$(slurm_mpi) $share/endings wait > $share/wait.out 2>&1" || true
+    # They were there when the interrupt came.
+    ready_lines_are 8
     wait_until 30 nodes_idle 4
     shared_memory_is_clean
 }

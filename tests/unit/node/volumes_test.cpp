@@ -22,6 +22,7 @@
 #include "node/volumes/steward.hpp"
 #include "record/node_notes.hpp"
 #include "tests/unit/base/scratch.hpp"
+#include "tests/unit/rclone.hpp"
 
 namespace {
 
@@ -88,7 +89,7 @@ TEST(Rclone, TakesCredentialsFromPrivateFilesOnly) {
 }
 
 TEST(Rclone, EncodesPasswords) {
-    if (access("/usr/bin/rclone", X_OK) != 0) GTEST_SKIP() << "this system has no rclone";
+    if (batchai::test::release_lacks_rclone()) GTEST_SKIP() << "this release has no rclone";
     const Scratch scratch;
     RemoteVolume remote{"smb", "share", {}, "pass", "mountVolumes/azureFileShares/0", {}, 0, 0};
     const auto secrets = scratch.path() / "secrets.json";

@@ -5,9 +5,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "attempt_of_fakes.hpp"
+#include "tests/unit/rclone.hpp"
 
 namespace batchai::run {
 
@@ -20,7 +20,7 @@ class StoreLogsPhase : public PhasesTest {
   protected:
     void SetUp() override {
         PhasesTest::SetUp();
-        if (access("/usr/bin/rclone", X_OK) != 0) GTEST_SKIP() << "this system has no rclone";
+        if (batchai::test::release_lacks_rclone()) GTEST_SKIP() << "this release has no rclone";
         mount_remote_storage();
         storage().backend = "local";
         storage().path = path("storage");
