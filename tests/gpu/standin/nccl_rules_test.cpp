@@ -97,7 +97,9 @@ void as_two_ranks(const std::function<void(int rank, Members&, std::barrier<>&)>
 TEST(NcclRules, OneOrderOnBothRanksComesToAnEnd) {
     Standin::get().configure("delay=500 devices=2");
     as_two_ranks([](int, Members& members, std::barrier<>&) {
-        // Streams do not start in the order of the calls, so the order is the device's.
+        // Streams do not start in the order of the calls, so the order is the device's; it begins
+        // with the collectives that connected, as rank 0 could else come to the next one first.
+        members[1]->goes_before(*members[0]);
         members[0]->reduce();
         members[0]->goes_before(*members[1]);
         members[1]->reduce();
