@@ -72,7 +72,9 @@ struct RecordOf<record::GpuReport> {
                                               field("slow", &Report::slow),
                                               field("direct", &Report::direct).or_missing(),
                                               field("host", &Report::host).or_missing(),
-                                              field("peers", &Report::peers).or_missing()};
+                                              field("peers", &Report::peers).or_missing(),
+                                              field("nccl", &Report::nccl).or_missing(),
+                                              field("allreduce", &Report::allreduce).or_missing()};
 };
 
 }  // namespace batchai::base

@@ -48,6 +48,8 @@ struct GpuReport {
     std::string direct;  // what is wrong with copies between two of them, in words; empty: nothing
     std::string host;    // how fast they copy from the host and back, in bytes per second
     std::string peers;   // how fast they copy to each other; "0" and "": not known
+    std::string nccl;    // what is wrong with an allreduce over NCCL, in words; empty: nothing
+    std::string allreduce;  // how fast that is, in bytes per second; empty: not known
 };
 [[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);
 

@@ -2,10 +2,10 @@
 //
 // Checks the GPUs of one host before a job's real work starts and fails in a less obvious way: as
 // many are visible as Slurm has given, and each takes a context and memory and returns what was
-// copied to it. It also names what a job can run with: a GPU that copies at less than half of the
-// speed of the others, and direct copies between two GPUs that change the bytes or never end. A
-// child process makes all calls of the driver, because a call that never returns is what a broken
-// GPU may answer with.
+// copied to it. It also names what a job may run with: a GPU that copies at less than half of the
+// speed of the others, direct copies between two GPUs that change the bytes or never end, and an
+// allreduce over NCCL that does. A child process makes all calls of the driver and of NCCL, because
+// a call that never returns is what a broken GPU may answer with.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -33,6 +33,8 @@
 #include "core/environment.hpp"
 #include "core/failure.hpp"
 #include "gpu/cuda_library.hpp"
+#include "gpu/nccl_library.hpp"
+#include "tools/gpus/allreduce.hpp"
 #include "tools/gpus/compare.hpp"
 #include "tools/gpus/gpu.hpp"
 #include "trace/record_file.hpp"
@@ -49,7 +51,11 @@ constexpr std::chrono::seconds limit{45};
 constexpr std::chrono::seconds time_for_direct_copies{3};
 // Where PCI redirects such copies, they may never end.
 constexpr std::chrono::seconds limit_of_direct_copies{6};
-constexpr std::chrono::seconds time_to_end{4};
+// NCCL alone takes seconds to load and to connect eight GPUs.
+constexpr std::chrono::seconds limit_of_allreduce{8};
+// With less than this left of `limit`, it is not begun.
+constexpr std::chrono::seconds least_for_allreduce{5};
+constexpr std::chrono::seconds time_to_end{3};
 constexpr const char* without_direct_copies =
     "; with NCCL_P2P_DISABLE=1, NCCL goes through the host's memory instead";
 constexpr int failed = 1;
@@ -60,15 +66,16 @@ constexpr const char* help =
     "\n"
     "Checks the GPUs of this host: that CUDA sees as many as CUDA_VISIBLE_DEVICES names,\n"
     "that each one takes memory and returns what was copied to it, that what two of them copy\n"
-    "to each other directly arrives unchanged (not with NCCL_P2P_DISABLE=1), and whether one\n"
-    "copies at less than half of the speed of the others.\n"
+    "to each other directly arrives unchanged (not with NCCL_P2P_DISABLE=1), that NCCL, if it is\n"
+    "found, reduces among them, and whether one copies at less than half of the speed of the\n"
+    "others.\n"
     "\n"
     "  --report PATH  also write the result, as JSON, to PATH.TASK.json\n"
     "  --help         this text\n"
     "\n"
     "Usually takes some seconds, and ends within 60 s. The exit code is 0 if all GPUs can be\n"
-    "used, 1 if not, and 2 if the command line is wrong. A slow GPU and direct copies that go\n"
-    "wrong are only reported.\n"
+    "used, 1 if not, and 2 if the command line is wrong. A slow GPU, direct copies and an\n"
+    "allreduce that go wrong are only reported.\n"
     "\n"
     "Example: srun -N4 --ntasks-per-node=1 --gpus-per-node=8 mpi_bridge_gpus\n";
 
@@ -77,11 +84,12 @@ constexpr const char* help =
 using Told = std::map<std::string, std::string, std::less<>>;
 using Tell = std::function<void(std::string_view key, const std::string& text)>;
 
-// Keys that are not in the report: why there is nothing to check, that all but the direct copies is
-// checked, the two GPUs that come next, and that all is checked.
+// Keys that are not in the report: why there is nothing to check, that each GPU by itself is
+// checked, the two GPUs between which copies come next, that these are checked, and that NCCL is.
 constexpr std::string_view nothing = "nothing";
 constexpr std::string_view checked = "checked";
 constexpr std::string_view pair = "pair";
+constexpr std::string_view copied = "copied";
 constexpr std::string_view done = "done";
 
 // What CUDA_VISIBLE_DEVICES lets a process see.
@@ -154,7 +162,18 @@ void check_direct_copies(std::vector<mpi_bridge::gpus::Gpu>& gpus, const Tell& t
     tell("peers", fmt::format("{:.0f}", speeds->usual));
 }
 
-void check_gpus(const Tell& tell) {
+// Tells of NCCL among the GPUs. Without NCCL there is nothing to tell: the job may bring its own,
+// or need none.
+void check_allreduce(const std::vector<mpi_bridge::gpus::Gpu>& gpus, const Tell& tell) {
+    if (gpus.size() < 2) return;
+    const auto nccl = mpi_bridge::nccl::library();
+    if (!nccl) return;
+    const auto speed = mpi_bridge::gpus::allreduce_over_nccl(**nccl, gpus);
+    if (speed) return tell("allreduce", fmt::format("{:.0f}", *speed));
+    tell("nccl", speed.error().text);
+}
+
+void check_gpus(Clock::time_point began, const Tell& tell) {
     tell("driver", driver_version());
     const auto expected = expected_gpus();
     if (expected && expected->most == 0) return tell(nothing, "CUDA_VISIBLE_DEVICES names no GPU");
@@ -181,9 +200,13 @@ void check_gpus(const Tell& tell) {
     tell("host", fmt::format("{:.0f}", speeds->usual));
     tell(checked, {});
     if (uses_direct_copies()) check_direct_copies(gpus, tell);
+    tell(copied, {});
+    if (Clock::now() > began + limit - least_for_allreduce)
+        return tell("nccl", "there was no time left for an allreduce over NCCL");
+    check_allreduce(gpus, tell);
 }
 
-[[noreturn]] void be_the_child(int pipe) {
+[[noreturn]] void be_the_child(Clock::time_point began, int pipe) {
     // A child that outlives the check would keep the GPUs busy.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     // Slurm waits for the end of these, even if a signal cannot end the process.
@@ -196,9 +219,9 @@ void check_gpus(const Tell& tell) {
         line += '\n';
         if (write(pipe, line.data(), line.size()) < 0) _exit(failed);
     };
-    check_gpus(tell);
-    tell(checked, {});
-    tell(done, {});
+    check_gpus(began, tell);
+    for (const auto key : {checked, copied, done})
+        tell(key, {});
     // No destructors: the driver may still be at work.
     _exit(0);
 }
@@ -256,6 +279,17 @@ std::string how_it_ended(const std::optional<int>& status) {
                                           : std::string("ended without a result");
 }
 
+// Waits until the child has told the key. Returns how it has failed to in this time, in words.
+std::optional<std::string> failed_to_tell(std::string_view key, std::chrono::seconds time,
+                                          pid_t child, int pipe, std::string& text, Told& told) {
+    const bool in_time = read_until(pipe, key, Clock::now() + time, text, told);
+    if (told.find(key) != told.end()) return std::nullopt;
+    if (!in_time) kill(child, SIGKILL);
+    const auto status = status_of(child, Clock::now() + time_to_end);
+    if (in_time) return how_it_ended(status);
+    return fmt::format("did not end within {} s", time.count());
+}
+
 Told with_fault(std::string fault) {
     return {{"fault", std::move(fault)}};
 }
@@ -263,16 +297,17 @@ Told with_fault(std::string fault) {
 Told check_in_child() {
     int ends[2];
     if (pipe(ends) != 0) return with_fault(std::string("pipe: ") + std::strerror(errno));
+    const auto began = Clock::now();
     const pid_t child = fork();
     if (child < 0) return with_fault(std::string("fork: ") + std::strerror(errno));
     if (child == 0) {
         close(ends[0]);
-        be_the_child(ends[1]);
+        be_the_child(began, ends[1]);
     }
     close(ends[1]);
     Told told;
     std::string text;
-    const auto end = Clock::now() + limit;
+    const auto end = began + limit;
     if (!read_until(ends[0], checked, end, text, told)) {
         // It may be inside a call that no signal ends, so that nobody can wait for it.
         kill(child, SIGKILL);
@@ -282,17 +317,17 @@ Told check_in_child() {
     }
     if (told.find(checked) == told.end())
         return with_fault("the check of the GPUs " + how_it_ended(status_of(child, end)));
-    const bool in_time =
-        read_until(ends[0], done, Clock::now() + limit_of_direct_copies, text, told);
-    if (!in_time) kill(child, SIGKILL);
-    const auto status = status_of(child, Clock::now() + time_to_end);
-    if (told.find(done) == told.end())
-        told["direct"] = fmt::format(
-            "{}: the direct copy {}{}", text_of(told, pair),
-            in_time ? how_it_ended(status)
-                    : fmt::format("did not end within {} s", limit_of_direct_copies.count()),
-            without_direct_copies);
-    else if (!status)
+    if (const auto how =
+            failed_to_tell(copied, limit_of_direct_copies, child, ends[0], text, told)) {
+        told["direct"] = fmt::format("{}: the direct copy {}{}", text_of(told, pair), *how,
+                                     without_direct_copies);
+        return told;
+    }
+    if (const auto how = failed_to_tell(done, limit_of_allreduce, child, ends[0], text, told)) {
+        told["nccl"] = "the allreduce over NCCL among the GPUs " + *how;
+        return told;
+    }
+    if (!status_of(child, Clock::now() + time_to_end))
         return with_fault("a call of the driver hangs at the end of the check of the GPUs");
     return told;
 }
@@ -301,7 +336,8 @@ void report(const std::string& path, const Told& told) {
     const auto task = mpi_bridge::process_environment("SLURM_PROCID").value_or("0");
     std::vector<std::pair<std::string_view, std::string_view>> members = {
         {"schema", "mpi_bridge-gpus/v1"}};
-    for (const char* key : {"fault", "gpus", "driver", "slow", "host", "direct", "peers"}) {
+    for (const char* key :
+         {"fault", "gpus", "driver", "slow", "host", "direct", "peers", "nccl", "allreduce"}) {
         const auto found = told.find(key);
         members.emplace_back(key, found == told.end() ? std::string_view() : found->second);
     }
@@ -326,7 +362,7 @@ int main(int argc, char** argv) {
         return 0;
     }
     if (reports) report(argv[2], told);
-    for (const char* key : {"slow", "direct", "fault"}) {
+    for (const char* key : {"slow", "direct", "nccl", "fault"}) {
         const std::string text = text_of(told, key);
         if (!text.empty()) std::fprintf(stderr, "mpi_bridge_gpus: %s\n", text.c_str());
     }

@@ -19,14 +19,16 @@ setup_file() {
     "$MINICLUSTER" up --prefix "$PREFIX" --nodes 2 --gpus 2
     as_root_on login install -d -m 1777 "$share"
     make_home gpus
-    # The driver's stand-in, which each host has for itself and tells of its own GPUs.
+    # The stand-ins of the driver, which each host has for itself and tells of its own GPUs, and of NCCL.
     for host in h1 h2; do
         as_root_on "$host" install -d -m 755 /run/standin
         as_root_on "$host" sh -c 'cat > /run/standin/libcuda.so.1' < "$STANDIN_CUDA"
+        as_root_on "$host" sh -c 'cat > /run/standin/libnccl.so.2' < "$STANDIN_NCCL"
     done
     write_site site ''
     write_site site-nccl ', NCCL_SOCKET_IFNAME = "ib", NCCL_IB_HCA = "=mlx5_0"'
     write_site site-unchecked ', BATCHAI_GPU_CHECK = "0"'
+    write_site site-with-nccl ', MPI_BRIDGE_NCCL_LIBRARY = "/run/standin/libnccl.so.2"'
     with_site site batchai cluster create --name pair --vm-size nc2 --target 2 --output none
 }
 
@@ -240,6 +242,28 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     echo "$output"
     [[ $output =~ h1:\ its\ GPUs\ copy\ to\ each\ other\ at\ 0\.[0-9]\ GB/s,\ those\ of\ other\ nodes\ [0-9.]+ ]]
     [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"*"the job's command starts"* ]]
+}
+
+# Breaks when the check does not use NCCL, or takes its faults for the end of the job.
+@test "an allreduce over NCCL that goes wrong or is slow is named, and the job runs" {
+    local site=site-with-nccl
+    job plain "$look"
+    hosts_have h1 "devices=2 spoils=1"
+    hosts_have h2 "devices=2 hang=ncclAllReduce:2"
+    run_job reduced
+    run log_of reduced
+    echo "$output"
+    [[ $output == *"h1: GPU 1 (PCI 0000:11:00.0): its sum of an allreduce over NCCL is wrong"* ]]
+    [[ $output == *"h2: the allreduce over NCCL among the GPUs did not end within 8 s"* ]]
+    [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"*"the job's command starts"* ]]
+    wait_until 10 prints_nothing lines_like mpi_bridge_gpus as_root_on h2 ps -eo args=
+    hosts_have h1 "devices=2 apart=0"
+    hosts_have h2 "devices=2"
+    run_job reduced-slowly
+    run log_of reduced-slowly
+    echo "$output"
+    [[ $output =~ h1:\ its\ GPUs\ reduce\ over\ NCCL\ at\ 0\.[0-9]\ GB/s,\ those\ of\ other\ nodes\ [0-9.]+ ]]
+    [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"* ]]
 }
 
 # Breaks when one bad GPU ends a job that can do without its node.

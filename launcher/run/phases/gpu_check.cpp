@@ -70,6 +70,12 @@ void compare_speeds(const std::vector<NodeReport>& nodes, std::string record::Gp
     }
 }
 
+// Whether a node with several GPUs has no NCCL, as far as the check could see.
+bool lacks_nccl(const NodeReport& node) {
+    return node.report && base::number_in<int>(node.report->gpus).value_or(0) > 1 &&
+           node.report->nccl.empty() && node.report->allreduce.empty();
+}
+
 // The user's --gpu-bind may show each rank only some of the node's GPUs. The one task of the check
 // sees them all. (With --gpus-per-task, Slurm gives it no more than those of one rank.)
 base::Environment without_binding(base::Environment environment) {
@@ -101,7 +107,7 @@ GpuVerdict verdict_on(const std::vector<NodeReport>& nodes) {
             verdict.remarks.push_back(fmt::format("the GPUs of {} were not checked", node));
             continue;
         }
-        for (const std::string& remark : {report->slow, report->direct}) {
+        for (const std::string& remark : {report->slow, report->direct, report->nccl}) {
             if (!remark.empty()) verdict.remarks.push_back(fmt::format("{}: {}", node, remark));
         }
         // NCCL does not ask for equal drivers, and sites renew them node by node.
@@ -118,6 +124,7 @@ GpuVerdict verdict_on(const std::vector<NodeReport>& nodes) {
     compare_speeds(nodes, &record::GpuReport::host, "copy from and to the host at",
                    verdict.remarks);
     compare_speeds(nodes, &record::GpuReport::peers, "copy to each other at", verdict.remarks);
+    compare_speeds(nodes, &record::GpuReport::allreduce, "reduce over NCCL at", verdict.remarks);
     return verdict;
 }
 
@@ -167,6 +174,10 @@ PhaseEnd GpuCheck::run(Context& context) {
         if (checked > 0)
             context.log.master(fmt::format(
                 "the GPUs of {} of {} nodes were checked and can be used", checked, nodes.size()));
+        if (std::any_of(of_nodes.begin(), of_nodes.end(), lacks_nccl))
+            context.log.master(
+                "NCCL was not found where the check ran, so that it has reduced nothing; "
+                "MPI_BRIDGE_NCCL_LIBRARY may name it");
         return {};
     }
     constexpr const char* message = "The GPUs of a node cannot be used";

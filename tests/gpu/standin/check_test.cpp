@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "control.hpp"
+#include "tools/gpus/allreduce.hpp"
 #include "tools/gpus/compare.hpp"
 
 namespace {
@@ -57,6 +58,16 @@ Outcome<gpus::Speeds> with_each_other(const std::string& plan,
 
 std::string fault_of(const Outcome<gpus::Speeds>& speeds) {
     return speeds ? "none" : speeds.error().text;
+}
+
+Outcome<double> over_nccl(const std::string& plan) {
+    auto all = TRY(visible(plan));
+    TRY(gpus::compare_with_host(all));
+    return gpus::allreduce_over_nccl(*TRY(nccl::library()), all);
+}
+
+std::string fault_of(const Outcome<double>& speed) {
+    return speed ? "none" : speed.error().text;
 }
 
 constexpr const char* first = "GPU 0 (PCI 0000:10:00.0)";
@@ -142,9 +153,46 @@ TEST(CheckOfGpus, SaysWhichCallFailedOnWhich) {
                 StartsWith(second + std::string(": cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY")));
     EXPECT_THAT(fault_of(with_host("devices=2 fail=cuDevicePrimaryCtxRetain:1:2")),
                 HasSubstr("PrimaryCtxRetain"));
-    EXPECT_THAT(fault_of(with_each_other("devices=2 fail=cuMemcpyPeerAsync:1:719")),
+    EXPECT_THAT(fault_of(with_each_other("devices=2 fail=cuMemcpyPeerAsync:1:2")),
                 StartsWith(first + std::string(" to ") + second +
-                           ": cuMemcpyPeerAsync failed: CUDA_ERROR_LAUNCH_FAILED"));
+                           ": cuMemcpyPeerAsync failed: CUDA_ERROR_OUT_OF_MEMORY"));
+}
+
+TEST(CheckOfGpus, ReducesOverNcclAmongAllGpus) {
+    for (const char* plan : {"devices=2", "devices=3 delay=0"}) {
+        const auto speed = over_nccl(plan);
+        ASSERT_TRUE(speed) << speed.error().text;
+        EXPECT_GT(*speed, 0);
+    }
+    EXPECT_EQ(Standin::get().count("ncclAllReduce"), 3 * 6);
+}
+
+TEST(CheckOfGpus, ARoundOverNcclTakesAsLongAsOnTheSlowestGpu) {
+    const auto speed = over_nccl("devices=2 apart=1");
+    ASSERT_TRUE(speed) << speed.error().text;
+    // 16 MiB in at least 50 ms.
+    EXPECT_LT(*speed, 16.0 * 1024 * 1024 / 0.05);
+}
+
+TEST(CheckOfGpus, NamesTheGpuWithAWrongSum) {
+    EXPECT_EQ(fault_of(over_nccl("devices=3 spoils=1")),
+              second + std::string(": its sum of an allreduce over NCCL is wrong"));
+}
+
+// Whoever fails, and wherever: the others are waiting for it by then, and go.
+TEST(CheckOfGpus, SaysWhichCallOfNcclFailedOnWhich) {
+    for (const char* fault : {"fail=ncclCommInitRankConfig:2:2", "late=ncclCommInitRankConfig:1:3",
+                              "fail=ncclAllReduce:5:1", "late=ncclAllReduce:4:3"}) {
+        EXPECT_THAT(fault_of(over_nccl(std::string("devices=2 ") + fault)),
+                    AllOf(StartsWith("GPU "), HasSubstr(": the allreduce over NCCL, rank "),
+                          HasSubstr(" failed: ")))
+            << fault;
+    }
+    EXPECT_THAT(fault_of(over_nccl("devices=2 fail=ncclGetUniqueId:1:2")),
+                StartsWith("ncclGetUniqueId failed: "));
+    // The first two are those for copies.
+    EXPECT_THAT(fault_of(over_nccl("devices=2 fail=cuStreamCreateWithPriority:3:2")),
+                AllOf(StartsWith("GPU "), HasSubstr("cuStreamCreateWithPriority failed: ")));
 }
 
 TEST(CheckOfGpus, TakesTheMedian) {

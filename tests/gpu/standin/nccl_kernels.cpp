@@ -80,6 +80,8 @@ void CommunicatorRecord::collective(const Operation& operation) {
         takes ? reach_out(operation.recv, gathers ? ranks * total : total, device) : nullptr;
     Deed deed{static_cast<int>(operation.kind), operation.type, operation.op, operation.peer,
               operation.count};
+    if (Plan::get().setting("apart") == device.ordinal)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::size_t share = window_bytes / (scatters ? ranks : 1) / 16 * 16;
     for (std::size_t at = 0; at < total; at += share) {
         const std::size_t length = std::min(share, total - at);
@@ -105,6 +107,8 @@ void CommunicatorRecord::collective(const Operation& operation) {
         }
         meet({.kind = no_deed});
     }
+    if (takes && total != 0 && Plan::get().setting("spoils") == device.ordinal)
+        out[total / 2] ^= std::byte{1};
 }
 
 // All messages of a group make progress side by side.

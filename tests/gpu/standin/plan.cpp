@@ -12,8 +12,9 @@ namespace {
 
 const std::map<std::string, long>& defaults() {
     static const auto& values = *new std::map<std::string, long>{
-        {"seed", 1},   {"delay", 100}, {"devices", 1}, {"nccl", 22809}, {"slots", 1}, {"idle", 1},
-        {"notice", 0}, {"slow", -1},   {"far", -1},    {"garbles", -1}, {"peers", 1}};
+        {"seed", 1},    {"delay", 100}, {"devices", 1}, {"nccl", 22809}, {"slots", 1},
+        {"idle", 1},    {"notice", 0},  {"slow", -1},   {"far", -1},     {"garbles", -1},
+        {"spoils", -1}, {"apart", -1},  {"peers", 1}};
     return values;
 }
 

@@ -14,6 +14,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 NodeReport good(std::string node, std::string driver = "550.54.15") {
     return {std::move(node),
@@ -23,6 +24,9 @@ NodeReport good(std::string node, std::string driver = "550.54.15") {
 constexpr const char* good_report =
     R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
     R"("host": "20000000000", "peers": "0"})";
+constexpr const char* good_report_with_nccl =
+    R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
+    R"("host": "20000000000", "peers": "0", "nccl": "", "allreduce": "9000000000"})";
 
 class GpuCheckPhase : public PhasesTest {
   protected:
@@ -104,13 +108,26 @@ TEST(GpuVerdict, RemarksOnTheNodeWhoseGpusAreSlow) {
     EXPECT_THAT(verdict_on({node("n1", "10000000000", ""), other}).remarks, IsEmpty());
 }
 
-TEST(GpuVerdict, DoesNotEndAJobForDirectCopies) {
+TEST(GpuVerdict, RemarksOnTheNodeWhoseGpusReduceSlowly) {
+    NodeReport slow = good("n1");
+    slow.report->allreduce = "20000000000";
+    NodeReport fast = good("n2");
+    fast.report->allreduce = "230000000000";
+    EXPECT_THAT(
+        verdict_on({slow, fast}).remarks,
+        ElementsAre("n1: its GPUs reduce over NCCL at 20.0 GB/s, those of other nodes 230.0"));
+}
+
+TEST(GpuVerdict, DoesNotEndAJobForDirectCopiesOrNccl) {
     NodeReport changes = good("n1");
     changes.report->direct = "GPU 0 to GPU 1: what is copied directly arrives changed";
-    const GpuVerdict verdict = verdict_on({changes, good("n2")});
+    NodeReport wrong = good("n2");
+    wrong.report->nccl = "GPU 1: its sum of an allreduce over NCCL is wrong";
+    const GpuVerdict verdict = verdict_on({changes, wrong});
     EXPECT_FALSE(verdict.bad_node);
     EXPECT_THAT(verdict.remarks,
-                ElementsAre("n1: GPU 0 to GPU 1: what is copied directly arrives changed"));
+                ElementsAre("n1: GPU 0 to GPU 1: what is copied directly arrives changed",
+                            "n2: GPU 1: its sum of an allreduce over NCCL is wrong"));
 }
 
 TEST(GpuCheck, IsWantedWithGpusUnlessItIsTurnedOff) {
@@ -133,6 +150,18 @@ TEST_F(GpuCheckPhase, ComesBeforeTheWireUpCheck) {
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "gpu-check 0", "wire-up 0", "ranks 0"));
     EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
                 HasSubstr("the GPUs of 2 of 2 nodes were checked and can be used"));
+}
+
+TEST_F(GpuCheckPhase, DoesNotTellOfNcclThatIsThere) {
+    nodes_report(good_report_with_nccl, good_report_with_nccl, 0);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"), Not(HasSubstr("NCCL")));
+}
+
+TEST_F(GpuCheckPhase, TellsOfNcclThatANodeLacks) {
+    nodes_report(good_report_with_nccl, good_report, 0);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"), HasSubstr("NCCL was not found"));
 }
 
 TEST_F(GpuCheckPhase, EndsTheJobAtABadNode) {
