@@ -31,6 +31,11 @@ using mpi_bridge::StallSettings;
 using mpi_bridge::Waits;
 using testing::HasSubstr;
 
+// When to report a wait for a rank that does not answer, and for one that does: on a busy machine,
+// an answer may take most of a second.
+constexpr Seconds soon{0.6};
+constexpr Seconds after_an_answer{3};
+
 class Ranks {
   public:
     // hosts: of each rank. All listen at sockets of this host.
@@ -157,7 +162,7 @@ TEST(Heartbeat, HasNothingToAddToTheLossOfARankThatHasDied) {
 
 TEST(Heartbeat, ReportsARankThatDoesNotAnswer) {
     for (const auto lane : {Waits::Lane::direct, Waits::Lane::engine}) {
-        Ranks ranks({0, 0}, {Seconds(0.6), Seconds(0)});
+        Ranks ranks({0, 0}, {soon, Seconds(0)});
         ranks.start({0});
         const Waits::Waiting wait(&ranks.waits(0), 1, lane);
         EXPECT_THAT(ranks.comes_to_report(0),
@@ -177,7 +182,7 @@ TEST(Heartbeat, ReportsAStoppedRankOfAnotherHost) {
     ASSERT_EQ(kill(child, SIGSTOP), 0);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
-    Ranks ranks({0, 1, 1}, {Seconds(0.6), Seconds(0)});
+    Ranks ranks({0, 1, 1}, {after_an_answer, Seconds(0)});
     auto address = mpi_bridge::HeartbeatAddress::parse(ranks.address(1));
     ASSERT_TRUE(address);
     const auto stat =
@@ -196,14 +201,14 @@ TEST(Heartbeat, ReportsAStoppedRankOfAnotherHost) {
 }
 
 TEST(Heartbeat, ReportsAHostThatDoesNotAnswer) {
-    Ranks ranks({0, 1, 1}, {Seconds(0.6), Seconds(0)});
+    Ranks ranks({0, 1, 1}, {soon, Seconds(0)});
     ranks.start({0});
     const Waits::Waiting wait(&ranks.waits(0), 1, Waits::Lane::direct);
     EXPECT_THAT(ranks.comes_to_report(0), HasSubstr("neither does rank 2 of the same host"));
 }
 
 TEST(Heartbeat, ReportsARankThatRunsButDoesNotCome) {
-    Ranks ranks({0, 0}, {Seconds(0.6), Seconds(0)});
+    Ranks ranks({0, 0}, {after_an_answer, Seconds(0)});
     ranks.start({0, 1});
     const Waits::Waiting wait(&ranks.waits(0), 1, Waits::Lane::direct);
     EXPECT_THAT(ranks.comes_to_report(0), HasSubstr("which runs, but has not come to this call"));
