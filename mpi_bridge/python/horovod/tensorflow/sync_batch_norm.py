@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalisation over the batches of all ranks."""
+"""Batch normalisation over the batches of all ranks.
+
+A step makes one allreduce, in which each rank has a row for its counts, means and sums of squared
+deviations. These are combined without the cancellation that sums of squares would suffer.
+"""
 
 from __future__ import annotations
 
@@ -29,25 +33,29 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
         self._process_set = process_set
 
     def _moments(self, inputs: Any, mask: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return mean and variance, from one reduction of count, sum and sum of squares."""
+        """Return mean and variance of all ranks' inputs; the mask lacks the last dimension."""
         if mask is None:
             weights = tf.ones_like(inputs)
         else:
-            # The mask lacks the last dimension.
             weights = tf.expand_dims(tf.cast(mask, inputs.dtype), -1)
             weights = tf.broadcast_to(weights, tf.shape(inputs))
         axes = self._reduction_axes
-        local = tf.stack(
-            [
-                tf.reduce_sum(weights, axes),
-                tf.reduce_sum(inputs * weights, axes),
-                tf.reduce_sum(tf.square(inputs) * weights, axes),
-            ]
-        )
-        if self._process_set.size() > 1:
-            local = allreduce(
-                local, op=Sum, name=f"{self.path}.moments", process_set=self._process_set
+        count = tf.reduce_sum(weights, axes, keepdims=True)
+        # A rank may have no samples.
+        mean = tf.math.divide_no_nan(tf.reduce_sum(inputs * weights, axes, keepdims=True), count)
+        deviations = tf.reduce_sum(tf.square(inputs - mean) * weights, axes)
+        rows = tf.stack([tf.squeeze(count, axes), tf.squeeze(mean, axes), deviations])[tf.newaxis]
+        size, own = self._process_set.size(), self._process_set.rank()
+        if size > 1:
+            # Not an allgather, whose gradient Horovod defines as an average.
+            rows = allreduce(
+                tf.pad(rows, [[own, size - own - 1], [0, 0], [0, 0]]),
+                op=Sum,
+                name=f"{self.path}.moments",
+                process_set=self._process_set,
             )
-        count, total, squares = tf.unstack(local)
-        mean = total / count
-        return mean, tf.maximum(squares / count - tf.square(mean), 0.0)
+        counts, means, deviations = tf.unstack(rows, axis=1)
+        total = tf.reduce_sum(counts, 0)
+        mean = tf.reduce_sum(counts * means, 0) / total
+        apart = tf.square(means - mean) * counts
+        return mean, tf.reduce_sum(deviations + apart, 0) / total

@@ -235,6 +235,27 @@ def check_synchronized_batch_normalization():
     compare("SyncBatchNormalization", model, expected, 1e-4)
 
 
+def check_moments_far_from_zero():
+    """Sums of squares would leave nothing of a variance beside a mean that is large."""
+    random = np.random.default_rng(3)
+    inputs = (random.standard_normal((32 * SIZE, 4)) + 10000).astype("float32")
+    rows = slice(32 * RANK, 32 * (RANK + 1))
+    layer = hvd.SyncBatchNormalization(momentum=0.0, epsilon=1e-6)
+    normal = layer(inputs[rows], training=True).numpy()
+    wide = inputs.astype("float64")
+    expected = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-6)
+    check.close("normalised", normal, expected[rows], 5e-3)
+    check.close("the variance", layer.moving_variance.numpy(), wide.var(0), 1e-3)
+
+    # The mask leaves the first rank nothing.
+    layer = hvd.SyncBatchNormalization(momentum=0.0)
+    mask = np.full((32,), RANK > 0 or SIZE == 1)
+    layer(inputs[rows], training=True, mask=mask)
+    seen = wide if SIZE == 1 else wide[32:]
+    check.close("the masked mean", layer.moving_mean.numpy() / 10000, seen.mean(0) / 10000, 1e-6)
+    check.close("the masked variance", layer.moving_variance.numpy(), seen.var(0), 1e-3)
+
+
 def check_optimizers_of_both_kinds():
     expected = train(make_model(), optimizers()["momentum"], X, slice(None))
     model = make_model()
