@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .. import messages
+from .. import messages, torch_streams
 from ..errors import CollectiveTimeoutError
 from .operations import Operations
 from .work import EngineWork, WorkOfSeveral
@@ -79,8 +79,16 @@ class PointToPoint(Operations):
         finish: Finish | None = None,
         source: Callable[[], int] | None = None,
     ) -> dist.Work:
+        # A receive ends with a copy in the order of the current stream.
+        copied_to = {each.device for each in tensors if finish is not None and each.is_cuda}
         work = EngineWork(
-            [message], tensors, finish, self._own_completer, limit=self._limit, source=source
+            [message],
+            tensors,
+            finish,
+            self._own_completer,
+            limit=self._limit,
+            streams={device: torch_streams.current(device) for device in copied_to},
+            source=source,
         )
         self._remember((), work)
         return work

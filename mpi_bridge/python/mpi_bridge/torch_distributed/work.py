@@ -104,8 +104,10 @@ class EngineWork(dist.Work):
                     self._source_member = self._source()
                 if self._finish is not None:
                     self._finish()
-                    # The copies to the results' places are in the order of these streams.
-                    for device in self._streams:
+                    for device, number in list(self._streams.items()):
+                        # What is copied goes back to the tensors of that stream.
+                        torch_streams.make_wait_for_current(device, number)
+                        # The copies to the results' places are in the order of this one.
                         self._streams[device] = torch_streams.current(device)
             except Exception as error:
                 self._error = error
@@ -183,6 +185,13 @@ class EngineWork(dist.Work):
 
     def settle(self) -> None:
         """Wait, and complete the future; called by the completer."""
+        if self._limit is not None:
+            try:
+                self._wait_at_most(self._limit)
+            except CollectiveTimeoutError as error:
+                # The operations go on, for whoever waits for this object.
+                self._future.set_exception(error)
+                return
         with ExitStack() as stack:
             # The future takes down where the current streams are, so these must be the streams
             # that the results are in the order of.

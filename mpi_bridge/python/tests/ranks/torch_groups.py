@@ -139,6 +139,8 @@ def check_a_timeout_of_its_own():
         work = dist.all_reduce(late, group=group, async_op=True)
         text = check.raises(TimeoutError, work.wait)
         check.equal(text, "within 2 s" in text, True)
+        text = check.raises(TimeoutError, work.get_future().wait)
+        check.equal(text, "within 2 s" in text, True)
         # It goes on, and so do other groups.
     dist.barrier()
     dist.set_timeout(timedelta(seconds=30), group)

@@ -9,6 +9,7 @@ import torch
 from horovod.torch import tensors
 from horovod.torch.tensors import Order
 from mpi_bridge import torch_streams
+from mpi_bridge.torch_distributed.work import EngineWork
 
 DEVICE = torch.device("cuda", 0)
 
@@ -42,6 +43,30 @@ def test_memory_is_not_reused_while_the_waiting_stream_reads_the_result(current)
     current[0] = 9
     Order(DEVICE, 7).join(target, result)
     assert target.streams == result.streams == [("stream", 9)]
+
+
+class DoneAlready:
+    def wait(self, seconds=0):
+        pass
+
+    def release(self):
+        pass
+
+
+def test_memory_is_not_reused_while_the_waiting_stream_copies_from_it(current, monkeypatch):
+    said = []
+    for name in ("make_current_wait", "make_wait_for_current"):
+        monkeypatch.setattr(
+            torch_streams, name, lambda device, number, name=name: said.append((name, number))
+        )
+    current[0] = 9
+    EngineWork([DoneAlready()], [], lambda: said.append("copy"), None, streams={DEVICE: 7}).wait()
+    assert said == [
+        ("make_current_wait", 7),
+        "copy",
+        ("make_wait_for_current", 7),
+        ("make_current_wait", 9),
+    ]
 
 
 def test_host_memory_has_no_streams():
