@@ -70,12 +70,21 @@ Outcome<WorkQueue::Noted> CudaQueue::note(DeviceStream other) {
     return Noted{event};
 }
 
-// The event may be reused at once, because the enqueued wait refers to the record that it saw.
 Done CudaQueue::after(Noted noted) {
+    return hold(stream(), std::span(&noted, 1));
+}
+
+// An event may be reused at once, because the enqueued wait refers to the record that it saw.
+Done CudaQueue::hold(DeviceStream other, std::span<const Noted> points) {
     const CudaDevice::Current current(device_);
-    auto* event = static_cast<cuda::Event>(noted.event);
-    auto done = cuda_.check(cuda_.stream_wait_event(stream_, event, 0), "cuStreamWaitEvent");
-    forget(noted);
+    Done done;
+    for (const Noted& noted : points) {
+        auto* event = static_cast<cuda::Event>(noted.event);
+        if (done)
+            done = cuda_.check(cuda_.stream_wait_event(stream_of(other), event, 0),
+                               "cuStreamWaitEvent");
+        forget(noted);
+    }
     return done;
 }
 

@@ -20,6 +20,9 @@ class CudaQueue final : public WorkQueue {
 
     [[nodiscard]] Outcome<Noted> note(DeviceStream other) override;
     [[nodiscard]] Done after(Noted noted) override;
+    // Work that is enqueued in the other stream of the device later runs after these points. Each
+    // counts as returned, also after a failure.
+    [[nodiscard]] Done hold(DeviceStream other, std::span<const Noted> points);
     void forget(Noted noted) override;
     [[nodiscard]] Outcome<Mark> mark() override;
     [[nodiscard]] Outcome<bool> reached(Mark mark) override;

@@ -194,8 +194,8 @@ class DeviceGroup {
     [[nodiscard]] virtual std::string describe() const = 0;
     // Returns nccl or staged.
     [[nodiscard]] virtual DevicePath path() const = 0;
-    // Returns the stream that all operations run in; it exists as long as the group. Empty if no
-    // operation waits for other ranks on the device.
+    // Returns the stream in which all operations wait for other ranks; it exists as long as the
+    // group. Empty if no operation waits for other ranks on the device.
     [[nodiscard]] virtual std::optional<DeviceStream> stream() const = 0;
 
     // Notes the current position of the stream. Does not wait, except for room in the stream.

@@ -71,6 +71,12 @@ kernels::Arguments arguments_for(const WirePlan& plan, Way way, const std::byte*
     return arguments;
 }
 
+// What is enqueued in `second` later runs after what `first` holds now.
+Done follow(CudaQueue& first, const CudaQueue& second) {
+    const auto mark = TRY(first.mark());
+    return first.hold(second.stream(), mark);
+}
+
 Done move(WorkQueue& queue, std::span<const DevicePart> parts, const BucketLayout& layout,
           const WirePlan& plan, Way way, const std::byte* bucket) {
     const Codec codec = way == Way::pack ? plan.packing : plan.unpacking;
@@ -90,7 +96,9 @@ Outcome<std::unique_ptr<DeviceGroup>> NcclGroup::open(const nccl::Library& nccl,
     // A rank that waits for the others in NCCL hears nothing else. So each step that may fail on
     // one rank alone comes before, and the ranks tell each other how it went.
     const auto prepare = [&]() -> Done {
-        group->queue_ = TRY(CudaQueue::open(device));
+        group->packing_ = TRY(CudaQueue::open(device));
+        group->reducing_ = TRY(CudaQueue::open(device));
+        group->unpacking_ = TRY(CudaQueue::open(device));
         if (options.rank != 0) return {};
         const nccl::Result result = nccl.unique_id(&connection.id);
         if (result == nccl::success) return {};
@@ -113,20 +121,23 @@ std::string NcclGroup::describe() const {
 }
 
 Outcome<DeviceNote> NcclGroup::note(DeviceStream stream) {
-    const auto noted = TRY(queue_->note(stream));
-    return DeviceNote(*queue_, noted.event);
+    const auto noted = TRY(reducing_->note(stream));
+    return DeviceNote(*reducing_, noted.event);
 }
 
 Outcome<Memory> NcclGroup::result_memory(std::size_t bytes, DeviceStream stream) {
-    return queue_->result_memory(bytes, stream);
+    return reducing_->result_memory(bytes, stream);
 }
 
+// A later operation may begin with packing this memory, or with reducing it.
 Outcome<Memory> NcclGroup::copy_of(std::span<const std::byte> content) {
-    return queue_->copy_of(content);
+    auto memory = TRY(packing_->copy_of(content));
+    TRY(follow(*packing_, *reducing_));
+    return memory;
 }
 
 cuda::Stream NcclGroup::cuda_stream() const {
-    return static_cast<cuda::Stream>(queue_->stream().handle);
+    return static_cast<cuda::Stream>(reducing_->stream().handle);
 }
 
 // Takes no lock: the thread that holds it may be waiting for NCCL, or in CUDA for a kernel of NCCL
@@ -145,25 +156,58 @@ void NcclGroup::await_abandoned() {
         if (deadline.passed()) return;
         std::this_thread::sleep_for(pause);
     }
-    // What was enqueued around NCCL's kernels uses the callers' memory, too.
-    const auto last = queue_->mark();
-    while (last && !queue_->reached(*last).value_or(true) && !deadline.passed())
-        std::this_thread::sleep_for(pause);
+    // What was enqueued around NCCL's kernels uses the callers' memory, too. A stream does not wait
+    // for the one before it if a call has failed in between.
+    for (const auto& queue : {packing_.get(), reducing_.get(), unpacking_.get()}) {
+        const auto last = queue->mark();
+        while (last && !queue->reached(*last).value_or(true) && !deadline.passed())
+            std::this_thread::sleep_for(pause);
+    }
+}
+
+Outcome<DeviceTicket> NcclGroup::enqueue_work(const DeviceStart& start, const Work& work) {
+    const std::lock_guard lock(mutex_);
+    TRY(communicator_->usable());
+    const auto enqueue_all = [&]() -> Outcome<DeviceTicket> {
+        const auto ready = TRY(reducing_->take(start));
+        const auto end = TRY(work(ready));
+        return DeviceTicket{end.number};
+    };
+    auto ticket = enqueue_all();
+    if (!ticket) abandon(ticket.error());
+    return ticket;
 }
 
 Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Body& body) {
-    const std::lock_guard lock(mutex_);
-    TRY(communicator_->usable());
-    const auto work = [&]() -> Outcome<DeviceTicket> {
-        const auto ready = TRY(queue_->take(start));
-        TRY(queue_->after_all(ready));
-        TRY(body());
-        const auto mark = TRY(queue_->mark());
-        return DeviceTicket{mark.number};
-    };
-    auto ticket = work();
-    if (!ticket) abandon(ticket.error());
-    return ticket;
+    return enqueue_work(start,
+                        [&](std::span<const WorkQueue::Noted> ready) -> Outcome<WorkQueue::Mark> {
+                            TRY(reducing_->after_all(ready));
+                            TRY(body());
+                            TRY(follow(*reducing_, *unpacking_));
+                            return unpacking_->mark();
+                        });
+}
+
+Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Bucket& bucket,
+                                         const BucketBody& body) {
+    const BucketLayout in = lay_out(bucket.packed);
+    const BucketLayout out = lay_out(bucket.unpacked);
+    return enqueue_work(start,
+                        [&](std::span<const WorkQueue::Noted> ready) -> Outcome<WorkQueue::Mark> {
+                            Slot& slot = slots_[next_slot_++ % slots_.size()];
+                            TRY(reducing_->hold(packing_->stream(), ready));
+                            TRY(unpacking_->hold(packing_->stream(), slot.free));
+                            std::byte* const memory = TRY(slot.memory.take(
+                                *packing_, in.elements * shape_of(bucket.plan.packing).wire_bytes));
+                            TRY(move(*packing_, bucket.packed, in, bucket.plan, Way::pack, memory));
+                            TRY(follow(*packing_, *reducing_));
+                            TRY(body(memory));
+                            TRY(follow(*reducing_, *unpacking_));
+                            TRY(move(*unpacking_, bucket.unpacked, out, bucket.plan, Way::unpack,
+                                     memory + bucket.unpacked_at));
+                            slot.free = TRY(unpacking_->mark());
+                            return slot.free;
+                        });
 }
 
 Done NcclGroup::with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body) {
@@ -190,22 +234,8 @@ Done NcclGroup::reduce_one(const DevicePart& part, const WirePlan& plan) {
     }));
     if (is_copy(plan.unpacking)) return {};
     BucketLayout in_place{{0}, part.count};
-    return move(*queue_, std::span(&part, 1), in_place, plan, Way::unpack,
+    return move(*reducing_, std::span(&part, 1), in_place, plan, Way::unpack,
                 static_cast<const std::byte*>(part.recv));
-}
-
-Done NcclGroup::reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan) {
-    const BucketLayout layout = lay_out(parts);
-    std::byte* bucket =
-        TRY(bucket_.take(*queue_, layout.elements * shape_of(plan.packing).wire_bytes));
-    TRY(move(*queue_, parts, layout, plan, Way::pack, bucket));
-    TRY(with_op(plan, [&](nccl::RedOp op) {
-        return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
-            return nccl_.all_reduce(bucket, bucket, layout.elements * plan.items, plan.type, op,
-                                    comm, cuda_stream());
-        });
-    }));
-    return move(*queue_, parts, layout, plan, Way::unpack, bucket);
 }
 
 Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
@@ -215,12 +245,20 @@ Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
     TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
     const auto filled = [](const DevicePart& part) { return part.count != 0; };
     const auto tensors = std::ranges::count_if(parts, filled);
-    return enqueue(start, [&]() -> Done {
-        if (tensors == 0) return {};
-        if (tensors == 1 && plan.direct()) {
+    const bool packed = tensors > 1 || (tensors == 1 && !plan.direct());
+    if (!packed) {
+        return enqueue(start, [&]() -> Done {
+            if (tensors == 0) return {};
             return reduce_one(*std::ranges::find_if(parts, filled), plan);
-        }
-        return reduce_bucket(parts, plan);
+        });
+    }
+    const std::size_t count = lay_out(parts).elements * plan.items;
+    return enqueue(start, {plan, parts, parts}, [&](std::byte* bucket) {
+        return with_op(plan, [&](nccl::RedOp op) {
+            return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
+                return nccl_.all_reduce(bucket, bucket, count, plan.type, op, comm, cuda_stream());
+            });
+        });
     });
 }
 
@@ -248,19 +286,6 @@ Done NcclGroup::scatter_sum(const std::byte* send, std::byte* recv,
     });
 }
 
-Done NcclGroup::scatter_bucket(const DevicePart& whole, void* recv,
-                               std::span<const std::size_t> counts, const WirePlan& plan) {
-    const std::size_t wire_bytes = shape_of(plan.packing).wire_bytes;
-    const BucketLayout layout{{0}, whole.count};
-    std::byte* bucket = TRY(bucket_.take(*queue_, whole.count * wire_bytes));
-    TRY(move(*queue_, std::span(&whole, 1), layout, plan, Way::pack, bucket));
-    const auto own_index = static_cast<std::size_t>(rank_);
-    std::byte* own = bucket + sum_of(counts.first(own_index)) * wire_bytes;
-    TRY(scatter_sum(bucket, own, counts, plan));
-    const DevicePart part{nullptr, recv, counts[own_index]};
-    return move(*queue_, std::span(&part, 1), {{0}, part.count}, plan, Way::unpack, own);
-}
-
 Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
                                                 std::span<const std::size_t> counts,
                                                 const DeviceReduction& reduction,
@@ -270,13 +295,19 @@ Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
     const std::size_t own = counts[static_cast<std::size_t>(rank_)];
     const DevicePart parts[] = {{send, const_cast<void*>(send), sum_of(counts)}, {recv, recv, own}};
     TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
+    if (parts[0].count != 0 && !plan.direct()) {
+        const std::size_t at = sum_of(counts.first(static_cast<std::size_t>(rank_))) *
+                               shape_of(plan.packing).wire_bytes;
+        return enqueue(
+            start, {plan, std::span(&parts[0], 1), std::span(&parts[1], 1), at},
+            [&](std::byte* bucket) { return scatter_sum(bucket, bucket + at, counts, plan); });
+    }
     return enqueue(start, [&]() -> Done {
         if (parts[0].count == 0) return {};
-        if (!plan.direct()) return scatter_bucket(parts[0], recv, counts, plan);
         TRY(scatter_sum(static_cast<const std::byte*>(send), static_cast<std::byte*>(recv), counts,
                         plan));
         if (is_copy(plan.unpacking) || own == 0) return {};
-        return move(*queue_, std::span(&parts[1], 1), {{0}, own}, plan, Way::unpack,
+        return move(*reducing_, std::span(&parts[1], 1), {{0}, own}, plan, Way::unpack,
                     static_cast<const std::byte*>(recv));
     });
 }
@@ -348,7 +379,7 @@ Outcome<DeviceTicket> NcclGroup::alltoall(const void* send,
 Outcome<bool> NcclGroup::poll(const DeviceTicket& ticket) {
     const std::lock_guard lock(mutex_);
     TRY(communicator_->usable());
-    auto reached = queue_->reached({ticket.number});
+    auto reached = unpacking_->reached({ticket.number});
     if (!reached) {
         abandon(reached.error());
     } else if (!*reached) {
@@ -362,7 +393,7 @@ Done NcclGroup::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream
                                  Seconds /*longest*/) {
     const std::lock_guard lock(mutex_);
     TRY(communicator_->usable());
-    return queue_->hold(stream, {ticket.number});
+    return unpacking_->hold(stream, WorkQueue::Mark{ticket.number});
 }
 
 Done NcclGroup::close(Deadline deadline) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,8 +13,10 @@
 
 namespace mpi_bridge {
 
-// A group in which every rank has a GPU that NCCL can use. All work goes through one stream, so
-// that the memory of one bucket serves all operations.
+// A group in which every rank has a GPU that NCCL can use. NCCL's kernels run in one stream, in the
+// order of the calls. A bucket is packed in a second stream and unpacked in a third one, and two of
+// them take turns, so that one is packed or unpacked while the other one is reduced. All operations
+// end in that third stream.
 class NcclGroup final : public DeviceGroup {
   public:
     [[nodiscard]] static Outcome<std::unique_ptr<DeviceGroup>> open(
@@ -22,7 +24,9 @@ class NcclGroup final : public DeviceGroup {
 
     [[nodiscard]] std::string describe() const override;
     [[nodiscard]] DevicePath path() const override { return DevicePath::nccl; }
-    [[nodiscard]] std::optional<DeviceStream> stream() const override { return queue_->stream(); }
+    [[nodiscard]] std::optional<DeviceStream> stream() const override {
+        return reducing_->stream();
+    }
     [[nodiscard]] Outcome<DeviceNote> note(DeviceStream stream) override;
     [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) override;
     [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override;
@@ -54,15 +58,32 @@ class NcclGroup final : public DeviceGroup {
     NcclGroup(const nccl::Library& nccl, int rank, int size)
         : nccl_(nccl), rank_(rank), size_(size) {}
 
+    // The memory of a bucket, and the point of unpacking_ from which on it may be packed again.
+    struct Slot {
+        GrowingMemory memory{GrowingMemory::Where::tensors};
+        WorkQueue::Mark free;
+    };
     using Body = std::function<Done()>;
-    // `body` enqueues the work, which runs after `start`. If it fails, the group is abandoned.
+    // `body` enqueues work in reducing_, which runs after `start`. If it fails, the group is
+    // abandoned.
     [[nodiscard]] Outcome<DeviceTicket> enqueue(const DeviceStart& start, const Body& body);
-    [[nodiscard]] Done reduce_bucket(std::span<const DevicePart> parts, const WirePlan& plan);
+    // Does the same for work on a bucket of that many bytes: packs the tensors, calls `body` for
+    // the work in reducing_, and unpacks the elements that are at `unpacked` in the bucket.
+    using BucketBody = std::function<Done(std::byte* bucket)>;
+    struct Bucket {
+        const WirePlan& plan;
+        std::span<const DevicePart> packed;
+        std::span<const DevicePart> unpacked;
+        std::size_t unpacked_at = 0;  // in bytes
+    };
+    [[nodiscard]] Outcome<DeviceTicket> enqueue(const DeviceStart& start, const Bucket& bucket,
+                                                const BucketBody& body);
+    // Returns the point of unpacking_ where the work ends.
+    using Work = std::function<Outcome<WorkQueue::Mark>(std::span<const WorkQueue::Noted> ready)>;
+    [[nodiscard]] Outcome<DeviceTicket> enqueue_work(const DeviceStart& start, const Work& work);
     [[nodiscard]] Done reduce_one(const DevicePart& part, const WirePlan& plan);
     [[nodiscard]] Done scatter_sum(const std::byte* send, std::byte* recv,
                                    std::span<const std::size_t> counts, const WirePlan& plan);
-    [[nodiscard]] Done scatter_bucket(const DevicePart& whole, void* recv,
-                                      std::span<const std::size_t> counts, const WirePlan& plan);
     // Creates the operation of the plan, lets `body` use it, and frees it.
     [[nodiscard]] Done with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body);
     [[nodiscard]] cuda::Stream cuda_stream() const;
@@ -72,8 +93,11 @@ class NcclGroup final : public DeviceGroup {
     const int size_;
 
     std::mutex mutex_;
-    std::unique_ptr<CudaQueue> queue_;
-    GrowingMemory bucket_{GrowingMemory::Where::tensors};
+    std::unique_ptr<CudaQueue> packing_;
+    std::unique_ptr<CudaQueue> reducing_;
+    std::unique_ptr<CudaQueue> unpacking_;
+    std::array<Slot, 2> slots_;
+    std::size_t next_slot_ = 0;
     std::unique_ptr<NcclCommunicator> communicator_;  // must end before the memory that it works on
 };
 
