@@ -66,15 +66,17 @@ struct RecordOf<record::HealthReport> {
 template <>
 struct RecordOf<record::GpuReport> {
     using Report = record::GpuReport;
-    static constexpr auto fields = std::tuple{field("fault", &Report::fault),
-                                              field("gpus", &Report::gpus),
-                                              field("driver", &Report::driver),
-                                              field("slow", &Report::slow),
-                                              field("direct", &Report::direct).or_missing(),
-                                              field("host", &Report::host).or_missing(),
-                                              field("peers", &Report::peers).or_missing(),
-                                              field("nccl", &Report::nccl).or_missing(),
-                                              field("allreduce", &Report::allreduce).or_missing()};
+    static constexpr auto fields =
+        std::tuple{field("fault", &Report::fault),
+                   field("gpus", &Report::gpus),
+                   field("driver", &Report::driver),
+                   field("slow", &Report::slow),
+                   field("direct", &Report::direct).or_missing(),
+                   field("host", &Report::host).or_missing(),
+                   field("peers", &Report::peers).or_missing(),
+                   field("nccl", &Report::nccl).or_missing(),
+                   field("allreduce", &Report::allreduce).or_missing(),
+                   field("ncclUnchecked", &Report::nccl_unchecked).or_missing()};
 };
 
 }  // namespace batchai::base

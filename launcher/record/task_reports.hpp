@@ -49,7 +49,8 @@ struct GpuReport {
     std::string host;    // how fast they copy from the host and back, in bytes per second
     std::string peers;   // how fast they copy to each other; "0" and "": not known
     std::string nccl;    // what is wrong with an allreduce over NCCL, in words; empty: nothing
-    std::string allreduce;  // how fast that is, in bytes per second; empty: not known
+    std::string allreduce;       // how fast that is, in bytes per second; empty: not known
+    std::string nccl_unchecked;  // why no allreduce was tried, in words
 };
 [[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);
 

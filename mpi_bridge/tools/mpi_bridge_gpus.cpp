@@ -52,10 +52,10 @@ constexpr std::chrono::seconds time_for_direct_copies{3};
 // Where PCI redirects such copies, they may never end.
 constexpr std::chrono::seconds limit_of_direct_copies{6};
 // NCCL alone takes seconds to load and to connect eight GPUs.
-constexpr std::chrono::seconds limit_of_allreduce{8};
-// With less than this left of `limit`, it is not begun.
-constexpr std::chrono::seconds least_for_allreduce{5};
-constexpr std::chrono::seconds time_to_end{3};
+constexpr std::chrono::seconds limit_of_allreduce{15};
+constexpr std::chrono::seconds latest_begin_of_allreduce{35};
+// The last process that leaves a GPU may take as long to put it to sleep as to wake it.
+constexpr std::chrono::seconds time_with_end{55};
 constexpr const char* without_direct_copies =
     "; with NCCL_P2P_DISABLE=1, NCCL goes through the host's memory instead";
 constexpr int failed = 1;
@@ -85,11 +85,13 @@ using Told = std::map<std::string, std::string, std::less<>>;
 using Tell = std::function<void(std::string_view key, const std::string& text)>;
 
 // Keys that are not in the report: why there is nothing to check, that each GPU by itself is
-// checked, the two GPUs between which copies come next, that these are checked, and that NCCL is.
+// checked, the two GPUs between which copies come next, that these are checked, what NCCL is at,
+// and that all is checked.
 constexpr std::string_view nothing = "nothing";
 constexpr std::string_view checked = "checked";
 constexpr std::string_view pair = "pair";
 constexpr std::string_view copied = "copied";
+constexpr std::string_view stage = "stage";
 constexpr std::string_view done = "done";
 
 // What CUDA_VISIBLE_DEVICES lets a process see.
@@ -162,15 +164,32 @@ void check_direct_copies(std::vector<mpi_bridge::gpus::Gpu>& gpus, const Tell& t
     tell("peers", fmt::format("{:.0f}", speeds->usual));
 }
 
-// Tells of NCCL among the GPUs. Without NCCL there is nothing to tell: the job may bring its own,
-// or need none.
+// NCCL is to reduce among the GPUs of this host alone, and to go on where it would wait.
+void prepare_for_nccl() {
+    // The address where rank 0 of the job listens.
+    unsetenv("NCCL_COMM_ID");
+    unsetenv("NCCL_DEBUG_FILE");
+    setenv("NCCL_COMM_BLOCKING", "0", 1);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
+// Tells of NCCL among the GPUs, and ends the process.
 void check_allreduce(const std::vector<mpi_bridge::gpus::Gpu>& gpus, const Tell& tell) {
-    if (gpus.size() < 2) return;
+    prepare_for_nccl();
+    tell(stage, "loading NCCL");
     const auto nccl = mpi_bridge::nccl::library();
-    if (!nccl) return;
-    const auto speed = mpi_bridge::gpus::allreduce_over_nccl(**nccl, gpus);
-    if (speed) return tell("allreduce", fmt::format("{:.0f}", *speed));
-    tell("nccl", speed.error().text);
+    if (!nccl) return tell("ncclUnchecked", nccl.error().text);
+    mpi_bridge::gpus::AllreduceNews news;
+    news.stage = [&tell](std::string_view what) { tell(stage, std::string(what)); };
+    news.outcome = [&tell](const mpi_bridge::Outcome<double>& speed) {
+        if (speed)
+            tell("allreduce", fmt::format("{:.0f}", *speed));
+        else
+            tell("nccl", speed.error().text);
+        tell(done, {});
+        _exit(0);
+    };
+    static_cast<void>(mpi_bridge::gpus::allreduce_over_nccl(**nccl, gpus, news));
 }
 
 void check_gpus(Clock::time_point began, const Tell& tell) {
@@ -201,8 +220,9 @@ void check_gpus(Clock::time_point began, const Tell& tell) {
     tell(checked, {});
     if (uses_direct_copies()) check_direct_copies(gpus, tell);
     tell(copied, {});
-    if (Clock::now() > began + limit - least_for_allreduce)
-        return tell("nccl", "there was no time left for an allreduce over NCCL");
+    if (gpus.size() < 2) return;
+    if (Clock::now() > began + latest_begin_of_allreduce)
+        return tell("ncclUnchecked", "there was no time left for it");
     check_allreduce(gpus, tell);
 }
 
@@ -279,17 +299,6 @@ std::string how_it_ended(const std::optional<int>& status) {
                                           : std::string("ended without a result");
 }
 
-// Waits until the child has told the key. Returns how it has failed to in this time, in words.
-std::optional<std::string> failed_to_tell(std::string_view key, std::chrono::seconds time,
-                                          pid_t child, int pipe, std::string& text, Told& told) {
-    const bool in_time = read_until(pipe, key, Clock::now() + time, text, told);
-    if (told.find(key) != told.end()) return std::nullopt;
-    if (!in_time) kill(child, SIGKILL);
-    const auto status = status_of(child, Clock::now() + time_to_end);
-    if (in_time) return how_it_ended(status);
-    return fmt::format("did not end within {} s", time.count());
-}
-
 Told with_fault(std::string fault) {
     return {{"fault", std::move(fault)}};
 }
@@ -317,18 +326,31 @@ Told check_in_child() {
     }
     if (told.find(checked) == told.end())
         return with_fault("the check of the GPUs " + how_it_ended(status_of(child, end)));
-    if (const auto how =
-            failed_to_tell(copied, limit_of_direct_copies, child, ends[0], text, told)) {
+    // Returns how the child has failed to tell the key in this time, in words. It is gone then, or
+    // cannot be ended.
+    const auto latest_end = began + time_with_end;
+    bool gone = false;
+    const auto failed_to_tell = [&](std::string_view key,
+                                    std::chrono::seconds time) -> std::optional<std::string> {
+        const bool in_time = read_until(ends[0], key, Clock::now() + time, text, told);
+        if (told.find(key) != told.end()) return std::nullopt;
+        if (!in_time) kill(child, SIGKILL);
+        const auto status = status_of(child, latest_end);
+        gone = status.has_value();
+        if (in_time) return how_it_ended(status);
+        return fmt::format("did not end within {} s", time.count());
+    };
+    if (const auto how = failed_to_tell(copied, limit_of_direct_copies)) {
         told["direct"] = fmt::format("{}: the direct copy {}{}", text_of(told, pair), *how,
                                      without_direct_copies);
-        return told;
+        told["ncclUnchecked"] = "the check did not come to it";
+    } else if (const auto hung = failed_to_tell(done, limit_of_allreduce)) {
+        told["nccl"] = fmt::format("the check of an allreduce over NCCL {}; it was at: {}", *hung,
+                                   text_of(told, stage));
+    } else {
+        gone = status_of(child, latest_end).has_value();
     }
-    if (const auto how = failed_to_tell(done, limit_of_allreduce, child, ends[0], text, told)) {
-        told["nccl"] = "the allreduce over NCCL among the GPUs " + *how;
-        return told;
-    }
-    if (!status_of(child, Clock::now() + time_to_end))
-        return with_fault("a call of the driver hangs at the end of the check of the GPUs");
+    if (!gone) told["fault"] = "a call of the driver hangs at the end of the check of the GPUs";
     return told;
 }
 
@@ -336,8 +358,8 @@ void report(const std::string& path, const Told& told) {
     const auto task = mpi_bridge::process_environment("SLURM_PROCID").value_or("0");
     std::vector<std::pair<std::string_view, std::string_view>> members = {
         {"schema", "mpi_bridge-gpus/v1"}};
-    for (const char* key :
-         {"fault", "gpus", "driver", "slow", "host", "direct", "peers", "nccl", "allreduce"}) {
+    for (const char* key : {"fault", "gpus", "driver", "slow", "host", "direct", "peers", "nccl",
+                            "allreduce", "ncclUnchecked"}) {
         const auto found = told.find(key);
         members.emplace_back(key, found == told.end() ? std::string_view() : found->second);
     }

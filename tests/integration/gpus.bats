@@ -28,7 +28,7 @@ setup_file() {
     write_site site ''
     write_site site-nccl ', NCCL_SOCKET_IFNAME = "ib", NCCL_IB_HCA = "=mlx5_0"'
     write_site site-unchecked ', BATCHAI_GPU_CHECK = "0"'
-    write_site site-with-nccl ', MPI_BRIDGE_NCCL_LIBRARY = "/run/standin/libnccl.so.2"'
+    nccl=/run/standin/libnccl.so.2 write_site site-with-nccl ''
     with_site site batchai cluster create --name pair --vm-size nc2 --target 2 --output none
 }
 
@@ -37,12 +37,14 @@ setup() {
     hosts_have h2 "devices=2"
 }
 
-# write_site NAME VARIABLES: a site whose jobs find the stand-in, with more variables.
+# write_site NAME VARIABLES: a site whose jobs find the driver's stand-in, and as NCCL only $nccl, with
+# more variables.
 write_site() {
     site_lua << LUA | as_user bash -c "cat > $share/$1.lua"
 return { vm_sizes = { NC2 = { gpus = 2, cpus = 4 } },
          container_binds = { "/run/standin:ro" },
          environment = { MPI_BRIDGE_CUDA_LIBRARY = "/run/standin/libcuda.so.1",
+                         MPI_BRIDGE_NCCL_LIBRARY = "${nccl:-/nowhere/libnccl.so.2}",
                          BATCHAI_STANDIN = "@/run/standin/plan"$2 } }
 LUA
 }
@@ -223,6 +225,7 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     echo "$output"
     [[ $output == *"h1: GPU 0 (PCI 0000:10:00.0) to GPU 1 (PCI 0000:11:00.0): what is copied directly arrives changed; with NCCL_P2P_DISABLE=1, "* ]]
     [[ $output == *"h2: GPU 0 (PCI 0000:10:00.0) to GPU 1 (PCI 0000:11:00.0): the direct copy did not end within 6 s; with NCCL_P2P_DISABLE=1, "* ]]
+    [[ $output == *"NCCL was not checked on 2 of 2 nodes; on h1: "*libnccl.so.2* ]]
     [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"*"the job's command starts"* ]]
     # Who has NCCL go through the host is not told.
     with_site site env NCCL_P2P_DISABLE=1 batchai job create --name through-host \
@@ -253,8 +256,8 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     run_job reduced
     run log_of reduced
     echo "$output"
-    [[ $output == *"h1: GPU 1 (PCI 0000:11:00.0): its sum of an allreduce over NCCL is wrong"* ]]
-    [[ $output == *"h2: the allreduce over NCCL among the GPUs did not end within 8 s"* ]]
+    [[ $output == *"h1: wrong sums of an allreduce over NCCL on GPU 1 (PCI 0000:11:00.0)"* ]]
+    [[ $output == *"h2: the check of an allreduce over NCCL did not end within 15 s; it was at: its first allreduce"* ]]
     [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"*"the job's command starts"* ]]
     wait_until 10 prints_nothing lines_like mpi_bridge_gpus as_root_on h2 ps -eo args=
     hosts_have h1 "devices=2 apart=0"

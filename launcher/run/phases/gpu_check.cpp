@@ -70,10 +70,16 @@ void compare_speeds(const std::vector<NodeReport>& nodes, std::string record::Gp
     }
 }
 
-// Whether a node with several GPUs has no NCCL, as far as the check could see.
-bool lacks_nccl(const NodeReport& node) {
-    return node.report && base::number_in<int>(node.report->gpus).value_or(0) > 1 &&
-           node.report->nccl.empty() && node.report->allreduce.empty();
+// Says on how many nodes no allreduce was tried, and why on the first one; empty: on none.
+std::string without_allreduce(const std::vector<NodeReport>& nodes) {
+    const auto unchecked = [](const NodeReport& node) {
+        return node.report && !node.report->nccl_unchecked.empty();
+    };
+    const auto first = std::find_if(nodes.begin(), nodes.end(), unchecked);
+    if (first == nodes.end()) return {};
+    return fmt::format("NCCL was not checked on {} of {} nodes; on {}: {}",
+                       std::count_if(nodes.begin(), nodes.end(), unchecked), nodes.size(),
+                       first->node, first->report->nccl_unchecked);
 }
 
 // The user's --gpu-bind may show each rank only some of the node's GPUs. The one task of the check
@@ -174,10 +180,7 @@ PhaseEnd GpuCheck::run(Context& context) {
         if (checked > 0)
             context.log.master(fmt::format(
                 "the GPUs of {} of {} nodes were checked and can be used", checked, nodes.size()));
-        if (std::any_of(of_nodes.begin(), of_nodes.end(), lacks_nccl))
-            context.log.master(
-                "NCCL was not found where the check ran, so that it has reduced nothing; "
-                "MPI_BRIDGE_NCCL_LIBRARY may name it");
+        if (const auto why = without_allreduce(of_nodes); !why.empty()) context.log.master(why);
         return {};
     }
     constexpr const char* message = "The GPUs of a node cannot be used";

@@ -3,7 +3,9 @@
 // The check of a host's GPUs: what it finds, and what it calls those it has found.
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -23,6 +25,7 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Le;
+using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
@@ -63,7 +66,18 @@ std::string fault_of(const Outcome<gpus::Speeds>& speeds) {
 Outcome<double> over_nccl(const std::string& plan) {
     auto all = TRY(visible(plan));
     TRY(gpus::compare_with_host(all));
-    return gpus::allreduce_over_nccl(*TRY(nccl::library()), all);
+    std::vector<std::string> stages;
+    std::optional<Outcome<double>> told;
+    const auto speed = gpus::allreduce_over_nccl(
+        *TRY(nccl::library()), all,
+        {.stage = [&](std::string_view stage) { stages.emplace_back(stage); },
+         .outcome = [&](const Outcome<double>& outcome) { told = outcome; }});
+    EXPECT_TRUE(told && told->has_value() == speed.has_value()) << plan;
+    if (speed) {
+        EXPECT_THAT(stages, ElementsAre("connecting the GPUs", "its first allreduce",
+                                        "its further allreduces"));
+    }
+    return speed;
 }
 
 std::string fault_of(const Outcome<double>& speed) {
@@ -164,29 +178,38 @@ TEST(CheckOfGpus, ReducesOverNcclAmongAllGpus) {
         ASSERT_TRUE(speed) << speed.error().text;
         EXPECT_GT(*speed, 0);
     }
-    EXPECT_EQ(Standin::get().count("ncclAllReduce"), 3 * 6);
+    // The first, one to see how long it takes, some that are timed, and one that is compared.
+    EXPECT_GE(Standin::get().count("ncclAllReduce"), 3 * 4);
 }
 
-TEST(CheckOfGpus, ARoundOverNcclTakesAsLongAsOnTheSlowestGpu) {
+TEST(CheckOfGpus, MeasuresHowLongAnAllreduceOverNcclTakes) {
     const auto speed = over_nccl("devices=2 apart=1");
     ASSERT_TRUE(speed) << speed.error().text;
-    // 16 MiB in at least 50 ms.
-    EXPECT_LT(*speed, 16.0 * 1024 * 1024 / 0.05);
+    EXPECT_LT(*speed, 32.0 * 1024 * 1024 / 0.5);
 }
 
-TEST(CheckOfGpus, NamesTheGpuWithAWrongSum) {
+TEST(CheckOfGpus, NamesTheGpuWithWrongSums) {
     EXPECT_EQ(fault_of(over_nccl("devices=3 spoils=1")),
-              second + std::string(": its sum of an allreduce over NCCL is wrong"));
+              std::string("wrong sums of an allreduce over NCCL on ") + second);
 }
 
-// Whoever fails, and wherever: the others are waiting for it by then, and go.
+// Whoever fails, and wherever: the others are waiting for it by then, and go. They must not be
+// blamed.
 TEST(CheckOfGpus, SaysWhichCallOfNcclFailedOnWhich) {
-    for (const char* fault : {"fail=ncclCommInitRankConfig:2:2", "late=ncclCommInitRankConfig:1:3",
-                              "fail=ncclAllReduce:5:1", "late=ncclAllReduce:4:3"}) {
-        EXPECT_THAT(fault_of(over_nccl(std::string("devices=2 ") + fault)),
+    struct Fault {
+        const char* plan;
+        const char* call;
+    };
+    for (const auto& [plan, call] :
+         {Fault{"fail=ncclCommInitRankConfig:2:2", "ncclCommInitRankConfig failed: "},
+          Fault{"late=ncclCommInitRankConfig:1:3", "ncclCommInitRankConfig failed: "},
+          Fault{"fail=ncclAllReduce:5:1", "ncclAllReduce failed: "},
+          Fault{"late=ncclAllReduce:4:3", "ncclAllReduce failed: "},
+          Fault{"notice=1 fail=ncclAllReduce:8:1", "ncclAllReduce failed: "}}) {
+        EXPECT_THAT(fault_of(over_nccl(std::string("devices=2 ") + plan)),
                     AllOf(StartsWith("GPU "), HasSubstr(": the allreduce over NCCL, rank "),
-                          HasSubstr(" failed: ")))
-            << fault;
+                          HasSubstr(call), Not(HasSubstr("remote"))))
+            << plan;
     }
     EXPECT_THAT(fault_of(over_nccl("devices=2 fail=ncclGetUniqueId:1:2")),
                 StartsWith("ncclGetUniqueId failed: "));

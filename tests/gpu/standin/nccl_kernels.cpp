@@ -81,7 +81,7 @@ void CommunicatorRecord::collective(const Operation& operation) {
     Deed deed{static_cast<int>(operation.kind), operation.type, operation.op, operation.peer,
               operation.count};
     if (Plan::get().setting("apart") == device.ordinal)
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
     const std::size_t share = window_bytes / (scatters ? ranks : 1) / 16 * 16;
     for (std::size_t at = 0; at < total; at += share) {
         const std::size_t length = std::min(share, total - at);

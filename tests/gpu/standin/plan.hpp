@@ -25,7 +25,7 @@ namespace standin {
 //   far=DEVICE       each direct copy between this device and another takes 50 ms longer
 //   garbles=DEVICE   what another device copies directly to this one arrives changed
 //   spoils=DEVICE    what a collective of NCCL writes to this device has a wrong bit
-//   apart=DEVICE     each collective of NCCL takes 50 ms longer on this device
+//   apart=DEVICE     each collective of NCCL takes 500 ms longer on this device
 //   peers=0          no device can reach the memory of another one
 //   notice=1         a peer that has aborted, or whose process is gone, is a remote error
 //   fail=CALL:N:CODE the Nth call of this entry point returns the code and does nothing

@@ -26,7 +26,12 @@ constexpr const char* good_report =
     R"("host": "20000000000", "peers": "0"})";
 constexpr const char* good_report_with_nccl =
     R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
-    R"("host": "20000000000", "peers": "0", "nccl": "", "allreduce": "9000000000"})";
+    R"("host": "20000000000", "peers": "0", "nccl": "", "allreduce": "9000000000", )"
+    R"("ncclUnchecked": ""})";
+constexpr const char* good_report_without_nccl =
+    R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
+    R"("host": "20000000000", "peers": "0", "nccl": "", "allreduce": "", )"
+    R"("ncclUnchecked": "no libnccl.so.2"})";
 
 class GpuCheckPhase : public PhasesTest {
   protected:
@@ -122,12 +127,12 @@ TEST(GpuVerdict, DoesNotEndAJobForDirectCopiesOrNccl) {
     NodeReport changes = good("n1");
     changes.report->direct = "GPU 0 to GPU 1: what is copied directly arrives changed";
     NodeReport wrong = good("n2");
-    wrong.report->nccl = "GPU 1: its sum of an allreduce over NCCL is wrong";
+    wrong.report->nccl = "wrong sums of an allreduce over NCCL on GPU 1";
     const GpuVerdict verdict = verdict_on({changes, wrong});
     EXPECT_FALSE(verdict.bad_node);
     EXPECT_THAT(verdict.remarks,
                 ElementsAre("n1: GPU 0 to GPU 1: what is copied directly arrives changed",
-                            "n2: GPU 1: its sum of an allreduce over NCCL is wrong"));
+                            "n2: wrong sums of an allreduce over NCCL on GPU 1"));
 }
 
 TEST(GpuCheck, IsWantedWithGpusUnlessItIsTurnedOff) {
@@ -152,16 +157,17 @@ TEST_F(GpuCheckPhase, ComesBeforeTheWireUpCheck) {
                 HasSubstr("the GPUs of 2 of 2 nodes were checked and can be used"));
 }
 
-TEST_F(GpuCheckPhase, DoesNotTellOfNcclThatIsThere) {
-    nodes_report(good_report_with_nccl, good_report_with_nccl, 0);
+TEST_F(GpuCheckPhase, DoesNotTellOfNcclThatIsThereOrThatAnOlderCheckDoesNotKnow) {
+    nodes_report(good_report_with_nccl, good_report, 0);
     EXPECT_EQ(attempt(), 0);
     EXPECT_THAT(text_of("logs/execution-n1.invalid.log"), Not(HasSubstr("NCCL")));
 }
 
 TEST_F(GpuCheckPhase, TellsOfNcclThatANodeLacks) {
-    nodes_report(good_report_with_nccl, good_report, 0);
+    nodes_report(good_report_with_nccl, good_report_without_nccl, 0);
     EXPECT_EQ(attempt(), 0);
-    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"), HasSubstr("NCCL was not found"));
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                HasSubstr("NCCL was not checked on 1 of 2 nodes; on n2.invalid: no libnccl.so.2"));
 }
 
 TEST_F(GpuCheckPhase, EndsTheJobAtABadNode) {
