@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """horovod.keras at 1 and 4 ranks on TensorFlow, and at 2 ranks on the other backends.
 
+test_tensorflow.py has the overlap with the backward pass on TensorFlow.
+
 With BATCHAI_TEST_FULL it also runs at 2 ranks on TensorFlow.
 """
 
@@ -38,3 +40,9 @@ def cases():
 def test_interface(backend, how, name):
     pytest.importorskip(backend)
     launch.assert_passed_in(outcome(backend, how), name)
+
+
+def test_overlap_on_jax():
+    pytest.importorskip("jax")
+    ended = launch.run("jax_overlap.py", "2 ranks", seconds=120)
+    launch.assert_passed_in(ended, "check_gradients_travel_during_backward")
