@@ -252,12 +252,12 @@ Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
             return reduce_one(*std::ranges::find_if(parts, filled), plan);
         });
     }
-    const std::size_t count = lay_out(parts).elements * plan.items;
-    return enqueue(start, {plan, parts, parts}, [&](std::byte* bucket) {
-        return with_op(plan, [&](nccl::RedOp op) {
-            return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
-                return nccl_.all_reduce(bucket, bucket, count, plan.type, op, comm, cuda_stream());
-            });
+    const WirePlan around = plan.for_bucket();
+    const std::size_t count = lay_out(parts).elements * around.items;
+    return enqueue(start, {around, parts, parts}, [&](std::byte* bucket) {
+        return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
+            return nccl_.all_reduce(bucket, bucket, count, around.type, around.op, comm,
+                                    cuda_stream());
         });
     });
 }

@@ -156,6 +156,22 @@ void plan_integers(WirePlan& plan, const Type& type, const DeviceReduction& redu
 
 }  // namespace
 
+WirePlan WirePlan::for_bucket() const {
+    WirePlan plan = *this;
+    if (factor_in_sum == 1) return plan;
+    plan.factor_in_sum = 1;
+    const bool wide = type == nccl::float32 || type == nccl::float64;
+    if (wide) {
+        plan.unpacking = type == nccl::float32 ? Codec::scale_f32 : Codec::scale_f64;
+        plan.unpack_factor *= factor_in_sum;
+    } else {
+        // A power of two, before the sum can overflow.
+        plan.packing = type == nccl::float16 ? Codec::scale_f16 : Codec::scale_bf16;
+        plan.pack_factor *= factor_in_sum;
+    }
+    return plan;
+}
+
 Outcome<WirePlan> plan_wire(const DeviceReduction& reduction, int ranks) {
     const auto type = TRY(check(reduction));
     const auto op = TRY(nccl_op(reduction));

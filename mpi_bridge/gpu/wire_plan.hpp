@@ -25,6 +25,10 @@ struct WirePlan {
 
     // Whether a tensor may be reduced in place; if unpacking is no copy, it then runs in place too.
     [[nodiscard]] bool direct() const { return is_copy(packing); }
+
+    // The same reduction of tensors that are packed anyway: the kernels that move them apply the
+    // factors. NCCL's switches (NVLS) sum, but do not multiply.
+    [[nodiscard]] WirePlan for_bucket() const;
 };
 
 // MPIB_ERROR_INVALID_ARGUMENT if the API does not have this reduction.

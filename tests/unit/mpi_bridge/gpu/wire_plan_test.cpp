@@ -135,13 +135,16 @@ TEST(WirePlan, GivesWhatTheApiPromisesForEveryTypeAndOperation) {
                     const auto inputs = make_inputs<T>(ranks);
                     const auto plan = plan_wire({datatype, op, 1, 1}, ranks);
                     ASSERT_TRUE(plan);
-                    const auto result = allreduce(*plan, inputs);
-                    for (std::size_t i = 0; i < count; ++i) {
-                        std::vector<T> items;
-                        for (const auto& input : inputs)
-                            items.push_back(input[i]);
-                        ASSERT_TRUE(is_right(result[i], items, op))
-                            << "datatype " << datatype << ", operation " << op << ", " << ranks;
+                    ASSERT_EQ(plan->for_bucket().factor_in_sum, 1);
+                    for (const WirePlan& each : {*plan, plan->for_bucket()}) {
+                        const auto result = allreduce(each, inputs);
+                        for (std::size_t i = 0; i < count; ++i) {
+                            std::vector<T> items;
+                            for (const auto& input : inputs)
+                                items.push_back(input[i]);
+                            ASSERT_TRUE(is_right(result[i], items, op))
+                                << "datatype " << datatype << ", operation " << op << ", " << ranks;
+                        }
                     }
                 });
             }
@@ -158,15 +161,17 @@ TEST(WirePlan, AveragesOfShortFloatsAreNotBiasedByTheFactor) {
                 const auto values = random_values<T>(count, 77);
                 const auto plan = plan_wire({datatype, MPIB_AVERAGE, 1, 1}, 3);
                 EXPECT_EQ(plan->factor_in_sum, 0.25);
-                const auto result = allreduce(*plan, std::vector{values, values, values});
-                int wrong = 0;
-                for (std::size_t i = 0; i < count; ++i) {
-                    const double error = std::fabs(result[i].value() - values[i].value());
-                    // The sum of three was cut to the type's digits, nothing more.
-                    EXPECT_LE(error, std::ldexp(std::fabs(values[i].value()), 2 - T::digits));
-                    if (error != 0) ++wrong;
+                for (const WirePlan& each : {*plan, plan->for_bucket()}) {
+                    const auto result = allreduce(each, std::vector{values, values, values});
+                    int wrong = 0;
+                    for (std::size_t i = 0; i < count; ++i) {
+                        const double error = std::fabs(result[i].value() - values[i].value());
+                        // The sum of three was cut to the type's digits, nothing more.
+                        EXPECT_LE(error, std::ldexp(std::fabs(values[i].value()), 2 - T::digits));
+                        if (error != 0) ++wrong;
+                    }
+                    EXPECT_LT(wrong, static_cast<int>(count));
                 }
-                EXPECT_LT(wrong, static_cast<int>(count));
             }
         });
     }
@@ -185,6 +190,19 @@ TEST(WirePlan, FoldsAllFactorsOfASumIntoOne) {
     EXPECT_EQ(tiny->factor_in_sum, 0x1p-14);
     EXPECT_DOUBLE_EQ(tiny->factor_in_sum * tiny->unpack_factor, 1e-9);
     EXPECT_EQ(plan_wire({MPIB_BFLOAT16, MPIB_SUM, 0, 1}, 4)->unpack_factor, 0);
+}
+
+TEST(WirePlan, AppliesFactorsOfASumInTheKernelsOfABucket) {
+    const auto wide = plan_wire({MPIB_FLOAT32, MPIB_AVERAGE, 3, 0.5}, 4)->for_bucket();
+    EXPECT_EQ(wide.unpack_factor, 3 * 0.5 / 4);
+    EXPECT_TRUE(is_copy(wide.packing));
+    EXPECT_EQ(wide.unpacking, Codec::scale_f32);
+    // The power of two comes before the sum, in which 16 bits could overflow.
+    const auto narrow = plan_wire({MPIB_FLOAT16, MPIB_AVERAGE, 1, 1}, 3)->for_bucket();
+    EXPECT_EQ(narrow.pack_factor, 0.25);
+    EXPECT_DOUBLE_EQ(narrow.pack_factor * narrow.unpack_factor, 1.0 / 3);
+    const auto none = plan_wire({MPIB_FLOAT32, MPIB_SUM, 1, 1}, 3)->for_bucket();
+    EXPECT_TRUE(is_copy(none.packing) && is_copy(none.unpacking));
 }
 
 TEST(WirePlan, AppliesFactorsAroundWhatIsNotLinear) {
