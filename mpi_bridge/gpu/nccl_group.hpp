@@ -67,8 +67,8 @@ class NcclGroup final : public DeviceGroup {
     // `body` enqueues work in reducing_, which runs after `start`. If it fails, the group is
     // abandoned.
     [[nodiscard]] Outcome<DeviceTicket> enqueue(const DeviceStart& start, const Body& body);
-    // Does the same for work on a bucket of that many bytes: packs the tensors, calls `body` for
-    // the work in reducing_, and unpacks the elements that are at `unpacked` in the bucket.
+    // Does the same around `body`: packs tensors into a bucket before it, and unpacks after it what
+    // the bucket has from `unpacked_at` on.
     using BucketBody = std::function<Done(std::byte* bucket)>;
     struct Bucket {
         const WirePlan& plan;
