@@ -271,7 +271,7 @@ Outcome<double> allreduce_over_nccl(const nccl::Library& nccl, const std::vector
                                     const AllreduceNews& news) {
     nccl::UniqueId id{};
     if (const auto made = nccl.unique_id(&id); made != nccl::success) {
-        const Outcome<double> outcome =
+        Outcome<double> outcome =
             fail(MPIB_ERROR_INTERNAL, "ncclGetUniqueId failed: " + nccl.describe(made, nullptr));
         news.outcome(outcome);
         return outcome;
@@ -289,8 +289,7 @@ Outcome<double> allreduce_over_nccl(const nccl::Library& nccl, const std::vector
         });
     }
     const auto ended = meeting.await_end();
-    const auto outcome =
-        ended ? speed_of(members, gpus) : Outcome<double>(tl::unexpected(ended.error()));
+    auto outcome = ended ? speed_of(members, gpus) : Outcome<double>(tl::unexpected(ended.error()));
     news.outcome(outcome);
     meeting.is_known();
     for (std::thread& thread : threads)

@@ -31,6 +31,7 @@ class _Common(PointToPoint):
     ) -> None:
         PointToPoint.__init__(self, name, process_set.number, members, rank, limit)
         self._set = process_set
+        self._is_aborted = False
 
     def name(self) -> str:
         """Return the name of the backend."""
@@ -49,11 +50,20 @@ class _Common(PointToPoint):
 
     def shutdown(self) -> None:
         """End the group's thread and its process set."""
+        if self._is_aborted:
+            return
         self._forget_operations()
         self._completer.stop()
         self._set.close()
 
-    abort = shutdown
+    def abort(self) -> None:
+        """Let go of the group without waiting for any member: its futures end with an error.
+
+        Operations that are under way are left to the engine, and the process set stays to its end.
+        """
+        self._is_aborted = True
+        self._forget_operations()
+        self._completer.abandon(RuntimeError(f"group {self._name} was aborted"))
 
     def eager_connect_single_device(self, _device: Any = None) -> None:
         """Connections are made when they are first needed."""

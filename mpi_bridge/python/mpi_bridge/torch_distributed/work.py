@@ -6,6 +6,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
@@ -53,6 +54,7 @@ class EngineWork(dist.Work):
         self._lock = threading.Lock()
         self._future_lock = threading.Lock()
         self._future: torch.futures.Future | None = None
+        self._future_has_ended = False
         self._when_complete: Callable[[EngineWork], None] | None = None
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -190,7 +192,7 @@ class EngineWork(dist.Work):
                 self._wait_at_most(self._limit)
             except CollectiveTimeoutError as error:
                 # The operations go on, for whoever waits for this object.
-                self._future.set_exception(error)
+                self.end_future(error)
                 return
         with ExitStack() as stack:
             # The future takes down where the current streams are, so these must be the streams
@@ -198,10 +200,18 @@ class EngineWork(dist.Work):
             for device, number in self._streams.items():
                 stack.enter_context(torch.cuda.stream(torch_streams.stream_of(device, number)))
             self.complete()
-            if self._error is not None:
-                self._future.set_exception(self._error)
-            else:
-                self._future.set_result(self._result)
+            self.end_future(self._error)
+
+    def end_future(self, error: BaseException | None) -> None:
+        """End the future with the result or with an error, unless it has ended already."""
+        with self._future_lock:
+            if self._future_has_ended:
+                return
+            self._future_has_ended = True
+        if error is not None:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(self._result)
 
 
 class WorkOfSeveral(dist.Work):
@@ -255,9 +265,11 @@ class Completer:
         self.name = name
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._unsettled: deque[EngineWork] = deque()
 
     def add(self, work: EngineWork) -> None:
         """Complete the work's future when it is done."""
+        self._unsettled.append(work)
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, name=f"mpi_bridge {self.name}", daemon=True
@@ -272,9 +284,17 @@ class Completer:
             self._thread.join()
             self._thread = None
 
+    def abandon(self, error: BaseException) -> None:
+        """End all futures with this error; the thread ends when the operation that it waits for does."""
+        self._waiting.put(None)
+        self._thread = None
+        for work in list(self._unsettled):
+            work.end_future(error)
+
     def _run(self) -> None:
         while (work := self._waiting.get()) is not None:
             work.settle()
+            self._unsettled.popleft()
 
 
 class OwnCompleter:

@@ -153,6 +153,27 @@ def check_a_timeout_of_its_own():
         same("in the end", tensor, torch.ones(1) * len(PAIR))
 
 
+def check_abort_waits_for_nobody():
+    if SIZE == 1:
+        return
+    dist.barrier()
+    group = make_pairs()
+    if PAIR[-1] == RANK and len(PAIR) > 1:
+        work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
+        future = work.get_future()
+        group.abort()
+        text = check.raises(RuntimeError, future.wait)
+        check.equal(text, "was aborted" in text, True)
+        group.shutdown()
+    dist.barrier()
+    if PAIR[-1] != RANK:
+        # The others need not know.
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=group)
+        same("in the end", tensor, torch.ones(1) * len(PAIR))
+    dist.barrier()
+
+
 def check_a_member_that_does_not_come_is_named():
     if SIZE == 2:
         return  # groups of all ranks need no process set
