@@ -285,7 +285,10 @@ class Completer:
             self._thread = None
 
     def abandon(self, error: BaseException) -> None:
-        """End all futures with this error; the thread ends when the operation that it waits for does."""
+        """End all futures with this error.
+
+        The thread ends when the operation that it waits for does.
+        """
         self._waiting.put(None)
         self._thread = None
         for work in list(self._unsettled):
