@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batch normalisation over the batches of all ranks.
 
-A step makes one allreduce, in which each rank has a row for its counts, means and sums of squared
-deviations. These are combined without the cancellation that sums of squares would suffer.
+A step makes two allreduces: of counts and sums, and then of squared deviations from the mean of all
+ranks. Sums of squares would need only one, but leave nothing of a variance beside a large mean.
 """
 
 from __future__ import annotations
@@ -40,22 +40,18 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
             weights = tf.expand_dims(tf.cast(mask, inputs.dtype), -1)
             weights = tf.broadcast_to(weights, tf.shape(inputs))
         axes = self._reduction_axes
-        count = tf.reduce_sum(weights, axes, keepdims=True)
-        # A rank may have no samples.
-        mean = tf.math.divide_no_nan(tf.reduce_sum(inputs * weights, axes, keepdims=True), count)
-        deviations = tf.reduce_sum(tf.square(inputs - mean) * weights, axes)
-        rows = tf.stack([tf.squeeze(count, axes), tf.squeeze(mean, axes), deviations])[tf.newaxis]
-        size, own = self._process_set.size(), self._process_set.rank()
-        if size > 1:
-            # Not an allgather, whose gradient Horovod defines as an average.
-            rows = allreduce(
-                tf.pad(rows, [[own, size - own - 1], [0, 0], [0, 0]]),
-                op=Sum,
-                name=f"{self.path}.moments",
-                process_set=self._process_set,
-            )
-        counts, means, deviations = tf.unstack(rows, axis=1)
-        total = tf.reduce_sum(counts, 0)
-        mean = tf.reduce_sum(counts * means, 0) / total
-        apart = tf.square(means - mean) * counts
-        return mean, tf.reduce_sum(deviations + apart, 0) / total
+        sums = tf.stack([tf.reduce_sum(weights, axes), tf.reduce_sum(inputs * weights, axes)])
+        count, total = tf.unstack(self._summed(sums, "moments"))
+        mean = total / count
+        spread = inputs - tf.reshape(mean, self._shape_beside(inputs))
+        deviations = tf.reduce_sum(tf.square(spread) * weights, axes)
+        return mean, self._summed(deviations, "deviations") / count
+
+    def _summed(self, values: tf.Tensor, what: str) -> tf.Tensor:
+        if self._process_set.size() == 1:
+            return values
+        return allreduce(values, op=Sum, name=f"{self.path}.{what}", process_set=self._process_set)
+
+    def _shape_beside(self, inputs: tf.Tensor) -> list[int]:
+        """Return the shape in which one value for each channel applies to the inputs."""
+        return [1 if axis in self._reduction_axes else -1 for axis in range(inputs.shape.rank)]

@@ -247,6 +247,25 @@ def check_moments_far_from_zero():
     check.close("normalised", normal, expected[rows], 5e-3)
     check.close("the variance", layer.moving_variance.numpy(), wide.var(0), 1e-3)
 
+    # In a graph, with channels in the middle; a gradient that is that of the whole batch.
+    images = tf.constant(random.standard_normal((2 * SIZE, 3, 5)).astype("float32") + 100)
+    weights = tf.constant(random.standard_normal((2 * SIZE, 3, 5)).astype("float32"))
+    mine = slice(2 * RANK, 2 * RANK + 2)
+
+    def gradient_of(layer, x, by):
+        @tf.function
+        def of(x, by):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                loss = tf.reduce_sum(layer(x, training=True) * by)
+            return tape.gradient(loss, x)
+
+        return of(x, by).numpy()
+
+    plain = gradient_of(keras.layers.BatchNormalization(axis=1), images, weights)
+    ours = gradient_of(hvd.SyncBatchNormalization(axis=1), images[mine], weights[mine])
+    check.close("the gradient of images", ours, plain[mine], 2e-3)
+
     # The mask leaves the first rank nothing.
     layer = hvd.SyncBatchNormalization(momentum=0.0)
     mask = np.full((32,), RANK > 0 or SIZE == 1)
