@@ -57,12 +57,12 @@ class _Common(PointToPoint):
         self._set.close()
 
     def abort(self) -> None:
-        """Let go of the group without waiting for any member: its futures end with an error.
+        """Let go of the group without waiting for any member: the futures of its collectives end.
 
-        Operations that are under way are left to the engine, and the process set stays to its end.
+        Operations that are under way, and messages, are left to the engine, and the process set
+        stays until the job ends.
         """
         self._is_aborted = True
-        self._forget_operations()
         self._completer.abandon(RuntimeError(f"group {self._name} was aborted"))
 
     def eager_connect_single_device(self, _device: Any = None) -> None:

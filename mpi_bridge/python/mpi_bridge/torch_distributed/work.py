@@ -6,11 +6,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any, Callable
+from typing import Callable
 
 import torch
 import torch.distributed as dist
@@ -53,8 +52,11 @@ class EngineWork(dist.Work):
         self._done = False
         self._lock = threading.Lock()
         self._future_lock = threading.Lock()
+        self._end_of_future: torch.futures.Future | None = None
         self._future: torch.futures.Future | None = None
         self._future_has_ended = False
+        self._future_error = ""
+        self._future_deadline: float | None = None
         self._when_complete: Callable[[EngineWork], None] | None = None
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -74,8 +76,9 @@ class EngineWork(dist.Work):
         self._order_current_streams()
         return True
 
-    def _wait_at_most(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+    def _wait_at_most(self, seconds: float, deadline: float | None = None) -> None:
+        if deadline is None:
+            deadline = time.monotonic() + seconds
         for handle in list(self._handles):
             try:
                 handle.wait(max(deadline - time.monotonic(), 0.001))
@@ -176,24 +179,38 @@ class EngineWork(dist.Work):
         self.wait()
 
     def get_future(self) -> torch.futures.Future:
-        """Return a future of the result, which a thread of the group completes."""
+        """Return a future of the result, which a thread of the group completes.
+
+        An error is a RuntimeError that has the text.
+        """
         with self._future_lock:
             if self._future is None:
                 # Without its devices, a future would not make its reader's streams wait.
                 devices = list(self._streams)
-                self._future = torch.futures.Future(devices=devices or None)
+                self._end_of_future = torch.futures.Future(devices=devices or None)
+                # An exception that is set would be a value to torch's code in C++, such as DDP's;
+                # one that is raised is an error there, too.
+                self._future = self._end_of_future.then(self._result_of_future)
+                if self._limit is not None:
+                    self._future_deadline = time.monotonic() + self._limit
                 self._completer.add(self)
             return self._future
 
+    def _result_of_future(self, _end: torch.futures.Future) -> list[torch.Tensor]:
+        if self._future_error:
+            raise RuntimeError(self._future_error)
+        return self._result
+
     def settle(self) -> None:
         """Wait, and complete the future; called by the completer."""
-        if self._limit is not None:
+        if self._future_deadline is not None:
             try:
-                self._wait_at_most(self._limit)
+                self._wait_at_most(self._limit, self._future_deadline)
             except CollectiveTimeoutError as error:
-                # The operations go on, for whoever waits for this object.
-                self.end_future(error)
-                return
+                if not self._all_have_ended():
+                    # They go on, for whoever waits for this object.
+                    self.end_future(error)
+                    return
         with ExitStack() as stack:
             # The future takes down where the current streams are, so these must be the streams
             # that the results are in the order of.
@@ -202,6 +219,9 @@ class EngineWork(dist.Work):
             self.complete()
             self.end_future(self._error)
 
+    def _all_have_ended(self) -> bool:
+        return all(handle.poll() for handle in list(self._handles))
+
     def end_future(self, error: BaseException | None) -> None:
         """End the future with the result or with an error, unless it has ended already."""
         with self._future_lock:
@@ -209,9 +229,8 @@ class EngineWork(dist.Work):
                 return
             self._future_has_ended = True
         if error is not None:
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(self._result)
+            self._future_error = f"{type(error).__name__}: {error}"
+        self._end_of_future.set_result(self._result)
 
 
 class WorkOfSeveral(dist.Work):
@@ -263,41 +282,51 @@ class Completer:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting: queue.SimpleQueue[EngineWork | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._unsettled: deque[EngineWork] = deque()
+        self._unsettled: set[EngineWork] = set()
+        self._abandoned: BaseException | None = None
 
     def add(self, work: EngineWork) -> None:
         """Complete the work's future when it is done."""
-        self._unsettled.append(work)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name=f"mpi_bridge {self.name}", daemon=True
-            )
-            self._thread.start()
-        self._waiting.put(work)
+        with self._lock:
+            if self._abandoned is None:
+                self._unsettled.add(work)
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._run, name=f"mpi_bridge {self.name}", daemon=True
+                    )
+                    self._thread.start()
+                self._waiting.put(work)
+                return
+        # The caller holds the lock of its future.
+        threading.Thread(target=work.end_future, args=(self._abandoned,), daemon=True).start()
 
     def stop(self) -> None:
         """End the thread once it has completed its operations."""
-        if self._thread is not None:
+        if self._thread is not None and self._abandoned is None:
             self._waiting.put(None)
             self._thread.join()
             self._thread = None
 
     def abandon(self, error: BaseException) -> None:
-        """End all futures with this error.
+        """End all futures with this error, also later ones.
 
         The thread ends when the operation that it waits for does.
         """
-        self._waiting.put(None)
-        self._thread = None
-        for work in list(self._unsettled):
+        with self._lock:
+            self._abandoned = error
+            unsettled = list(self._unsettled)
+            self._waiting.put(None)
+        for work in unsettled:
             work.end_future(error)
 
     def _run(self) -> None:
         while (work := self._waiting.get()) is not None:
             work.settle()
-            self._unsettled.popleft()
+            with self._lock:
+                self._unsettled.discard(work)
 
 
 class OwnCompleter:

@@ -139,8 +139,8 @@ def check_a_timeout_of_its_own():
         work = dist.all_reduce(late, group=group, async_op=True)
         text = check.raises(TimeoutError, work.wait)
         check.equal(text, "within 2 s" in text, True)
-        text = check.raises(TimeoutError, work.get_future().wait)
-        check.equal(text, "within 2 s" in text, True)
+        text = check.raises(RuntimeError, work.get_future().wait)
+        check.equal(text, "CollectiveTimeoutError" in text and "within 2 s" in text, True)
         # It goes on, and so do other groups.
     dist.barrier()
     dist.set_timeout(timedelta(seconds=30), group)
@@ -159,18 +159,36 @@ def check_abort_waits_for_nobody():
     dist.barrier()
     group = make_pairs()
     if PAIR[-1] == RANK and len(PAIR) > 1:
-        work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
-        future = work.get_future()
+        works = [dist.all_reduce(torch.ones(1), group=group, async_op=True) for _ in range(2)]
+        future = works[0].get_future()
         group.abort()
-        text = check.raises(RuntimeError, future.wait)
-        check.equal(text, "was aborted" in text, True)
+        for each in (future, works[1].get_future()):
+            text = check.raises(RuntimeError, each.wait)
+            check.equal(text, "was aborted" in text, True)
         group.shutdown()
     dist.barrier()
     if PAIR[-1] != RANK:
         # The others need not know.
-        tensor = torch.ones(1)
-        dist.all_reduce(tensor, group=group)
-        same("in the end", tensor, torch.ones(1) * len(PAIR))
+        for _ in range(2):
+            tensor = torch.ones(1)
+            dist.all_reduce(tensor, group=group)
+            same("in the end", tensor, torch.ones(1) * len(PAIR))
+    dist.barrier()
+
+
+def check_ddp_is_told_of_a_late_rank():
+    if len(PAIR) == 1:
+        return
+    dist.barrier()
+    group = make_pairs(timeout=timedelta(seconds=2))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1), process_group=group)
+    loss = model(torch.ones(1, 3)).sum()
+    if PAIR[-1] == RANK:
+        text = check.raises(RuntimeError, loss.backward)
+        check.equal(text, "within 2 s" in text, True)
+    dist.barrier()
+    if PAIR[-1] != RANK:
+        loss.backward()
     dist.barrier()
 
 
