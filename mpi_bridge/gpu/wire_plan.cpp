@@ -122,6 +122,34 @@ void scale_around(WirePlan& plan, const Type& type, double before, double after)
     plan.unpacking = after == 1 ? type.copy : type.scale;
 }
 
+// The kernels of one of NCCL's types of floats that scale on the way.
+Codec scale_of(nccl::DataType type) {
+    switch (type) {
+        case nccl::float16:
+            return Codec::scale_f16;
+        case nccl::bfloat16:
+            return Codec::scale_bf16;
+        case nccl::float64:
+            return Codec::scale_f64;
+        default:
+            return Codec::scale_f32;
+    }
+}
+
+// 2^-14 is the smallest normal number of FLOAT16, and 2^-126 that of FLOAT32.
+int least_exponent_of(nccl::DataType type) {
+    return type == nccl::float16 || type == nccl::bfloat16 ? -14 : -126;
+}
+
+// Returns the power of two, at most 1, by which a product with this factor may be scaled first
+// without a rounding; 1 for 0.
+double power_of_two_in(double factor, int least_exponent) {
+    if (factor == 0) return 1;
+    int exponent = 0;
+    std::frexp(factor, &exponent);
+    return std::ldexp(1.0, std::clamp(exponent - 1, least_exponent, 0));
+}
+
 // Uses one factor for all: prescale, postscale and the division of an average commute with a sum.
 void plan_linear_floats(WirePlan& plan, const Type& type, const DeviceReduction& reduction,
                         int ranks) {
@@ -135,10 +163,7 @@ void plan_linear_floats(WirePlan& plan, const Type& type, const DeviceReduction&
     // NCCL takes the factor as a number of the tensor's type. A factor of one third with 8 bits of
     // precision, for example, would bias all results. So only a power of two is applied in the sum,
     // where it keeps averages from overflowing, and the rest is applied afterwards in 32 bits.
-    // 2^-14 is the smallest normal number of FLOAT16.
-    int exponent = 0;
-    std::frexp(factor, &exponent);
-    if (factor != 0) plan.factor_in_sum = std::ldexp(1.0, std::clamp(exponent - 1, -14, 0));
+    plan.factor_in_sum = power_of_two_in(factor, least_exponent_of(type.nccl));
     scale_around(plan, type, 1, factor / plan.factor_in_sum);
 }
 
@@ -160,15 +185,11 @@ WirePlan WirePlan::for_bucket() const {
     WirePlan plan = *this;
     if (factor_in_sum == 1) return plan;
     plan.factor_in_sum = 1;
-    const bool wide = type == nccl::float32 || type == nccl::float64;
-    if (wide) {
-        plan.unpacking = type == nccl::float32 ? Codec::scale_f32 : Codec::scale_f64;
-        plan.unpack_factor *= factor_in_sum;
-    } else {
-        // A power of two, before the sum can overflow.
-        plan.packing = type == nccl::float16 ? Codec::scale_f16 : Codec::scale_bf16;
-        plan.pack_factor *= factor_in_sum;
-    }
+    const double before = power_of_two_in(factor_in_sum, least_exponent_of(type));
+    plan.pack_factor *= before;
+    plan.unpack_factor *= factor_in_sum / before;
+    if (plan.pack_factor != 1) plan.packing = scale_of(type);
+    if (plan.unpack_factor != 1) plan.unpacking = scale_of(type);
     return plan;
 }
 

@@ -27,7 +27,8 @@ struct WirePlan {
     [[nodiscard]] bool direct() const { return is_copy(packing); }
 
     // The same reduction of tensors that are packed anyway: the kernels that move them apply the
-    // factors. NCCL's switches (NVLS) sum, but do not multiply.
+    // factors, a power of two before the sum if the factor is below 1, so that the sum does not
+    // overflow, and the rest after it. NCCL's switches (NVLS) sum, but do not multiply.
     [[nodiscard]] WirePlan for_bucket() const;
 };
 

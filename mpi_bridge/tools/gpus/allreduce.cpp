@@ -76,7 +76,9 @@ class Meeting {
     }
     void fail(const Failure& failure) {
         const std::lock_guard lock(mutex_);
-        if (!failure_ || failure_->status == MPIB_ERROR_PEER_LOST) failure_ = failure;
+        const bool is_better = failure.status != MPIB_ERROR_PEER_LOST;
+        if (!failure_ || (is_better && failure_->status == MPIB_ERROR_PEER_LOST))
+            failure_ = failure;
         changed_.notify_all();
     }
 

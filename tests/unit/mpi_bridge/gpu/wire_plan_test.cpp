@@ -194,10 +194,17 @@ TEST(WirePlan, FoldsAllFactorsOfASumIntoOne) {
 
 TEST(WirePlan, AppliesFactorsOfASumInTheKernelsOfABucket) {
     const auto wide = plan_wire({MPIB_FLOAT32, MPIB_AVERAGE, 3, 0.5}, 4)->for_bucket();
-    EXPECT_EQ(wide.unpack_factor, 3 * 0.5 / 4);
-    EXPECT_TRUE(is_copy(wide.packing));
+    EXPECT_EQ(wide.pack_factor * wide.unpack_factor, 3 * 0.5 / 4);
     EXPECT_EQ(wide.unpacking, Codec::scale_f32);
-    // The power of two comes before the sum, in which 16 bits could overflow.
+    const auto more = plan_wire({MPIB_FLOAT64, MPIB_SUM, 3, 1}, 4)->for_bucket();
+    EXPECT_TRUE(is_copy(more.packing));
+    EXPECT_EQ(more.unpack_factor, 3);
+    const auto half = plan_wire({MPIB_FLOAT32, MPIB_AVERAGE, 1, 1}, 2)->for_bucket();
+    EXPECT_EQ(half.pack_factor, 0.5);
+    EXPECT_TRUE(is_copy(half.unpacking));
+    // The power of two comes before the sum, which could overflow.
+    const std::vector large(count, 3e38F);
+    EXPECT_EQ(allreduce(half, std::vector{large, large}), large);
     const auto narrow = plan_wire({MPIB_FLOAT16, MPIB_AVERAGE, 1, 1}, 3)->for_bucket();
     EXPECT_EQ(narrow.pack_factor, 0.25);
     EXPECT_DOUBLE_EQ(narrow.pack_factor * narrow.unpack_factor, 1.0 / 3);
