@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -24,7 +25,7 @@ class Ranks {
 
   public:
     explicit Ranks(Kind kind, int size = 2, Seconds timeout = mpi_bridge::no_limit)
-        : mesh_(kind, size), failures_(static_cast<std::size_t>(size)) {
+        : mesh_(kind, size), timeout_(timeout), failures_(static_cast<std::size_t>(size)) {
         for (int rank = 0; rank < size; ++rank) {
             FailureToken& failure = failures_[static_cast<std::size_t>(rank)];
             HinderedTransport& transport = transports_.emplace_back(mesh_[rank]);
@@ -35,7 +36,7 @@ class Ranks {
                 Messenger::Parts{.transport = &transport,
                                  .waits = &waits_,
                                  .failure = &failure,
-                                 .timeout = [timeout] { return timeout; },
+                                 .timeout = [this] { return timeout_.load(); },
                                  .between_looks = Seconds(0.02),
                                  .closed = nullptr}));
             watches_.push_back(std::make_unique<FailureToken::Watch>(
@@ -59,10 +60,13 @@ class Ranks {
     HinderedTransport& transport(int rank) { return transports_[static_cast<std::size_t>(rank)]; }
     // How long it takes from a failure until the messenger is told of it.
     void delay_news_of_failures(std::chrono::milliseconds delay) { news_takes_ = delay; }
+    // Of what is waited for from now on. A busy machine may need a second for a message that comes.
+    void set_timeout(Seconds timeout) { timeout_ = timeout; }
     FailureToken& failure(int rank) { return failures_[static_cast<std::size_t>(rank)]; }
 
   private:
     Mesh mesh_;
+    std::atomic<Seconds> timeout_;
     std::deque<HinderedTransport> transports_;
     mpi_bridge::Waits waits_;
     std::chrono::milliseconds news_takes_{0};
