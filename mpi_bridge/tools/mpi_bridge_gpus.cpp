@@ -173,7 +173,8 @@ void prepare_for_nccl() {
     setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
-// Tells of NCCL among the GPUs, and ends the process.
+// Tells of NCCL among the GPUs. Ends the process once it has: to give back what NCCL holds may
+// hang.
 void check_allreduce(const std::vector<mpi_bridge::gpus::Gpu>& gpus, const Tell& tell) {
     prepare_for_nccl();
     tell(stage, "loading NCCL");

@@ -31,6 +31,16 @@ struct DeviceRank {
     }
 };
 
+// Waits for all ranks.
+inline void meet(const DeviceRank& at) {
+    mpib_operation barrier{};
+    barrier.struct_bytes = sizeof barrier;
+    barrier.kind = MPIB_BARRIER;
+    barrier.name = "all are here";
+    const auto done = at.engine().call(barrier);
+    ASSERT_TRUE(done) << done.error().text;
+}
+
 // Runs the body as ranks with these devices. A rank that throws is lost to the others.
 inline void on_devices(const std::vector<int>& devices, const Wishes& wishes,
                        const std::function<void(DeviceRank)>& body,

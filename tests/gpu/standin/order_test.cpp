@@ -177,14 +177,6 @@ void call(const DeviceRank& at, const mpib_operation& operation) {
     ASSERT_TRUE(done) << done.error().text;
 }
 
-void meet(const DeviceRank& at) {
-    mpib_operation barrier{};
-    barrier.struct_bytes = sizeof barrier;
-    barrier.kind = MPIB_BARRIER;
-    barrier.name = "all are here";
-    call(at, barrier);
-}
-
 // These calls wait for the whole device, and with it for other ranks.
 long unsafe_calls() {
     long count = 0;

@@ -55,15 +55,6 @@ class Operations {
     std::vector<mpib_handle> handles_;
 };
 
-void meet(const DeviceRank& at) {
-    mpib_operation barrier{};
-    barrier.struct_bytes = sizeof barrier;
-    barrier.kind = MPIB_BARRIER;
-    barrier.name = "all are here";
-    const auto done = at.engine().call(barrier);
-    ASSERT_TRUE(done) << done.error().text;
-}
-
 void with_ranks(int ranks, const std::function<void(DeviceRank)>& body) {
     std::vector<int> devices;
     for (int rank = 0; rank < ranks; ++rank)

@@ -6,7 +6,6 @@ all ranks. If gradients travelled only after the backward pass, it would wait in
 """
 
 import os
-import time
 
 os.environ["KERAS_BACKEND"] = "jax"
 
@@ -14,29 +13,18 @@ import check
 import jax
 import keras
 import numpy as np
+import reduction_wait
 import rows
 from jax.experimental import io_callback
+from reduction_wait import WIDTH, waited
 
 import horovod.keras as hvd
-from mpi_bridge import engine
 
 hvd.init()
-PATIENCE = 20.0  # seconds
-WIDTH = 1500  # a weight of 9 MB is a part of its own
-
-reduced_before = [0]
-reduced_in_backward = []
-
-
-def reductions():
-    return engine.counters()["operations"]["allreduce"]
 
 
 def wait_for_a_reduction(gradient):
-    deadline = time.monotonic() + PATIENCE
-    while reductions() <= reduced_before[0] and time.monotonic() < deadline:
-        time.sleep(0.001)
-    reduced_in_backward.append(reductions() - reduced_before[0])
+    reduction_wait.wait_for_a_reduction()
     return np.asarray(gradient)
 
 
@@ -67,13 +55,12 @@ def check_gradients_travel_during_backward():
     model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(1e-4)), "mse")
     x = np.ones((8, WIDTH), "f4") * (1 + hvd.rank())
     for _ in range(3):
-        reduced_before[0] = reductions()
-        reduced_in_backward.clear()
+        reduction_wait.begin_step()
         model.train_on_batch(x, np.zeros((8, 1), "f4"))
         if hvd.size() == 1:
             continue
-        check.equal("backward passes that waited", len(reduced_in_backward), 1)
-        check.equal("a gradient was reduced before the end", reduced_in_backward[0] > 0, True)
+        check.equal("backward passes that waited", len(waited), 1)
+        check.equal("a gradient was reduced before the end", waited[0] > 0, True)
     for weight in model.weights:
         check.same_on_all_ranks(weight.path, keras.ops.convert_to_numpy(weight))
 

@@ -6,37 +6,25 @@ has been reduced over all ranks. If gradients travelled only after the backward 
 in vain.
 """
 
-import time
-
 import check
 import keras
 import numpy as np
+import reduction_wait
 import rows
 import tensorflow as tf
+from reduction_wait import WIDTH, waited
 
 import horovod.keras as hvd
-from mpi_bridge import engine
 
 # mpirun binds a rank to one core. With one thread the waiting layer would keep all others waiting.
 tf.config.threading.set_inter_op_parallelism_threads(2)
 hvd.init()
-PATIENCE = 20.0  # seconds
-WIDTH = 1500  # a weight of 9 MB is a part of its own
 
 is_faulty = [False]
-reduced_before = [0]
-waited = []
-
-
-def reductions():
-    return engine.counters()["operations"]["allreduce"]
 
 
 def wait_for_a_reduction(gradient):
-    deadline = time.monotonic() + PATIENCE
-    while reductions() <= reduced_before[0] and time.monotonic() < deadline:
-        time.sleep(0.001)
-    waited.append(reductions() - reduced_before[0])
+    reduction_wait.wait_for_a_reduction()
     if is_faulty[0]:
         raise ValueError("planted")
     return np.asarray(gradient)
@@ -58,8 +46,7 @@ class Probe(keras.layers.Layer):
 
 
 def train_on_batch(model):
-    reduced_before[0] = reductions()
-    waited.clear()
+    reduction_wait.begin_step()
     x = np.ones((8, WIDTH), "f4") * (1 + hvd.rank())
     model.train_on_batch(x, np.zeros((8, 1), "f4"))
 
