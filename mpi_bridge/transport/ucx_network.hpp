@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include <ucp/api/ucp_def.h>
-
 #include "core/failure.hpp"
 #include "transport/ucx_choice.hpp"
+
+struct ucp_config;  // UCX's ucp_config_t
 
 namespace mpi_bridge {
 
@@ -14,7 +14,7 @@ namespace mpi_bridge {
 // configuration file sets them, and logs the result in one line at level info. If there is no RDMA,
 // long messages are sent without a rendezvous, unless UCX_RNDV_THRESH is set. Call before
 // ucp_init().
-[[nodiscard]] Done settle_network(ucp_config_t* config, UcxUse use);
+[[nodiscard]] Done settle_network(ucp_config* config, UcxUse use);
 
 // What settle_network() would log for ranks on several hosts if they were started on this one, for
 // reports: "mlx5_0:1: RDMA; …".
