@@ -37,7 +37,8 @@ Outcome<DeviceCard> own_card(const DeviceGroupOptions& options, const CudaDevice
                                                      "/proc/sys/kernel/random/boot_id",
                                                      options.name, options.rank));
     }
-    copy_text(card.kernel, boot);
+    const std::string named = process_environment("NCCL_HOSTID").value_or("");
+    copy_text(card.host, named.empty() ? boot : named);
     if (device == nullptr) return card;
     card.has_device = 1;
     copy_text(card.bus_id, device->bus_id());

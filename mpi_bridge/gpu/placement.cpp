@@ -10,10 +10,11 @@
 namespace mpi_bridge {
 namespace {
 
-// Whether NCCL regards the two as one GPU: they have the same UUID, or the same PCI address on one
-// host, which the instances of a GPU (MIG) share.
+// Whether NCCL regards the two as one GPU: on one host they have the same UUID, or the same PCI
+// address, which the instances of a GPU (MIG) share. It does not look for one GPU on several hosts,
+// so ranks with an NCCL_HOSTID each may share a GPU.
 bool one_gpu(const DeviceCard& a, const DeviceCard& b) {
-    return a.uuid == b.uuid || (a.kernel == b.kernel && a.bus_id == b.bus_id);
+    return a.host == b.host && (a.uuid == b.uuid || a.bus_id == b.bus_id);
 }
 
 // Returns why NCCL cannot serve these ranks, or nullopt if it can.

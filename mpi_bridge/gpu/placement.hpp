@@ -12,7 +12,8 @@ namespace mpi_bridge {
 
 // What each rank tells all others before they connect. Plain bytes; unused ones are zero.
 struct DeviceCard {
-    std::array<char, 40> kernel{};  // boot id of the running kernel, which tells hosts apart
+    // What tells hosts apart, as for NCCL: NCCL_HOSTID, else the boot id of the running kernel.
+    std::array<char, 128> host{};
     std::array<char, 32> bus_id{};  // PCI address of the GPU
     std::array<char, 16> uuid{};    // of the GPU, or of its instance
     int has_device = 0;

@@ -143,6 +143,9 @@ Result CommunicatorRecord::join_ranks(const std::string& path) {
     auto& seat = segment_->seats[static_cast<std::size_t>(rank)];
     seat.uuid.fill(0x42);
     seat.uuid[15] = static_cast<char>(device.ordinal);
+    if (const char* host = std::getenv("NCCL_HOSTID"); host != nullptr) {
+        std::strncpy(seat.host.data(), host, seat.host.size() - 1);
+    }
     expected = 0;
     if (!seat.process.compare_exchange_strong(expected, getpid())) return invalid_usage;
     // Who gives up while the ranks connect closes its sockets, which the others notice.
@@ -152,9 +155,11 @@ Result CommunicatorRecord::join_ranks(const std::string& path) {
     // The last that has come has seen all others.
     if (rank == 0) static_cast<void>(unlink(path.c_str()));
     const char* shared = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-    std::set<std::array<char, 16>> devices;
-    for (int other = 0; other < size; ++other)
-        devices.insert(segment_->seats[static_cast<std::size_t>(other)].uuid);
+    std::set<std::pair<std::array<char, 64>, std::array<char, 16>>> devices;
+    for (int other = 0; other < size; ++other) {
+        const auto& each = segment_->seats[static_cast<std::size_t>(other)];
+        devices.emplace(each.host, each.uuid);
+    }
     const bool may_share = shared != nullptr && std::strcmp(shared, "1") == 0;
     return static_cast<int>(devices.size()) == size || may_share ? success : invalid_usage;
 }

@@ -33,6 +33,7 @@ struct Segment {
         std::atomic<std::uint64_t> met;        // how often this rank has come to a meeting
         std::atomic<std::uint64_t> connected;  // the same on the host's side
         std::array<char, 16> uuid;
+        std::array<char, 64> host;  // NCCL_HOSTID
         std::array<Deed, 2> deeds;  // of the latest two meetings
     };
     struct Mail {

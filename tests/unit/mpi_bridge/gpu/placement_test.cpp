@@ -15,7 +15,7 @@ using namespace mpi_bridge;
 std::vector<DeviceCard> cards(std::size_t ranks, int nccl_version = 22809) {
     std::vector<DeviceCard> all(ranks);
     for (std::size_t i = 0; i < ranks; ++i) {
-        all[i].kernel[0] = 'k';
+        all[i].host[0] = 'k';
         all[i].bus_id[0] = static_cast<char>('a' + i);
         all[i].uuid[0] = static_cast<char>('A' + i);
         all[i].has_device = 1;
@@ -34,7 +34,7 @@ TEST(Placement, EqualBusAddressesOnTwoHostsAreTwoGpus) {
     auto two = cards(2);
     two[1].bus_id = two[0].bus_id;
     EXPECT_EQ(place(two)->path, DevicePath::staged);
-    two[1].kernel[0] = 'l';
+    two[1].host[0] = 'l';
     EXPECT_EQ(place(two)->path, DevicePath::nccl);
 }
 
@@ -67,6 +67,16 @@ TEST(Placement, SharesAGpuOverNcclOnlyWhereTheUserAndTheVersionAllowIt) {
             EXPECT_EQ(place(two)->path, shares ? DevicePath::nccl : DevicePath::staged);
         }
     }
+}
+
+// As NCCL does, whose NCCL_HOSTID makes hosts of processes.
+TEST(Placement, OneGpuOnTwoHostsIsNoObstacle) {
+    auto two = cards(2);
+    two[1].uuid = two[0].uuid;
+    two[1].bus_id = two[0].bus_id;
+    EXPECT_EQ(place(two)->path, DevicePath::staged);
+    two[1].host[0] = 'l';
+    EXPECT_EQ(place(two)->path, DevicePath::nccl);
 }
 
 TEST(Placement, StagesMixedGroupsAndSaysWhichRankIsTheReason) {
