@@ -46,8 +46,9 @@ void measure(CudaDevice& device, const nccl::Library& nccl) {
     if (nccl.unique_id(&direct.id) != nccl::success) throw std::runtime_error("ncclGetUniqueId");
     auto communicator = must(NcclCommunicator::begin(nccl, device, direct));
     must(communicator->connect());
-    for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, std::size_t{1} << 20,
-                                    std::size_t{16} << 20, std::size_t{256} << 20}) {
+    for (const std::size_t bytes :
+         sizes_of({std::size_t{8}, std::size_t{64} << 10, std::size_t{1} << 20,
+                   std::size_t{16} << 20, std::size_t{256} << 20})) {
         Ranks ranks(1, wishes);
         const DeviceBytes send(*queue, bytes);
         const DeviceBytes recv(*queue, bytes);
@@ -84,7 +85,8 @@ void measure(CudaDevice& device, const nccl::Library& nccl) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+    if (!read_arguments({argv, static_cast<std::size_t>(argc)})) return 2;
     auto device = first_device();
     if (!device) {
         fmt::print("\nSkipped: the engine's measurements: {}\n", device.error().text);

@@ -31,7 +31,7 @@ double device_seconds(CudaDevice& device, CudaQueue& queue, int repeats,
     must(cuda.check(cuda.event_create(&begin, 0), "cuEventCreate"));
     must(cuda.check(cuda.event_create(&end, 0), "cuEventCreate"));
     std::vector<double> times;
-    for (int round = 0; round < warm_ups + 11; ++round) {
+    for (int round = 0; round < warm_ups + rounds_of(11); ++round) {
         must(cuda.check(cuda.event_record(begin, stream), "cuEventRecord"));
         for (int i = 0; i < repeats; ++i)
             work();
@@ -104,8 +104,8 @@ void measure_nccl(CudaDevice& device, CudaQueue& queue, const nccl::Library& ncc
     must(communicator->connect());
     auto* stream = static_cast<cuda::Stream>(queue.stream().handle);
     for (const std::size_t bytes :
-         {std::size_t{8}, std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{16} << 20,
-          std::size_t{64} << 20, std::size_t{256} << 20}) {
+         sizes_of({std::size_t{8}, std::size_t{64} << 10, std::size_t{1} << 20,
+                   std::size_t{16} << 20, std::size_t{64} << 20, std::size_t{256} << 20})) {
         const DeviceBytes send(queue, bytes);
         const DeviceBytes recv(queue, bytes);
         const DevicePart part{send.at(), recv.at(), bytes / 4};
@@ -144,7 +144,8 @@ void measure_staging(CudaDevice& device, CudaQueue& queue) {
     options.host.allreduce = [](std::byte*, std::size_t, mpib_datatype, mpib_op) { return Done(); };
     auto group = must(DeviceGroup::open(options));
     const auto host = must(queue.host_memory(std::size_t{64} << 20));
-    for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20, std::size_t{64} << 20}) {
+    for (const std::size_t bytes :
+         sizes_of({std::size_t{8}, std::size_t{1} << 20, std::size_t{64} << 20})) {
         const DeviceBytes tensor(queue, bytes);
         const DevicePart part{tensor.at(), tensor.at(), bytes / 4};
         const double ours = host_seconds(21, [&] {
@@ -164,15 +165,19 @@ void measure() {
     CudaDevice& device = *must(first_device());
     auto queue = must(CudaQueue::open(device));
     fmt::print("GPU: {}, compute capability {}, kernels: ", device.name(), device.capability());
-    must(queue->launch(Codec::copy32, Way::pack, [] {
-        kernels::Arguments nothing{};
-        nothing.pieces = 1;
-        nothing.elements = 1;
-        return nothing;
-    }()));
+    // The first launch says where the kernels come from.
+    const DeviceBytes one(*queue, sizeof(float));
+    const DeviceBytes bucket(*queue, sizeof(float));
+    kernels::Arguments arguments{};
+    arguments.bucket = reinterpret_cast<std::uintptr_t>(bucket.at());
+    const DevicePart part{one.at(), one.at(), 1};
+    const auto parts = std::span(&part, 1);
+    for (const auto& launch : launches_for(parts, lay_out(parts), Way::pack, arguments))
+        must(queue->launch(Codec::copy32, Way::pack, launch));
     fmt::print("{}\n\n| what | size | ours | beside | |\n|---|---|---|---|---|\n",
                device.kernel_origin());
-    for (const std::size_t total : {std::size_t{25} << 20, std::size_t{256} << 20}) {
+    for (const std::size_t total :
+         sizes_of({std::size_t{1} << 20, std::size_t{25} << 20, std::size_t{256} << 20})) {
         for (const Codec codec : {Codec::copy32, Codec::copy16, Codec::scale_f32, Codec::scale_bf16,
                                   Codec::i16_as_i32}) {
             measure_packing(device, *queue, codec, total);
@@ -189,7 +194,8 @@ void measure() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+    if (!read_arguments({argv, static_cast<std::size_t>(argc)})) return 2;
     if (auto device = first_device(); !device) {
         fmt::print("Skipped: all measurements: {}\n", device.error().text);
         return 77;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +17,34 @@ namespace mpi_bridge_test {
 
 inline constexpr int warm_ups = 5;
 
+// Set by --short, with which a program only tries that its parts work.
+inline bool is_short = false;
+
+// How often to repeat a measurement that usually takes so many rounds.
+inline int rounds_of(int usual) {
+    return is_short ? 1 : usual;
+}
+
+// The sizes to measure, in bytes.
+inline std::vector<std::size_t> sizes_of(std::vector<std::size_t> usual) {
+    constexpr std::size_t longest_short = std::size_t{1} << 20;
+    if (is_short) std::erase_if(usual, [](std::size_t bytes) { return bytes > longest_short; });
+    return usual;
+}
+
+// Reads the arguments of main(); false if there are others than --short.
+inline bool read_arguments(std::span<char*> arguments) {
+    for (const std::string_view argument : arguments.subspan(1)) {
+        if (argument != "--short") {
+            fmt::print(stderr, "{}: unknown argument {}\nusage: {} [--short]\n", arguments[0],
+                       argument, arguments[0]);
+            return false;
+        }
+        is_short = true;
+    }
+    return true;
+}
+
 inline double median(std::vector<double> times) {
     std::ranges::sort(times);
     return times[times.size() / 2];
@@ -23,7 +53,7 @@ inline double median(std::vector<double> times) {
 // Seconds as the host sees them, from the call to the known end.
 inline double host_seconds(int rounds, const std::function<void()>& work) {
     std::vector<double> times;
-    for (int round = 0; round < warm_ups + rounds; ++round) {
+    for (int round = 0; round < warm_ups + rounds_of(rounds); ++round) {
         const auto begin = mpi_bridge::Clock::now();
         work();
         const mpi_bridge::Seconds passed = mpi_bridge::Clock::now() - begin;

@@ -6,6 +6,8 @@ NCCL, with one device for all through host memory. The seeds change when the dev
 """
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import launch
@@ -38,6 +40,22 @@ def test_a_device_for_each_rank(how, name):
 @launch.checks("device/cuda_arrays.py", hows=("2 ranks", "4 ranks"))
 def test_one_device_for_all_ranks(how, name):
     launch.assert_passed(("device/cuda_arrays.py",), how, name, **_environment(1, 2))
+
+
+def test_ranks_share_a_device_over_nccl():
+    """NCCL allows it to ranks of different hosts, which an NCCL_HOSTID for each pretends."""
+    start = launch.RANKS.parents[3] / "tests" / "gpu" / "start_ranks.py"
+    programs = [launch.RANKS / "rows.py", launch.RANKS / "device" / "cuda_arrays.py"]
+    ranks = subprocess.run(
+        [sys.executable, start, "--own-host-ids", "2", sys.executable, *programs],
+        env={**os.environ, **_environment(1, 6), "MPI_BRIDGE_GPU_PATH": "nccl"},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert ranks.returncode == 0, ranks.stdout + ranks.stderr
+    assert ranks.stdout.count("PASSED") > 10
 
 
 @launch.checks("device/join_first.py")

@@ -6,6 +6,8 @@ the stream that is current, when a result comes back on another device, or when 
 as one process does.
 """
 
+import threading
+
 import check
 import rows
 import torch
@@ -135,6 +137,34 @@ def check_the_host_does_not_wait_for_the_device():
     gate.open()
     equal("sum", tensor, full((1000,), 1.0))
     check.equal("the host has come to the gate in time", gate.was_opened, True)
+
+
+def check_operations_go_on_beside_the_capture_of_a_graph():
+    needs_a_gpu()
+    beside = full((1 << 20,), 1.0)
+    captured, result = full((1 << 20,), 1.0), full((1 << 20,), 0.0)
+
+    def reduce_beside():
+        handle = hvd.allreduce_async_(beside, op=hvd.Max, name="beside a capture")
+        hvd.synchronize(handle)
+
+    reduce_beside()
+    graph = torch.cuda.CUDAGraph()
+    # What the capture allows to one thread only, all others break it by.
+    with torch.cuda.graph(graph, capture_error_mode="global"):
+        result.copy_(captured).mul_(3)
+        other = threading.Thread(target=reduce_beside)
+        other.start()
+        other.join()
+        refused = check.raises(
+            Exception, lambda: hvd.allreduce_async_(captured, op=hvd.Sum, name="captured")
+        )
+    check.equal("the reason", "captured into a CUDA graph" in refused, True)
+    captured.fill_(2)
+    graph.replay()
+    equal("what the graph computes", result, full((1 << 20,), 6))
+    reduce_beside()
+    equal("beside", beside, full((1 << 20,), 1))
 
 
 def check_adasum_works_through_host_memory():
