@@ -66,6 +66,10 @@ int gpus_of_step(spank_t handle) {
     return count_devices(job_variable(handle, "SLURM_GPUS_ON_NODE", 16), list);
 }
 
+bool sees_one_gpu(spank_t handle) {
+    return count_devices({}, job_variable(handle, "CUDA_VISIBLE_DEVICES", list_limit)) == 1;
+}
+
 std::string nccl_interface(spank_t handle) {
     const std::string interface =
         job_variable(handle, BATCHAI_NCCL_INTERFACE_VARIABLE, BATCHAI_INTERFACE_LIMIT);

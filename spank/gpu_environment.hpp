@@ -16,6 +16,9 @@ namespace batchai::spank {
 // Returns how many GPUs the task's step has on this node. Slurm tells this only in task_init.
 [[nodiscard]] int gpus_of_step(spank_t handle);
 
+// Returns whether the task sees exactly one GPU, of those that its step has on this node.
+[[nodiscard]] bool sees_one_gpu(spank_t handle);
+
 // Returns the value for NCCL_SOCKET_IFNAME, such as "=eth0", where "=" stops NCCL from also taking
 // eth01. It is empty if the step has no GPUs on this node, if batchai-node has named no interface,
 // or if one of NCCL's own files, which a variable would override, sets it. Call this once the task

@@ -165,6 +165,9 @@ void set_all(spank_t handle, const Master& master, const std::string& as_rank,
         environment.set(variable);
     for (const RankVariable& variable : further_variables(handle, numbers, master))
         environment.set(variable);
+    // Otherwise JAX takes Slurm's local number of the task for that of its GPU
+    // (jax/_src/clusters/slurm_cluster.py). "0" is right also where several tasks see the same one.
+    environment.set({"JAX_LOCAL_DEVICE_IDS", sees_one_gpu(handle) ? "0" : std::string()});
     // A run id tells PyTorch and Lightning that torchrun has set the whole world, so a world that
     // is partly the user's gets none. A task that is alone has nobody to find, and Lightning would
     // no longer requeue its job as it does under Slurm.

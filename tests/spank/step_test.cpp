@@ -377,6 +377,7 @@ TEST_F(RankOfAStep, HasNoRunIdWhereItIsAlone) {
 TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
     const std::string address = std::string(BATCHAI_MASTER_LIMIT - 8, ':');
     slurm().environment["SLURM_GPUS_ON_NODE"] = "2";
+    slurm().environment["CUDA_VISIBLE_DEVICES"] = "0";
     for (unsigned int* number : {&slurm().job_id, &slurm().step_id, &slurm().tasks, &slurm().nodes,
                                  &slurm().node, &slurm().task, &slurm().local_tasks})
         *number = 4000000000;
@@ -386,7 +387,7 @@ TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
         "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "
         "GROUP_RANK GROUP_WORLD_SIZE TORCHELASTIC_RUN_ID "
         "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS "
-        "JAX_COORDINATOR_ADDRESS AZ_BATCHAI_TASK_INDEX "
+        "JAX_COORDINATOR_ADDRESS JAX_LOCAL_DEVICE_IDS AZ_BATCHAI_TASK_INDEX "
         "AZ_BATCHAI_PYTORCH_INIT_METHOD " BATCHAI_RANK_VARIABLES_VARIABLE;
     std::istringstream outer(run("printenv " + names).output);
     std::istringstream words(names);
@@ -400,6 +401,19 @@ TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
     slurm().environment[BATCHAI_MASTER_VARIABLE] = "10.0.0.4 4321";
     EXPECT_EQ(run("echo $RANK $TORCHELASTIC_RUN_ID $JAX_COORDINATOR_ADDRESS").output,
               "5 4000000000.6 10.0.0.4:4321\n");
+}
+
+// JAX would take Slurm's local number of the task for that of its GPU, which is 0 where the task sees
+// only one.
+TEST_F(RankOfAStep, TellsJaxTheNumberOfTheOnlyGpuThatItSees) {
+    constexpr const char* show = "echo ${JAX_LOCAL_DEVICE_IDS-none}";
+    EXPECT_EQ(run(show).output, "none\n");
+    slurm().environment["CUDA_VISIBLE_DEVICES"] = "2,3";
+    EXPECT_EQ(run(show).output, "none\n");
+    slurm().environment["CUDA_VISIBLE_DEVICES"] = "MIG-7f0d";
+    EXPECT_EQ(run(show).output, "0\n");
+    slurm().environment["JAX_LOCAL_DEVICE_IDS"] = "0,1";
+    EXPECT_EQ(run(show).output, "0,1\n");
 }
 
 // A rank with GPUs, on a host that has an interface for NCCL. The host decides which one that is.
