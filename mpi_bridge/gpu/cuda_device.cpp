@@ -2,8 +2,10 @@
 #include "gpu/cuda_device.hpp"
 
 #include <array>
+#include <future>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,7 @@ namespace mpi_bridge {
 struct CudaDevice::Kernels {
     mutable std::mutex mutex;
     bool tried_built_in = false;
+    bool loaded_usual = false;
     std::string no_built_in;          // the reason why the built-in code is not used
     cuda::Module built_in = nullptr;  // the kernels of all codecs
     std::array<cuda::Module, codec_count> compiled{};
@@ -78,42 +81,80 @@ Done CudaDevice::load_built_in() {
     return cuda_.check(cuda_.module_load(&kernels_->built_in, binary->data()), "cuModuleLoadData");
 }
 
-// The caller must hold the mutex and must have made the device current.
-Outcome<cuda::Module> CudaDevice::module_of(Codec codec) {
+bool CudaDevice::has_built_in() {
     Kernels& kernels = *kernels_;
     if (!kernels.tried_built_in) {
         kernels.tried_built_in = true;
         if (auto loaded = load_built_in(); !loaded) kernels.no_built_in = loaded.error().text;
     }
-    if (kernels.built_in != nullptr) return kernels.built_in;
-    cuda::Module& compiled = kernels.compiled[static_cast<std::size_t>(codec)];
-    if (compiled != nullptr) return compiled;
-
-    const auto explain = [&](const std::string& fault) {
-        return fail(MPIB_ERROR_INTERNAL,
-                    fmt::format("no kernels for {} (sm_{}): {}; and compiling them now: {}", name_,
-                                capability_, kernels.no_built_in, fault));
-    };
-    auto nvrtc = nvrtc::library();
-    if (!nvrtc) return explain(nvrtc.error().text);
-    auto image = nvrtc::compile_codec(**nvrtc, shape_of(codec).name, capability_);
-    if (!image) return explain(image.error().text);
-    auto loaded = cuda_.check(cuda_.module_load(&compiled, image->data()), "cuModuleLoadData");
-    if (!loaded) return explain(loaded.error().text);
-    return compiled;
+    return kernels.built_in != nullptr;
 }
 
-Outcome<cuda::Function> CudaDevice::kernel(Codec codec, Way way) {
-    const std::lock_guard lock(kernels_->mutex);
+Outcome<std::vector<char>> CudaDevice::compile(Codec codec) const {
+    const auto nvrtc = TRY(nvrtc::library());
+    return nvrtc::compile_codec(*nvrtc, shape_of(codec).name, capability_);
+}
+
+Outcome<cuda::Module> CudaDevice::module_of(Codec codec) {
+    if (has_built_in()) return kernels_->built_in;
+    cuda::Module& compiled = kernels_->compiled[static_cast<std::size_t>(codec)];
+    if (compiled != nullptr) return compiled;
+    auto loaded = compile(codec).and_then([&](const std::vector<char>& image) {
+        return cuda_.check(cuda_.module_load(&compiled, image.data()), "cuModuleLoadData");
+    });
+    if (loaded) return compiled;
+    return fail(MPIB_ERROR_INTERNAL,
+                fmt::format("no kernels for {} (sm_{}): {}; and compiling them now: {}", name_,
+                            capability_, kernels_->no_built_in, loaded.error().text));
+}
+
+Outcome<cuda::Function> CudaDevice::function_of(Codec codec, Way way) {
     auto& function =
         kernels_->functions[static_cast<std::size_t>(codec)][static_cast<std::size_t>(way)];
     if (function != nullptr) return function;
-    const Current current(*this);
     const auto module = TRY(module_of(codec));
     const auto shape = shape_of(codec);
     const char* name = way == Way::pack ? shape.packer : shape.unpacker;
     TRY(cuda_.check(cuda_.module_function(&function, module, name), "cuModuleGetFunction"));
     return function;
+}
+
+Outcome<cuda::Function> CudaDevice::kernel(Codec codec, Way way) {
+    const std::lock_guard lock(kernels_->mutex);
+    const Current current(*this);
+    return function_of(codec, way);
+}
+
+Done CudaDevice::load_compiled(std::span<const Codec> codecs) {
+    std::vector<std::future<Outcome<std::vector<char>>>> images;
+    for (const Codec codec : codecs)
+        images.push_back(std::async(std::launch::async, [this, codec] { return compile(codec); }));
+    for (std::size_t i = 0; i < codecs.size(); ++i) {
+        const auto image = images[i].get();
+        cuda::Module& compiled = kernels_->compiled[static_cast<std::size_t>(codecs[i])];
+        if (!image || compiled != nullptr) continue;
+        TRY(cuda_.check(cuda_.module_load(&compiled, image->data()), "cuModuleLoadData"));
+    }
+    return {};
+}
+
+Done CudaDevice::load_usual_kernels() {
+    // The others move integers, minima and maxima. NVRTC takes some tenths of a second for each.
+    static constexpr std::array usual{Codec::copy8,     Codec::copy16,    Codec::copy32,
+                                      Codec::copy64,    Codec::scale_f16, Codec::scale_bf16,
+                                      Codec::scale_f32, Codec::scale_f64};
+    const std::lock_guard lock(kernels_->mutex);
+    if (std::exchange(kernels_->loaded_usual, true)) return {};
+    const Current current(*this);
+    const bool all = has_built_in();
+    if (!all) TRY(load_compiled(usual));
+    for (int number = 0; number < codec_count; ++number) {
+        const auto codec = static_cast<Codec>(number);
+        if (!all && kernels_->compiled[static_cast<std::size_t>(number)] == nullptr) continue;
+        for (const Way way : {Way::pack, Way::unpack})
+            TRY(function_of(codec, way));
+    }
+    return {};
 }
 
 std::string CudaDevice::kernel_origin() const {

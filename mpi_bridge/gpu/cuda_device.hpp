@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/failure.hpp"
 #include "gpu/codec.hpp"
@@ -53,6 +55,12 @@ class CudaDevice {
     // Returns the kernel; it is compiled at first use if the library holds no code for this device.
     [[nodiscard]] Outcome<cuda::Function> kernel(Codec codec, Way way);
 
+    // Loads the kernels that training uses, if they are not loaded yet. Loading one later may wait
+    // until the device is idle, so for another library's kernel that waits for another rank. Only
+    // calls of the driver fail here: many operations need no kernel, so that there is none, and
+    // NVRTC is missing, is reported when one is needed.
+    [[nodiscard]] Done load_usual_kernels();
+
     // Where the kernels' code has come from so far: "built in", "NVRTC" or "not loaded yet".
     [[nodiscard]] std::string kernel_origin() const;
 
@@ -62,7 +70,16 @@ class CudaDevice {
     ~CudaDevice() = default;
     [[nodiscard]] Done start();
     [[nodiscard]] Done load_built_in();
+
+    // For these, the mutex of the kernels must be held, and the device must be current.
+    [[nodiscard]] bool has_built_in();
     [[nodiscard]] Outcome<cuda::Module> module_of(Codec codec);
+    [[nodiscard]] Outcome<cuda::Function> function_of(Codec codec, Way way);
+    // Compiles their kernels, at the same time, and loads those that can be compiled.
+    [[nodiscard]] Done load_compiled(std::span<const Codec> codecs);
+
+    // Needs neither.
+    [[nodiscard]] Outcome<std::vector<char>> compile(Codec codec) const;
 
     const cuda::Library& cuda_;
     int ordinal_;

@@ -159,11 +159,25 @@ Outcome<Memory> CudaQueue::tensor_memory(std::size_t bytes) {
     const CudaDevice::Current current(device_);
     cuda::Address address = 0;
     TRY(allocated(cuda_.memory_allocate(&address, bytes), "cuMemAlloc", bytes));
+    return owned(address);
+}
+
+Memory CudaQueue::owned(cuda::Address address) const {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver returns addresses as integers.
     return Memory(reinterpret_cast<std::byte*>(address), [this_device = &device_](std::byte* at) {
         const CudaDevice::Current owner(*this_device);
         static_cast<void>(this_device->cuda().memory_free(address_of(at)));
     });
+}
+
+// The driver frees such memory at once, while for memory of cuMemAlloc it waits for the device.
+Outcome<Memory> CudaQueue::ordered_memory(std::size_t bytes) {
+    const CudaDevice::Current current(device_);
+    cuda::Address address = 0;
+    const auto result = cuda_.memory_allocate_async(&address, bytes, stream_);
+    if (result == cuda::not_supported) return tensor_memory(bytes);
+    TRY(allocated(result, "cuMemAllocAsync", bytes));
+    return owned(address);
 }
 
 // If the device cannot allocate memory in stream order (some virtual GPUs cannot), this returns

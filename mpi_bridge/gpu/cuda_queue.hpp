@@ -31,6 +31,7 @@ class CudaQueue final : public WorkQueue {
     [[nodiscard]] Done copy(void* to, const void* from, std::size_t bytes) override;
     [[nodiscard]] Outcome<Memory> tensor_memory(std::size_t bytes) override;
     [[nodiscard]] Outcome<Memory> host_memory(std::size_t bytes) override;
+    [[nodiscard]] Outcome<Memory> ordered_memory(std::size_t bytes) override;
     [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) override;
     [[nodiscard]] Outcome<Memory> copy_of(std::span<const std::byte> content) override;
     [[nodiscard]] DeviceStream stream() const override { return {stream_}; }
@@ -39,6 +40,8 @@ class CudaQueue final : public WorkQueue {
     explicit CudaQueue(CudaDevice& device) : device_(device), cuda_(device.cuda()) {}
     [[nodiscard]] Done start();
     [[nodiscard]] Outcome<cuda::Event> take_event();
+    // Memory of the driver, which is freed with its owner.
+    [[nodiscard]] Memory owned(cuda::Address address) const;
     // What an allocation has returned, with its size in the text of a failure.
     [[nodiscard]] Done allocated(cuda::Result result, const char* call, std::size_t bytes) const;
 

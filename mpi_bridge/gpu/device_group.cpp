@@ -46,6 +46,14 @@ Outcome<DeviceCard> own_card(const DeviceGroupOptions& options, const CudaDevice
     card.shared_gpu_enabled = process_environment("NCCL_MULTI_RANK_GPU_ENABLE") == "1" ? 1 : 0;
     // NCCL has hundreds of megabytes, so it is not loaded if it is not wanted.
     if (options.path == DevicePath::staged) return card;
+    // NCCL's environment overrides what a communicator is asked to be.
+    const std::string blocking = process_environment("NCCL_COMM_BLOCKING").value_or("0");
+    if (blocking != "0") {
+        copy_text(card.no_nccl, fmt::format("NCCL_COMM_BLOCKING={} would let a call of NCCL wait "
+                                            "for ever for a rank that is lost; unset it",
+                                            blocking));
+        return card;
+    }
     auto nccl = nccl::library();
     if (nccl) {
         card.nccl_version = (*nccl)->version;
@@ -73,8 +81,11 @@ Outcome<std::unique_ptr<DeviceGroup>> connect(const DeviceGroupOptions& options,
     }
     auto outbound = TRY(make_queue(device));
     auto inbound = TRY(make_queue(device));
-    return std::make_unique<StagedGroup>(options, std::move(placement.why), std::move(outbound),
-                                         std::move(inbound));
+    auto group = std::make_unique<StagedGroup>(options, std::move(placement.why),
+                                               std::move(outbound), std::move(inbound));
+    if (device != nullptr) TRY(device->load_usual_kernels());
+    TRY(group->prepare());
+    return group;
 }
 
 // The result of a step on one rank.

@@ -43,6 +43,9 @@ class HostQueue final : public WorkQueue {
     [[nodiscard]] Outcome<Memory> host_memory(std::size_t bytes) override {
         return tensor_memory(bytes);
     }
+    [[nodiscard]] Outcome<Memory> ordered_memory(std::size_t bytes) override {
+        return tensor_memory(bytes);
+    }
     [[nodiscard]] Outcome<Memory> result_memory(std::size_t bytes,
                                                 DeviceStream /*stream*/) override {
         return tensor_memory(bytes);

@@ -13,6 +13,7 @@ Outcome<std::unique_ptr<NcclCommunicator>> NcclCommunicator::begin(const nccl::L
     std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(nccl, device, std::move(options)));
     const CudaDevice::Current current(device);
     nccl::Config config;
+    config.name = made->options_.name.c_str();
     made->begun_ = nccl.init_rank(&made->communicator_, made->options_.size, made->options_.id,
                                   made->options_.rank, &config);
     if (made->begun_ != nccl::success && made->begun_ != nccl::in_progress) {

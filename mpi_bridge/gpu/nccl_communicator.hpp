@@ -23,7 +23,7 @@ namespace mpi_bridge {
 class NcclCommunicator {
   public:
     struct Options {
-        std::string name;  // for messages
+        std::string name;  // for messages, and NCCL's log
         int rank = 0;
         int size = 1;
         nccl::UniqueId id{};  // the same on all ranks, made by one of them

@@ -99,6 +99,7 @@ Outcome<std::unique_ptr<DeviceGroup>> NcclGroup::open(const nccl::Library& nccl,
         group->packing_ = TRY(CudaQueue::open(device));
         group->reducing_ = TRY(CudaQueue::open(device));
         group->unpacking_ = TRY(CudaQueue::open(device));
+        TRY(device.load_usual_kernels());
         if (options.rank != 0) return {};
         const nccl::Result result = nccl.unique_id(&connection.id);
         if (result == nccl::success) return {};
@@ -114,6 +115,14 @@ Outcome<std::unique_ptr<DeviceGroup>> NcclGroup::open(const nccl::Library& nccl,
     TRY(agree_on(options, begin()));
     TRY(group->communicator_->connect());
     return group;
+}
+
+NcclGroup::~NcclGroup() {
+    communicator_.reset();
+    // The memory of the slots is freed at once, also if work still uses it.
+    if (is_idle(Deadline::in(longest_end))) return;
+    for (Slot& slot : slots_)
+        slot.memory.leave();
 }
 
 std::string NcclGroup::describe() const {
@@ -156,13 +165,22 @@ void NcclGroup::await_abandoned() {
         if (deadline.passed()) return;
         std::this_thread::sleep_for(pause);
     }
-    // What was enqueued around NCCL's kernels uses the callers' memory, too. A stream does not wait
-    // for the one before it if a call has failed in between.
+    // What was enqueued around NCCL's kernels uses the callers' memory, too.
+    static_cast<void>(is_idle(deadline));
+}
+
+// A stream does not wait for the one before it if a call has failed in between, so each is asked.
+bool NcclGroup::is_idle(Deadline deadline) const {
+    constexpr std::chrono::milliseconds pause{1};
     for (const auto& queue : {packing_.get(), reducing_.get(), unpacking_.get()}) {
+        if (queue == nullptr) continue;
         const auto last = queue->mark();
-        while (last && !queue->reached(*last).value_or(true) && !deadline.passed())
+        while (last && !queue->reached(*last).value_or(true)) {
+            if (deadline.passed()) return false;
             std::this_thread::sleep_for(pause);
+        }
     }
+    return true;
 }
 
 Outcome<DeviceTicket> NcclGroup::enqueue_work(const DeviceStart& start, const Work& work) {
@@ -192,22 +210,23 @@ Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Bucket&
                                          const BucketBody& body) {
     const BucketLayout in = lay_out(bucket.packed);
     const BucketLayout out = lay_out(bucket.unpacked);
-    return enqueue_work(start,
-                        [&](std::span<const WorkQueue::Noted> ready) -> Outcome<WorkQueue::Mark> {
-                            Slot& slot = slots_[next_slot_++ % slots_.size()];
-                            TRY(reducing_->hold(packing_->stream(), ready));
-                            TRY(unpacking_->hold(packing_->stream(), slot.free));
-                            std::byte* const memory = TRY(slot.memory.take(
-                                *packing_, in.elements * shape_of(bucket.plan.packing).wire_bytes));
-                            TRY(move(*packing_, bucket.packed, in, bucket.plan, Way::pack, memory));
-                            TRY(follow(*packing_, *reducing_));
-                            TRY(body(memory));
-                            TRY(follow(*reducing_, *unpacking_));
-                            TRY(move(*unpacking_, bucket.unpacked, out, bucket.plan, Way::unpack,
-                                     memory + bucket.unpacked_at));
-                            slot.free = TRY(unpacking_->mark());
-                            return slot.free;
-                        });
+    return enqueue_work(
+        start, [&](std::span<const WorkQueue::Noted> ready) -> Outcome<WorkQueue::Mark> {
+            Slot& slot = slots_[next_slot_++ % slots_.size()];
+            TRY(reducing_->hold(packing_->stream(), ready));
+            TRY(unpacking_->hold(packing_->stream(), slot.free));
+            std::byte* const memory = TRY(slot.memory.take(
+                in.elements * shape_of(bucket.plan.packing).wire_bytes,
+                [this](std::size_t bytes) { return packing_->ordered_memory(bytes); }));
+            TRY(move(*packing_, bucket.packed, in, bucket.plan, Way::pack, memory));
+            TRY(follow(*packing_, *reducing_));
+            TRY(body(memory));
+            TRY(follow(*reducing_, *unpacking_));
+            TRY(move(*unpacking_, bucket.unpacked, out, bucket.plan, Way::unpack,
+                     memory + bucket.unpacked_at));
+            slot.free = TRY(unpacking_->mark());
+            return slot.free;
+        });
 }
 
 Done NcclGroup::with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body) {

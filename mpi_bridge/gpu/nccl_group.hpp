@@ -54,13 +54,15 @@ class NcclGroup final : public DeviceGroup {
     void abandon(const Failure& cause) override;
     void await_abandoned() override;
 
+    ~NcclGroup() override;
+
   private:
     NcclGroup(const nccl::Library& nccl, int rank, int size)
         : nccl_(nccl), rank_(rank), size_(size) {}
 
     // The memory of a bucket, and the point of unpacking_ from which on it may be packed again.
     struct Slot {
-        GrowingMemory memory{GrowingMemory::Where::tensors};
+        GrowingMemory memory;
         WorkQueue::Mark free;
     };
     using Body = std::function<Done()>;
@@ -87,6 +89,8 @@ class NcclGroup final : public DeviceGroup {
     // Creates the operation of the plan, lets `body` use it, and frees it.
     [[nodiscard]] Done with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body);
     [[nodiscard]] cuda::Stream cuda_stream() const;
+    // Waits until all enqueued work has ended, or has failed; false: it has not by the deadline.
+    [[nodiscard]] bool is_idle(Deadline deadline) const;
 
     const nccl::Library& nccl_;
     const int rank_;

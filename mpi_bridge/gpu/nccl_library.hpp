@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "core/failure.hpp"
@@ -40,15 +41,40 @@ struct UniqueId {
     char bytes[128];
 };
 
-// The first part of ncclConfig_t: NCCL reads as many bytes as `size` says, and uses defaults for
-// members that the struct did not have in the given `version`. Non-blocking communicators exist
-// since 2.14.
+// ncclConfig_t of NCCL 2.32. An older NCCL reads as much of it as it knows, a newer one uses
+// defaults for the rest. It is declared to the end, because some members, such as `name`, are read
+// whatever `version` is, so no padding may be where they would be.
 struct Config {
+    static constexpr int unset = std::numeric_limits<int>::min();
     std::size_t size = sizeof(Config);
     unsigned magic = 0xcafebeef;
-    unsigned version = 21400;
-    int blocking = 0;
+    unsigned version = 23203;
+    int blocking = 0;  // no
+    int cga_cluster_size = unset;
+    int min_ctas = unset;
+    int max_ctas = unset;
+    const char* net_name = nullptr;
+    int split_share = unset;
+    int traffic_class = unset;
+    const char* name = nullptr;  // for NCCL's log; must outlive the communicator
+    int collnet_enable = unset;
+    int cta_policy = unset;
+    int shrink_share = unset;
+    int nvls_ctas = unset;
+    int channels_per_net_peer = unset;
+    int nvlink_centric_sched = unset;
+    int graph_usage_mode = unset;
+    int rma_contexts = unset;
+    int max_p2p_peers = unset;
+    int graph_stream_ordering = unset;
+    int launch_order_implicit = unset;
+    int rma_signals = unset;
+    int rma_eager_init = unset;
+    int host_cft_mode = unset;
+    int nvls_host_mode = unset;
+    int next = unset;  // where a later NCCL may have a member
 };
+static_assert(sizeof(Config) == 120);
 
 constexpr int oldest_version = 22000;
 // The first version that can serve several ranks on one GPU, if NCCL_MULTI_RANK_GPU_ENABLE=1 is

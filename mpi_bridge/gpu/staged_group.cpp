@@ -41,12 +41,12 @@ StagedGroup::StagedGroup(DeviceGroupOptions options, std::string why,
 StagedGroup::~StagedGroup() {
     StagedGroup::abandon({MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"});
     thread_.join();
-    // The memory must not be freed while copies from and to it are in flight.
+    // The memory must not be freed while copies from and to it are in flight. Pinned memory is not:
+    // freeing it waits for the device.
     for (WorkQueue* queue : {outbound_.get(), inbound_.get()}) {
         abandoned_ = false;
-        if (const auto last = queue->mark()) {
-            static_cast<void>(staging_.await(*queue, *last, "the last copy"));
-        }
+        const auto last = queue->mark();
+        if (last && !staging_.await(*queue, *last, "the last copy")) bucket_.leave();
     }
 }
 
@@ -281,10 +281,15 @@ Done StagedGroup::reduce(std::span<const DevicePart> parts, const StagedPlan& pl
         return move(parts, plan.unpacking, Way::unpack, recv, plan.unpack_factor);
     }
     const std::size_t bytes = lay_out(parts).elements * shape.wire_bytes;
-    const auto bucket = TRY(bucket_.take(*outbound_, bytes));
+    const auto bucket = TRY(take_bucket(bytes));
     TRY(move(parts, plan.packing, Way::pack, bucket, plan.pack_factor));
     TRY(staging_.run(bucket, bucket, bytes, on_host));
     return move(parts, plan.unpacking, Way::unpack, bucket, plan.unpack_factor);
+}
+
+Outcome<std::byte*> StagedGroup::take_bucket(std::size_t bytes) {
+    return bucket_.take(bytes,
+                        [this](std::size_t size) { return outbound_->ordered_memory(size); });
 }
 
 Done StagedGroup::scatter(const DevicePart& whole, void* recv, std::span<const std::size_t> counts,
@@ -294,7 +299,7 @@ Done StagedGroup::scatter(const DevicePart& whole, void* recv, std::span<const s
     const std::size_t own = counts[static_cast<std::size_t>(options_.rank)];
     const std::size_t out = whole.count * wire_bytes;
     const std::size_t in_at = rounded_up(out);
-    const auto bucket = TRY(bucket_.take(*outbound_, in_at + own * wire_bytes));
+    const auto bucket = TRY(take_bucket(in_at + own * wire_bytes));
     TRY(move(std::span(&whole, 1), plan.packing, Way::pack, bucket, plan.pack_factor));
     const Staging::Whole way{in_at + own * wire_bytes, bucket, 0, out, bucket + in_at, in_at,
                              own * wire_bytes};
@@ -314,9 +319,14 @@ Done StagedGroup::spread(std::span<const DevicePart> parts, int root) {
         return options_.host.broadcast(chunk, root);
     };
     const std::size_t bytes = lay_out(parts).elements;
-    const auto bucket = TRY(bucket_.take(*outbound_, bytes));
+    const auto bucket = TRY(take_bucket(bytes));
     if (sends) {
         TRY(move(parts, Codec::copy8, Way::pack, bucket, 1));
+    } else {
+        // A new bucket exists from here on in the order of the queue for packing, and nothing in
+        // that queue comes before what fills it.
+        const auto made = TRY(outbound_->mark());
+        TRY(outbound_->hold(inbound_->stream(), made));
     }
     // The root gets its own bytes back too, so that its recv is written as on any other rank.
     TRY(staging_.run(sends ? bucket : nullptr, bucket, bytes, on_host));

@@ -28,6 +28,9 @@ class StagedGroup final : public DeviceGroup {
                 std::unique_ptr<WorkQueue> inbound);
     ~StagedGroup() override;
 
+    // Allocates pinned memory, so that no operation waits for that. Must come before the first one.
+    [[nodiscard]] Done prepare() { return staging_.prepare_slots(); }
+
     [[nodiscard]] std::string describe() const override;
     [[nodiscard]] DevicePath path() const override { return DevicePath::staged; }
     [[nodiscard]] std::optional<DeviceStream> stream() const override { return std::nullopt; }
@@ -79,6 +82,7 @@ class StagedGroup final : public DeviceGroup {
                                std::span<const std::size_t> counts, const StagedPlan& plan,
                                mpib_op op);
     [[nodiscard]] Done spread(std::span<const DevicePart> parts, int root);
+    [[nodiscard]] Outcome<std::byte*> take_bucket(std::size_t bytes);
     [[nodiscard]] Done move(std::span<const DevicePart> parts, Codec codec, Way way,
                             std::byte* bucket, double factor);
 
@@ -88,7 +92,7 @@ class StagedGroup final : public DeviceGroup {
     std::unique_ptr<WorkQueue> inbound_;
     std::atomic<bool> abandoned_{false};  // for Staging
     Staging staging_;
-    GrowingMemory bucket_{GrowingMemory::Where::tensors};
+    GrowingMemory bucket_;
 
     mutable std::mutex mutex_;  // guards the members below
     std::condition_variable changed_;

@@ -44,7 +44,6 @@ Done Staging::fill(Slot& slot, const std::byte* from, std::size_t bytes) {
 }
 
 Done Staging::run(const std::byte* from, std::byte* to, std::size_t bytes, const OnHost& on_host) {
-    TRY(prepare_slots());
     const std::size_t chunk = options_.chunk_bytes;
     const std::size_t chunks = bytes / chunk + (bytes % chunk != 0 ? 1 : 0);
     const auto length = [&](std::size_t i) { return std::min(chunk, bytes - i * chunk); };
@@ -70,7 +69,8 @@ Done Staging::run(const std::byte* from, std::byte* to, std::size_t bytes, const
 
 Done Staging::run_whole(const Whole& whole, const OnHost& on_host) {
     TRY(await(inbound_, whole_used_, "copying the last result to the device"));
-    const auto memory = TRY(whole_.take(inbound_, whole.bytes));
+    const auto memory = TRY(whole_.take(
+        whole.bytes, [this](std::size_t bytes) { return inbound_.host_memory(bytes); }));
     if (whole.out != 0) {
         TRY(outbound_.copy(memory + whole.out_at, whole.from, whole.out));
         const auto mark = TRY(outbound_.mark());

@@ -39,6 +39,9 @@ class Staging {
           abandoned_(abandoned),
           options_(std::move(options)) {}
 
+    // Allocates the slots. Must come before everything else.
+    [[nodiscard]] Done prepare_slots();
+
     using OnHost = std::function<Done(std::span<std::byte> chunk)>;
 
     // For each chunk of `bytes` bytes: copies from `from` to a slot (unless it is null), calls
@@ -74,7 +77,6 @@ class Staging {
     };
     static constexpr std::size_t slot_count = 4;
 
-    [[nodiscard]] Done prepare_slots();
     [[nodiscard]] Done fill(Slot& slot, const std::byte* from, std::size_t bytes);
 
     WorkQueue& outbound_;
@@ -82,7 +84,7 @@ class Staging {
     const std::atomic<bool>& abandoned_;
     Options options_;
     std::vector<Slot> slots_;
-    GrowingMemory whole_{GrowingMemory::Where::host};
+    GrowingMemory whole_;
     WorkQueue::Mark whole_used_;
 };
 

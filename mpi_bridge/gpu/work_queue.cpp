@@ -33,15 +33,21 @@ Done WorkQueue::after_all(std::span<const Noted> points) {
     return done;
 }
 
-Outcome<std::byte*> GrowingMemory::take(WorkQueue& queue, std::size_t bytes) {
+Outcome<std::byte*> GrowingMemory::take(std::size_t bytes, const Allocate& allocate) {
     constexpr std::size_t least = std::size_t{1} << 20;
     if (blocks_.empty() || bytes > bytes_) {
         const std::size_t wanted = bytes <= least ? least : std::bit_ceil(bytes);
-        blocks_.push_back(TRY(where_ == Where::tensors ? queue.tensor_memory(wanted)
-                                                       : queue.host_memory(wanted)));
+        blocks_.push_back(TRY(allocate(wanted)));
         bytes_ = wanted;
     }
     return blocks_.back().get();
+}
+
+void GrowingMemory::leave() {
+    for (Memory& block : blocks_)
+        static_cast<void>(block.release());
+    blocks_.clear();
+    bytes_ = 0;
 }
 
 }  // namespace mpi_bridge

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -61,6 +62,10 @@ class WorkQueue {
     // fast.
     [[nodiscard]] virtual Outcome<Memory> tensor_memory(std::size_t bytes) = 0;
     [[nodiscard]] virtual Outcome<Memory> host_memory(std::size_t bytes) = 0;
+    // Returns memory in the place of the tensors, for work that is enqueued here later. Neither
+    // allocating nor freeing it waits for the device, so all work with it must have ended before it
+    // is freed.
+    [[nodiscard]] virtual Outcome<Memory> ordered_memory(std::size_t bytes) = 0;
 
     // See DeviceGroup.
     [[nodiscard]] virtual Outcome<Memory> result_memory(std::size_t bytes, DeviceStream stream) = 0;
@@ -75,14 +80,14 @@ class WorkQueue {
 // this is at most as much again.
 class GrowingMemory {
   public:
-    enum class Where { tensors, host };
-    explicit GrowingMemory(Where where) : where_(where) {}
+    using Allocate = std::function<Outcome<Memory>(std::size_t bytes)>;
 
     // Returns at least `bytes` bytes; the previous contents are lost.
-    [[nodiscard]] Outcome<std::byte*> take(WorkQueue& queue, std::size_t bytes);
+    [[nodiscard]] Outcome<std::byte*> take(std::size_t bytes, const Allocate& allocate);
+    // Never frees what it has: work that does not end may still use it.
+    void leave();
 
   private:
-    Where where_;
     std::size_t bytes_ = 0;
     std::vector<Memory> blocks_;  // the last one is in use
 };

@@ -403,8 +403,8 @@ TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
               "5 4000000000.6 10.0.0.4:4321\n");
 }
 
-// JAX would take Slurm's local number of the task for that of its GPU, which is 0 where the task sees
-// only one.
+// JAX would take Slurm's local number of the task for that of its GPU, which is 0 where the task
+// sees only one.
 TEST_F(RankOfAStep, TellsJaxTheNumberOfTheOnlyGpuThatItSees) {
     constexpr const char* show = "echo ${JAX_LOCAL_DEVICE_IDS-none}";
     EXPECT_EQ(run(show).output, "none\n");

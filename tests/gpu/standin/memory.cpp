@@ -59,13 +59,14 @@ auto Memory::block_at(Blocks& blocks, std::uint64_t address) -> decltype(&*block
                                                                                   : nullptr;
 }
 
-std::uint64_t Memory::reserve(std::size_t bytes, int device) {
+std::uint64_t Memory::reserve(std::size_t bytes, int device, bool in_order) {
     const std::lock_guard lock(mutex_);
     if (bytes == 0 || bytes > range_bytes) return 0;
     Block block;
     block.bytes = bytes;
     block.page_bytes = rounded_up(bytes, page);
     block.device = device;
+    block.in_order = in_order;
     if (next_ + block.page_bytes + page > range_bytes) return 0;
     block.pages = next_;
     next_ += block.page_bytes + page;
@@ -73,6 +74,12 @@ std::uint64_t Memory::reserve(std::size_t bytes, int device) {
         range_ + block.pages + block.page_bytes - rounded_up(bytes, alignment);
     blocks_.emplace(address, block);
     return address;
+}
+
+bool Memory::is_in_order(std::uint64_t address) {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(address);
+    return found != blocks_.end() && found->second.in_order;
 }
 
 void Memory::open(std::uint64_t address) {

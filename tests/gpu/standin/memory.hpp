@@ -24,7 +24,9 @@ class Memory {
     static Memory& get();
 
     // Makes a block that cannot be used yet; 0: there is no room.
-    std::uint64_t reserve(std::size_t bytes, int device);
+    std::uint64_t reserve(std::size_t bytes, int device, bool in_order = false);
+    // Whether this is such a block, made in the order of a stream.
+    [[nodiscard]] bool is_in_order(std::uint64_t address);
     // In the order of a stream, or at once.
     void open(std::uint64_t address);
     void close(std::uint64_t address);
@@ -58,6 +60,7 @@ class Memory {
         int device = 0;
         bool is_open = false;
         bool given_back = false;
+        bool in_order = false;
     };
     // The block, pinned or on a device, that the address is in.
     template <typename Blocks>

@@ -72,7 +72,11 @@ cuda::Result cuMemAlloc_v2(cuda::Address* address, std::size_t bytes) {
 
 cuda::Result cuMemFree_v2(cuda::Address address) {
     if (address == 0) return cuda::success;
-    if (const auto refused = enter_unsafe("cuMemFree_v2")) return refused;
+    // For memory of cuMemAllocAsync it waits for nothing, as cuda.h says.
+    const bool in_order = Memory::get().is_in_order(address);
+    if (const auto refused = in_order ? enter("cuMemFree_v2") : enter_unsafe("cuMemFree_v2")) {
+        return refused;
+    }
     if (!Memory::get().give_back(address)) misuse("cuMemFree of no allocation");
     // Whatever runs in spite of that may not find it any more.
     Memory::get().close(address);
@@ -83,7 +87,7 @@ cuda::Result cuMemAllocAsync(cuda::Address* address, std::size_t bytes, cuda::St
     if (const auto refused = enter("cuMemAllocAsync")) return refused;
     Stream* const stream = stream_of(handle);
     if (stream == nullptr) return result(invalid_context);
-    *address = allocate(bytes, stream->device);
+    *address = Memory::get().reserve(bytes, stream->device.ordinal, true);
     if (*address == 0) return result(bytes == 0 ? invalid_value : out_of_memory);
     stream->put([at = *address] { Memory::get().open(at); });
     return cuda::success;

@@ -95,6 +95,50 @@ TEST(BucketSlots, OneIsPackedWhileAnotherIsReduced) {
     });
 }
 
+// The kernels and the memory of buckets are there before the first one, or come without waiting for
+// the device: in a program that also uses NCCL itself, a kernel on it may wait for another rank,
+// which waits for this one.
+class WithoutAnIdleDevice : public testing::TestWithParam<DevicePath> {};
+
+TEST_P(WithoutAnIdleDevice, ABucketIsReduced) {
+    Standin::get().configure("delay=0");
+    must_end(std::chrono::seconds(60), [] {
+        const auto queue = must(CudaQueue::open(*must(first_device())));
+        const auto busy = must(CudaQueue::open(*must(first_device())));
+        auto options = alone(GetParam());
+        options.host.allreduce = [](auto...) { return Done(); };
+        const auto group = must(DeviceGroup::open(options));
+        const DeviceBytes tensors(*queue, bytes_of(filled(600, 3)));
+        const DevicePart parts[] = {{tensors.at(), tensors.at(), 200},
+                                    {tensors.at(800), tensors.at(800), 400}};
+        {
+            const Gate gate(busy->stream());
+            finish(*group,
+                   must(group->allreduce(parts, {MPIB_FLOAT32, MPIB_SUM, 2, 1}, queue->stream())));
+        }
+        EXPECT_EQ(values_of<float>(tensors.content()), filled(600, 6));
+        must(group->close(Deadline::in(Seconds(30))));
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(BucketSlots, WithoutAnIdleDevice,
+                         testing::Values(DevicePath::nccl, DevicePath::staged));
+
+// NCCL's own variable would make every call wait, so that no abort could come between.
+TEST(Opening, TakesNoCommunicatorThatBlocks) {
+    Standin::get().configure("delay=0");
+    setenv("NCCL_COMM_BLOCKING", "1", 1);
+    const auto refused = DeviceGroup::open(alone(DevicePath::nccl));
+    auto options = alone(DevicePath::automatic);
+    const auto staged = must(DeviceGroup::open(options));
+    unsetenv("NCCL_COMM_BLOCKING");
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().text.find("NCCL_COMM_BLOCKING=1"), std::string::npos)
+        << refused.error().text;
+    EXPECT_NE(staged->describe().find("NCCL_COMM_BLOCKING=1"), std::string::npos)
+        << staged->describe();
+}
+
 // More buckets than there is memory for are under way at once.
 TEST(BucketSlots, TakeTurns) {
     with_seeds(6, "delay=2000 devices=3", [] {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Our declarations of the vendors' interfaces beside the vendors' own.
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 #include <cuda.h>
@@ -133,13 +135,25 @@ TEST(Declarations, NumbersAreNcclsOwn) {
     EXPECT_EQ(sizeof(nccl::UniqueId), sizeof(ncclUniqueId));
 }
 
-TEST(Declarations, TheConfigurationIsTheHeadOfNccls) {
-    const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
-    const ours::nccl::Config config;
-    EXPECT_EQ(config.magic, theirs.magic);
-    EXPECT_EQ(offsetof(ours::nccl::Config, version), offsetof(ncclConfig_t, version));
+// NCCL's own initial values are ours but for those of `size`, `version` and `blocking`, as far as
+// this header knows the struct.
+TEST(Declarations, TheConfigurationIsNccls) {
+    ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+    ours::nccl::Config config;
+    EXPECT_EQ(offsetof(ours::nccl::Config, name), offsetof(ncclConfig_t, commName));
     EXPECT_EQ(offsetof(ours::nccl::Config, blocking), offsetof(ncclConfig_t, blocking));
-    EXPECT_LE(sizeof config, sizeof theirs);
+    EXPECT_EQ(offsetof(ours::nccl::Config, nvlink_centric_sched),
+              offsetof(ncclConfig_t, nvlinkCentricSched));
+    theirs.size = config.size;
+    theirs.version = config.version;
+    theirs.blocking = config.blocking;
+    EXPECT_EQ(
+        std::memcmp(&theirs, &config, std::min(sizeof theirs, offsetof(ours::nccl::Config, next))),
+        0);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 32, 0)
+    EXPECT_EQ(sizeof theirs, sizeof config);
+    EXPECT_EQ(offsetof(ours::nccl::Config, nvls_host_mode), offsetof(ncclConfig_t, nvlsHostMode));
+#endif
 }
 
 }  // namespace
