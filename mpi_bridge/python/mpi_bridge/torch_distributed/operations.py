@@ -8,6 +8,7 @@ any order, so parts that belong to members are brought into the engine's order a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from ..engine import Kind
+from . import sparse
 from .naming import Naming
 from .pending import NO_BYTES, Pending, as_bytes, split_like, whole_of
 from .reductions import is_xor, reducible, reduction_of, xor_of
@@ -52,6 +54,8 @@ class Operations:
         self._group_rank = rank
         self._limit = limit
         self._naming = Naming(f"torch.{name}")
+        self._order = threading.Lock()
+        self._last_place = 0  # of the last operation that no callback has started
         self._completer = Completer(name)
         self._own_completer = OwnCompleter(name)
         self._staging = Staging()
@@ -88,6 +92,9 @@ class Operations:
         """Reduce the tensors in place."""
         pending = Pending(self, tensors)
         for tensor in tensors:
+            if tensor.layout is not torch.strided:
+                sparse.submit(pending, tensor, opts.reduceOp, self.size())
+                continue
             if is_xor(opts.reduceOp):
                 self._xor_all(pending, tensor, tensor)
                 continue
@@ -395,7 +402,19 @@ class Operations:
             raise ValueError(f"{operation}: {len(parts)} tensors for {self.size()} ranks")
 
     def _next_name(self, signature: Hashable) -> str:
-        name = self._naming.name(signature)
+        completed = self._completer.current()
+        with self._order:
+            if completed is None:
+                self._last_place = self._naming.count + 1
+            elif self._last_place > completed.place:
+                # Another rank may have completed that future before it came to this operation.
+                raise RuntimeError(
+                    f"group {self._name}: a callback of a future starts an operation, but another "
+                    "one was started after that of the future, so the ranks may disagree about "
+                    "their order; wait for the future first (with a communication hook of DDP: let "
+                    "all gradients be in one bucket, by bucket_cap_mb)"
+                )
+            name = self._naming.name(signature)
         earlier = self._in_flight.user_of(name)
         # All ranks have submitted the earlier operation, or will do so before they come to this
         # one.
@@ -409,6 +428,7 @@ class Operations:
         return self._staging.place_for(name, cycle, flat) if cycle else None
 
     def _remember(self, names: Sequence[str], work: EngineWork) -> None:
+        work.place = self._naming.count
         self._in_flight.add(work, names)
         if self._coalesced is not None:
             self._coalesced.append(work)

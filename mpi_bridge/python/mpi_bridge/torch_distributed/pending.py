@@ -56,8 +56,8 @@ class Pending:
         """Call this when the operations have succeeded, after what was asked for before."""
         self._finish.append(action)
 
-    def submit(self, kind: Kind, send: Any, recv: Any = None, **options: Any) -> None:
-        """Hand an operation to the engine."""
+    def submit(self, kind: Kind, send: Any, recv: Any = None, **options: Any) -> Handle:
+        """Hand an operation to the engine; its handle is released with the Work."""
         if send is not None and send.device.type == "cuda":
             options["stream"] = self._note_stream(send.device)
         varies = kind in (Kind.ALLGATHER, Kind.ALLTOALL)
@@ -78,11 +78,11 @@ class Pending:
                 self._finish.insert(0, lambda: private.copy_(shared))
                 send = recv = place
         self._names.append(name)
-        self._handles.append(
-            engine.submit(
-                kind, send, recv, name=name, process_set=self._group._process_set, **options
-            )
+        handle = engine.submit(
+            kind, send, recv, name=name, process_set=self._group._process_set, **options
         )
+        self._handles.append(handle)
+        return handle
 
     def _note_stream(self, device: torch.device) -> int:
         stream = torch_streams.current(device)
@@ -115,7 +115,11 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return a contiguous tensor's memory as a flat tensor of bytes."""
     if tensor.numel() == 0:
         return torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    return tensor.view(-1).view(torch.uint8)
+    flat = tensor.view(-1)
+    if flat.stride(0) != 1:
+        # Of a single element, torch takes any stride for contiguous.
+        flat = flat.as_strided(flat.shape, (1,))
+    return flat.view(torch.uint8)
 
 
 def whole_of(parts: Sequence[torch.Tensor], like: torch.Tensor) -> torch.Tensor:

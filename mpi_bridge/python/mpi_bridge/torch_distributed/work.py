@@ -58,6 +58,8 @@ class EngineWork(dist.Work):
         self._future_error = ""
         self._future_deadline: float | None = None
         self._when_complete: Callable[[EngineWork], None] | None = None
+        self.place = 0
+        """The number of its last operation among those of the group."""
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait for the end; raise the error.
@@ -275,22 +277,50 @@ class WorkOfSeveral(dist.Work):
 
 
 class Completer:
-    """A thread that completes one group's futures in the order of their operations.
+    """Completes one group's futures in the order of their operations, in a thread of its own.
 
-    Each group has its own thread, so that operations of one group do not wait for those of another.
+    Each group has its own, so that operations of one group do not wait for those of another.
+
+    What is called when a future is completed runs in that thread. It may start further operations
+    and wait for their futures, as DDP's PowerSGD hook does. Another thread completes these, and
+    they all end before the next operation of the first thread does.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = threading.Lock()
+        self._settled = threading.Condition()
         self._waiting: queue.SimpleQueue[EngineWork | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._unsettled: set[EngineWork] = set()
         self._abandoned: BaseException | None = None
+        self._further: Completer | None = None  # for what this thread itself adds
+        self._current: EngineWork | None = None  # what the thread completes
+
+    def current(self) -> EngineWork | None:
+        """Return the work whose future is completed by what calls this, if it is one."""
+        completer: Completer | None = self
+        while completer is not None:
+            if completer._thread is threading.current_thread():
+                return self._current
+            completer = completer._further
+        return None
 
     def add(self, work: EngineWork) -> None:
         """Complete the work's future when it is done."""
-        with self._lock:
+        completer: Completer | None = self
+        while completer is not None and completer._thread is not threading.current_thread():
+            completer = completer._further
+        if completer is None:
+            self._add(work)
+            return
+        with completer._settled:
+            if completer._further is None:
+                completer._further = Completer(self.name)
+                completer._further._abandoned = completer._abandoned
+        completer._further._add(work)
+
+    def _add(self, work: EngineWork) -> None:
+        with self._settled:
             if self._abandoned is None:
                 self._unsettled.add(work)
                 if self._thread is None:
@@ -304,29 +334,48 @@ class Completer:
         threading.Thread(target=work.end_future, args=(self._abandoned,), daemon=True).start()
 
     def stop(self) -> None:
-        """End the thread once it has completed its operations."""
-        if self._thread is not None and self._abandoned is None:
+        """End the threads once they have completed their operations."""
+        with self._settled:
+            thread = self._thread
+            if thread is None or self._abandoned is not None:
+                return
             self._waiting.put(None)
-            self._thread.join()
-            self._thread = None
+        if thread is threading.current_thread():
+            return
+        thread.join()
+        self._thread = None
+        if self._further is not None:
+            self._further.stop()
 
     def abandon(self, error: BaseException) -> None:
         """End all futures with this error, also later ones.
 
-        The thread ends when the operation that it waits for does.
+        A thread ends when the operation that it waits for does.
         """
-        with self._lock:
+        with self._settled:
             self._abandoned = error
             unsettled = list(self._unsettled)
             self._waiting.put(None)
+            further = self._further
         for work in unsettled:
             work.end_future(error)
+        if further is not None:
+            further.abandon(error)
+
+    def _wait_until_settled(self) -> None:
+        with self._settled:
+            self._settled.wait_for(lambda: not self._unsettled or self._abandoned is not None)
 
     def _run(self) -> None:
         while (work := self._waiting.get()) is not None:
+            self._current = work
             work.settle()
-            with self._lock:
+            if self._further is not None:
+                self._further._wait_until_settled()
+            self._current = None
+            with self._settled:
                 self._unsettled.discard(work)
+                self._settled.notify_all()
 
 
 class OwnCompleter:
