@@ -54,6 +54,11 @@ class Distribution:
             apply,
         )
 
+    def begin_step(self) -> None:
+        """Be told that the backward pass of Keras' training step is next."""
+        if keras.backend.backend() == "torch":
+            self._reduction.begin_step()
+
     def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Collective: return the gradients to apply."""
         return self.local.reduce_others(
@@ -120,6 +125,12 @@ class DistributedMixin:
                 "the LossScaleOptimizer around this optimizer reduces its gradients; to use the "
                 "optimizer without it, make another one with DistributedOptimizer()"
             )
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Scale the loss; Keras' training steps call this before their backward pass."""
+        if self._distribution is not None:
+            self._distribution.begin_step()
+        return super().scale_loss(loss)
 
     def stateless_apply(
         self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any

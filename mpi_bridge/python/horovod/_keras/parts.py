@@ -2,7 +2,7 @@
 """Reduces a step's gradients in parts, so that they travel while backward computes the others.
 
 A compiled step, of TensorFlow or of JAX, calls the host once for each part, as soon as the part's
-gradients are computed, and once more at the end for the results. A token, the number of the step,
+gradients are computed, and once more at the end for the results; on PyTorch, hooks do. A token, the number of the step,
 goes from call to call, so that the calls come in the same order on every rank.
 """
 
@@ -38,6 +38,10 @@ class Parts:
             self.positions.append([i for first, _ in exchange.sparse for i in (first, first + 1)])
         self._numbers = itertools.count(1)
         self._steps: dict[int, Step] = {}  # by token; at most one
+
+    def agree(self) -> None:
+        """Collective: compare the ranks' gradients, so that begin() need not."""
+        self._plan.agree(self._exchange.label, self._exchange.settings.process_set)
 
     def begin(self, *arrays: np.ndarray) -> np.ndarray:
         """Collective: begin a step, submit its first part, and return its token.

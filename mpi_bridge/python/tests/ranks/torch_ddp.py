@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch_default_group import RANK, SIZE, both, same
 
 STEPS = 4
-# torch's Logger takes the wrapper that DETAIL puts around gloo's group for that group itself, and may
+# torch takes the wrapper that DETAIL puts around the group of gloo for that group itself, and may
 # crash (set_env_variables in logger.cpp).
 IS_DETAIL = os.environ.get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL"
 GROUPS = (dist.group.WORLD, dist.group.WORLD) if IS_DETAIL else both()

@@ -42,6 +42,12 @@ def test_interface(backend, how, name):
     launch.assert_passed_in(outcome(backend, how), name)
 
 
+@launch.checks("keras_torch_overlap.py", hows=("2 ranks",))
+def test_overlap_on_torch(how, name):
+    pytest.importorskip("torch")
+    launch.assert_passed(("keras_torch_overlap.py",), how, name)
+
+
 def test_overlap_on_jax():
     pytest.importorskip("jax")
     ended = launch.run("jax_overlap.py", "2 ranks", seconds=120)
