@@ -2,8 +2,9 @@
 """Reduces a step's gradients in parts, so that they travel while backward computes the others.
 
 A compiled step, of TensorFlow or of JAX, calls the host once for each part, as soon as the part's
-gradients are computed, and once more at the end for the results; on PyTorch, hooks do. A token, the number of the step,
-goes from call to call, so that the calls come in the same order on every rank.
+gradients are computed, and once more at the end for the results. On PyTorch, hooks do this. A
+token, the number of the step, goes from call to call, so that the calls come in the same order on
+every rank.
 """
 
 from __future__ import annotations
