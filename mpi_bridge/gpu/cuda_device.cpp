@@ -5,7 +5,6 @@
 #include <future>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -127,8 +126,11 @@ Outcome<cuda::Function> CudaDevice::kernel(Codec codec, Way way) {
 
 Done CudaDevice::load_compiled(std::span<const Codec> codecs) {
     std::vector<std::future<Outcome<std::vector<char>>>> images;
-    for (const Codec codec : codecs)
-        images.push_back(std::async(std::launch::async, [this, codec] { return compile(codec); }));
+    for (const Codec codec : codecs) {
+        // Deferred where no thread can be made.
+        images.push_back(std::async(std::launch::async | std::launch::deferred,
+                                    [this, codec] { return compile(codec); }));
+    }
     for (std::size_t i = 0; i < codecs.size(); ++i) {
         const auto image = images[i].get();
         cuda::Module& compiled = kernels_->compiled[static_cast<std::size_t>(codecs[i])];
@@ -144,7 +146,7 @@ Done CudaDevice::load_usual_kernels() {
                                       Codec::copy64,    Codec::scale_f16, Codec::scale_bf16,
                                       Codec::scale_f32, Codec::scale_f64};
     const std::lock_guard lock(kernels_->mutex);
-    if (std::exchange(kernels_->loaded_usual, true)) return {};
+    if (kernels_->loaded_usual) return {};
     const Current current(*this);
     const bool all = has_built_in();
     if (!all) TRY(load_compiled(usual));
@@ -154,6 +156,7 @@ Done CudaDevice::load_usual_kernels() {
         for (const Way way : {Way::pack, Way::unpack})
             TRY(function_of(codec, way));
     }
+    kernels_->loaded_usual = true;
     return {};
 }
 

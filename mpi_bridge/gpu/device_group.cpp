@@ -47,8 +47,8 @@ Outcome<DeviceCard> own_card(const DeviceGroupOptions& options, const CudaDevice
     // NCCL has hundreds of megabytes, so it is not loaded if it is not wanted.
     if (options.path == DevicePath::staged) return card;
     // NCCL's environment overrides what a communicator is asked to be.
-    const std::string blocking = process_environment("NCCL_COMM_BLOCKING").value_or("0");
-    if (blocking != "0") {
+    const std::string blocking = process_environment("NCCL_COMM_BLOCKING").value_or("");
+    if (!blocking.empty() && blocking != "0") {
         copy_text(card.no_nccl, fmt::format("NCCL_COMM_BLOCKING={} would let a call of NCCL wait "
                                             "for ever for a rank that is lost; unset it",
                                             blocking));

@@ -9,7 +9,7 @@ ranks see the same sequence, and so find the same names without communication.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 # A period counts only if the latest operations repeat in it: at least two cycles, and at least this
 # many operations. The cycle is unrolled to at least as many operations, so that operations of one
@@ -44,14 +44,19 @@ class Naming:
         prefix = f"{self._prefix}.cycle{self._generation}."
         return self._generation if self._cycle and name.startswith(prefix) else 0
 
-    def name(self, signature: Hashable) -> str:
-        """Return the name of the next operation; matching operations have equal `signature`s."""
+    def name(self, signature: Hashable, taken: Sequence[str] = ()) -> str:
+        """Return the name of the next operation; matching operations have equal `signature`s.
+
+        The names `taken` are in use by operations that end together with this one, so it gets
+        another one, as on all ranks.
+        """
         self._submitted += 1
         self._history.append(signature)
         if len(self._history) >= 2 * _LONGEST_HISTORY:
             del self._history[:-_LONGEST_HISTORY]
         if self._cycle and self._cycle[self._place] == signature:
-            return self._planned()
+            planned = self._planned()
+            return f"{planned}.again{self._submitted}" if planned in taken else planned
         self._count += 1
         self._misses += 1
         if self._misses > max(_PATIENCE, len(self._cycle)):

@@ -55,7 +55,6 @@ class Operations:
         self._limit = limit
         self._naming = Naming(f"torch.{name}")
         self._order = threading.Lock()
-        self._last_place = 0  # of the last operation that no callback has started
         self._completer = Completer(name)
         self._own_completer = OwnCompleter(name)
         self._staging = Staging()
@@ -401,12 +400,14 @@ class Operations:
         if len(parts) != self.size():
             raise ValueError(f"{operation}: {len(parts)} tensors for {self.size()} ranks")
 
-    def _next_name(self, signature: Hashable) -> str:
-        completed = self._completer.current()
+    def _next_name(self, signature: Hashable, taken: Sequence[str] = ()) -> str:
+        """Return a name that is not among those `taken` by operations of the same call."""
+        callers = list(self._completer.calling())
+        outermost = callers[-1] if callers else None
         with self._order:
-            if completed is None:
-                self._last_place = self._naming.count + 1
-            elif self._last_place > completed.place:
+            if outermost is None:
+                self._completer.last_place = self._naming.count + 1
+            elif self._completer.last_place > outermost.place:
                 # Another rank may have completed that future before it came to this operation.
                 raise RuntimeError(
                     f"group {self._name}: a callback of a future starts an operation, but another "
@@ -414,7 +415,7 @@ class Operations:
                     "their order; wait for the future first (with a communication hook of DDP: let "
                     "all gradients be in one bucket, by bucket_cap_mb)"
                 )
-            name = self._naming.name(signature)
+            name = self._naming.name(signature, taken)
         earlier = self._in_flight.user_of(name)
         # All ranks have submitted the earlier operation, or will do so before they come to this
         # one.

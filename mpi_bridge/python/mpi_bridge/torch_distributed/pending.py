@@ -68,7 +68,7 @@ class Pending:
             options.get("op"),
             options.get("root"),
         )
-        name = self._group._next_name(signature)
+        name = self._group._next_name(signature, self._names)
         if kind == Kind.ALLREDUCE:
             place = self._group._place_for(name, send)
             if place is not None:

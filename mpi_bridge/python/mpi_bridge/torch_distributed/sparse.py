@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from ..datatype import Op
 from ..engine import Handle, Kind
-from .pending import Pending, as_bytes
+from .pending import Pending
 from .reductions import reduction_of
 
 
@@ -18,36 +20,46 @@ def submit(pending: Pending, tensor: torch.Tensor, op: object, size: int) -> Non
     """
     if tensor.layout is not torch.sparse_coo:
         raise NotImplementedError(f"all_reduce of {tensor.layout}: there is torch.sparse_coo only")
+    if tensor.dtype is torch.bool or tensor.is_complex():
+        raise NotImplementedError(f"all_reduce of sparse tensors of {tensor.dtype}")
     reduction = reduction_of(op, tensor.dtype)
     if reduction.op not in (Op.SUM, Op.AVERAGE) or reduction.prescale != 1:
         raise NotImplementedError("all_reduce of sparse tensors: there are SUM and AVG only")
     own = tensor.detach().coalesce()
-    # A row for each entry, so that what is gathered is one tensor.
-    indices = own.indices().t().contiguous()
-    values = own.values().contiguous()
-    gathered = [pending.submit(Kind.ALLGATHER, as_bytes(each), None) for each in (indices, values)]
+    # A row for each entry. The engine compares the types and the lengths of rows.
+    parts = [own.indices().t().contiguous(), own.values().contiguous()]
+    parts = [part.view(part.shape[0], math.prod(part.shape[1:])) for part in parts]
+    gathered = [pending.submit(Kind.ALLGATHER, part, None) for part in parts]
+    is_exact = reduction.op is Op.AVERAGE and not tensor.is_floating_point()
 
-    def put_sum() -> None:
-        places, entries = (
-            _taken(handle, like) for handle, like in zip(gathered, (indices, values))
-        )
+    def put_result() -> None:
+        places, entries = (_taken(handle, like) for handle, like in zip(gathered, parts))
+        entries = entries.view(entries.shape[0], *own.values().shape[1:])
+        # The places of a member whose tensor has another shape may lie outside of this one.
         summed = torch.sparse_coo_tensor(
-            places.t(), entries, tensor.shape, check_invariants=False
+            places.t(),
+            entries.long() if is_exact else entries,
+            tensor.shape,
+            check_invariants=True,
         ).coalesce()
-        tensor.copy_(summed / size if reduction.op is Op.AVERAGE else summed)
+        if is_exact:
+            summed = torch.div(summed, size, rounding_mode="trunc").to(tensor.dtype)
+        elif reduction.op is Op.AVERAGE:
+            summed = summed / size
+        tensor.copy_(summed)
 
-    pending.when_done(put_sum)
+    pending.when_done(put_result)
 
 
 def _taken(handle: Handle, like: torch.Tensor) -> torch.Tensor:
-    """Copy a result, whose rows are like those of a tensor, out of the engine's memory."""
+    """Copy a result, whose rows are like those of a matrix, out of the engine's memory."""
     result = handle.wait()
-    flat = torch.empty(result.nbytes, dtype=torch.uint8, device=like.device)
+    taken = torch.empty((result.rows, like.shape[1]), dtype=like.dtype, device=like.device)
     if not result.on_device:
-        result.copy_to(flat)
+        result.copy_to(taken)
     elif result.nbytes:
         content = torch.utils.dlpack.from_dlpack(
             result.cuda_bytes().dlpack_capsule(like.device.index)
         )
-        flat.copy_(content)
-    return flat.view(like.dtype).view(-1, *like.shape[1:])
+        taken.view(-1).view(torch.uint8).copy_(content)
+    return taken

@@ -6,7 +6,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Callable
@@ -59,7 +59,15 @@ class EngineWork(dist.Work):
         self._future_deadline: float | None = None
         self._when_complete: Callable[[EngineWork], None] | None = None
         self.place = 0
-        """The number of its last operation among those of the group."""
+        """The number of the group's operation after which callbacks of the future may begin."""
+        self.started_by: EngineWork | None = getattr(_settling, "work", None)
+        """The work in whose callback this one was started."""
+        self.settled_by: Completer | None = None
+
+    @property
+    def completer(self) -> Completer | OwnCompleter:
+        """What completes the future."""
+        return self._completer
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait for the end; raise the error.
@@ -110,12 +118,14 @@ class EngineWork(dist.Work):
                 if self._source is not None:
                     self._source_member = self._source()
                 if self._finish is not None:
-                    self._finish()
-                    for device, number in list(self._streams.items()):
-                        # What is copied goes back to the tensors of that stream.
-                        torch_streams.make_wait_for_current(device, number)
-                        # The copies to the results' places are in the order of this one.
-                        self._streams[device] = torch_streams.current(device)
+                    try:
+                        self._finish()
+                    finally:
+                        for device, number in list(self._streams.items()):
+                            # What is copied goes back to the tensors of that stream.
+                            torch_streams.make_wait_for_current(device, number)
+                            # The copies to the results' places are in the order of this one.
+                            self._streams[device] = torch_streams.current(device)
             except Exception as error:
                 self._error = error
             # This also releases the names and the buffers.
@@ -195,6 +205,8 @@ class EngineWork(dist.Work):
                 self._future = self._end_of_future.then(self._result_of_future)
                 if self._limit is not None:
                     self._future_deadline = time.monotonic() + self._limit
+                # No callback can have begun before the future was asked for.
+                self.place = max(self.place, self._completer.last_place)
                 self._completer.add(self)
             return self._future
 
@@ -286,38 +298,41 @@ class Completer:
     they all end before the next operation of the first thread does.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, root: Completer | None = None) -> None:
         self.name = name
+        self.last_place = 0
+        """The number of the group's last operation that no callback of its futures has started."""
+        self._root = root or self
         self._settled = threading.Condition()
         self._waiting: queue.SimpleQueue[EngineWork | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._unsettled: set[EngineWork] = set()
         self._abandoned: BaseException | None = None
-        self._further: Completer | None = None  # for what this thread itself adds
-        self._current: EngineWork | None = None  # what the thread completes
+        self._further: Completer | None = None  # for what is started while this one settles
 
-    def current(self) -> EngineWork | None:
-        """Return the work whose future is completed by what calls this, if it is one."""
-        completer: Completer | None = self
-        while completer is not None:
-            if completer._thread is threading.current_thread():
-                return self._current
-            completer = completer._further
-        return None
+    def calling(self) -> Iterator[EngineWork]:
+        """Go through the works of this group in whose callbacks the calling code runs.
+
+        The innermost comes first. A callback may have gone through futures of other groups.
+        """
+        work: EngineWork | None = getattr(_settling, "work", None)
+        while work is not None:
+            if work.completer is self:
+                yield work
+            work = work.started_by
 
     def add(self, work: EngineWork) -> None:
         """Complete the work's future when it is done."""
-        completer: Completer | None = self
-        while completer is not None and completer._thread is not threading.current_thread():
-            completer = completer._further
-        if completer is None:
-            self._add(work)
-            return
-        with completer._settled:
-            if completer._further is None:
-                completer._further = Completer(self.name)
-                completer._further._abandoned = completer._abandoned
-        completer._further._add(work)
+        caller = next(self.calling(), None)
+        completer = self if caller is None else caller.settled_by._for_further()
+        completer._add(work)
+
+    def _for_further(self) -> Completer:
+        with self._settled:
+            if self._further is None:
+                self._further = Completer(self.name, self._root)
+                self._further._abandoned = self._abandoned
+            return self._further
 
     def _add(self, work: EngineWork) -> None:
         with self._settled:
@@ -334,18 +349,17 @@ class Completer:
         threading.Thread(target=work.end_future, args=(self._abandoned,), daemon=True).start()
 
     def stop(self) -> None:
-        """End the threads once they have completed their operations."""
+        """End the threads once they have completed their operations.
+
+        Waits for them, unless a callback of one of the group's futures calls this.
+        """
         with self._settled:
             thread = self._thread
             if thread is None or self._abandoned is not None:
                 return
             self._waiting.put(None)
-        if thread is threading.current_thread():
-            return
-        thread.join()
-        self._thread = None
-        if self._further is not None:
-            self._further.stop()
+        if next(self._root.calling(), None) is None:
+            thread.join()
 
     def abandon(self, error: BaseException) -> None:
         """End all futures with this error, also later ones.
@@ -356,6 +370,7 @@ class Completer:
             self._abandoned = error
             unsettled = list(self._unsettled)
             self._waiting.put(None)
+            self._settled.notify_all()
             further = self._further
         for work in unsettled:
             work.end_future(error)
@@ -368,14 +383,23 @@ class Completer:
 
     def _run(self) -> None:
         while (work := self._waiting.get()) is not None:
-            self._current = work
+            work.settled_by = self
+            _settling.work = work
             work.settle()
+            _settling.work = None
             if self._further is not None:
                 self._further._wait_until_settled()
-            self._current = None
             with self._settled:
                 self._unsettled.discard(work)
                 self._settled.notify_all()
+        if self._further is not None:
+            self._further.stop()
+        with self._settled:
+            self._thread = None
+
+
+# In a thread that completes futures, the work whose future it completes.
+_settling = threading.local()
 
 
 class OwnCompleter:
@@ -383,6 +407,7 @@ class OwnCompleter:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.last_place = 0
 
     def add(self, work: EngineWork) -> None:
         """Complete the work's future when it is done."""

@@ -136,6 +136,15 @@ def check_sums_of_sparse_tensors():
     dist.all_reduce(wanted)
     dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
     check.close("average", tensor.to_dense(), wanted, 1e-12)
+    tensor = torch.tensor([(1 << 53) + 1, 0]).to_sparse()
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    check.equal("an exact average", tensor.to_dense()[0].item(), (1 << 53) + 1)
+    tensor = torch.tensor([100, -3], dtype=torch.int8).to_sparse()
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    check.equal("an average whose sum overflows", tensor.to_dense().tolist(), [100, -3])
+    empty = torch.sparse_coo_tensor(torch.empty(1, 0), torch.empty(0, 2), (5, 2))
+    dist.all_reduce(empty)
+    check.equal("no entry at all", empty._nnz(), 0)
     for refused in (dist.ReduceOp.MAX, dist.ReduceOp.BXOR):
         check.raises(
             NotImplementedError, lambda op=refused: dist.all_reduce(entries(torch.int64), op=op)
@@ -187,6 +196,60 @@ def check_a_callback_that_not_all_ranks_would_run_at_the_same_place():
     text = check.raises(RuntimeError, future.wait)
     check.equal("the reason", "disagree about their order" in text, True)
     work.wait()
+
+
+def check_a_callback_that_all_ranks_run_at_the_same_place():
+    for _ in range(20):
+        first = dist.all_reduce(torch.ones(5), async_op=True)
+        second = dist.all_reduce(torch.ones(5), async_op=True)
+        # On every rank both were started before the callback could begin.
+        further = torch.full((3,), RANK + 1.0)
+        future = first.get_future().then(lambda _, further=further: dist.all_reduce(further))
+        future.wait()
+        second.wait()
+        same("further", further, torch.full((3,), SIZE * (SIZE + 1) / 2))
+
+
+OTHER = dist.new_group(list(range(SIZE)))
+
+
+def check_callbacks_that_go_through_another_group():
+    def future_of(group):
+        return dist.all_reduce(torch.ones(5), group=group, async_op=True).get_future()
+
+    def in_the_other(_future):
+        def in_the_first(_future):
+            future_of(dist.group.WORLD).wait()
+            dist.all_reduce(torch.ones(3))
+
+        future_of(OTHER).then(in_the_first).wait()
+        dist.all_reduce(torch.ones(4))
+
+    for _ in range(20):
+        future_of(dist.group.WORLD).then(in_the_other).wait()
+
+
+def check_a_group_that_a_callback_ends():
+    group = dist.new_group(list(range(SIZE)))
+    work = dist.all_reduce(torch.ones(5), group=group, async_op=True)
+
+    def end(_future):
+        further = dist.all_reduce(torch.ones(5), group=group, async_op=True)
+        further.get_future().then(lambda _: dist.destroy_process_group(group)).wait()
+
+    # Breaks when the thread that ends the group waits for itself.
+    work.get_future().then(end).wait()
+
+
+def check_many_operations_in_one_call():
+    tensors = [torch.full((1 + number % 4,), RANK + 1.0) for number in range(40)]
+    for _ in range(3):
+        with dist._coalescing_manager():
+            for tensor in tensors:
+                tensor.fill_(RANK + 1.0)
+                dist.all_reduce(tensor)
+        for tensor in tensors:
+            same("coalesced", tensor, torch.full(tensor.shape, SIZE * (SIZE + 1) / 2))
 
 
 def check_ranks_with_fewer_batches():

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank is killed while the others wait for it on the device; they must hear of it, and end.
+"""A rank is killed while the others wait for it; they must hear of it, and end.
 
-Breaks when a kernel that waits for the lost rank is not ended, so that the process never is.
+On a GPU all ranks have enqueued the operation when the rank is killed, and its device is still busy
+with something else. So a kernel of NCCL waits for it on the others' devices.
+
+Breaks when that kernel is not ended, so that the process never is.
 """
 
 import os
 import signal
+import threading
 import time
 
 import check
@@ -21,18 +25,27 @@ LAST = hvd.size() - 1
 LONGEST = 20.0
 
 tensor = torch.ones(1 << 20, device=DEVICE)
-for _ in range(5):
+
+
+def reduce():
     hvd.allreduce_(tensor, op=hvd.Average, name="tensor")
+
+
+for _ in range(5):
+    reduce()
 check.equal("before", tensor.cpu(), torch.ones(1 << 20))
 if hvd.rank() == LAST:
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGKILL)).start()
     if DEVICE.type == "cuda":
-        torch.cuda.synchronize()
-    os.kill(os.getpid(), signal.SIGKILL)
+        # Some seconds of the device, which is more than is left.
+        torch.cuda._sleep(10_000_000_000)
+        reduce()
+    time.sleep(60)
 
 
 def go_on():
     while True:
-        hvd.allreduce_(tensor, op=hvd.Average, name="tensor")
+        reduce()
         if DEVICE.type == "cuda":
             torch.cuda.synchronize()
 
