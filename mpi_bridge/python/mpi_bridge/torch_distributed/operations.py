@@ -402,12 +402,11 @@ class Operations:
 
     def _next_name(self, signature: Hashable, taken: Sequence[str] = ()) -> str:
         """Return a name that is not among those `taken` by operations of the same call."""
-        callers = list(self._completer.calling())
-        outermost = callers[-1] if callers else None
+        caller = self._completer.calling()
         with self._order:
-            if outermost is None:
+            if caller is None:
                 self._completer.last_place = self._naming.count + 1
-            elif self._completer.last_place > outermost.place:
+            elif self._completer.last_place > caller.place:
                 # Another rank may have completed that future before it came to this operation.
                 raise RuntimeError(
                     f"group {self._name}: a callback of a future starts an operation, but another "

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Callable
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -62,7 +62,8 @@ class EngineWork(dist.Work):
         """The number of the group's operation after which callbacks of the future may begin."""
         self.started_by: EngineWork | None = getattr(_settling, "work", None)
         """The work in whose callback this one was started."""
-        self.settled_by: Completer | None = None
+        self.further: Further | None = None
+        """What callbacks of the future have started, while the future is completed."""
 
     @property
     def completer(self) -> Completer | OwnCompleter:
@@ -205,8 +206,9 @@ class EngineWork(dist.Work):
                 self._future = self._end_of_future.then(self._result_of_future)
                 if self._limit is not None:
                     self._future_deadline = time.monotonic() + self._limit
-                # No callback can have begun before the future was asked for.
-                self.place = max(self.place, self._completer.last_place)
+                if self._completer.calling() is None:
+                    # No callback can have begun before the future was asked for.
+                    self.place = max(self.place, self._completer.last_place)
                 self._completer.add(self)
             return self._future
 
@@ -288,77 +290,93 @@ class WorkOfSeveral(dist.Work):
         )
 
 
+class Further:
+    """Works that one thread settles after the other: what callbacks of a future have started.
+
+    `work` is the one whose future that is, and `among` are the works that it is one of; None for
+    the works of a group that no callback has started.
+    """
+
+    def __init__(self, work: EngineWork | None = None, among: Further | None = None) -> None:
+        self.work = work
+        self.among = among
+        self.works: deque[EngineWork] = deque()
+        self.is_open = True  # the callbacks run, so there may be more works
+        self.is_settling = False
+        self.has_thread = False
+
+
 class Completer:
     """Completes one group's futures in the order of their operations, in a thread of its own.
 
     Each group has its own, so that operations of one group do not wait for those of another.
 
     What is called when a future is completed runs in that thread. It may start further operations
-    and wait for their futures, as DDP's PowerSGD hook does. Another thread completes these, and
-    they all end before the next operation of the first thread does.
+    and wait for their futures, as DDP's PowerSGD hook does. Another thread completes these while
+    the callbacks run. All of them are completed before the next operation of the group.
     """
 
-    def __init__(self, name: str, root: Completer | None = None) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.last_place = 0
         """The number of the group's last operation that no callback of its futures has started."""
-        self._root = root or self
-        self._settled = threading.Condition()
-        self._waiting: queue.SimpleQueue[EngineWork | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()  # guards the members below
+        self._main = Further()
         self._thread: threading.Thread | None = None
+        self._is_stopping = False
         self._unsettled: set[EngineWork] = set()
         self._abandoned: BaseException | None = None
-        self._further: Completer | None = None  # for what is started while this one settles
 
-    def calling(self) -> Iterator[EngineWork]:
-        """Go through the works of this group in whose callbacks the calling code runs.
+    def calling(self) -> EngineWork | None:
+        """Return the innermost work of this group in whose callbacks the calling code runs.
 
-        The innermost comes first. A callback may have gone through futures of other groups.
+        The callbacks may have gone through futures of other groups.
         """
         work: EngineWork | None = getattr(_settling, "work", None)
-        while work is not None:
-            if work.completer is self:
-                yield work
+        while work is not None and work.completer is not self:
             work = work.started_by
+        return work
 
     def add(self, work: EngineWork) -> None:
         """Complete the work's future when it is done."""
-        caller = next(self.calling(), None)
-        completer = self if caller is None else caller.settled_by._for_further()
-        completer._add(work)
-
-    def _for_further(self) -> Completer:
-        with self._settled:
-            if self._further is None:
-                self._further = Completer(self.name, self._root)
-                self._further._abandoned = self._abandoned
-            return self._further
-
-    def _add(self, work: EngineWork) -> None:
-        with self._settled:
+        caller = self.calling()
+        with self._changed:
             if self._abandoned is None:
                 self._unsettled.add(work)
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._run, name=f"mpi_bridge {self.name}", daemon=True
-                    )
-                    self._thread.start()
-                self._waiting.put(work)
+                further = None if caller is None else caller.further
+                if further is not None and further.is_open:
+                    further.works.append(work)
+                    if not further.has_thread:
+                        further.has_thread = True
+                        self._start(self._settle_further, further)
+                else:
+                    self._main.works.append(work)
+                    if self._thread is None:
+                        self._thread = self._start(self._run)
+                self._changed.notify_all()
                 return
         # The caller holds the lock of its future.
         threading.Thread(target=work.end_future, args=(self._abandoned,), daemon=True).start()
 
+    def _start(self, run: Callable[..., None], *arguments: Any) -> threading.Thread:
+        thread = threading.Thread(
+            target=run, args=arguments, name=f"mpi_bridge {self.name}", daemon=True
+        )
+        thread.start()
+        return thread
+
     def stop(self) -> None:
         """End the threads once they have completed their operations.
 
-        Waits for them, unless a callback of one of the group's futures calls this.
+        Waits for that, unless a callback of one of the group's futures calls this.
         """
-        with self._settled:
+        with self._changed:
             thread = self._thread
             if thread is None or self._abandoned is not None:
                 return
-            self._waiting.put(None)
-        if next(self._root.calling(), None) is None:
+            self._is_stopping = True
+            self._changed.notify_all()
+        if self.calling() is None:
             thread.join()
 
     def abandon(self, error: BaseException) -> None:
@@ -366,36 +384,66 @@ class Completer:
 
         A thread ends when the operation that it waits for does.
         """
-        with self._settled:
+        with self._changed:
             self._abandoned = error
             unsettled = list(self._unsettled)
-            self._waiting.put(None)
-            self._settled.notify_all()
-            further = self._further
+            self._changed.notify_all()
         for work in unsettled:
             work.end_future(error)
-        if further is not None:
-            further.abandon(error)
-
-    def _wait_until_settled(self) -> None:
-        with self._settled:
-            self._settled.wait_for(lambda: not self._unsettled or self._abandoned is not None)
 
     def _run(self) -> None:
-        while (work := self._waiting.get()) is not None:
-            work.settled_by = self
-            _settling.work = work
-            work.settle()
-            _settling.work = None
-            if self._further is not None:
-                self._further._wait_until_settled()
-            with self._settled:
-                self._unsettled.discard(work)
-                self._settled.notify_all()
-        if self._further is not None:
-            self._further.stop()
-        with self._settled:
-            self._thread = None
+        main = self._main
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not main.is_settling)
+                self._changed.wait_for(
+                    lambda: main.works or self._is_stopping or self._abandoned is not None
+                )
+                if not main.works or self._abandoned is not None:
+                    self._thread, self._is_stopping = None, False
+                    return
+                work = main.works.popleft()
+                main.is_settling = True
+            self._settle(work, main)
+
+    def _settle_further(self, further: Further | None) -> None:
+        while further is not None and further is not self._main:
+            with self._changed:
+                self._changed.wait_for(lambda works=further: works.works or not works.is_open)
+                if not further.is_open:
+                    return
+                work = further.works.popleft()
+                further.is_settling = True
+            further = self._settle(work, further)
+
+    def _settle(self, work: EngineWork, among: Further) -> Further | None:
+        """Settle a work; return the works to go on with, or None if another thread does."""
+        further = work.further = Further(work, among)
+        _settling.work = work
+        work.settle()
+        _settling.work = None
+        with self._changed:
+            further.is_open = False
+            self._changed.notify_all()
+            # So that a chain of callbacks does not keep a thread for each of its links.
+            return None if further.is_settling else self._close(further)
+
+    def _close(self, further: Further) -> Further:
+        """Let what callbacks have left come next; return the works to go on with.
+
+        The same is done for the works that were waiting for these.
+        """
+        while True:
+            work, among = further.work, further.among
+            among.works.extendleft(reversed(further.works))
+            among.is_settling = False
+            # No longer than needed: a chain of callbacks must not keep all its works.
+            work.further = work.started_by = None
+            self._unsettled.discard(work)
+            self._changed.notify_all()
+            if among.is_open:
+                return among
+            further = among
 
 
 # In a thread that completes futures, the work whose future it completes.
@@ -408,6 +456,9 @@ class OwnCompleter:
     def __init__(self, name: str) -> None:
         self.name = name
         self.last_place = 0
+
+    def calling(self) -> None:
+        """Messages have no order among the operations of the group."""
 
     def add(self, work: EngineWork) -> None:
         """Complete the work's future when it is done."""

@@ -210,6 +210,25 @@ def check_a_callback_that_all_ranks_run_at_the_same_place():
         same("further", further, torch.full((3,), SIZE * (SIZE + 1) / 2))
 
 
+def check_a_long_chain_of_callbacks():
+    """Breaks when each link of the chain takes a thread of its own."""
+    count, most = [0], [0]
+    ended = torch.futures.Future()
+
+    def go_on(_future):
+        count[0] += 1
+        most[0] = max(most[0], threading.active_count())
+        if count[0] == 200:
+            ended.set_result(None)
+            return
+        dist.all_reduce(torch.ones(2), async_op=True).get_future().then(go_on)
+
+    before = threading.active_count()
+    dist.all_reduce(torch.ones(2), async_op=True).get_future().then(go_on)
+    ended.wait()
+    check.equal("few threads", most[0] - before < 10, True)
+
+
 OTHER = dist.new_group(list(range(SIZE)))
 
 
