@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections import deque
@@ -320,10 +321,10 @@ class Completer:
         self.name = name
         self.last_place = 0
         """The number of the group's last operation that no callback of its futures has started."""
+        self._waiting: queue.SimpleQueue[EngineWork | None] = queue.SimpleQueue()
         self._changed = threading.Condition()  # guards the members below
-        self._main = Further()
+        self._main = Further()  # what is left of callbacks, and comes before what is waiting
         self._thread: threading.Thread | None = None
-        self._is_stopping = False
         self._unsettled: set[EngineWork] = set()
         self._abandoned: BaseException | None = None
 
@@ -349,11 +350,11 @@ class Completer:
                     if not further.has_thread:
                         further.has_thread = True
                         self._start(self._settle_further, further)
+                    self._changed.notify_all()
                 else:
-                    self._main.works.append(work)
+                    self._waiting.put(work)
                     if self._thread is None:
                         self._thread = self._start(self._run)
-                self._changed.notify_all()
                 return
         # The caller holds the lock of its future.
         threading.Thread(target=work.end_future, args=(self._abandoned,), daemon=True).start()
@@ -374,8 +375,7 @@ class Completer:
             thread = self._thread
             if thread is None or self._abandoned is not None:
                 return
-            self._is_stopping = True
-            self._changed.notify_all()
+            self._waiting.put(None)
         if self.calling() is None:
             thread.join()
 
@@ -387,24 +387,30 @@ class Completer:
         with self._changed:
             self._abandoned = error
             unsettled = list(self._unsettled)
-            self._changed.notify_all()
+            self._waiting.put(None)
         for work in unsettled:
             work.end_future(error)
 
     def _run(self) -> None:
+        while (work := self._next()) is not None:
+            self._main.is_settling = True
+            self._settle(work, self._main)
+
+    def _next(self) -> EngineWork | None:
+        """Wait for the next work of the group; None: the thread is to end."""
         main = self._main
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: not main.is_settling)
-                self._changed.wait_for(
-                    lambda: main.works or self._is_stopping or self._abandoned is not None
-                )
-                if not main.works or self._abandoned is not None:
-                    self._thread, self._is_stopping = None, False
-                    return
-                work = main.works.popleft()
-                main.is_settling = True
-            self._settle(work, main)
+                if main.works and self._abandoned is None:
+                    return main.works.popleft()
+            work = self._waiting.get()
+            if work is not None and self._abandoned is None:
+                return work
+            with self._changed:
+                if self._waiting.empty() or self._abandoned is not None:
+                    self._thread = None
+                    return None
 
     def _settle_further(self, further: Further | None) -> None:
         while further is not None and further is not self._main:
