@@ -52,3 +52,14 @@ def test_no_name_comes_again_before_a_cycle_is_known():
     naming = Naming("g")
     given = names(naming, range(1000))
     assert len(set(given)) == 1000
+
+
+def test_a_name_that_is_taken_is_replaced_outside_of_the_cycle():
+    naming = Naming("g")
+    cycle = set(names(naming, "a" * 200)[-8:])
+    taken: list[str] = []
+    for _ in range(100):
+        taken.append(naming.name("a", taken))
+    assert len(set(taken)) == 100
+    # Memory is kept for the names of a cycle, so there must not be more and more of them.
+    assert {name for name in taken if naming.cycle_of(name)} == cycle

@@ -56,7 +56,8 @@ class Naming:
             del self._history[:-_LONGEST_HISTORY]
         if self._cycle and self._cycle[self._place] == signature:
             planned = self._planned()
-            return f"{planned}.again{self._submitted}" if planned in taken else planned
+            # What comes again is not of the cycle: memory is kept for the names that are.
+            return f"{self._prefix}.again.{self._submitted}" if planned in taken else planned
         self._count += 1
         self._misses += 1
         if self._misses > max(_PATIENCE, len(self._cycle)):
