@@ -85,7 +85,6 @@ class Arrivals:
         self._parts = parts
         self._parameters = list(parameters)
         self._reduction = weakref.ref(reduction)
-        self._part_of = {i: n for n, each in enumerate(parts.positions) for i in each}
         self._is_armed = False
         self._gradients: dict[int, tuple[torch.Tensor, int]] = {}  # with their versions
         self._pairs: dict[int, tuple[torch.Tensor, Any]] = {}

@@ -147,17 +147,14 @@ class EngineProcessGroup(_Common, dist.ProcessGroup):
         return group
 
 
-_ALLREDUCE = c10d.AllreduceOptions()
-
-
 class EngineBackend(_Common, c10d.Backend):
     """One of a group's backends. Needs a torch whose Backend can be subclassed in Python."""
 
     supports_splitting = property(lambda self: False)
 
-    def allreduce_sparse(self, tensors: list[torch.Tensor], opts: Any = _ALLREDUCE) -> dist.Work:
+    def allreduce_sparse(self, tensors: list[torch.Tensor], *options: Any) -> dist.Work:
         """Reduce sparse tensors in place; torch calls this for those on a GPU."""
-        return self.allreduce(tensors, opts)
+        return self.allreduce(tensors, *options)
 
     def __init__(
         self,
