@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 RANKS = Path(__file__).parent / "ranks"
+# Starts ranks where there is neither Slurm nor a PMIx launcher, as on a machine with a GPU.
+START_RANKS = RANKS.parents[3] / "tests" / "gpu" / "start_ranks.py"
 _LAUNCHER = os.environ.get("MPI_BRIDGE_TEST_LAUNCHER")
 
 

@@ -44,10 +44,9 @@ def test_one_device_for_all_ranks(how, name):
 
 def test_ranks_share_a_device_over_nccl():
     """NCCL allows it to ranks of different hosts, which an NCCL_HOSTID for each pretends."""
-    start = launch.RANKS.parents[3] / "tests" / "gpu" / "start_ranks.py"
     programs = [launch.RANKS / "rows.py", launch.RANKS / "device" / "cuda_arrays.py"]
     ranks = subprocess.run(
-        [sys.executable, start, "--own-host-ids", "2", sys.executable, *programs],
+        [sys.executable, launch.START_RANKS, "--own-host-ids", "2", sys.executable, *programs],
         env={**os.environ, **_environment(1, 6), "MPI_BRIDGE_GPU_PATH": "nccl"},
         capture_output=True,
         text=True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mpi_bridge.engine on arrays of CuPy and JAX in CUDA memory, where these are installed."""
+"""mpi_bridge.engine on arrays of CuPy and JAX on the device, where these are installed."""
 
 import importlib
 import os
@@ -24,8 +24,6 @@ SUM = np.full(5000, SIZE * (SIZE + 1) / 2, "f4")
 
 
 def library(name):
-    if DEVICE.type != "cuda":
-        raise check.Skipped("there is no GPU")
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -33,6 +31,8 @@ def library(name):
 
 
 def check_cupy():
+    if DEVICE.type != "cuda":
+        raise check.Skipped("there is no GPU")
     cupy = library("cupy")
     with cupy.cuda.Device(DEVICE.index):
         for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
@@ -46,7 +46,8 @@ def check_cupy():
 
 def check_jax():
     jax = library("jax")
-    array = jax.device_put(np.full(5000, RANK + 1, "f4"), jax.devices("gpu")[DEVICE.index])
+    devices = jax.devices("gpu" if DEVICE.type == "cuda" else "cpu")
+    array = jax.device_put(np.full(5000, RANK + 1, "f4"), devices[DEVICE.index or 0])
     received = torch.zeros(5000, device=DEVICE)
     engine.submit(Kind.ALLREDUCE, array, received).finish()
     check.equal("sum", received.cpu(), SUM)
