@@ -271,12 +271,16 @@ def check_many_operations_in_one_call():
             same("coalesced", tensor, torch.full(tensor.shape, SIZE * (SIZE + 1) / 2))
 
 
+def linear_over(group):
+    torch.manual_seed(3)
+    model = nn.Linear(3, 3).double()
+    return model, DistributedDataParallel(model, process_group=group)
+
+
 def check_ranks_with_fewer_batches():
     found = []
     for group in GROUPS:
-        torch.manual_seed(3)
-        model = nn.Linear(3, 3).double()
-        wrapped = DistributedDataParallel(model, process_group=group)
+        model, wrapped = linear_over(group)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with Join([wrapped]):
             for step in range(2 + RANK):
@@ -290,9 +294,7 @@ def check_ranks_with_fewer_batches():
 def check_an_optimizer_of_which_each_rank_has_a_part():
     found = []
     for group in GROUPS:
-        torch.manual_seed(3)
-        model = nn.Linear(3, 3).double()
-        wrapped = DistributedDataParallel(model, process_group=group)
+        model, wrapped = linear_over(group)
         optimizer = ZeroRedundancyOptimizer(
             wrapped.parameters(), torch.optim.Adam, process_group=group, lr=0.1
         )
