@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -24,6 +23,7 @@
 #include "base/timestamp.hpp"
 #include "image/command.hpp"
 #include "image/lease.hpp"
+#include "image/manifest.hpp"
 #include "image/resolve.hpp"
 
 namespace batchai::image {
@@ -164,6 +164,7 @@ class Workshop {
 
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] std::string layout() const { return path_ + "/layout"; }
+    [[nodiscard]] std::string repacked() const { return path_ + "/repacked"; }
     [[nodiscard]] std::string root() const { return path_ + "/root"; }
     [[nodiscard]] std::string packed() const { return path_ + "/packed.squashfs"; }
 
@@ -171,15 +172,6 @@ class Workshop {
     explicit Workshop(std::string path) : path_(std::move(path)) {}
     std::string path_;
 };
-
-std::string machine_architecture() {
-    utsname name{};
-    uname(&name);
-    std::string machine = name.machine;
-    if (machine == "x86_64") return "amd64";
-    if (machine == "aarch64") return "arm64";
-    return machine;
-}
 
 // Returns the free bytes of the file system, or -1 if they are not known. A quota may allow less.
 std::int64_t free_bytes(const std::string& directory) {
@@ -205,12 +197,9 @@ tl::unexpected<base::Error> tool_failed(const ImportRequest& request, const std:
     const std::string_view said = base::trim(completed.standard_error);
     std::string line(said.substr(said.rfind('\n') + 1));
     if (line.empty()) line = "it said nothing";
-    std::string hint;
-    if (line.find("zstd") != std::string::npos)
-        hint = "its layers are packed with zstd, which this umoci cannot read; push it with gzip";
     return base::fail(
         fmt::format("{} failed with exit code {}: {}", program, completed.exit_code, line),
-        request.image, std::move(hint));
+        request.image);
 }
 
 base::Result<void> run_tool(const ImportRequest& request, base::Arguments arguments,
@@ -221,24 +210,35 @@ base::Result<void> run_tool(const ImportRequest& request, base::Arguments argume
     return tool_failed(request, program, done);
 }
 
-// Returns how many bytes will be downloaded. Also makes sure that the source has not changed since
-// the submission.
-base::Result<std::int64_t> ask_size(const ImportRequest& request, const Watch& watch) {
+// Returns the manifest of the instance for this machine. Also makes sure that the source has not
+// changed since the submission.
+base::Result<std::string> ask_manifest(const ImportRequest& request, const Watch& watch) {
     std::string manifest = TRY(raw_manifest(request.source, request.image, request.access, watch));
     if (digest_of(manifest) != request.digest)
         return base::fail("has changed since the job was submitted", request.image,
                           "submit the job again", base::ExitCode::refused);
-    const std::string instance = instance_digest(manifest, machine_architecture());
-    const std::size_t at = request.source.find('@');
-    if (!instance.empty() && at != std::string::npos)
-        manifest = TRY(raw_manifest(request.source.substr(0, at + 1) + instance, request.image,
-                                    request.access, watch));
-    return layer_bytes(manifest);
+    return manifest_for_this_machine(std::move(manifest), request.source, request.image,
+                                     request.access, watch);
+}
+
+// Packs the layers of the image in the layout with gzip, into the layout from which it is unpacked.
+base::Result<void> repack(const ImportRequest& request, const Workshop& workshop,
+                          const Watch& watch) {
+    TRY(run_tool(request,
+                 {"skopeo", "copy", "--quiet", "--dest-compress-format", "gzip",
+                  fmt::format("oci:{}:image", workshop.layout()),
+                  fmt::format("oci:{}:image", workshop.repacked())},
+                 watch));
+    TRY(base::remove_tree(workshop.layout(), watch.tick));
+    if (std::rename(workshop.repacked().c_str(), workshop.layout().c_str()) == 0) return {};
+    return base::fail(fmt::format("cannot be renamed: {}", std::strerror(errno)),
+                      workshop.repacked());
 }
 
 base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, const Watch& watch,
                         const ShowProgress& show) {
-    const auto total = TRY(ask_size(request, watch));
+    const std::string manifest = TRY(ask_manifest(request, watch));
+    const std::int64_t total = layer_bytes(manifest);
     TRY(check_space(workshop.path(), total, request.image));
     const Watch pulling{
         [&] {
@@ -253,7 +253,8 @@ base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, 
     arguments.push_back(request.source);
     arguments.push_back(fmt::format("oci:{}:image", workshop.layout()));
     const auto done = TRY(run({std::move(arguments), longest_step}, pulling));
-    if (done.exit_code == 0) return {};
+    if (done.exit_code == 0)
+        return has_zstd_layers(manifest) ? repack(request, workshop, watch) : base::Result<void>();
     if (done.standard_error.find("no space left") != std::string::npos)
         return tool_failed(request, "skopeo", done);
     return tl::unexpected<base::Error>(
@@ -326,38 +327,6 @@ base::Result<void> publish(const ImportRequest& request, const Workshop& worksho
 }
 
 }  // namespace
-
-std::int64_t layer_bytes(const std::string& manifest) {
-    const auto document = base::parse_json(manifest, "manifest");
-    if (!document) return 0;
-    const auto* const layers = (*document)["layers"].array();
-    if (layers == nullptr) return 0;
-    // The registry says how large they are. No real image comes near this limit, and sums of what
-    // is within it do not overflow.
-    constexpr std::int64_t most = std::int64_t{1} << 50;
-    std::int64_t total = 0;
-    for (const base::Value& layer : *layers) {
-        const std::int64_t* const size = layer["size"].integer();
-        if (size == nullptr || *size < 0) return 0;
-        total = std::min(most, total + std::min(most, *size));
-    }
-    return total;
-}
-
-std::string instance_digest(const std::string& manifest, const std::string& architecture) {
-    const auto document = base::parse_json(manifest, "manifest");
-    if (!document) return {};
-    const auto* const instances = (*document)["manifests"].array();
-    if (instances == nullptr) return {};
-    for (const base::Value& instance : *instances) {
-        const base::Value& platform = instance["platform"];
-        const std::string* const digest = instance["digest"].string();
-        if (platform["architecture"] == base::Value(architecture) &&
-            platform["os"] == base::Value("linux") && digest != nullptr)
-            return *digest;
-    }
-    return {};
-}
 
 base::Result<void> check_space(const std::string& directory, std::int64_t layers,
                                const std::string& image) {

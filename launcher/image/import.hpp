@@ -46,15 +46,6 @@ struct ImportRequest {
 void collect_leftovers(const std::string& import_directory, const std::string& own_digits,
                        const std::string& own_token);
 
-// Returns the bytes of an image's layers according to its manifest, or 0 if the manifest is a list
-// of other manifests.
-[[nodiscard]] std::int64_t layer_bytes(const std::string& manifest);
-
-// Returns the digest for `architecture` from a list of manifests (one image for several
-// architectures). It is empty if `manifest` is no such list or has no entry for the architecture.
-[[nodiscard]] std::string instance_digest(const std::string& manifest,
-                                          const std::string& architecture);
-
 // Refuses an import of `layers` bytes of layers if the file system of `directory` does not have the
 // space that it needs while it runs. The message has both numbers.
 [[nodiscard]] base::Result<void> check_space(const std::string& directory, std::int64_t layers,

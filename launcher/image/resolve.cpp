@@ -11,14 +11,18 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/ids.hpp"
 #include "base/json.hpp"
 #include "base/record.hpp"
+#include "base/text.hpp"
 #include "image/cache.hpp"
 #include "image/command.hpp"
+#include "image/enroot.hpp"
+#include "image/manifest.hpp"
+#include "job/syntax/utf8.hpp"
 
 namespace batchai::image {
 
@@ -27,6 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds question_deadline{60};
+// The longest text that is taken from a file of a squashfs file, in bytes.
+constexpr std::size_t longest_text = 64UL << 10U;
 
 // Relative paths begin at the directory in which the user submits.
 std::string absolute(const std::string& path) {
@@ -105,6 +111,43 @@ base::Result<void> check_squashfs(const std::string& path) {
     return base::fail("is not a squashfs file system", path);
 }
 
+// Returns the content of a file in a squashfs file; nothing if it is not there.
+base::Result<std::optional<std::string>> file_in_squashfs(const std::string& image,
+                                                          const std::string& path,
+                                                          const Watch& watch) {
+    auto done = TRY(run({{"unsquashfs", "-cat", image, path}, question_deadline}, watch));
+    if (done.standard_output.size() > longest_text)
+        return base::fail(fmt::format("is longer than {} bytes", longest_text), path);
+    if (done.exit_code == 0) return std::move(done.standard_output);
+    // 2 also stands for other faults that concern this file only.
+    if (done.exit_code == 2 && done.standard_error.find("no matches") != std::string::npos)
+        return std::nullopt;
+    const std::string_view said = base::trim(done.standard_error);
+    return base::fail(
+        fmt::format("cannot be read: {}", job::printable(said.substr(said.rfind('\n') + 1))), path);
+}
+
+void add_variable(const std::string& entry, plan::Container& container) {
+    const std::size_t sign = entry.find('=');
+    if (sign == 0 || sign == std::string::npos) return;
+    container.environment.push_back({entry.substr(0, sign), entry.substr(sign + 1)});
+}
+
+base::Result<void> read_squashfs(plan::Container& container, const Watch& watch) {
+    const auto rc = TRY(file_in_squashfs(container.root, start_script_path, watch));
+    const auto script = rc ? read_start_script(*rc) : std::nullopt;
+    const auto variables = TRY(file_in_squashfs(container.root, environment_path, watch));
+    if (variables) {
+        for (const std::string& entry : read_environment_file(*variables, !script))
+            add_variable(entry, container);
+    }
+    if (!script) return {};
+    // enroot writes "/" for an image that names no directory.
+    if (script->working_directory != "/") container.working_directory = script->working_directory;
+    container.entrypoint = script->entrypoint;
+    return {};
+}
+
 base::Result<void> check_directory(const std::string& path) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0)
@@ -122,17 +165,16 @@ base::Result<void> check_directory(const std::string& path) {
         fs::exists(path + "/oci-layout") ? "it is an OCI layout: write oci:" + path : "");
 }
 
-void add_variable(const std::string& entry, plan::Container& container) {
-    const std::size_t sign = entry.find('=');
-    if (sign == 0 || sign == std::string::npos) return;
-    container.environment.push_back({entry.substr(0, sign), entry.substr(sign + 1)});
+std::string machine_architecture() {
+    utsname name{};
+    uname(&name);
+    std::string machine = name.machine;
+    if (machine == "x86_64") return "amd64";
+    if (machine == "aarch64") return "arm64";
+    return machine;
 }
 
 }  // namespace
-
-std::string digest_of(const std::string& manifest) {
-    return "sha256:" + base::sha256_hex(manifest);
-}
 
 base::Result<std::string> raw_manifest(const std::string& source, const std::string& image,
                                        const Access& access, const Watch& watch) {
@@ -165,21 +207,50 @@ base::Result<void> read_config(const std::string& text, plan::Container& contain
     return {};
 }
 
-base::Result<plan::Container> resolve(const Reference& reference, const std::string& written,
-                                      const Places& places, const Access& access,
-                                      const Watch& watch) {
-    plan::Container container;
-    container.image = written;
-    if (!reference.is_imported()) {
-        container.root = absolute(reference.path);
-        container.root_is_directory = reference.kind == Kind::directory;
-        TRY(container.root_is_directory ? check_directory(container.root)
-                                        : check_squashfs(container.root));
-        return container;
+base::Result<std::string> manifest_for_this_machine(std::string manifest, const std::string& source,
+                                                    const std::string& image, const Access& access,
+                                                    const Watch& watch) {
+    const std::string instance = instance_digest(manifest, machine_architecture());
+    const std::size_t at = source.find('@');
+    if (instance.empty() || at == std::string::npos) return manifest;
+    return raw_manifest(source.substr(0, at + 1) + instance, image, access, watch);
+}
+
+namespace {
+
+// Takes a squashfs file or a directory as it is.
+base::Result<Resolved> resolve_root(const Reference& reference, const std::string& written,
+                                    const Watch& watch) {
+    Resolved resolved{.container = {.image = written}, .notices = {}};
+    plan::Container& container = resolved.container;
+    container.root = absolute(reference.path);
+    container.root_is_directory = reference.kind == Kind::directory;
+    if (container.root_is_directory) {
+        TRY(check_directory(container.root));
+        return resolved;
     }
-    const auto manifest = TRY(raw_manifest(source_of(reference), written, access, watch));
+    TRY(check_squashfs(container.root));
+    if (const auto read = read_squashfs(container, watch); !read)
+        resolved.notices.push_back(
+            fmt::format("the variables that {} may have for its programs are not set: {}",
+                        job::printable(written), read.error().text()));
+    return resolved;
+}
+
+}  // namespace
+
+base::Result<Resolved> resolve(const Reference& reference, const std::string& written,
+                               const Places& places, const Access& access, const Watch& watch) {
+    if (!reference.is_imported()) return resolve_root(reference, written, watch);
+    Resolved resolved{.container = {.image = written}, .notices = {}};
+    plan::Container& container = resolved.container;
+    auto manifest = TRY(raw_manifest(source_of(reference), written, access, watch));
     container.digest = digest_of(manifest);
     container.source = pinned_source(reference, container.digest);
+    manifest = TRY(
+        manifest_for_this_machine(std::move(manifest), container.source, written, access, watch));
+    if (const std::string why = why_not_an_image(manifest); !why.empty())
+        return base::fail(job::printable(why), written);
     const auto config = TRY(ask("--config", container.source, written, access, watch));
     TRY(read_config(config, container));
     Root root = TRY(choose_root(places, container.digest));
@@ -188,7 +259,7 @@ base::Result<plan::Container> resolve(const Reference& reference, const std::str
     // There is no limit for the shared directory, because nothing is ever removed from it.
     if (root.owner == nobody_else) container.cache_limit = places.limit;
     container.insecure_registry = access.insecure;
-    return container;
+    return resolved;
 }
 
 }  // namespace batchai::image

@@ -13,14 +13,18 @@
 
 namespace batchai::image {
 
+struct Resolved {
+    plan::Container container;         // has everything that a container takes from its image
+    std::vector<std::string> notices;  // sentences about what the user may not expect of the image
+};
+
 // Asks once for the image's digest, which identifies the image from now on, and for its
-// configuration. Downloads no layer. A squashfs file or root directory is only checked. The result
-// has everything that a container takes from its image. `written` is the image as the user wrote
-// it.
-[[nodiscard]] base::Result<plan::Container> resolve(const Reference& reference,
-                                                    const std::string& written,
-                                                    const Places& places, const Access& access,
-                                                    const Watch& watch);
+// configuration. Downloads no layer. Refuses what no root file system can be made of. The
+// configuration of a squashfs file is what `enroot import` has written into it; a root directory is
+// only checked. `written` is the image as the user wrote it.
+[[nodiscard]] base::Result<Resolved> resolve(const Reference& reference, const std::string& written,
+                                             const Places& places, const Access& access,
+                                             const Watch& watch);
 
 // Reads the image's configuration, as `skopeo inspect --config` prints it, into `container`.
 [[nodiscard]] base::Result<void> read_config(const std::string& text, plan::Container& container);
@@ -30,6 +34,13 @@ namespace batchai::image {
                                                      const std::string& image, const Access& access,
                                                      const Watch& watch);
 
-[[nodiscard]] std::string digest_of(const std::string& manifest);
+// Returns the manifest of the instance for this machine's processor if `manifest`, which was read
+// from `source`, is a list of manifests in a registry; else `manifest`. In a layout or an archive
+// only skopeo's copy finds the instance.
+[[nodiscard]] base::Result<std::string> manifest_for_this_machine(std::string manifest,
+                                                                  const std::string& source,
+                                                                  const std::string& image,
+                                                                  const Access& access,
+                                                                  const Watch& watch);
 
 }  // namespace batchai::image

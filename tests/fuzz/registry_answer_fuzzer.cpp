@@ -6,7 +6,8 @@
 #include <string>
 
 #include "image/command.hpp"
-#include "image/import.hpp"
+#include "image/enroot.hpp"
+#include "image/manifest.hpp"
 #include "image/resolve.hpp"
 #include "plan/plan.hpp"
 #include "tests/fuzz/promise.hpp"
@@ -18,6 +19,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     promise(image::layer_bytes(text) >= 0);
     static_cast<void>(image::instance_digest(text, "amd64"));
     promise(image::digest_of(text).size() == 71);
+    static_cast<void>(image::has_zstd_layers(text));
+    static_cast<void>(image::why_not_an_image(text));
+    static_cast<void>(image::read_start_script(text));
+    for (const bool of_pam : {false, true}) {
+        for (const std::string& entry : image::read_environment_file(text, of_pam))
+            promise(entry.find('\n') == std::string::npos);
+    }
 
     batchai::plan::Container container;
     container.image = "registry.example/image:tag";

@@ -100,6 +100,42 @@ credentials() {
     nothing_is_left_of_imports
 }
 
+# Breaks when an image whose layers umoci cannot read fails on a node, after the job has waited for it.
+@test "an image whose layers are packed with zstd runs" {
+    empty_cache
+    # skopeo changes the packing only on the way from one layout to another.
+    as_user rm -rf "$home/zstd"
+    as_user skopeo copy --quiet --dest-compress-format zstd "oci:$home/layout:v2" "oci:$home/zstd:v2"
+    push "$home/zstd:v2" "$open/tests/tiny:zstd" --dest-tls-verify=false --preserve-digests
+    [[ $(as_user skopeo inspect --raw --tls-verify=false "docker://$open/tests/tiny:zstd") == *tar+zstd* ]]
+    job "$open/tests/tiny:zstd"
+    batchai job create --name zstd --config-file "$home/job.json" --output none
+    batchai job wait --name zstd
+    [[ $(batchai job logs zstd) == *two*blue* ]]
+    nothing_is_left_of_imports
+}
+
+# Breaks when what is no image is found out only on the node.
+@test "an artifact that is no image is refused at submission" {
+    as_user cp -rT "$home/layout" "$home/artifact"
+    as_user bash -c '
+        set -e
+        cd "$1"
+        digest=$(jq -r ".manifests[] | select(.annotations[\"org.opencontainers.image.ref.name\"] == \"v2\").digest" index.json)
+        jq -c ".config.mediaType = \"application/vnd.cncf.helm.config.v1+json\"" "blobs/sha256/${digest#*:}" > manifest
+        new=$(sha256sum < manifest | cut -d " " -f 1)
+        size=$(stat -c %s manifest)
+        mv manifest "blobs/sha256/$new"
+        jq -c ".manifests = [.manifests[] | .digest = \"sha256:$new\" | .size = $size][-1:]" index.json > index
+        mv index index.json' - "$home/artifact"
+    job "oci:$home/artifact:v2"
+    run batchai job create --name artifact --config-file "$home/job.json" --output none
+    echo "$output"
+    [[ $status -ne 0 ]]
+    [[ $output == *'is not a container image but an artifact of type "application/vnd.cncf.helm.config.v1+json"'* ]]
+    run -5 batchai job show --name artifact
+}
+
 # Breaks when a warm image is asked for again, or the list lacks what is there.
 @test "image list, rm and prune show and remove what was pulled" {
     batchai image pull "$open/tests/tiny:v1" "oci:$home/layout:v2" -o none

@@ -16,7 +16,6 @@
 #include "base/file.hpp"
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
-#include "image/resolve.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
@@ -56,7 +55,7 @@ image::Places image_places(const store::Store& store, const site::Site& site) {
     return image::places_of(site, store.home().string(), user_name());
 }
 
-base::Result<plan::Container> resolve_image(const store::Store& store, const site::Site& site,
+base::Result<image::Resolved> resolve_image(const store::Store& store, const site::Site& site,
                                             const job::ContainerSettings& settings) {
     const auto reference = image::parse(settings.image, settings.server_url);
     if (!reference) return base::fail(reference.error().what, {}, reference.error().hint);

@@ -10,6 +10,7 @@
 #include "image/credentials.hpp"
 #include "image/ensure.hpp"
 #include "image/reference.hpp"
+#include "image/resolve.hpp"
 #include "job/model.hpp"
 #include "plan/plan.hpp"
 #include "site/site.hpp"
@@ -32,7 +33,7 @@ namespace batchai::cli {
 
 // Resolves the image, which asks its registry if it has one. The settings must have been planned,
 // which checks the names in them.
-[[nodiscard]] base::Result<plan::Container> resolve_image(const store::Store& store,
+[[nodiscard]] base::Result<image::Resolved> resolve_image(const store::Store& store,
                                                           const site::Site& site,
                                                           const job::ContainerSettings& settings);
 

@@ -197,8 +197,11 @@ base::Result<void> find_image(const ImageSearch& search, const job::JobSpec& spe
     }
     auto image = resolve_image(search.store, search.site, settings);
     if (image) {
-        submission.image = std::move(*image);
+        submission.image = std::move(image->container);
         made = plan::make(spec, search.positions, search.site, submission);
+        if (made.plan)
+            made.plan->notices.insert(made.plan->notices.end(), image->notices.begin(),
+                                      image->notices.end());
         return {};
     }
     if (search.options.job_image || !is_fault_of_file(image.error()))

@@ -137,7 +137,7 @@ base::Result<void> pull_one(const ImageOptions& options, const Surroundings& her
                           "write https://, or ask the admin to add it to insecure_registries in "
                           "site.lua");
     const auto access = TRY(image::access_for(*reference, here.site, std::nullopt));
-    auto container = TRY(image::resolve(*reference, name, places, access, {}));
+    plan::Container container = TRY(image::resolve(*reference, name, places, access, {})).container;
     if (options.shared) {
         container.root = image::entry_path(places.shared, container.digest);
         container.root_owner = places.shared_owner;

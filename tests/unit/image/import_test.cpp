@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "image/ensure.hpp"
+#include "image/manifest.hpp"
 #include "image/resolve.hpp"
 #include "scratch.hpp"
 
@@ -19,25 +20,6 @@ namespace {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-TEST(Manifest, GivesTheBytesOfItsLayers) {
-    EXPECT_EQ(layer_bytes(R"({"layers": [{"size": 7}, {"size": 35}]})"), 42);
-    EXPECT_EQ(layer_bytes(R"({"manifests": []})"), 0);
-    EXPECT_EQ(layer_bytes("nonsense"), 0);
-    EXPECT_EQ(layer_bytes(R"({"layers": [{"size": -1}]})"), 0);
-    EXPECT_EQ(layer_bytes(R"({"layers": [{"size": 9223372036854775807}, {"size": 7}]})"),
-              std::int64_t{1} << 50);
-}
-
-TEST(Manifest, OfAListGivesTheInstanceForTheMachine) {
-    const std::string list = R"({"manifests": [
-        {"digest": "sha256:1", "platform": {"architecture": "arm64", "os": "linux"}},
-        {"digest": "sha256:2", "platform": {"architecture": "amd64", "os": "windows"}},
-        {"digest": "sha256:3", "platform": {"architecture": "amd64", "os": "linux"}}]})";
-    EXPECT_EQ(instance_digest(list, "amd64"), "sha256:3");
-    EXPECT_EQ(instance_digest(list, "s390x"), "");
-    EXPECT_EQ(instance_digest(R"({"layers": []})", "amd64"), "");
-}
 
 TEST(Space, ThatIsNotThereIsSaidInNumbers) {
     const Scratch scratch;
@@ -101,7 +83,9 @@ class Importing : public testing::Test {
 
     [[nodiscard]] plan::Container resolved() const {
         const auto reference = parse("oci:" + scratch.path() + "/layout:x").value();
-        return resolve(reference, "x", {scratch.path() + "/cache", "", 0}, Access{}, {}).value();
+        return resolve(reference, "x", {scratch.path() + "/cache", "", 0}, Access{}, {})
+            .value()
+            .container;
     }
 
     [[nodiscard]] bool nothing_is_left() const {
@@ -129,6 +113,23 @@ TEST_F(Importing, MakesTheEntryOnceAndThenFindsIt) {
     stages.clear();
     EXPECT_EQ(ensure(container, Access{}, options).value(), Ensured::was_there);
     EXPECT_TRUE(stages.empty());
+}
+
+// Breaks when layers reach umoci as they came: before 0.5 it reads no zstd.
+TEST_F(Importing, UnpacksLayersThatArePackedWithZstd) {
+    const std::string layout = scratch / "layout";
+    ASSERT_TRUE(tool({"skopeo", "copy", "--quiet", "--dest-compress-format", "zstd",
+                      "oci:" + layout + ":x", "oci:" + (scratch / "zstd") + ":x"}));
+    fs::remove_all(layout);
+    fs::rename(scratch / "zstd", layout);
+    const auto container = resolved();
+    ASSERT_TRUE(has_zstd_layers(raw_manifest("oci:" + layout + ":x", "x", Access{}, {}).value()));
+    const auto ensured = ensure(container, Access{}, {});
+    ASSERT_TRUE(ensured) << ensured.error().text();
+    EXPECT_TRUE(nothing_is_left());
+    const auto content =
+        run({{"unsquashfs", "-cat", container.root, "etc/content"}, std::chrono::seconds(20)}, {});
+    EXPECT_EQ(content.value().standard_output, "one");
 }
 
 TEST_F(Importing, OfAnImageThatHasChangedIsRefused) {

@@ -151,7 +151,7 @@ TEST_F(ImagePhase, AnImportKeepsTheCacheWithinItsLimit) {
     ASSERT_TRUE(reference);
     auto container = image::resolve(*reference, "debian", {path("cache"), "", 0}, {}, {});
     ASSERT_TRUE(container) << container.error().text();
-    plan_.container = std::move(*container);
+    plan_.container = std::move(container->container);
     plan_.container->cache_limit = 1;
     const std::string unused = put_in_cache('a');
     const std::string in_use = put_in_cache('b');
