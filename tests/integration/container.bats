@@ -66,6 +66,48 @@ with_store() { as_user env "BATCHAI_HOME=$share/store" "$@"; }
     wait_until_clean h1
 }
 
+# Breaks when an image of enroot loses what the image set, so that its programs are not found.
+@test "a file of enroot brings its variables, directory and entrypoint" {
+    local root=$BATS_TEST_TMPDIR/enroot
+    make_root "$root"
+    mkdir -p "$root/opt/tool/bin" "$root/workspace"
+    printf '#!/bin/sh\necho "the tool in $PWD, FLAVOUR=$FLAVOUR, $ENTRY"\n' > "$root/opt/tool/bin/tool"
+    printf '#!/bin/sh\nENTRY="by $1" exec "$@"\n' > "$root/opt/tool/bin/enter"
+    chmod +x "$root"/opt/tool/bin/*
+    printf '%s\n' PATH=/opt/tool/bin:/bin:/usr/bin 'FLAVOUR=en root="x"' > "$root/etc/environment"
+    cat > "$root/etc/rc" << 'RC'
+# maintainer somebody
+
+mkdir -p "/workspace" 2> /dev/null
+cd "/workspace" && unset OLDPWD || exit 1
+
+if [ -s /etc/rc.local ]; then
+    . /etc/rc.local
+fi
+
+if [ $# -gt 0 ]; then
+    exec 'enter' "$@"
+else
+    exec 'enter' 'bash'
+fi
+RC
+    pack "$root" "$share/enroot.sqsh"
+    # As for an image of a registry, the entrypoint is used where the site wants that.
+    site 'image_entrypoint = true'
+    job 1 "$share/enroot.sqsh" '"jobPreparation": {"commandLine": "tool"},'
+    sed -e 's/"true"/"tool"/' < <(as_user cat "$share/job.json") | as_user bash -c "cat > $share/enroot.json"
+    run --separate-stderr with_store "$PREFIX/bin/batchai" job create -n enroot -f "$share/enroot.json" --follow
+    echo "$output"
+    [[ $status -eq 0 && $output == *'the tool in /workspace, FLAVOUR=en root="x", by /bin/bash'* ]]
+    run --separate-stderr with_store "$PREFIX/bin/batchai" job create -n dry -f "$share/enroot.json" --dry-run
+    [[ $output == *FLAVOUR* && $output == */workspace* ]]
+    with_store "$PREFIX/bin/batchai" job delete -n enroot --yes
+    run step tool
+    echo "$output"
+    [[ $output == *"the tool in /workspace"* ]]
+    wait_until_clean h1
+}
+
 # Breaks when root of a directory image is looked at differently, or its files are changed.
 @test "an image that is a directory stays as it was" {
     job 1 "$share/directory"
