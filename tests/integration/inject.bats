@@ -264,6 +264,28 @@ libpmix_of() {
     [[ $output == *"$(pmi_words) wires 2 ranks"* ]]
 }
 
+# Breaks when a program that was made for the image's horovod gets another one, or cannot ask for ours.
+@test "an image keeps the horovod that it has, and says so" {
+    local root=$BATS_FILE_TMPDIR/root own
+    own=$(find "$root/usr/lib" -maxdepth 1 -name 'python3.*' -printf '/usr/lib/%f\n' | head -n 1)/horovod
+    mkdir "$root$own"
+    echo '__version__ = "0.21.3"' > "$root$own/__init__.py"
+    pack "$root" "$share/own.sqsh"
+    rm -r "${root:?}$own"
+    local print="python3 -c 'import horovod; print(horovod.__version__)'"
+    run job own own.sqsh "$print"
+    [[ $status -eq 0 ]]
+    run said_by own
+    echo "$output"
+    [[ $output == *"the image's own horovod is used, $own/__init__.py; BATCHAI_INJECT=1"* ]]
+    [[ $(batchai job logs own --stdout 2> /dev/null | grep -c "^0.21.3$") -eq 2 ]]
+    run job ours own.sqsh "$print" '.properties.environmentVariables = [{name: "BATCHAI_INJECT", value: "1"}]'
+    [[ $status -eq 0 ]]
+    run said_by ours
+    echo "$output"
+    [[ $output == *mpibridge* && $output != *"own horovod is used"* ]]
+}
+
 # Breaks when a job or a site cannot have its images as they are.
 @test "a job, or the site, can do without" {
     local none='.properties.environmentVariables = [{name: "BATCHAI_INJECT", value: "0"}]'

@@ -6,3 +6,9 @@ Start the script with any PMIx launcher, such as `srun --mpi=pmix`, or with `hor
 
 # Scripts compare this with the Horovod release whose interface they need.
 __version__ = "0.28.1+mpibridge.0.1.0"
+
+from . import _other
+
+_other_spec = _other.find()
+if _other_spec is not None:
+    _other.load(_other_spec)
