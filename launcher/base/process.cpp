@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -283,8 +284,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The pipe's buffer takes the whole input, so that writing it cannot block.
-constexpr std::size_t longest_input = 65536;
+// Returns a file in memory that has the text and that nobody can change, at its beginning. A pipe
+// would have to be written before anybody reads it, and the kernel gives a user who has many pipes
+// new ones that hold little.
+Result<FileDescriptor> readable_text(const std::string& text) {
+    FileDescriptor file(memfd_create("standard input", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (file.valid() && write_all(file.get(), text) && lseek(file.get(), 0, SEEK_SET) == 0 &&
+        fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ==
+            0)
+        return file;
+    return fail(fmt::format("cannot be prepared: {}", std::strerror(errno)), "standard input");
+}
 
 // A running program and what it has printed.
 class Running {
@@ -383,17 +393,13 @@ Trace& current_trace() {
 }
 
 Result<Completed> run_untraced(const Arguments& arguments, const RunOptions& options) {
-    if (options.standard_input.size() > longest_input)
-        return fail("standard input is longer than 64 KiB", arguments.front());
-    Pipe input = TRY(make_pipe());
+    FileDescriptor input;  // none: /dev/null
+    if (!options.standard_input.empty()) input = TRY(readable_text(options.standard_input));
     Pipe output = TRY(make_pipe());
     Pipe error = TRY(make_pipe());
-    if (write(input.write_end.get(), options.standard_input.data(), options.standard_input.size()) <
-        0)
-        return fail(std::strerror(errno), "pipe");
     Program program{.arguments = arguments,
                     .environment = options.environment,
-                    .descriptors = {{input.read_end.get(), STDIN_FILENO},
+                    .descriptors = {{input.get(), STDIN_FILENO},
                                     {output.write_end.get(), STDOUT_FILENO}},
                     .own_group = options.own_group,
                     .ends_with_us = options.ends_with_us,
@@ -402,7 +408,7 @@ Result<Completed> run_untraced(const Arguments& arguments, const RunOptions& opt
     if (!options.show_messages)
         program.descriptors.push_back({error.write_end.get(), STDERR_FILENO});
     Child child = TRY(Child::start(program));
-    input = {};
+    input.reset(-1);
     output.write_end.reset(-1);
     error.write_end.reset(-1);
     return Running(arguments, options, std::move(child), std::move(output.read_end),

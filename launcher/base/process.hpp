@@ -137,7 +137,7 @@ class Child {
 
 struct RunOptions {
     std::optional<Environment> environment;  // without it the program gets ours
-    std::string standard_input;              // at most 64 KiB
+    std::string standard_input;              // empty: /dev/null; else a file in memory
     bool show_messages = false;  // its standard error goes to ours, for a user who watches
     std::chrono::milliseconds deadline{60000};
     std::size_t output_limit = 64UL << 20U;  // bytes of each stream; more is an error

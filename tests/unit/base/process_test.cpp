@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/process.hpp"
 
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace batchai::base {
 
@@ -63,6 +69,57 @@ TEST(Run, KeepsTheEndOfALongOutputOrFails) {
 
 TEST(Run, SaysASignalAsAShellDoes) {
     EXPECT_EQ(run({"sh", "-c", "kill -9 $$"})->exit_code, 137);
+}
+
+TEST(Run, GivesAnInputOfAnyLength) {
+    const std::string text(200000, 'x');
+    const auto done = run({"cat"}, {.environment = {}, .standard_input = text});
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->standard_output, text);
+    const auto none = run({"cat"});
+    ASSERT_TRUE(none);
+    EXPECT_EQ(none->standard_output, "");
+}
+
+namespace {
+
+constexpr int no_limit = 77;
+
+// Takes all the memory for pipes that one user may have, so that a new pipe holds little, and then
+// runs a program with an input. Returns 0 if it gets the whole input, and does not return if run()
+// waits for a reader.
+int run_where_pipes_hold_little() {
+    // Root's pipes have no limit.
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) return no_limit;
+    std::vector<Pipe> pipes;
+    while (true) {
+        auto made = make_pipe();
+        if (!made || pipes.size() > 5000) return no_limit;
+        if (fcntl(made->read_end.get(), F_GETPIPE_SZ) < 65536) break;
+        // The fewer pipes it takes, the better: a process may have few descriptors. The kernel
+        // refuses the size that would pass the limit.
+        static_cast<void>(fcntl(made->read_end.get(), F_SETPIPE_SZ, 1 << 20));
+        pipes.push_back(std::move(*made));
+    }
+    const std::string text(60000, 'x');
+    const auto done = run({"cat"}, {.environment = {}, .standard_input = text});
+    return done && done->standard_output == text ? 0 : 1;
+}
+
+}  // namespace
+
+TEST(Run, DoesNotWaitForAReaderWhereAPipeHoldsLittle) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        alarm(30);
+        _exit(run_where_pipes_hold_little());
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == no_limit)
+        GTEST_SKIP() << "this user's pipes have no limit here";
+    EXPECT_EQ(status, 0);
 }
 
 }  // namespace batchai::base
