@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -67,6 +69,18 @@ bool is_shared(const struct stat& directory) {
     return !ours || (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
+// Says why something could not be opened. EPERM and ENOSYS mislead where it is not the path, but
+// openat2 itself that is refused.
+std::string why_not_opened(int code) {
+    if (code != EPERM && code != ENOSYS) return std::strerror(code);
+    const FileDescriptor tried = open_beneath(AT_FDCWD, ".", O_PATH);
+    if (tried.valid() || (errno != EPERM && errno != ENOSYS)) return std::strerror(code);
+    return fmt::format(
+        "the system call openat2 is refused ({}): Linux has it since 5.6, and a seccomp profile "
+        "must allow it",
+        std::strerror(code));
+}
+
 // Opens the directory to which the link `name` leads. `parent.path` already ends with the name.
 Result<FileDescriptor> follow_link(const Root& parent, const std::string& name) {
     struct stat status {};
@@ -100,12 +114,23 @@ Result<std::string> relative_to(const std::string& root, const std::string& path
 
 FileDescriptor open_beneath(int root, const std::string& relative, int flags, mode_t mode,
                             Links links) {
+    // A path with ".." fails with EAGAIN if anything on the host, whoever's it is, was renamed or
+    // mounted during the look-up (openat2(2)). Any user can rename files in a loop.
+    constexpr int tries_at_once = 1000;
+    constexpr std::chrono::seconds longest{2};
+    const auto end = std::chrono::steady_clock::now() + longest;
     open_how how{};
     how.flags = static_cast<unsigned int>(flags | O_CLOEXEC);
     how.mode = mode;
     how.resolve = resolve_flags(links);
-    return FileDescriptor(
-        static_cast<int>(syscall(SYS_openat2, root, relative.c_str(), &how, sizeof how)));
+    for (int tried = 1;; ++tried) {
+        const auto opened =
+            static_cast<int>(syscall(SYS_openat2, root, relative.c_str(), &how, sizeof how));
+        if (opened >= 0 || (errno != EAGAIN && errno != EINTR)) return FileDescriptor(opened);
+        if (tried < tries_at_once) continue;
+        if (std::chrono::steady_clock::now() > end) return {};
+        sched_yield();
+    }
 }
 
 Result<Root> open_private_directory(const std::string& path) {
@@ -126,7 +151,7 @@ Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative)
         walked += '/' + name;
         FileDescriptor next = enter(current.get(), name, 0700);
         if (!next.valid())
-            return fail(fmt::format("cannot be entered: {}", std::strerror(errno)), walked,
+            return fail(fmt::format("cannot be entered: {}", why_not_opened(errno)), walked,
                         errno == ELOOP ? "it is a symbolic link, which is not followed here" : "");
         current = std::move(next);
     }
@@ -150,7 +175,7 @@ Result<Root> walk_guarded(const std::string& path, Missing missing) {
                                   : open_beneath(here.directory.get(), name, O_PATH | O_DIRECTORY);
         if (!next.valid() && errno == ELOOP) next = TRY(follow_link(here, name));
         if (!next.valid())
-            return fail(std::strerror(errno), here.path, {},
+            return fail(why_not_opened(errno), here.path, {},
                         errno == ENOENT ? ExitCode::not_found : ExitCode::failed);
         here.directory = std::move(next);
     }

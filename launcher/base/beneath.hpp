@@ -57,7 +57,8 @@ enum class Links {
     as_root,  // all are followed, with the directory as "/", so that none leads out of it
 };
 
-// Calls openat2 below the open directory. If the result is not valid, errno says why.
+// Calls openat2 below the open directory, again if something was renamed meanwhile. If the result
+// is not valid, errno says why.
 [[nodiscard]] FileDescriptor open_beneath(int root, const std::string& relative, int flags,
                                           mode_t mode = 0, Links links = Links::none);
 

@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/beneath.hpp"
 
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/base/scratch.hpp"
@@ -24,9 +36,11 @@ using batchai::base::make_beneath;
 using batchai::base::make_guarded_directory;
 using batchai::base::names_in;
 using batchai::base::open_beneath;
+using batchai::base::open_guarded_directory;
 using batchai::base::open_private_directory;
 using batchai::base::read_private_file_guarded;
 using batchai::base::relative_to;
+using testing::HasSubstr;
 
 TEST(RelativeTo, ComparesWholeComponents) {
     EXPECT_EQ(relative_to("/a/b", "/a/b/c/d").value_or("none"), "c/d");
@@ -167,6 +181,56 @@ TEST(OpenBeneath, FollowsLinksAsFarAsItIsTold) {
     EXPECT_FALSE(opens("absolute", Links::inside));
     EXPECT_TRUE(opens("absolute", Links::as_root));
     EXPECT_FALSE(opens("out", Links::as_root));
+}
+
+// Breaks when the kernel's EAGAIN is taken for an answer: with somebody renaming, up to every
+// second look-up of a path with ".." has it.
+TEST(OpenBeneath, OpensAPathWithParentsWhileSomebodyRenames) {
+    const Scratch scratch;
+    fs::create_directories(scratch.path() / "root/a/b/c");
+    fs::create_directory_symlink("../../../a/b/../b/c/../../b", scratch.path() / "root/a/b/link");
+    std::ofstream(scratch.path() / "0") << "x";
+    std::atomic<bool> over = false;
+    std::thread renamer([&] {
+        const std::string one = (scratch.path() / "0").string();
+        const std::string other = (scratch.path() / "1").string();
+        while (!over) {
+            static_cast<void>(std::rename(one.c_str(), other.c_str()));
+            static_cast<void>(std::rename(other.c_str(), one.c_str()));
+        }
+    });
+    const FileDescriptor root(open((scratch.path() / "root").c_str(), O_PATH | O_DIRECTORY));
+    int failed = 0;
+    for (int i = 0; i < 5000; ++i) {
+        if (!open_beneath(root.get(), "a/b/link", O_PATH | O_DIRECTORY, 0, Links::as_root).valid())
+            ++failed;
+    }
+    over = true;
+    renamer.join();
+    EXPECT_EQ(failed, 0);
+}
+
+// Breaks when a kernel or container runtime that does not know openat2 is taken for a path that may
+// not be opened.
+TEST(GuardedDirectoryWithoutOpenat2, NamesTheSystemCall) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        std::array<sock_filter, 4> program{
+            {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+        const sock_fprog filter{program.size(), program.data()};
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+            _exit(2);
+        const auto opened = batchai::base::open_guarded_directory("/usr");
+        _exit(!opened && opened.error().what.find("openat2") != std::string::npos ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 TEST(OpenPrivateDirectory, RefusesALink) {
