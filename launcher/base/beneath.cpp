@@ -2,8 +2,10 @@
 #include "base/beneath.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 #include <cstring>
 
@@ -81,18 +83,6 @@ std::string why_not_opened(int code) {
         std::strerror(code));
 }
 
-// Opens the directory to which the link `name` leads. `parent.path` already ends with the name.
-Result<FileDescriptor> follow_link(const Root& parent, const std::string& name) {
-    struct stat status {};
-    if (fstat(parent.directory.get(), &status) != 0) return fail(std::strerror(errno), parent.path);
-    if (is_shared(status))
-        return fail(
-            "is a symbolic link in a directory to which others can write, and is not followed",
-            parent.path, "if you did not make the link, ask who did; else name its target instead");
-    return FileDescriptor(
-        openat(parent.directory.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-}
-
 }  // namespace
 
 bool is_plain_relative(std::string_view path) {
@@ -163,33 +153,97 @@ namespace {
 // Tells what to do about a directory that is missing.
 enum class Missing { made, refused };
 
-Result<Root> walk_guarded(const std::string& path, Missing missing) {
-    Root here{FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), ""};
-    for (const std::string_view component : split(path, '/')) {
-        if (component.empty() || component == ".") continue;
-        if (component == "..") return fail("contains \"..\"", path);
-        const std::string name(component);
-        here.path += '/' + name;
+// Walks an absolute path one component at a time. It also walks the target of each symbolic link,
+// because somebody else may be able to write to a directory on the way that the link takes.
+class GuardedWalk {
+  public:
+    explicit GuardedWalk(Missing missing) : missing_(missing) {}
+
+    Result<Root> to(const std::string& path) {
+        const auto components = split(path, '/');
+        if (std::find(components.begin(), components.end(), "..") != components.end())
+            return fail("contains \"..\"", path);
+        begin_at_root();
+        std::string walked;
+        for (const std::string_view component : components) {
+            if (component.empty() || component == ".") continue;
+            walked += fmt::format("/{}", component);
+            TRY(enter_component(std::string(component), missing_));
+            TRY(follow_links());
+        }
+        return Root{std::move(way_.back().directory), std::move(walked)};
+    }
+
+  private:
+    void begin_at_root() {
+        way_.clear();
+        way_.push_back({FileDescriptor(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), ""});
+    }
+
+    // Enters the directory `name`. If it is a link, adds the components of its target to
+    // `of_links_` instead.
+    Result<void> enter_component(const std::string& name, Missing missing) {
+        const Root& here = way_.back();
+        const std::string path = here.path + '/' + name;
         FileDescriptor next = missing == Missing::made
                                   ? enter(here.directory.get(), name, 0755)
                                   : open_beneath(here.directory.get(), name, O_PATH | O_DIRECTORY);
-        if (!next.valid() && errno == ELOOP) next = TRY(follow_link(here, name));
+        if (!next.valid() && errno == ELOOP) return take_target(name, path);
         if (!next.valid())
-            return fail(why_not_opened(errno), here.path, {},
+            return fail(why_not_opened(errno), path, {},
                         errno == ENOENT ? ExitCode::not_found : ExitCode::failed);
-        here.directory = std::move(next);
+        way_.push_back({std::move(next), path});
+        return {};
     }
-    return here;
-}
+
+    Result<void> take_target(const std::string& name, const std::string& path) {
+        const int parent = way_.back().directory.get();
+        struct stat status {};
+        if (fstat(parent, &status) != 0) return fail(std::strerror(errno), path);
+        if (is_shared(status))
+            return fail(
+                "is a symbolic link in a directory to which others can write, and is not followed",
+                path, "if you did not make the link, ask who did; else name its target instead");
+        std::array<char, PATH_MAX> text{};
+        const ssize_t length = readlinkat(parent, name.c_str(), text.data(), text.size());
+        if (length < 0) return fail(std::strerror(errno), path);
+        if (++links_ > most_links) return fail(std::strerror(ELOOP), path);
+        const std::string_view target(text.data(), static_cast<std::size_t>(length));
+        if (target.starts_with('/')) begin_at_root();
+        const auto components = split(target, '/');
+        of_links_.insert(of_links_.end(), components.rbegin(), components.rend());
+        return {};
+    }
+
+    Result<void> follow_links() {
+        while (!of_links_.empty()) {
+            const std::string name = std::move(of_links_.back());
+            of_links_.pop_back();
+            if (name == "..") {
+                if (way_.size() > 1) way_.pop_back();
+            } else if (!name.empty() && name != ".") {
+                TRY(enter_component(name, Missing::refused));
+            }
+        }
+        return {};
+    }
+
+    static constexpr int most_links = 40;  // as the kernel's
+
+    Missing missing_;
+    std::vector<Root> way_;              // from "/" to the directory that has been reached
+    std::vector<std::string> of_links_;  // components of links' targets, the next one last
+    int links_ = 0;
+};
 
 }  // namespace
 
 Result<Root> make_guarded_directory(const std::string& path) {
-    return walk_guarded(path, Missing::made);
+    return GuardedWalk(Missing::made).to(path);
 }
 
 Result<Root> open_guarded_directory(const std::string& path) {
-    return walk_guarded(path, Missing::refused);
+    return GuardedWalk(Missing::refused).to(path);
 }
 
 Result<std::string> read_private_file_guarded(const std::string& path, std::size_t limit) {

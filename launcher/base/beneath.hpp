@@ -30,8 +30,9 @@ struct Root {
 
 // Opens the directory at an absolute path (O_PATH) and makes the components that are missing, with
 // mode 0755. Other users may be able to write to directories on the way, so a symbolic link is
-// followed only where nobody but root and the user could have made it. The error names the
-// component that is in the way.
+// followed only where nobody but root and the user could have made it, and so are the links on the
+// way to which it leads. Nothing is made there. The error names the component that is in the way,
+// by the path without links. The result has the path as it was given.
 [[nodiscard]] Result<Root> make_guarded_directory(const std::string& path);
 
 // Opens the directory at an absolute path by the same rules, and makes nothing. The error is

@@ -137,6 +137,48 @@ TEST_F(GuardedDirectory, IsWhereTheUsersOwnLinkLeads) {
     EXPECT_TRUE(fs::is_directory(path("elsewhere/a")));
 }
 
+// Breaks when only the link itself is looked at, and the kernel follows all that come behind it.
+TEST_F(GuardedDirectory, IsNotWhereALinkBehindTheUsersOwnLinkLeads) {
+    fs::create_directory_symlink(path("elsewhere"), path("shared/planted"));
+    fs::create_directory_symlink(path("shared/planted"), path("own"));
+    fs::create_directory_symlink("shared/planted/a", path("relative"));
+    for (const char* name : {"own", "own/a", "relative"}) {
+        for (const auto& found :
+             {make_guarded_directory(path(name)), open_guarded_directory(path(name))}) {
+            ASSERT_FALSE(found) << name;
+            EXPECT_EQ(found.error().where, path("shared/planted"));
+            EXPECT_THAT(found.error().what, HasSubstr("others can write"));
+        }
+    }
+    EXPECT_TRUE(fs::is_empty(path("elsewhere")));
+}
+
+TEST_F(GuardedDirectory, IsWhereSeveralLinksOfTheUsersLead) {
+    fs::create_directories(path("private/deep"));
+    fs::create_directory_symlink("../elsewhere/./", path("private/up"));
+    fs::create_directory_symlink(path("private/deep/../up"), path("own"));
+    const auto made = make_guarded_directory(path("own/a"));
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->path, path("own/a"));
+    EXPECT_TRUE(fs::is_directory(path("elsewhere/a")));
+}
+
+TEST_F(GuardedDirectory, IsNotMadeWhereALinkLeads) {
+    fs::create_directory_symlink(path("elsewhere/missing"), path("own"));
+    const auto made = make_guarded_directory(path("own/a"));
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().where, path("elsewhere/missing"));
+    EXPECT_TRUE(fs::is_empty(path("elsewhere")));
+}
+
+TEST_F(GuardedDirectory, IsNotBehindLinksWithoutEnd) {
+    fs::create_directory_symlink("b", path("a"));
+    fs::create_directory_symlink("a", path("b"));
+    const auto made = make_guarded_directory(path("a"));
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().what, std::strerror(ELOOP));
+}
+
 TEST_F(GuardedDirectory, IsNotBehindAFileOrUpwards) {
     std::ofstream(path("file")) << "x";
     EXPECT_FALSE(make_guarded_directory(path("file")));
