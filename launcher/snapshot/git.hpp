@@ -12,9 +12,9 @@
 
 #include "base/error.hpp"
 
-// What git says about a directory. git is run without hooks, file system monitors, external diff
-// programs and pagers, and without the variables by which a caller could point it elsewhere. It
-// refuses a repository that belongs to another user, whatever the user's safe.directory says.
+// What git says about a directory. git runs no program that the repository's configuration names,
+// and gets no variable by which a caller could point it elsewhere. It refuses a repository that
+// belongs to another user, whatever the user's safe.directory says.
 namespace batchai::snapshot {
 
 struct Repository {

@@ -62,10 +62,11 @@ class Lister {
         if (!root_.valid()) return base::system_error("read the directory", snapshot_.source);
         auto repository = repository_of(snapshot_.source, private_files_);
         if (!repository) {
-            listing_.why_no_repository = repository.error().text();
+            listing_.why_no_repository.push_back(repository.error().text());
         } else if (*repository) {
             listing_.repository = std::move(**repository);
-            TRY(add_repository("", 0));
+            const auto listed = TRY(files_of(snapshot_.source));
+            TRY(add_listed(listed, "", 0));
             return finished();
         }
         TRY(add_tree("", 0));
@@ -73,10 +74,10 @@ class Lister {
     }
 
   private:
-    // Adds what git lists in the repository at a relative path.
-    base::Result<void> add_repository(const std::string& at, int depth) {
-        const std::string full = at.empty() ? snapshot_.source : snapshot_.source + '/' + at;
-        for (std::string path : TRY(files_of(full))) {
+    // Adds what git has listed in the repository at a relative path.
+    base::Result<void> add_listed(const std::vector<std::string>& paths, const std::string& at,
+                                  int depth) {
+        for (std::string path : paths) {
             while (path.ends_with('/'))
                 path.pop_back();
             path = below(at, path);
@@ -84,6 +85,16 @@ class Lister {
             TRY(add(path, depth, true));
         }
         return {};
+    }
+
+    // Adds the repository at a relative path in another one. git may refuse to be asked about it:
+    // somebody else can have made it.
+    base::Result<void> add_nested(const std::string& at, int depth) {
+        const auto listed = files_of(snapshot_.source + '/' + at);
+        if (listed) return add_listed(*listed, at, depth);
+        listing_.why_no_repository.push_back(listed.error().text());
+        listing_.entries.push_back({.path = at, .kind = Kind::directory});
+        return add_tree(at, depth);
     }
 
     // Adds everything in the directory at a relative path.
@@ -121,7 +132,7 @@ class Lister {
                               "name what is not needed in \"snapshot.exclude\"");
         if (is_directory) {
             // With git, this is a nested repository, which git lists like a file.
-            if (by_git && depth < deepest_repository) return add_repository(path, depth + 1);
+            if (by_git && depth < deepest_repository) return add_nested(path, depth + 1);
             listing_.entries.push_back({.path = path, .kind = Kind::directory});
             return add_tree(path, depth + 1);
         }

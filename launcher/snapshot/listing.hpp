@@ -32,7 +32,9 @@ struct Listing {
     std::vector<std::string> not_frozen;  // links that lead out of the directory
     std::vector<std::string> left_out;    // sockets, pipes and devices
     std::optional<Repository> repository;
-    std::string why_no_repository;  // why git could not be asked; empty if it could
+    // Why git could not be asked about the directory or about repositories in it, whose files are
+    // all taken; empty if it could.
+    std::vector<std::string> why_no_repository;
 };
 
 // Lists the directory of the plan's snapshot: in a work tree of git what git does not ignore, else
