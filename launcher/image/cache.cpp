@@ -22,7 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view algorithm = "sha256:";
+constexpr std::string_view of_registry = "sha256:";
+constexpr std::string_view of_file = "local:";
+constexpr std::string_view stem_of_file = "local-";
 constexpr std::string_view ending = ".squashfs";
 constexpr std::size_t name_limit = 64UL << 10U;
 
@@ -50,10 +52,8 @@ tl::unexpected<base::Error> system_error(std::string_view action, const std::str
 
 // Returns the digest in an entry's file name, or an empty string for any other file.
 std::string digest_of_name(const std::string& name) {
-    if (name.size() != 64 + ending.size() || !name.ends_with(ending)) return {};
-    const std::string digits = name.substr(0, 64);
-    if (digits.find_first_not_of("0123456789abcdef") != std::string::npos) return {};
-    return std::string(algorithm) + digits;
+    if (!name.ends_with(ending)) return {};
+    return digest_of_stem(std::string_view(name).substr(0, name.size() - ending.size()));
 }
 
 std::string image_named_in(const std::string& path) {
@@ -88,9 +88,29 @@ Places places_of(const site::Site& site, const std::string& batchai_home,
     return places;
 }
 
+std::string entry_stem(const std::string& digest) {
+    const std::string digits = digest.substr(digest.find(':') + 1);
+    return digest.starts_with(of_file) ? std::string(stem_of_file) + digits : digits;
+}
+
+std::string digest_of_stem(std::string_view stem) {
+    const bool file = stem.starts_with(stem_of_file);
+    if (file) stem.remove_prefix(stem_of_file.size());
+    if (stem.size() != 64 || stem.find_first_not_of("0123456789abcdef") != std::string::npos)
+        return {};
+    return std::string(file ? of_file : of_registry).append(stem);
+}
+
 std::string entry_path(const std::string& directory, const std::string& digest) {
-    const std::size_t colon = digest.find(':');
-    return fmt::format("{}/{}{}", directory, digest.substr(colon + 1), ending);
+    return fmt::format("{}/{}{}", directory, entry_stem(digest), ending);
+}
+
+std::string local_digest(std::string_view digest) {
+    return std::string(of_file).append(digest.substr(digest.find(':') + 1));
+}
+
+bool same_digits(std::string_view left, std::string_view right) {
+    return left.substr(left.find(':') + 1) == right.substr(right.find(':') + 1);
 }
 
 base::Result<void> check_cache_directory(const std::string& directory, int owner) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -27,18 +28,21 @@ struct Places {
 
 // The cache of images. A directory has these files:
 //
-//   <64 digits>.squashfs    the root file system of the image with that digest; appears whole, by
-//                           one rename, and never changes. Its modification time is the time of
-//                           last use
-//   <64 digits>.json        the image's name, for people; may be missing
-//   .import/                imports in progress, see lease.hpp and import.hpp
+//   <stem>.squashfs    the root file system of the image with that digest; appears whole, by one
+//                      rename, and never changes. Its modification time is the time of last use
+//   <stem>.json        the image's name, for people; may be missing
+//   .import/           imports in progress, see lease.hpp and import.hpp
+//
+// An image is identified by the SHA-256 of its manifest: "sha256:<64 digits>" in a registry, and
+// "local:<64 digits>" in a layout or an archive, so that no file which somebody wrote can take the
+// place of a registry's image. The stem is "<64 digits>" or "local-<64 digits>".
 //
 // Readers take no lock. A directory or file is trusted only if nobody else can write to it, and if
 // it belongs to the user, to root or, in the shared directory, to the user whom site.lua names for
 // it. The user's own images have mode 0400, because their content may be private.
 
 struct Entry {
-    std::string digest;  // "sha256:…"
+    std::string digest;  // "sha256:…" or "local:…"
     std::string image;   // a name that it was imported under; empty if not known
     std::string path;
     std::int64_t bytes = 0;
@@ -50,7 +54,14 @@ struct Entry {
 // Returns the digests of the images of jobs that have not ended, whether they have started or not.
 using InUse = std::function<std::set<std::string>()>;
 
+[[nodiscard]] std::string entry_stem(const std::string& digest);
+// Returns the digest with that stem, or an empty text if there can be none.
+[[nodiscard]] std::string digest_of_stem(std::string_view stem);
 [[nodiscard]] std::string entry_path(const std::string& directory, const std::string& digest);
+// Returns what identifies the image of a file whose manifest has the digest.
+[[nodiscard]] std::string local_digest(std::string_view digest);
+// Compares two digests without regard to where the images are.
+[[nodiscard]] bool same_digits(std::string_view left, std::string_view right);
 
 // The `owner` that trusts nobody but the user and root; see plan::Container::root_owner.
 inline constexpr int nobody_else = -1;

@@ -82,15 +82,15 @@ base::Result<Ensured> ensure(const plan::Container& container, const Access& acc
     }
     const std::string directory = fs::path(container.root).parent_path().string();
     TRY(make_import_directory(directory, container.root_owner));
-    const std::string digits = container.digest.substr(container.digest.find(':') + 1);
+    const std::string stem = entry_stem(container.digest);
     const std::string imports = directory + "/.import";
-    auto lease = TRY(get_lease(container, fmt::format("{}/{}.lock", imports, digits), options));
+    auto lease = TRY(get_lease(container, fmt::format("{}/{}.lock", imports, stem), options));
     if (!lease) {
         note_use(container.root);
         return Ensured::imported_by_another;
     }
     Lease& held = *lease;
-    collect_leftovers(imports, digits, held.token());
+    collect_leftovers(imports, stem, held.token());
     const Watch watch{[&] {
                           held.renew();
                           if (options.watch.tick) options.watch.tick();

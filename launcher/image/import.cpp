@@ -21,6 +21,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
+#include "image/cache.hpp"
 #include "image/command.hpp"
 #include "image/lease.hpp"
 #include "image/manifest.hpp"
@@ -139,17 +140,13 @@ constexpr std::string_view squashfs_ending = ".squashfs";
 // file, which is about as large as the layers, exists beside the tree.
 constexpr std::int64_t room_per_layer_byte = 4;
 
-std::string digits_of(const std::string& digest) {
-    return digest.substr(digest.find(':') + 1);
-}
-
 // The working directory of one import.
 class Workshop {
   public:
     static base::Result<Workshop> open(const ImportRequest& request) {
         std::string path =
             fmt::format("{}/.import/{}.{}", fs::path(request.root).parent_path().string(),
-                        digits_of(request.digest), request.token);
+                        entry_stem(request.digest), request.token);
         if (mkdir(path.c_str(), 0700) == 0) return Workshop(std::move(path));
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path);
     }
@@ -163,8 +160,8 @@ class Workshop {
     }
 
     [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] std::string copied() const { return path_ + "/copied"; }
     [[nodiscard]] std::string layout() const { return path_ + "/layout"; }
-    [[nodiscard]] std::string repacked() const { return path_ + "/repacked"; }
     [[nodiscard]] std::string root() const { return path_ + "/root"; }
     [[nodiscard]] std::string packed() const { return path_ + "/packed.squashfs"; }
 
@@ -210,56 +207,70 @@ base::Result<void> run_tool(const ImportRequest& request, base::Arguments argume
     return tool_failed(request, program, done);
 }
 
-// Returns the manifest of the instance for this machine. Also makes sure that the source has not
-// changed since the submission.
+// Returns the manifest that the source has now, which may be a list of others.
 base::Result<std::string> ask_manifest(const ImportRequest& request, const Watch& watch) {
     std::string manifest = TRY(raw_manifest(request.source, request.image, request.access, watch));
-    if (digest_of(manifest) != request.digest)
-        return base::fail("has changed since the job was submitted", request.image,
-                          "submit the job again", base::ExitCode::refused);
-    return manifest_for_this_machine(std::move(manifest), request.source, request.image,
-                                     request.access, watch);
+    if (same_digits(digest_of(manifest), request.digest)) return manifest;
+    return base::fail("has changed since the job was submitted", request.image,
+                      "submit the job again", base::ExitCode::refused);
 }
 
-// Packs the layers of the image in the layout with gzip, into the layout from which it is unpacked.
-base::Result<void> repack(const ImportRequest& request, const Workshop& workshop,
-                          const Watch& watch) {
-    TRY(run_tool(request,
-                 {"skopeo", "copy", "--quiet", "--dest-compress-format", "gzip",
-                  fmt::format("oci:{}:image", workshop.layout()),
-                  fmt::format("oci:{}:image", workshop.repacked())},
-                 watch));
-    TRY(base::remove_tree(workshop.layout(), watch.tick));
-    if (std::rename(workshop.repacked().c_str(), workshop.layout().c_str()) == 0) return {};
-    return base::fail(fmt::format("cannot be renamed: {}", std::strerror(errno)),
-                      workshop.repacked());
-}
-
-base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, const Watch& watch,
-                        const ShowProgress& show) {
-    const std::string manifest = TRY(ask_manifest(request, watch));
-    const std::int64_t total = layer_bytes(manifest);
-    TRY(check_space(workshop.path(), total, request.image));
+base::Result<void> copy_image(const ImportRequest& request, const Workshop& workshop,
+                              std::int64_t total, const Watch& watch, const ShowProgress& show) {
     const Watch pulling{
         [&] {
             if (watch.tick) watch.tick();
             if (show)
-                show({request.image, Stage::pulling, size_of_tree(workshop.layout()), total, {}});
+                show({request.image, Stage::pulling, size_of_tree(workshop.copied()), total, {}});
         },
         watch.interrupted};
     base::Arguments arguments{"skopeo", "copy", "--quiet"};
     for (const std::string& option : request.access.options())
         arguments.push_back(option == "--tls-verify=false" ? "--src-tls-verify=false" : option);
     arguments.push_back(request.source);
-    arguments.push_back(fmt::format("oci:{}:image", workshop.layout()));
+    arguments.push_back("dir:" + workshop.copied());
     const auto done = TRY(run({std::move(arguments), longest_step}, pulling));
-    if (done.exit_code == 0)
-        return has_zstd_layers(manifest) ? repack(request, workshop, watch) : base::Result<void>();
+    if (done.exit_code == 0) return {};
     if (done.standard_error.find("no space left") != std::string::npos)
         return tool_failed(request, "skopeo", done);
     return tl::unexpected<base::Error>(
         explain(done.standard_error,
                 {request.image, request.access.registry, request.access.credential_source}));
+}
+
+// Makes sure that the image that was copied is the one with the digest of the request, or one that
+// the list of that digest names. The copy has read the source once more, and whoever owns the
+// source may have shown it something else than before. The copy is ours. skopeo has compared its
+// layers and its configuration with the digests in its manifest, and compares them again as it
+// reads them.
+base::Result<void> check_copied(const ImportRequest& request, const Workshop& workshop,
+                                const std::string& manifest) {
+    const std::string copied =
+        digest_of(TRY(base::read_file(workshop.copied() + "/manifest.json")));
+    if (same_digits(copied, request.digest) || lists_digest(manifest, copied)) return {};
+    return base::fail(
+        fmt::format("is not what its source said: the digest of what was copied is {}, not {}",
+                    copied, request.digest),
+        request.image, "ask the owner of the source whether it was just changed",
+        base::ExitCode::refused);
+}
+
+// Copies the image in skopeo's words to the directory "copied", where its manifest is as it was,
+// and from there to a layout that umoci can read: Docker's types are converted, and layers that are
+// packed with something else get gzip.
+base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, const Watch& watch,
+                        const ShowProgress& show) {
+    const std::string manifest = TRY(ask_manifest(request, watch));
+    const std::int64_t total = layer_bytes(TRY(
+        manifest_for_this_machine(manifest, request.source, request.image, request.access, watch)));
+    TRY(check_space(workshop.path(), total, request.image));
+    TRY(copy_image(request, workshop, total, watch, show));
+    TRY(check_copied(request, workshop, manifest));
+    TRY(run_tool(request,
+                 {"skopeo", "copy", "--quiet", "--dest-compress-format", "gzip",
+                  "dir:" + workshop.copied(), fmt::format("oci:{}:image", workshop.layout())},
+                 watch));
+    return base::remove_tree(workshop.copied(), watch.tick);
 }
 
 base::Result<void> unpack(const ImportRequest& request, const Workshop& workshop,
@@ -339,20 +350,20 @@ base::Result<void> check_space(const std::string& directory, std::int64_t layers
         image, "batchai image prune makes room; image_directory in site.lua moves it");
 }
 
-void collect_leftovers(const std::string& import_directory, const std::string& own_digits,
+void collect_leftovers(const std::string& import_directory, const std::string& own_stem,
                        const std::string& own_token) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(import_directory, error)) {
         const std::string name = entry.path().filename().string();
         // A new lock file has a temporary name at first, which begins with a dot.
         const std::size_t start = name.starts_with('.') ? 1 : 0;
-        const std::string digits = name.substr(start, name.find('.', start) - start);
-        if (digits.size() != 64) continue;
-        const std::string lock = fmt::format("{}/{}.lock", import_directory, digits);
-        const bool own = digits == own_digits;
+        const std::string stem = name.substr(start, name.find('.', start) - start);
+        if (digest_of_stem(stem).empty()) continue;
+        const std::string lock = fmt::format("{}/{}.lock", import_directory, stem);
+        const bool own = stem == own_stem;
         if (entry.is_directory(error) && !entry.is_symlink(error)) {
             const bool left =
-                own ? name != fmt::format("{}.{}", own_digits, own_token) : is_abandoned(lock);
+                own ? name != fmt::format("{}.{}", own_stem, own_token) : is_abandoned(lock);
             if (left) static_cast<void>(base::remove_tree(entry.path()));
         } else if (is_abandoned(entry.path().string())) {
             unlink(entry.path().c_str());

@@ -25,7 +25,7 @@ namespace batchai::image {
 
 struct ImportRequest {
     std::string image;     // as the user wrote it
-    std::string digest;    // the digest that the source must have
+    std::string digest;    // the digest that the source must have, see cache.hpp
     std::string source;    // for skopeo
     std::string root;      // the file to make; its directory exists and is ours
     bool for_all = false;  // everybody may read the file; else only its owner
@@ -33,17 +33,19 @@ struct ImportRequest {
     const Access& access;
 };
 
-// Imports an image: registry or archive -> OCI layout (skopeo) -> root file system (umoci, as the
-// user) -> squashfs (mksquashfs) -> renamed to `root`. All of this happens in the directory
-// ".import/<digits>.<token>" beside `root`, which is always removed afterwards, unless the process
-// is killed. The content of an image can do no harm: none of it is run, links are never followed,
-// device nodes and set-user-id bits are left out, and all files belong to root in the result.
+// Imports an image: registry or archive -> copy (skopeo), whose digest is compared with the
+// request's -> OCI layout (skopeo) -> root file system (umoci, as the user) -> squashfs
+// (mksquashfs)
+// -> renamed to `root`. All of this happens in the directory ".import/<stem>.<token>" beside
+// `root`, which is always removed afterwards, unless the process is killed. The content of an image
+// can do no harm: none of it is run, links are never followed, device nodes and set-user-id bits
+// are left out, and all files belong to root in the result.
 [[nodiscard]] base::Result<void> import_image(const ImportRequest& request, const Watch& watch,
                                               const ShowProgress& show);
 
-// Removes what killed imports have left in the directory ".import". `own_digits` are those of the
-// image whose lease the caller holds, and `own_token` is that lease's token.
-void collect_leftovers(const std::string& import_directory, const std::string& own_digits,
+// Removes what killed imports have left in the directory ".import". `own_stem` is that of the image
+// whose lease the caller holds, and `own_token` is that lease's token.
+void collect_leftovers(const std::string& import_directory, const std::string& own_stem,
                        const std::string& own_token);
 
 // Refuses an import of `layers` bytes of layers if the file system of `directory` does not have the

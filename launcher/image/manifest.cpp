@@ -85,12 +85,14 @@ std::string instance_digest(const std::string& manifest, const std::string& arch
     return {};
 }
 
-bool has_zstd_layers(const std::string& manifest) {
+bool lists_digest(const std::string& manifest, const std::string& digest) {
     const auto document = base::parse_json(manifest, "manifest");
     if (!document) return false;
-    const auto types = types_of_layers(*document);
-    return std::any_of(types.begin(), types.end(),
-                       [](std::string_view type) { return type.ends_with("zstd"); });
+    const auto* const instances = (*document)["manifests"].array();
+    return instances != nullptr &&
+           std::any_of(instances->begin(), instances->end(), [&](const base::Value& instance) {
+               return instance["digest"] == base::Value(digest);
+           });
 }
 
 std::string why_not_an_image(const std::string& manifest) {

@@ -19,8 +19,8 @@ namespace batchai::image {
 [[nodiscard]] std::string instance_digest(const std::string& manifest,
                                           const std::string& architecture);
 
-// Returns whether layers are packed with zstd, which umoci before 0.5 cannot read.
-[[nodiscard]] bool has_zstd_layers(const std::string& manifest);
+// Returns whether `manifest` is a list of manifests with that digest in it.
+[[nodiscard]] bool lists_digest(const std::string& manifest, const std::string& digest);
 
 // Returns why no root file system can be made of what the manifest describes, as the end of a
 // sentence that begins with the image's name. Empty if nothing speaks against it, as of a list of

@@ -245,8 +245,9 @@ base::Result<Resolved> resolve(const Reference& reference, const std::string& wr
     Resolved resolved{.container = {.image = written}, .notices = {}};
     plan::Container& container = resolved.container;
     auto manifest = TRY(raw_manifest(source_of(reference), written, access, watch));
-    container.digest = digest_of(manifest);
-    container.source = pinned_source(reference, container.digest);
+    const std::string digest = digest_of(manifest);
+    container.digest = reference.kind == Kind::registry ? digest : local_digest(digest);
+    container.source = pinned_source(reference, digest);
     manifest = TRY(
         manifest_for_this_machine(std::move(manifest), container.source, written, access, watch));
     if (const std::string why = why_not_an_image(manifest); !why.empty())

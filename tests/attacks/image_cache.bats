@@ -20,9 +20,12 @@ setup_file() {
 }
 
 teardown_file() {
+    [[ ! -e $BATS_FILE_TMPDIR/registries ]] || end_registries
     as_root_on login rm -rf $shared
     as_root_on login rm -rf $home /home/bob/image_attack
 }
+
+teardown() { [[ ! -s $BATS_TEST_TMPDIR/changing ]] || kill "$(cat "$BATS_TEST_TMPDIR/changing")" || true; }
 
 # site LINES: alice's site file.
 site() { site_lua <<< "return { $1 }" | as_user bash -c "cat > $home/site.lua"; }
@@ -112,4 +115,74 @@ JSON
     [[ $status -ne 0 ]]
     run -0 as_with_site alice job show --name victim --query 'executionInfo.errors[0]'
     [[ $output == *"not trusted"* ]]
+}
+
+# changing_layout: $shared/of_bob/layout:v1, a layout of bob's that is the genuine image to all but skopeo's
+# copy, which sees his own. The index is a FIFO, so that he sees in /proc who reads it.
+changing_layout() {
+    as_bob bash -c "rm -rf $shared/of_bob/layout && cp -r $home/layout $shared/of_bob/layout &&
+        cd $shared/of_bob/layout && cp index.json ../genuine.json &&
+        echo his > ../version && umoci insert --rootless --image .:v1 $shared/of_bob/version /version &&
+        mv index.json ../his.json && mkfifo index.json && chmod -R a+rX ."
+    local serve='import glob, os, signal, sys
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+os.chdir(sys.argv[1])
+while True:
+    index = os.open("layout/index.json", os.O_WRONLY)
+    # The next reader has a pipe of its own.
+    os.mkfifo("next", 0o644)
+    os.rename("next", "layout/index.json")
+    copies = False
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            words = open(path, "rb").read().split(bytes(1))
+        except OSError:
+            continue
+        copies |= words[:2] == [b"skopeo", b"copy"] and any(b"of_bob/layout" in word for word in words)
+    try:
+        os.write(index, open("his.json" if copies else "genuine.json", "rb").read())
+    except OSError:
+        pass
+    os.close(index)'
+    "$MINICLUSTER" exec --user bob -- timeout 170 python3 -c "$serve" $shared/of_bob 3>&- &
+    echo $! > "$BATS_TEST_TMPDIR/changing"
+}
+
+# Breaks when an image is filed under a digest that was asked for before it was copied.
+@test "bob's layout cannot put his root file system under the digest of a genuine image" {
+    registry open 5003
+    push $home/layout:v1 login:5003/genuine:v1 --dest-tls-verify=false
+    changing_layout
+    as_user rm -rf $home/records
+    as_root_on login install -d -m 755 -o alice $shared/filled
+    site "insecure_registries = {'login:5003'}, shared_image_directory = '$shared/filled', shared_image_owner = 'alice'"
+    for where in "" --shared; do
+        # shellcheck disable=SC2086 # it may be empty
+        run as_with_site alice image pull $where "oci:$shared/of_bob/layout:v1"
+        echo "$output"
+        [[ $status -ne 0 && $output == *"is not what its source said"* ]]
+    done
+    prints_nothing the_image $home/records
+    prints_nothing the_image $shared/filled
+    # What her jobs get is the genuine one.
+    as_with_site alice image pull login:5003/genuine:v1
+    as_user tee $home/job.json > /dev/null << JSON
+{"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "$home",
+    "containerSettings": {"imageSourceRegistry": {"image": "login:5003/genuine:v1"}},
+    "customToolkitSettings": {"commandLine": "cat /version"}}}
+JSON
+    as_with_site alice job create --name genuine --config-file $home/job.json
+    as_with_site alice job wait --name genuine
+    [[ $(as_with_site alice job logs genuine) == *one* ]]
+}
+
+# Breaks when an image of a file takes the place that a registry's image with the same manifest has.
+@test "an image of a file has a place of its own in the cache" {
+    as_user rm -rf $home/records
+    site "insecure_registries = {'login:5003'}"
+    pull
+    [[ $(basename "$(the_image $home/records)") == local-* ]]
+    run -0 as_with_site alice image pull login:5003/genuine:v1
+    [[ $output == *"login:5003/genuine:v1 is imported"* ]]
+    lines_are 2 "$(the_image $home/records)"
 }

@@ -63,11 +63,13 @@ base::Result<Entries> own_entries(const ImageOptions& options, const image::Plac
 }
 
 // Returns whether `word` refers to the entry. It may be the digest or at least its first six
-// digits, with or without "sha256:", or any form of the image's name.
+// digits, with or without "sha256:" or "local:", or any form of the image's name.
 bool is_meant(const Entry& entry, const std::string& word) {
-    const std::string digits = entry.digest.substr(entry.digest.find(':') + 1);
-    const std::string beginning = word.starts_with("sha256:") ? word.substr(7) : word;
-    if (beginning.size() >= shortest_digest && digits.starts_with(beginning)) return true;
+    const std::size_t digits = entry.digest.find(':') + 1;
+    const std::size_t from = word.starts_with(entry.digest.substr(0, digits)) ? 0 : digits;
+    if (from + word.size() >= digits + shortest_digest &&
+        std::string_view(entry.digest).substr(from).starts_with(word))
+        return true;
     if (entry.image == word) return true;
     const auto left = image::parse(entry.image);
     const auto right = image::parse(word);

@@ -2,11 +2,15 @@
 // The pieces of an import, and whole imports with the real tools from a layout made here.
 #include "image/import.hpp"
 
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +92,13 @@ class Importing : public testing::Test {
             .container;
     }
 
+    // The processor's name in manifests.
+    static std::string machine() {
+        utsname name{};
+        uname(&name);
+        return std::string(name.machine) == "x86_64" ? "amd64" : "arm64";
+    }
+
     [[nodiscard]] bool nothing_is_left() const {
         return fs::is_empty(scratch.path() + "/cache/.import");
     }
@@ -123,7 +134,8 @@ TEST_F(Importing, UnpacksLayersThatArePackedWithZstd) {
     fs::remove_all(layout);
     fs::rename(scratch / "zstd", layout);
     const auto container = resolved();
-    ASSERT_TRUE(has_zstd_layers(raw_manifest("oci:" + layout + ":x", "x", Access{}, {}).value()));
+    ASSERT_THAT(raw_manifest("oci:" + layout + ":x", "x", Access{}, {}).value(),
+                HasSubstr("tar+zstd"));
     const auto ensured = ensure(container, Access{}, {});
     ASSERT_TRUE(ensured) << ensured.error().text();
     EXPECT_TRUE(nothing_is_left());
@@ -139,6 +151,85 @@ TEST_F(Importing, OfAnImageThatHasChangedIsRefused) {
     ASSERT_FALSE(refused);
     EXPECT_THAT(refused.error().what, HasSubstr("has changed since the job was submitted"));
     EXPECT_TRUE(nothing_is_left());
+}
+
+// Puts a program of the name before the others on PATH.
+class Instead {
+  public:
+    Instead(const Scratch& scratch, const std::string& name, const std::string& script)
+        : path_(std::getenv("PATH")) {
+        const std::string file = scratch.write("instead/" + name, "#!/bin/sh\n" + script);
+        chmod(file.c_str(), 0755);
+        setenv("PATH", fmt::format("{}/instead:{}", scratch.path(), path_).c_str(), 1);
+    }
+    Instead(const Instead&) = delete;
+    Instead& operator=(const Instead&) = delete;
+    ~Instead() { setenv("PATH", path_.c_str(), 1); }
+
+  private:
+    std::string path_;
+};
+
+// Breaks when the digest is compared only before the copy: it reads the source anew, which may show
+// it another image.
+TEST_F(Importing, OfAnImageThatTheSourceChangesForTheCopyIsRefused) {
+    const auto container = resolved();
+    fs::copy(scratch / "layout", scratch / "other", fs::copy_options::recursive);
+    make_image("two");
+    fs::rename(scratch / "layout", scratch / "two");
+    fs::rename(scratch / "other", scratch / "layout");
+    fs::rename(scratch / "two", scratch / "other");
+    const Instead instead(scratch, "skopeo",
+                          fmt::format("if [ \"$1\" = copy ] && [ -d {0}/other ]; then\n"
+                                      "rm -rf {0}/layout; mv {0}/other {0}/layout; fi\n"
+                                      "exec /usr/bin/skopeo \"$@\"\n",
+                                      scratch.path()));
+    const auto refused = ensure(container, Access{}, {});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().what, HasSubstr("is not what its source said"));
+    EXPECT_TRUE(nothing_is_left());
+    EXPECT_FALSE(fs::exists(container.root));
+}
+
+// Breaks when what is in a list, an archive, or of Docker's types is taken for another image than
+// the one with the digest.
+TEST_F(Importing, TakesListsArchivesAndDockersManifests) {
+    const std::string layout = "oci:" + scratch.path() + "/layout:x";
+    const auto imports = [&](const std::string& source) {
+        const auto reference = parse(source).value();
+        const auto container =
+            resolve(reference, source, {scratch.path() + "/cache", "", 0}, Access{}, {})
+                .value()
+                .container;
+        EXPECT_THAT(container.root, HasSubstr("/cache/local-"));
+        const auto ensured = ensure(container, Access{}, {});
+        EXPECT_TRUE(ensured) << source << (ensured ? "" : ensured.error().text());
+        EXPECT_TRUE(fs::exists(container.root)) << source;
+        fs::remove_all(scratch / "cache");
+    };
+    for (const std::string& target : {"oci-archive:" + scratch.path() + "/oci.tar:x",
+                                      "docker-archive:" + scratch.path() + "/docker.tar:x:y"}) {
+        ASSERT_TRUE(tool({"skopeo", "copy", "--quiet", layout, target}));
+        imports(target);
+    }
+    // A list in the place of the manifest.
+    const std::string index = base::read_file(scratch / "layout/index.json").value();
+    const auto at = index.find("sha256:") + 7;
+    const std::string digits = index.substr(at, 64);
+    const auto bytes = fs::file_size(scratch / ("layout/blobs/sha256/" + digits));
+    const std::string list = fmt::format(
+        R"({{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[)"
+        R"({{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:{}","size":{},)"
+        R"("platform":{{"architecture":"{}","os":"linux"}}}}]}})",
+        digits, bytes, machine());
+    scratch.write("layout/blobs/sha256/" + digest_of(list).substr(7), list);
+    scratch.write(
+        "layout/index.json",
+        fmt::format(
+            R"({{"schemaVersion":2,"manifests":[{{"mediaType":"application/vnd.oci.image.index.v1+json",)"
+            R"("digest":"{}","size":{},"annotations":{{"org.opencontainers.image.ref.name":"x"}}}}]}})",
+            digest_of(list), list.size()));
+    imports(layout);
 }
 
 TEST_F(Importing, ThatIsInterruptedLeavesNothing) {
@@ -157,7 +248,7 @@ TEST_F(Importing, CollectsWhatADeadImportHasLeft) {
     const auto container = resolved();
     const std::string other(64, 'd');
     scratch.write("cache/.import/" + other + ".token/root/file", "x");
-    scratch.write("cache/.import/" + container.digest.substr(7) + ".token/root/file", "x");
+    scratch.write("cache/.import/" + entry_stem(container.digest) + ".token/root/file", "x");
     for (const char* directory : {"cache", "cache/.import"})
         chmod((scratch / directory).c_str(), 0700);
     ASSERT_EQ(ensure(container, Access{}, {}).value(), Ensured::imported);

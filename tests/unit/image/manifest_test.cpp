@@ -34,15 +34,12 @@ TEST(Manifest, OfAListGivesTheInstanceForTheMachine) {
     EXPECT_EQ(instance_digest(R"({"layers": []})", "amd64"), "");
 }
 
-TEST(Manifest, SaysWhetherLayersArePackedWithZstd) {
-    const std::string layer = "application/vnd.oci.image.layer.v1.tar";
-    EXPECT_TRUE(has_zstd_layers(manifest(oci, layer + "+zstd")));
-    EXPECT_TRUE(has_zstd_layers(
-        R"({"layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip"},
-                       {"mediaType": "application/vnd.docker.image.rootfs.diff.tar.zstd"}]})"));
-    EXPECT_FALSE(has_zstd_layers(manifest(oci, layer + "+gzip")));
-    EXPECT_FALSE(has_zstd_layers(R"({"layers": [{}, 1, null]})"));
-    EXPECT_FALSE(has_zstd_layers("nonsense"));
+TEST(Manifest, OfAListSaysWhichDigestsItHas) {
+    const std::string list = R"({"manifests": [1, {"digest": "sha256:1"}, {"digest": null}]})";
+    EXPECT_TRUE(lists_digest(list, "sha256:1"));
+    EXPECT_FALSE(lists_digest(list, "sha256:2"));
+    EXPECT_FALSE(lists_digest(R"({"layers": [{"digest": "sha256:1"}]})", "sha256:1"));
+    EXPECT_FALSE(lists_digest("nonsense", "sha256:1"));
 }
 
 TEST(Manifest, OfAnImageIsAccepted) {
