@@ -11,7 +11,6 @@
 report=$1.$SLURM_PROCID planned=$2 python=$3
 shift 3
 node=${SLURMD_NODENAME:-$HOSTNAME}
-env=$(type -P env)
 umask_before=$(umask)
 umask 077
 exec > "$report.log" 2>&1 < /dev/null
@@ -127,7 +126,8 @@ activate_conda() {
 # Where conda, mamba and micromamba keep environments by name.
 find_conda() {
     local name=$1 root prefix roots=()
-    IFS=: read -r -a roots <<< "${CONDA_ENVS_PATH:-}:${CONDA_ENVS_DIRS:-}"
+    # No here-string: before bash 5.1 it is a file, and there may be no directory to write it to.
+    IFS=: read -r -a roots < <(printf '%s\n' "${CONDA_ENVS_PATH:-}:${CONDA_ENVS_DIRS:-}")
     [[ -z ${MAMBA_ROOT_PREFIX:-} ]] || roots+=("$MAMBA_ROOT_PREFIX/envs")
     [[ -z ${CONDA_EXE:-} ]] || roots+=("${CONDA_EXE%/bin/*}/envs")
     roots+=("$HOME/.conda/envs")
@@ -182,8 +182,15 @@ is_not_ours() {
     [[ -n ${secret["$1"]+set} ]]
 }
 
+# The environment of programs that are started now, as `env -0` prints it. An image may have no env.
+environment() {
+    # shellcheck disable=SC2016 # for the inner shell
+    "$BASH" -p -c 'while IFS= read -r -d "" entry; do printf "%s\0" "$entry"; done < /proc/self/environ'
+}
+
 declare -A before=() after=()
-while IFS= read -r -d '' entry; do before["${entry%%=*}"]=${entry#*=}; done < <("$env" -0)
+while IFS= read -r -d '' entry; do before["${entry%%=*}"]=${entry#*=}; done < <(environment)
+((${#before[@]} > 0)) || fail "the variables of the job cannot be read on $node: is there no /proc?"
 
 while (($# >= 2)); do
     word=$1 value=$2
@@ -210,7 +217,7 @@ while IFS= read -r -d '' entry; do
     after["$name"]=1
     is_not_ours "$name" && continue
     [[ -n ${before["$name"]+set} && ${before["$name"]} == "${entry#*=}" ]] || printf '%s\0' "$entry"
-done < <("$env" -0) > "$report.env"
+done < <(environment) > "$report.env"
 for name in "${!before[@]}"; do
     is_not_ours "$name" || [[ -n ${after["$name"]+set} ]] || printf '%s\0' "$name"
 done >> "$report.env"
