@@ -107,6 +107,7 @@ base::Result<Built> build(const KeeperRequest& request) {
     // The socket is bound now, while its name can still be reached. Nobody connects before it
     // listens.
     auto listener = TRY(bind_keeper_socket(place.directory));
+    const auto image = TRY(open_image(*request.plan.container));
     TRY(enter_user_namespace(request.identities));
     TRY(leave_mounts());
     TRY(become_first_process());
@@ -116,7 +117,7 @@ base::Result<Built> build(const KeeperRequest& request) {
     auto volumes = TRY(Volumes::mount(request.plan, place.node_root, request.job_id, trace));
     auto servers =
         TRY(change_to_container_root({request.plan, request.places, request.files, request.devices,
-                                      request.job_id, !request.identities.full()},
+                                      request.job_id, !request.identities.full(), image},
                                      place.directory, trace));
     auto ranks = TRY(make_rank_namespace(request.identities));
     return Built{std::move(listener), std::move(ranks), std::move(place.lock), std::move(servers),

@@ -99,30 +99,6 @@ void show_submit_directory(const ContainerRequest& request, const Connection& co
                    shown.error().text());
 }
 
-// Checks that only trusted users can replace the file of an imported image, because the image is
-// identified only by the name of that file. A missing file is not an error here, because mounting
-// it will fail with a better message.
-base::Result<void> check_imported(const plan::Container& container) {
-    if (container.digest.empty()) return {};
-    const std::string directory = container.root.substr(0, container.root.rfind('/'));
-    for (const std::string& path : {directory, container.root}) {
-        struct stat status {};
-        if (stat(path.c_str(), &status) != 0) return {};
-        const bool trusted = status.st_uid == geteuid() || status.st_uid == 0 ||
-                             (container.root_owner >= 0 &&
-                              status.st_uid == static_cast<uid_t>(container.root_owner));
-        if (!trusted)
-            return base::fail(
-                fmt::format("belongs to user {}, who is not trusted to provide images",
-                            status.st_uid),
-                path, "remove it and submit the job again");
-        if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-            return base::fail("can be written to by others, so it is not trusted to provide images",
-                              path, fmt::format("chmod go-w {}, and import the image anew", path));
-    }
-    return {};
-}
-
 }  // namespace
 
 TaskEnvironment container_environment(const plan::Container& container,
@@ -164,7 +140,6 @@ base::Result<Joined> join_container(const ContainerRequest& request, const Trace
     auto connection = TRY(connect_to_keeper(place));
     const bool joined = connection.has_value();
     if (!joined) {
-        TRY(check_imported(*request.plan.container));
         TRY(start_keeper({.plan = request.plan,
                           .job_id = request.job_id,
                           .places = request.places,

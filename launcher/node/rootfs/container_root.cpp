@@ -31,6 +31,7 @@ namespace batchai::node {
 namespace {
 
 constexpr int device_in_program = 3;
+constexpr int file_in_program = 4;
 
 std::string read_from_start(int file) {
     std::string text(4096, '\0');
@@ -55,6 +56,8 @@ base::Program program_of(const FuseRequest& request, int device, int errors) {
         .signals = base::Signals::inherited,
         .missing_hint =
             fmt::format("the admin must install the package {} on this node", request.package)};
+    if (request.file >= 0)
+        program.descriptors.push_back({.ours = request.file, .its = file_in_program});
     program.arguments.insert(program.arguments.end(), request.arguments.begin(),
                              request.arguments.end());
     program.arguments.push_back(fmt::format("/dev/fd/{}", device_in_program));
@@ -103,12 +106,17 @@ base::Result<void> check_there(const plan::Container& container) {
                        "submit the job again");
 }
 
-base::Result<FuseServer> mount_squashfs(const plan::Container& container) {
-    auto server = FuseServer::start({"squashfuse_ll",
-                                     {"-f", "-o", "ro", container.root},
-                                     image_name,
-                                     "squashfuse",
-                                     "the image " + container.image});
+// Mounts the open file, or the one at the path if it is not valid.
+base::Result<FuseServer> mount_squashfs(const plan::Container& container,
+                                        const base::FileDescriptor& image) {
+    auto server = FuseServer::start(
+        {.program = "squashfuse_ll",
+         .arguments = {"-f", "-o", "ro",
+                       image.valid() ? fmt::format("/dev/fd/{}", file_in_program) : container.root},
+         .target = image_name,
+         .package = "squashfuse",
+         .what = "the image " + container.image,
+         .file = image.get()});
     if (server) return server;
     base::Error error = server.error();
     if (error.where.empty()) error.where = container.root;
@@ -148,7 +156,39 @@ base::Result<FuseServer> mount_fuse_overlay() {
          false});
 }
 
+// Checks the owner and the mode of an open file or directory.
+base::Result<void> check_trusted(int opened, int owner, const std::string& path) {
+    struct stat status {};
+    if (fstat(opened, &status) != 0) return base::fail(std::strerror(errno), path);
+    const bool trusted = status.st_uid == geteuid() || status.st_uid == 0 ||
+                         (owner >= 0 && status.st_uid == static_cast<uid_t>(owner));
+    if (!trusted)
+        return base::fail(
+            fmt::format("belongs to user {}, who is not trusted to provide images", status.st_uid),
+            path, "remove it and submit the job again");
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return base::fail("can be written to by others, so it is not trusted to provide images",
+                          path, fmt::format("chmod go-w {}, and import the image anew", path));
+    return {};
+}
+
 }  // namespace
+
+base::Result<base::FileDescriptor> open_image(const plan::Container& container) {
+    if (container.digest.empty()) return base::FileDescriptor();
+    const std::size_t slash = container.root.rfind('/');
+    const std::string path = container.root.substr(0, slash);
+    const base::FileDescriptor directory(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!directory.valid()) return base::FileDescriptor();
+    TRY(check_trusted(directory.get(), container.root_owner, path));
+    base::FileDescriptor file(openat(directory.get(), container.root.substr(slash + 1).c_str(),
+                                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file.valid() && errno == ELOOP)
+        return base::fail("is a symbolic link, so it is not trusted to provide images",
+                          container.root, "remove it and submit the job again");
+    if (file.valid()) TRY(check_trusted(file.get(), container.root_owner, container.root));
+    return file;
+}
 
 base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
     auto device = TRY(open_fuse_device());
@@ -185,6 +225,7 @@ base::Result<FuseServer> FuseServer::start(const FuseRequest& request) {
 }
 
 base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
+                                             const base::FileDescriptor& image,
                                              const base::Root& place, const Trace& trace) {
     TRY(check_there(container));
     if (fchdir(place.directory.get()) != 0)
@@ -198,7 +239,7 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
     if (container.root_is_directory) {
         TRY(mount_directory(container));
     } else {
-        auto server = TRY(mount_squashfs(container));
+        auto server = TRY(mount_squashfs(container, image));
         layers.servers.push_back(std::move(server));
     }
     const auto by_kernel = owner_is_known()
@@ -374,7 +415,9 @@ void refresh_library_list(const DeviceEdits& devices, const std::vector<std::str
     if (!any || access("/sbin/ldconfig", X_OK) != 0) return;
     base::Arguments arguments{"/sbin/ldconfig"};
     arguments.insert(arguments.end(), directories.begin(), directories.end());
-    const auto ended = base::run(arguments);
+    // It is the image's, and must not use up the time that the sandbox has.
+    const auto ended =
+        base::run(arguments, {.deadline = std::chrono::seconds(10), .own_group = true});
     if (!ended || ended->exit_code != 0)
         trace.line("ldconfig in the container failed: " +
                    (ended ? ended->standard_error : ended.error().text()));
@@ -393,7 +436,7 @@ base::Result<std::vector<FuseServer>> change_to_container_root(const RootRequest
                                                                const Trace& trace) {
     // The copies are made before the image is mounted, because they must not contain it.
     const auto trees = TRY(copy_host(request));
-    auto layers = TRY(mount_image_layers(*request.plan.container, place, trace));
+    auto layers = TRY(mount_image_layers(*request.plan.container, request.image, place, trace));
     TRY(fill(request, trees, place, layers.root));
     const std::string name = "batchai-" + request.job_id;
     const auto libraries =

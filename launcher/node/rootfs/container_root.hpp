@@ -26,6 +26,7 @@ struct FuseRequest {
     std::string package;                 // package of the program, for messages
     std::string what;                    // what is mounted, for messages
     bool read_only = true;
+    int file = -1;  // /dev/fd/4 in the program, if it is valid
 };
 
 // A program that serves a file system in the foreground, as a child of this process. The kernel
@@ -50,7 +51,9 @@ struct ImageLayers {
 
 // Mounts the layers in `place`, in this process's own user and mount namespaces. `place` keeps the
 // writable layer for the job's next step. Changes the working directory to `place`.
+// `image` is what open_image() returned.
 [[nodiscard]] base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
+                                                           const base::FileDescriptor& image,
                                                            const base::Root& place,
                                                            const Trace& trace);
 
@@ -70,8 +73,16 @@ struct RootRequest {
     const NodeFiles& files;
     const DeviceEdits& devices;
     const std::string& job_id;
-    bool one_id = true;  // the user namespace maps only one id
+    bool one_id = true;                 // the user namespace maps only one id
+    const base::FileDescriptor& image;  // as open_image() returns it
 };
+
+// Opens the file of an imported image and checks that only trusted users can have made and named
+// it, because the image is identified only by that name. The same open file is mounted later. The
+// process must still be in the node's user namespace, where owners are known. The result is not
+// valid for an image that is not imported, and if the file is missing: mounting it fails with a
+// better message.
+[[nodiscard]] base::Result<base::FileDescriptor> open_image(const plan::Container& container);
 
 // Makes the container's root file system in `place` and changes this process's root to it. The
 // process must have user and mount namespaces of its own, in which the job's volumes are mounted.
