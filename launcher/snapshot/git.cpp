@@ -25,8 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds deadline{60};
 constexpr std::size_t patch_limit = 16UL << 20U;
 
-constexpr const char* ours = "batchai-git-";
-
 base::Result<base::Completed> run_git(const std::string& directory, const base::Arguments& words,
                                       const base::Environment& further, std::size_t limit) {
     base::Environment environment = base::environment_without({"GIT_", "LC_ALL="});
@@ -79,9 +77,9 @@ constexpr const char* harmless_keys =
     "bigfilethreshold|excludesfile)$";
 
 // A work tree that git looks at by a directory of ours in the place of ".git". That has the
-// objects, the index, the attributes and the excluded names of the repository, but no configuration
-// of its. Somebody else may have written that, and it can name programs in many ways: filters,
-// textconv, monitors, hooks, remote helpers, and included files with more of it.
+// objects, the index, the attributes and the excluded names of the repository, but not its
+// configuration. Somebody else may have written that, and it can name programs in many ways:
+// filters, textconv, monitors, hooks, remote helpers, and included files with more of it.
 class WorkTree {
   public:
     // Returns nothing if the directory is in no work tree. git refuses a repository of another user
@@ -95,8 +93,10 @@ class WorkTree {
             return base::fail(fmt::format("git: {}", words.front()), directory);
         }
         if (base::trim(inside.standard_output) != "true") return std::optional<WorkTree>();
-        WorkTree tree(directory,
-                      TRY(base::TemporaryDirectory::make(fs::temp_directory_path(), ours)));
+        std::error_code error;
+        const fs::path temporary = fs::temp_directory_path(error);
+        if (error) return base::fail(error.message(), temporary.string(), "is TMPDIR a directory?");
+        WorkTree tree(directory, TRY(base::TemporaryDirectory::make(temporary, "batchai-git-")));
         TRY(tree.fill());
         return std::optional(std::move(tree));
     }

@@ -5,6 +5,7 @@
 
 bats_require_minimum_version 1.5.0
 load lib
+load small_image
 
 setup_file() {
     make_home surroundings
@@ -138,6 +139,22 @@ see='echo cuda=$CUDA_HOME mpi=$MPI_HOME level=$LEVEL gone=${GONE-unset} python=$
     local place=$HOME_DIR/.conda/envs/train
     [[ $(output_of byname) == "train $place $place/bin/python" ]]
     show byname | jq -e --arg place "$place" '.attempts[0].software.conda == $place'
+}
+
+# Breaks when the variables are asked of a program that the image does not have.
+@test "software is set up in an image that has no env" {
+    local root=$BATS_TEST_TMPDIR/root
+    make_root "$root"
+    rm "$root/bin/env"
+    pack "$root" /shared/modulefiles/without-env.sqsh
+    as_user mkdir -p "$HOME_DIR/made/bin" "$HOME_DIR/made/conda-meta"
+    # No rank of MPI: the image does not have the libraries for it.
+    jq -n --arg prefix "$HOME_DIR/made" '{properties: {nodeCount: 1, stdOutErrPathPrefix: "/shared/logs",
+        software: {conda: {prefix: $prefix}},
+        containerSettings: {imageSourceRegistry: {image: "/shared/modulefiles/without-env.sqsh"}},
+        customToolkitSettings: {commandLine: "echo prefix=$CONDA_PREFIX"}}}' | write_home withoutenv.json
+    runs_to_its_end withoutenv
+    [[ $(output_of withoutenv) == "prefix=$HOME_DIR/made" ]]
 }
 
 # Breaks when the nodes install something else than uv.lock says, or change the project.

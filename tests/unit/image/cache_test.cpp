@@ -14,8 +14,10 @@ namespace batchai::image {
 namespace {
 
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 std::string digest(char digit) {
     return "sha256:" + std::string(64, digit);
@@ -51,6 +53,23 @@ TEST(Cache, ListsEntriesByLastUseAndPassesOverWhatIsNone) {
     EXPECT_EQ(found->back().image, "debian:12");
     EXPECT_EQ(found->back().bytes, 10);
     EXPECT_THAT(entries(scratch / "none", false).value(), IsEmpty());
+}
+
+TEST(Cache, KeepsImagesOfRegistriesAndOfFilesApart) {
+    const Scratch scratch;
+    const std::string digits(64, 'a');
+    for (const std::string& name : {"sha256:" + digits, local_digest("sha256:" + digits)}) {
+        EXPECT_EQ(digest_of_stem(entry_stem(name)), name);
+        scratch.write(entry_stem(name) + ".squashfs", "x");
+    }
+    const auto found = entries(scratch.path(), false).value();
+    EXPECT_THAT(found, UnorderedElementsAre(Field(&Entry::digest, "sha256:" + digits),
+                                            Field(&Entry::digest, "local:" + digits)));
+    for (const Entry& entry : found)
+        EXPECT_EQ(entry.path, entry_path(scratch.path(), entry.digest));
+    EXPECT_EQ(digest_of_stem("local-" + digits.substr(1)), "");
+    EXPECT_EQ(digest_of_stem("local-local-" + digits), "");
+    EXPECT_TRUE(same_digits("sha256:" + digits, "local:" + digits));
 }
 
 TEST(Cache, DoesNotBelieveWhatOthersCanWrite) {
