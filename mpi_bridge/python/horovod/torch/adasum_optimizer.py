@@ -13,21 +13,26 @@ from typing import Any, Callable
 
 import torch
 
-from ..common.process_sets import ProcessSet
+from mpi_bridge import Op, engine, world
+from mpi_bridge.engine import Kind
+
+from ..common.agreement import require_same
+from ..common.process_sets import ProcessSet, number_of
 from ..common.reduce_ops import Adasum
 from . import adasum
+from .placement import described_tensor
 from .tensors import Place, Reduction
+from .wrapped import WrappedMixin
 
 
-class AdasumMixin:
-    """Precedes the user's optimizer class among the bases made by DistributedOptimizer."""
+class AdasumMixin(WrappedMixin):
+    """Takes the step, and combines it with those of the other ranks."""
 
-    def _start(
-        self, names: dict[torch.Tensor, str], compression: Any, process_set: ProcessSet
-    ) -> None:
-        self._names = names
+    def _start(self, compression: Any, process_set: ProcessSet) -> None:
         self._compression = compression
         self._process_set = process_set
+        self._place = Place(f"step.{next(iter(self._current_names().values()))}", process_set)
+        self._agreed_on: tuple[int, list[str]] | None = None  # the session, and the names
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Accepted without effect: each rank adds up its gradients until step() in any case."""
@@ -47,15 +52,16 @@ class AdasumMixin:
         """Collective: step on this rank's gradients, then combine the changes of all ranks."""
         if not self._process_set.included() or self._process_set.size() == 1:
             return super().step(closure)
-        parameters = [p for p in self._names if p.requires_grad]
+        parameters = self._parameters_of_step()
         before = [p.detach().clone() for p in parameters]
         result = super().step(closure)
         with torch.no_grad():
             changes = [p.detach() - old for p, old in zip(parameters, before)]
             compressed = [self._compression.compress(change) for change in changes]
             travelling = [tensor for tensor, _ in compressed]
-            place = Place(f"step.{next(iter(self._names.values()))}", self._process_set)
-            combined = adasum.begin(travelling, travelling, Reduction(Adasum), place, list).finish()
+            combined = adasum.begin(
+                travelling, travelling, Reduction(Adasum), self._place, list
+            ).finish()
             for parameter, old, change, (_, context) in zip(
                 parameters, before, combined, compressed
             ):
@@ -63,3 +69,35 @@ class AdasumMixin:
         return result
 
     step.hooked = True
+
+    def _parameters_of_step(self) -> list[torch.Tensor]:
+        """Collective: return the parameters that any rank's step may change.
+
+        A script may have frozen or unfrozen some, or changed the optimizer's groups.
+        """
+        names = self._current_names()
+        number = number_of(self._process_set)
+        if self._agreed_on is None or self._agreed_on[0] != world.session():
+            self._agree(names, number)
+        is_changed = self._agreed_on[1] != list(names.values())
+        # An optimizer also steps on the gradient that a frozen parameter has kept.
+        needed = [p.requires_grad or p.grad is not None for p in names]
+        flags = torch.tensor([int(flag) for flag in (*needed, is_changed)])
+        # If only some ranks have further parameters, their lists of flags differ in length.
+        engine.call(
+            Kind.ALLREDUCE,
+            flags,
+            flags,
+            op=Op.MAX,
+            name=f"parameters of {self._place.name}",
+            process_set=number,
+        )
+        *needed, is_changed = flags.tolist()
+        if is_changed:
+            self._agree(names, number)
+        return [p for p, is_needed in zip(names, needed) if is_needed]
+
+    def _agree(self, names: dict[torch.Tensor, str], number: int) -> None:
+        described = ", ".join(f"{name}:{described_tensor(p)}" for p, name in names.items())
+        require_same("the parameters of DistributedOptimizer", described, number)
+        self._agreed_on = (world.session(), list(names.values()))

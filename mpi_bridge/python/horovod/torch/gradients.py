@@ -6,13 +6,17 @@ submits the rest and waits. In the first step nothing is submitted before synchr
 ranks compare their parameters: a hook must not wait for other ranks, which may have to finish
 something else before they come to their backward pass.
 
+Gradients travel for the parameters that needed one on any rank in the step before. The script may
+freeze and unfreeze parameters at any time. Every step, the ranks tell each other which parameters
+need a gradient; those that are new are reduced at the end of the same step.
+
 Gradients are reduced in the memory where autograd has put them. If the script asks for it, they get
 memory of their own after the first step (see gradient_memory): side by side in the order in which
 they arrived, so that the engine reduces whole buckets in place.
 
 A gradient that a rank has not computed counts as zeros. One that no rank has computed stays absent,
-as it would in a single process. For this, one number for each gradient travels with the gradients;
-if it is still zero after the reduction, no rank has the gradient.
+as it would in a single process. For this and for the above, two numbers for each parameter travel
+with the gradients. If one is still zero after the reduction, it is zero on all ranks.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from __future__ import annotations
 import threading
 import weakref
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 
 import torch
@@ -47,14 +52,13 @@ _Finish = Callable[[], None]
 class GradientReducer:
     """The gradients of some parameters, over the ranks of a process set.
 
-    `names` and `groups` must be the same on all ranks; a parameter's group is its number and the
-    number of members.
+    `names` and `groups`, the number of each parameter's group, must be the same on all ranks.
     """
 
     def __init__(
         self,
         names: dict[torch.Tensor, str],
-        groups: dict[torch.Tensor, tuple[int, int]],
+        groups: dict[torch.Tensor, int],
         compression: Any,
         op: ReduceOp,
         predivide_factor: float,
@@ -63,8 +67,10 @@ class GradientReducer:
         process_set: ProcessSet,
         as_views: bool,
     ) -> None:
-        self._names: dict[torch.Tensor, str] = {}
+        self._names = dict(names)
+        self._flags_name = f"gradients present.{next(iter(names.values()))}"
         self._groups = groups
+        self._group_sizes: Counter[int] = Counter()  # of the gradients that travel
         self._compression = compression
         # Another compressor, written by the user, may do anything to a gradient.
         self._travels_by_type = isinstance(compression, type) and issubclass(
@@ -77,25 +83,37 @@ class GradientReducer:
         self._passes = passes
         self._passes_left: dict[torch.Tensor, int] = {}
         self._lock = threading.RLock()
+        self._computed: set[torch.Tensor] = set()  # by autograd, since the latest step
         self._held: dict[torch.Tensor, None] = {}  # complete, but not yet submitted; in order
         self._in_flight: dict[torch.Tensor, _Finish] = {}
-        self._absent: set[torch.Tensor] = set()
+        # The names of those whose gradients travel in each step; the same on all ranks.
+        self._travelling: dict[torch.Tensor, str] = {}
+        # Zeros travel for these; with the old gradient that a frozen parameter may have.
+        self._absent: dict[torch.Tensor, torch.Tensor | None] = {}
         self._known_sparse: set[torch.Tensor] = set()
         self._memory: GradientMemory | None = None
-        self._agreed = False
+        self._agreed = False  # on the present names
+        self._has_met = False  # whether the ranks have compared their names in this session
         self._session = world.session()
-        self._hooks: list[Any] = []
+        self._hooks: dict[torch.Tensor, Any] = {}
         weakref.finalize(self, _remove_all, self._hooks)
-        self.add(names)
+        self._watch()
 
-    def add(self, names: dict[torch.Tensor, str]) -> None:
-        """Add further parameters, except those that need no gradient."""
-        new = {p: name for p, name in names.items() if p.requires_grad and p not in self._names}
-        if not new:
-            return
-        self._names.update(new)
-        self._agreed = False
-        self._memory = None
+    def follow(self, names: dict[torch.Tensor, str]) -> None:
+        """Reduce the gradients of these parameters from now on; all ranks must have the same."""
+        with self._lock:
+            if names.keys() != self._names.keys():
+                for gone in self._hooks.keys() - names.keys():
+                    self._hooks.pop(gone).remove()
+                    del self._passes_left[gone]
+                self._names = names
+                self._agreed = False
+                # Those that are gone travel once more, because others may wait for them.
+                self._memory = None
+            self._watch()
+
+    def _watch(self) -> None:
+        """Let autograd tell of the gradients of all parameters that need one by now."""
         # The reducer lives as long as its optimizer, not as long as the parameters.
         this = weakref.ref(self)
 
@@ -104,9 +122,10 @@ class GradientReducer:
             if reducer is not None:
                 reducer._arrived(parameter)
 
-        for parameter in new:
-            self._passes_left[parameter] = self._passes
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(arrived))
+        for parameter in self._names:
+            if parameter.requires_grad and parameter not in self._hooks:
+                self._passes_left[parameter] = self._passes
+                self._hooks[parameter] = parameter.register_post_accumulate_grad_hook(arrived)
 
     @property
     def is_active(self) -> bool:
@@ -140,10 +159,11 @@ class GradientReducer:
                     "backward_passes_per_step times before step() or synchronize(); "
                     "increase backward_passes_per_step to add up gradients on each rank first"
                 )
+            self._computed.add(parameter)
             self._passes_left[parameter] -= 1
             if self._passes_left[parameter] > 0:
                 return
-            if self._agreed:
+            if self._agreed and parameter in self._travelling:
                 self._submit(parameter)
             else:
                 self._held[parameter] = None
@@ -155,52 +175,105 @@ class GradientReducer:
         with self._lock:
             self._begin_anew_after_shutdown()
             try:
-                presence = self._reduce_all()
-                self._drop_absent((presence != 0).tolist())
+                self._drop_absent(self._reduce_all())
                 if self._memory is None:
                     self._memory = self._make_memory()
             finally:
-                self._held.clear()
-                self._in_flight.clear()
-                self._absent.clear()
-                self.count_passes_anew()
+                self._forget_step()
 
-    def _reduce_all(self) -> torch.Tensor:
-        """Submit the rest, wait for all, and return how many ranks have which gradient."""
-        failure = None
-        flags: list[Callable[[], torch.Tensor]] = []
-        try:
+    def _reduce_all(self) -> list[bool]:
+        """Submit the rest, wait for all, and return which gradients any rank has."""
+        if not self._has_met:
             self._agree()
-            for parameter in (*self._held, *self._names):
-                if parameter not in self._in_flight and parameter.requires_grad:
-                    self._submit(parameter)
+            self._has_met = True
+        flags: list[Callable[[], torch.Tensor]] = []
+        failure = None
+        try:
+            self._submit_missing()
             flags.append(self._submit_flags())
         except Exception as error:
             failure = error
-        return finish_all([*self._in_flight.values(), *flags], failure)[-1]
+        sums = finish_all([*self._in_flight.values(), *flags], failure)[-1]
+        told = (sums != 0).tolist()
+        count = len(self._names)
+        present, needed, is_changed = told[:count], told[count:-1], told[-1]
+        if is_changed:
+            self._agree()
+        travelling = {
+            p: name for (p, name), is_needed in zip(self._names.items(), needed) if is_needed
+        }
+        if travelling.keys() != self._travelling.keys():
+            self._set_travelling(travelling)
+            self._reduce_new()
+        return present
+
+    def _reduce_new(self) -> None:
+        """Reduce the gradients that have not travelled in this step."""
+        before, failure = set(self._in_flight), None
+        new = [p for p in self._travelling if p not in before]
+        self._known_sparse.update(p for p in new if p.grad is not None and p.grad.is_sparse)
+        self._count_groups(new)
+        try:
+            self._submit_missing()
+        except Exception as error:
+            failure = error
+        finish_all([finish for p, finish in self._in_flight.items() if p not in before], failure)
+        self._count_groups(self._travelling)
+
+    def _submit_missing(self) -> None:
+        for parameter in (*self._held, *self._travelling):
+            if parameter in self._travelling and parameter not in self._in_flight:
+                self._submit(parameter)
+
+    def _set_travelling(self, names: dict[torch.Tensor, str]) -> None:
+        self._travelling = names
+        self._count_groups(self._travelling)
+        self._memory = None
+
+    def _count_groups(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Note how many members of each group travel, if these parameters do."""
+        self._group_sizes = Counter(
+            self._groups[p]
+            for p in parameters
+            if p in self._groups and (self._sparse_as_dense or p not in self._known_sparse)
+        )
 
     def _begin_anew_after_shutdown(self) -> None:
         if self._session == world.session():
             return
         self._session = world.session()
+        self._forget_step()
+        self._set_travelling({})
+        self._agreed = self._has_met = False
+
+    def _forget_step(self) -> None:
+        self._computed.clear()
         self._held.clear()
         self._in_flight.clear()
         self._absent.clear()
         self.count_passes_anew()
-        self._memory, self._agreed = None, False
+
+    def _needs_gradient(self, parameter: torch.Tensor) -> bool:
+        """Tell whether this rank has something to reduce for the parameter."""
+        # It may have been frozen after the backward pass. A gradient that an earlier step has
+        # reduced, and that the script has not cleared, is the same on all ranks.
+        return (
+            parameter.requires_grad
+            or parameter in self._computed
+            or (parameter.grad is not None and parameter not in self._hooks)
+        )
 
     def _submit(self, parameter: torch.Tensor) -> None:
+        if parameter.grad is None or not self._needs_gradient(parameter):
+            self._absent[parameter], parameter.grad = parameter.grad, None
         gradient = parameter.grad
         if gradient is None and parameter in self._known_sparse:
             gradient = _no_rows(parameter)
-            self._absent.add(parameter)
         if gradient is not None and gradient.is_sparse:
             self._known_sparse.add(parameter)
             submit = self._submit_as_dense if self._sparse_as_dense else self._submit_sparse
             self._in_flight[parameter] = submit(parameter, gradient)
             return
-        if gradient is None:
-            self._absent.add(parameter)
         if self._memory is not None and parameter in self._memory:
             self._in_flight[parameter] = self._memory.submit(parameter)
         else:
@@ -211,31 +284,36 @@ class GradientReducer:
 
         This uses allreduces, because a rank that has joined takes part in those.
         """
-        if self._agreed:
-            return
         described = ", ".join(
             f"{name}:{described_tensor(parameter)}" for parameter, name in self._names.items()
         )
         digest = zlib.crc32(described.encode())
         numbers = torch.tensor([digest, -digest, self._passes, -self._passes])
         number = number_of(self._process_set)
-        engine.call(Kind.ALLREDUCE, numbers, numbers, op=Op.MAX, process_set=number)
+        engine.call(
+            Kind.ALLREDUCE,
+            numbers,
+            numbers,
+            op=Op.MAX,
+            name="parameters of DistributedOptimizer",
+            process_set=number,
+        )
         if numbers[0] != -numbers[1] or numbers[2] != -numbers[3]:
             require_same("the parameters of DistributedOptimizer", described, number)
             raise MismatchError("ranks have different backward_passes_per_step")
         self._agreed = True
 
     def _place(self, parameter: torch.Tensor) -> Place:
-        group, count = self._groups.get(parameter, (None, 0))
+        group = self._groups.get(parameter)
         return Place(
-            f"gradient.{self._names[parameter]}",
+            f"gradient.{self._travelling[parameter]}",
             self._process_set,
             None if group is None else f"gradients.{group}",
-            count,
+            0 if group is None else self._group_sizes[group],
         )
 
     def _submit_sparse(self, parameter: torch.Tensor, gradient: torch.Tensor) -> _Finish:
-        place = Place(f"gradient.{self._names[parameter]}", self._process_set)
+        place = Place(f"gradient.{self._travelling[parameter]}", self._process_set)
         compressed, context = self._compression.compress(gradient)
         pending = sparse.begin(compressed, self._reduction.op, place)
 
@@ -275,7 +353,9 @@ class GradientReducer:
         """Make the memory, after the first step, when the order of arrival is known."""
         if not self._as_views or not self._travels_by_type:
             return None
-        dense = [p for p in self._in_flight if p not in self._known_sparse]
+        dense = [
+            p for p in self._in_flight if p in self._travelling and p not in self._known_sparse
+        ]
         return GradientMemory(
             dense,
             self._flags(),
@@ -286,19 +366,29 @@ class GradientReducer:
         )
 
     def _flags(self) -> torch.Tensor:
-        """Return 1 for each parameter that has a gradient here.
+        """Return 1 for each parameter that has a gradient here, and for each that needs one.
 
-        The flags have the type of the first parameter, whose gradient usually arrives last, so that
-        they share its bucket. They do not follow the actual last arrival, which may differ between
-        ranks. They are in host memory even if the gradients are not, because the host reads them.
+        The last flag says that the parameters are others than those that the ranks have compared.
+
+        The flags have the type of the first gradient that travels, which usually arrives last, so
+        that they share its bucket. They do not follow the actual last arrival, which may differ
+        between ranks. They are in host memory even if the gradients are not, because the host reads
+        them.
         """
-        dtype = next(iter(self._names)).dtype
+        first = next(iter(self._travelling), None)
+        dtype = torch.float32 if first is None else first.dtype
         if self._travels_by_type:
             dtype = self._compression.travels_as(dtype)
-        return torch.tensor([float(p not in self._absent) for p in self._names], dtype=dtype)
+        needed = [self._needs_gradient(p) for p in self._names]
+        present = [
+            p not in self._absent if p in self._travelling else is_needed and p.grad is not None
+            for p, is_needed in zip(self._names, needed)
+        ]
+        flags = [*present, *needed, not self._agreed]
+        return torch.tensor([float(flag) for flag in flags], dtype=dtype)
 
     def _place_of_flags(self) -> Place:
-        return Place(f"gradients present.{next(iter(self._names.values()))}", self._process_set)
+        return Place(self._flags_name, self._process_set)
 
     def _submit_flags(self) -> Callable[[], torch.Tensor]:
         flags = self._flags()
@@ -310,7 +400,7 @@ class GradientReducer:
     def _drop_absent(self, present: Sequence[bool]) -> None:
         for parameter, is_present in zip(self._names, present):
             if not is_present and parameter in self._absent:
-                parameter.grad = None
+                parameter.grad = self._absent[parameter]
 
 
 def _no_rows(parameter: torch.Tensor) -> torch.Tensor:
@@ -339,6 +429,6 @@ def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
             gradient.copy_(reduced)
 
 
-def _remove_all(hooks: Iterable[Any]) -> None:
-    for hook in hooks:
+def _remove_all(hooks: Mapping[torch.Tensor, Any]) -> None:
+    for hook in hooks.values():
         hook.remove()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
@@ -19,16 +18,13 @@ from ..common.util import split_list
 from .adasum_optimizer import AdasumMixin
 from .compression import Compression
 from .gradients import GradientReducer
+from .wrapped import WrappedMixin, made_of, made_up_names
 
-_unnamed = itertools.count()
 
+class _DistributedMixin(WrappedMixin):
+    """Reduces the gradients before each step."""
 
-class _DistributedMixin:
-    """Precedes the user's optimizer class among the bases made by DistributedOptimizer."""
-
-    _parameter_names: dict[torch.Tensor, str]
     _reducer: GradientReducer
-    _wrapped: torch.optim.Optimizer
     _should_synchronize: bool
     _synchronized: bool
 
@@ -45,14 +41,12 @@ class _DistributedMixin:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; all ranks must add the same."""
         super().add_param_group(param_group)
-        added = self.param_groups[-1]["params"]
-        base = f"optimizer.{next(_unnamed)}"
-        names = {p: f"{base}.{position}" for position, p in enumerate(added)}
-        self._parameter_names.update(names)
-        self._reducer.add(names)
+        self._reducer.follow(self._current_names())
 
     def synchronize(self) -> None:
         """Collective: wait until all gradients are reduced over all ranks."""
+        # A script may have changed the parameters in other ways than by add_param_group().
+        self._reducer.follow(self._current_names())
         self._reducer.synchronize()
         self._synchronized = True
 
@@ -121,9 +115,7 @@ def _names_of(
     """Return the name of each of the optimizer's parameters, in their order."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if pairs is None:
-        # Two optimizers without names must not use the same names for different parameters.
-        base = f"optimizer.{next(_unnamed)}"
-        return {p: f"{base}.{position}" for position, p in enumerate(parameters)}
+        return made_up_names(parameters)
     if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ValueError(
             "named_parameters must be pairs of name and parameter: model.named_parameters()"
@@ -133,10 +125,16 @@ def _names_of(
     if duplicates:
         raise ValueError(f"named_parameters has these names more than once: {duplicates}")
     by_parameter = {parameter: name for name, parameter in pairs}
-    unnamed = sum(p not in by_parameter for p in parameters)
+    unnamed = [
+        f"parameter {number} of group {group_number}, of shape {tuple(p.shape)}"
+        for group_number, group in enumerate(optimizer.param_groups)
+        for number, p in enumerate(group["params"])
+        if p not in by_parameter
+    ]
     if unnamed:
         raise ValueError(
-            f"named_parameters names no {unnamed} of the optimizer's parameters; "
+            f"named_parameters does not name {len(unnamed)} of the optimizer's parameters "
+            f"({'; '.join(unnamed[:5])}{'; ...' if len(unnamed) > 5 else ''}); "
             "pass model.named_parameters() of the whole model, or leave it out"
         )
     return {p: by_parameter[p] for p in parameters}
@@ -144,23 +142,23 @@ def _names_of(
 
 def _groups_of(
     names: dict[torch.Tensor, str], groups: int | Sequence[Sequence[torch.Tensor]] | None
-) -> dict[torch.Tensor, tuple[int, int]]:
-    """Return each parameter's group: its number and how many members it has."""
+) -> dict[torch.Tensor, int]:
+    """Return the number of each parameter's group; in no group is what a number leaves frozen."""
     if groups is None or groups == 0:
         return {}
-    parameters = [p for p in names if p.requires_grad]
     if isinstance(groups, int):
         if groups < 0:
             raise ValueError(f"groups must be a number of groups > 0, not {groups}")
+        parameters = [p for p in names if p.requires_grad]
         lists = split_list(parameters, min(groups, max(len(parameters), 1)))
     else:
-        lists = [[p for p in members if p.requires_grad] for members in groups]
+        lists = [list(members) for members in groups]
         grouped = [p for members in lists for p in members]
         if len(set(grouped)) != len(grouped):
             raise ValueError("groups: a parameter is in two groups")
-        if any(p not in names for p in grouped):
+        if any(p.requires_grad and p not in names for p in grouped):
             raise ValueError("groups: a parameter is not one of the optimizer's")
-    return {p: (number, len(members)) for number, members in enumerate(lists) for p in members}
+    return {p: number for number, members in enumerate(lists) for p in members}
 
 
 def DistributedOptimizer(
@@ -182,6 +180,9 @@ def DistributedOptimizer(
     backward has computed it, or after `backward_passes_per_step` backward passes. `groups` (a
     number, or lists of parameters) makes the gradients of a group travel together. `op` is Average,
     Sum or Adasum. On ranks outside of `process_set` it does the same as `optimizer`.
+
+    Parameters may be frozen, unfrozen, added or replaced between steps, and the next step reduces
+    what it has to. All ranks must have the same parameters.
 
     Horovod has no counterpart to `gradient_as_bucket_view`: with it, the gradients' memory is kept
     from step to step, so that they are reduced in place. A reference to a gradient then sees the
@@ -210,11 +211,11 @@ def DistributedOptimizer(
     all_names = {parameter: name for name, parameter in pairs or ()} | names
     members = _groups_of(names, groups)
     if chosen is Adasum:
-        distributed = _made_of(AdasumMixin, optimizer)
+        distributed = made_of(AdasumMixin, optimizer)
         distributed._parameter_names = all_names
-        distributed._start(names, compression, process_set)
+        distributed._start(compression, process_set)
         return distributed
-    distributed = _made_of(_DistributedMixin, optimizer)
+    distributed = made_of(_DistributedMixin, optimizer)
     distributed._parameter_names = all_names
     distributed._reducer = GradientReducer(
         names,
@@ -227,20 +228,6 @@ def DistributedOptimizer(
         process_set,
         gradient_as_bucket_view,
     )
-    distributed._wrapped = optimizer
     distributed._should_synchronize = True
     distributed._synchronized = False
-    return distributed
-
-
-def _made_of(mixin: type, optimizer: torch.optim.Optimizer) -> Any:
-    """Return an object whose class has the mixin before the optimizer's own class."""
-    base = type(optimizer)
-    subclass = type(base.__name__, (mixin, base), {"__module__": base.__module__})
-    distributed = subclass.__new__(subclass)
-    # A learning-rate scheduler may have put its own step() on the instance, where it would hide
-    # ours.
-    distributed.__dict__.update(
-        (name, value) for name, value in vars(optimizer).items() if name != "step"
-    )
     return distributed

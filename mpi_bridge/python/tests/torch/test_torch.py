@@ -22,6 +22,7 @@ TRAINING = (
     "torch_sparse_gradients.py",
     "torch_optimizers.py",
     "torch_training_errors.py",
+    "torch_changing_parameters.py",
 )
 
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a distributed optimizer has in common with the optimizer from which it was made."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import torch
+
+_unnamed = itertools.count()
+
+
+def made_up_names(parameters: Iterable[torch.Tensor]) -> dict[torch.Tensor, str]:
+    """Return names for parameters that the script has not named; the same on all ranks."""
+    # Two optimizers without names must not use the same names for different parameters.
+    base = f"optimizer.{next(_unnamed)}"
+    return {parameter: f"{base}.{number}" for number, parameter in enumerate(parameters)}
+
+
+class WrappedMixin:
+    """Precedes the user's optimizer class among the bases made by DistributedOptimizer.
+
+    The parameters and the state are those of the user's optimizer at any time, also after either
+    has loaded another state. So a learning-rate scheduler may have been made for either.
+    """
+
+    _wrapped: torch.optim.Optimizer
+    _parameter_names: dict[torch.Tensor, str]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The parameters with their settings."""
+        return self._wrapped.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self._wrapped.param_groups = groups
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        """What the optimizer knows of each parameter."""
+        return self._wrapped.state
+
+    @state.setter
+    def state(self, state: dict[Any, Any]) -> None:
+        self._wrapped.state = state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # torch updates the instance's dictionary, which would leave the wrapped one as it is.
+        state = dict(state)
+        for name in ("state", "param_groups"):
+            if name in state:
+                setattr(self, name, state.pop(name))
+        super().__setstate__(state)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "an optimizer made by DistributedOptimizer can be neither copied nor pickled: the copy "
+            "would not be the one that trains; save its state_dict()"
+        )
+
+    def _current_names(self) -> dict[torch.Tensor, str]:
+        """Return the present parameters with their names; what has no name yet gets one."""
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        unnamed = [p for p in parameters if p not in self._parameter_names]
+        if unnamed:
+            self._parameter_names.update(made_up_names(unnamed))
+        return {p: self._parameter_names[p] for p in parameters}
+
+
+def made_of(mixin: type[WrappedMixin], optimizer: torch.optim.Optimizer) -> Any:
+    """Return an object whose class has the mixin before the optimizer's own class."""
+    base = type(optimizer)
+    subclass = type(base.__name__, (mixin, base), {"__module__": base.__module__})
+    distributed = subclass.__new__(subclass)
+    # A learning-rate scheduler may have put its own step() on the instance, where it would hide
+    # ours.
+    others = {"step", "state", "param_groups"}
+    distributed.__dict__.update(
+        (name, value) for name, value in vars(optimizer).items() if name not in others
+    )
+    distributed._wrapped = optimizer
+    return distributed
