@@ -23,7 +23,7 @@ from typing import Any, Callable, NoReturn
 
 from mpi_bridge.errors import PeerLostError
 
-from . import atomic_file, basics, host_updates
+from . import atomic_file, basics, host_updates, live_objects
 from .exceptions import HorovodInternalError
 from .host_updates import DIRECTORY_VARIABLE, HostUpdateResult
 
@@ -211,20 +211,26 @@ class State:
 
 
 class ObjectState(State):
-    """State of picklable attributes: ObjectState(broadcast_object, rank, epoch=0, batch=0)."""
+    """State of picklable attributes: ObjectState(broadcast_object, rank, epoch=0, batch=0).
+
+    They are copied, so TypeError is raised for what would not be the same as a copy (live_objects).
+    """
 
     def __init__(
         self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], **kwargs: Any
     ) -> None:
         super().__init__(bcast_object, get_rank)
         self._saved_state: dict[str, Any] = dict(kwargs)
+        self._require_copyable(self._saved_state)
         self._set_attributes()
         # Copies are kept, because the script may change its own lists and dictionaries.
         self._saved_state = copy.deepcopy(self._saved_state)
 
     def save(self) -> None:
         """Remember the attributes' values."""
-        self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
+        present = {name: getattr(self, name) for name in self._saved_state}
+        self._require_copyable(present)
+        self._saved_state = copy.deepcopy(present)
 
     def restore(self) -> None:
         """Set the attributes to the remembered values."""
@@ -233,6 +239,7 @@ class ObjectState(State):
     def sync(self) -> None:
         """Take the attributes of rank 0."""
         present = {name: getattr(self, name) for name in self._saved_state}
+        self._require_copyable(present)
         self._saved_state = self._bcast_object(present)
         self._set_attributes()
 
@@ -245,6 +252,11 @@ class ObjectState(State):
         # An attribute that the script has added since keeps its first value.
         self._saved_state.update(committed)
         self._set_attributes()
+
+    @staticmethod
+    def _require_copyable(values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            live_objects.require_no_live_object(name, value)
 
     def _set_attributes(self) -> None:
         for name, value in self._saved_state.items():

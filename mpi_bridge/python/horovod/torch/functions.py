@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -128,22 +128,38 @@ def broadcast_optimizer_state(
     """
     if not optimizer.state:
         _set_gradients_to_zero(optimizer, model)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    state = broadcast_state(
+        optimizer.state_dict(), root_rank, process_set, parameters, "broadcast_optimizer_state"
+    )
+    if rank() != root_rank:
+        optimizer.load_state_dict(state)
+
+
+def broadcast_state(
+    state: Any,
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+    like: Sequence[torch.Tensor] = (),
+    what: str = "broadcast_state",
+) -> Any:
+    """Return the root's state_dict(); its tensors travel separately, and the rest as an object.
+
+    Tensors of a GPU arrive on the device of `like` or of this rank's own state, or on the current
+    one.
+    """
     is_root = rank() == root_rank
-    skeleton, state, found = b"", None, []
-    if is_root:
-        stream = io.BytesIO()
-        pickler = _WithoutTensors(stream)
-        pickler.dump(optimizer.state_dict())
-        skeleton, found = stream.getvalue(), pickler.tensors
-    skeleton = broadcast_object(skeleton, root_rank, process_set=process_set)
+    stream = io.BytesIO()
+    pickler = _WithoutTensors(stream)
+    pickler.dump(state)
+    found = pickler.tensors
+    skeleton = broadcast_object(stream.getvalue(), root_rank, process_set=process_set)
     if not is_root:
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        unpickler = _WithEmptyTensors(io.BytesIO(skeleton), parameters)
+        unpickler = _WithEmptyTensors(io.BytesIO(skeleton), [*like, *found])
         state, found = unpickler.load(), unpickler.tensors
     named = [(str(position), tensor) for position, tensor in enumerate(found)]
-    _broadcast_all("broadcast_optimizer_state", named, root_rank, process_set)
-    if not is_root:
-        optimizer.load_state_dict(state)
+    _broadcast_all(what, named, root_rank, process_set)
+    return state
 
 
 def broadcast_object(

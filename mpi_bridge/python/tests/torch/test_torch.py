@@ -14,6 +14,7 @@ OPERATIONS = (
     "torch_autograd.py",
     "torch_join.py",
     "torch_state.py",
+    "torch_elastic_state.py",
     "torch_lifecycle.py",
 )
 TRAINING = (

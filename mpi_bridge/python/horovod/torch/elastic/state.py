@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic state of PyTorch models, optimizers and samplers."""
+"""Elastic state of PyTorch models, optimizers, schedulers and samplers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import torch
 
 from ...common import basics
 from ...common.elastic import ObjectState
+from ...common.live_objects import has_state_dict
 from ..functions import (
     allgather_object,
     broadcast_object,
     broadcast_optimizer_state,
     broadcast_parameters,
+    broadcast_state,
 )
 from .sampler import ElasticSampler
 
@@ -22,8 +24,11 @@ from .sampler import ElasticSampler
 class TorchState(ObjectState):
     """State of a PyTorch training: TorchState(model=model, optimizer=optimizer, epoch=0, ...).
 
-    Keyword arguments that are modules, optimizers or ElasticSamplers are saved and synchronised by
-    their state_dict(); any other picklable object as it is.
+    Keyword arguments that have a state_dict() and a load_state_dict() are saved and synchronised by
+    them, and stay the objects that they are: modules, optimizers, learning-rate schedulers,
+    GradScaler, AveragedModel, ElasticSampler and others. Any other value must be picklable, and is
+    copied. TypeError is raised for a value that holds such an object, because the copy would not be
+    the one that trains.
     """
 
     def __init__(
@@ -41,19 +46,27 @@ class TorchState(ObjectState):
                 self._handlers[name] = kind(value)
             elif name in kwargs:
                 plain[name] = value
+        self._require_optimizers_of_schedulers()
         super().__init__(bcast_object=broadcast_object, get_rank=basics.rank, **plain)
         for name, handler in self._handlers.items():
             super().__setattr__(name, handler.value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # A model that replaces another one is saved from now on.
-        handlers = self.__dict__.get("_handlers", {})
-        if name in handlers:
-            handlers[name] = type(handlers[name])(value)
+        # What replaces a model or a number is kept from now on, whichever of the two it is.
+        handlers, plain = (self.__dict__.get(each, {}) for each in ("_handlers", "_saved_state"))
+        if name in handlers or name in plain:
+            kind = _handler_for(value)
+            if kind is not None:
+                plain.pop(name, None)
+                handlers[name] = kind(value)
+            elif name in handlers:
+                del handlers[name]
+                plain[name] = value
         super().__setattr__(name, value)
 
     def save(self) -> None:
         """Remember the present state in memory."""
+        self._require_optimizers_of_schedulers()
         for handler in self._handlers.values():
             handler.save()
         super().save()
@@ -66,6 +79,7 @@ class TorchState(ObjectState):
 
     def sync(self) -> None:
         """Take rank 0's state, and save it."""
+        self._require_optimizers_of_schedulers()
         for handler in self._handlers.values():
             handler.sync()
             handler.save()
@@ -88,6 +102,21 @@ class TorchState(ObjectState):
         """Divide the samplers' data anew."""
         for handler in self._handlers.values():
             handler.reset()
+
+    def _require_optimizers_of_schedulers(self) -> None:
+        """Raise TypeError if a scheduler drives an optimizer whose state is not kept here."""
+        values = {name: handler.value for name, handler in self._handlers.items()}
+        kept = [_wrapped_in(v) for v in values.values() if isinstance(v, torch.optim.Optimizer)]
+        for name, value in values.items():
+            driven = getattr(value, "optimizer", None)
+            if not isinstance(driven, torch.optim.Optimizer):
+                continue
+            if not any(_wrapped_in(driven) is each for each in kept):
+                raise TypeError(
+                    f'elastic state: "{name}" ({type(value).__name__}) drives an optimizer that '
+                    "is not part of the state, so that its learning rate would not be kept. Give "
+                    f"TorchState this optimizer, or make {name} anew for state.optimizer."
+                )
 
 
 class _Handler:
@@ -124,6 +153,15 @@ class _OptimizerHandler(_Handler):
         broadcast_optimizer_state(self.value, root_rank=0)
 
 
+class _StateDictHandler(_Handler):
+    """Schedulers, scalers and whatever else has a state_dict()."""
+
+    def sync(self) -> None:
+        received = broadcast_state(self.value.state_dict(), root_rank=0)
+        if basics.rank() != 0:
+            self.value.load_state_dict(received)
+
+
 class _SamplerHandler(_Handler):
     """Combines the processed items of all ranks, because each knows only its own."""
 
@@ -150,4 +188,11 @@ def _handler_for(value: Any) -> Callable[[Any], _Handler] | None:
         return _OptimizerHandler
     if isinstance(value, ElasticSampler):
         return _SamplerHandler
+    if has_state_dict(value):
+        return _StateDictHandler
     return None
+
+
+def _wrapped_in(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Return the user's optimizer, from which DistributedOptimizer may have made this one."""
+    return getattr(optimizer, "_wrapped", optimizer)
