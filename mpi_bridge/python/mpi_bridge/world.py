@@ -7,8 +7,9 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Hashable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Callable
 
 from . import memory, native
@@ -21,6 +22,8 @@ _joined_session = 0  # the session of the latest init()
 _kept: list[object] = []  # buffers that a library in shutdown() may be using
 _before_leaving: dict[Hashable, Callable[[], None]] = {}
 _kept_lock = threading.RLock()  # the collector of garbage may come to it again
+_exit_message: tuple[int, str] | None = None  # what abort() is called with at the end
+_exit_lock = threading.Lock()
 
 
 def init() -> None:
@@ -64,6 +67,8 @@ def _leave(keep_content: bool) -> None:
 def _leave_at_exit() -> None:
     # Existing arrays must stay mapped, because threads may run on, but their contents do not
     # matter.
+    if _exit_message is not None:
+        _abort_at_exit()
     _leave(keep_content=False)
 
 
@@ -185,6 +190,40 @@ def _install_exit_hooks() -> None:
         lines = str(value).splitlines()
         summary = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
         interrupted = issubclass(kind, KeyboardInterrupt)
-        abort(130 if interrupted else 1, f"rank {rank()}: uncaught {summary}")
+        ending = (130 if interrupted else 1, f"rank {rank()}: uncaught {summary}")
+        if sys.excepthook is end_step:
+            abort(*ending)
+        # Another hook has called this one. That of torch.distributed collects what is printed here,
+        # and prints it only later.
+        _abort_after(sys._getframe(1), ending)
 
     sys.excepthook = end_step
+
+
+def _abort_after(caller: FrameType, ending: tuple[int, str]) -> None:
+    """Abort when this function of the calling thread has returned.
+
+    Python may wait for other threads then, which may wait for the other ranks, so this cannot be
+    left to the end of the process alone.
+    """
+    global _exit_message
+    _exit_message = ending
+    thread = threading.get_ident()
+
+    def wait_and_abort() -> None:
+        while _is_in(caller, sys._current_frames().get(thread)):
+            time.sleep(0.001)
+        _abort_at_exit()
+
+    threading.Thread(target=wait_and_abort, daemon=True).start()
+
+
+def _is_in(caller: FrameType, frame: FrameType | None) -> bool:
+    while frame is not None and frame is not caller:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _abort_at_exit() -> None:
+    _exit_lock.acquire()  # never released: the process ends
+    abort(*_exit_message)
