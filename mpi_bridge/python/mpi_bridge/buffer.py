@@ -14,7 +14,7 @@ import ctypes
 import math
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 from . import cuda_arrays, datatype, dlpack
 from .datatype import DataType
@@ -79,8 +79,8 @@ class _HeldView:
         _get_buffer(source, ctypes.byref(self.view), _PYBUF_C_CONTIGUOUS_WITH_FORMAT)
         self._held = True
 
-    def __del__(self) -> None:
-        if self._held:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._held and not is_finalizing():
             _release_buffer(ctypes.byref(self.view))
 
 

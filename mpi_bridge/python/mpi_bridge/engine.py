@@ -19,9 +19,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 from . import cuda_arrays, native, on_device, world
 from .buffer import Buffer, buffer_of, writable_buffer_of
@@ -185,7 +186,9 @@ class Handle(InFlight):
         elif self._may_run_on:
             world.keep_until_init(self._kept, self._session)
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing():
+            return
         number = getattr(self, "_number", 0)
         if number and getattr(self, "stream", None) is not None:
             if not self._is_ordered and self._session == world.session():

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import sys
+from typing import Any, Callable
 
 from . import native, world
 from .errors import CollectiveTimeoutError, InvalidArgumentError
@@ -67,7 +68,9 @@ class InFlight:
             if kept is not None:
                 world.keep_until_init(kept, self._session)
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing():  # the names of this module may be gone, and so is the library's session
+            return
         number, self._number = getattr(self, "_number", 0), 0
         if number == 0:
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 import weakref
 from typing import Any, Callable
 
@@ -29,7 +30,9 @@ class _SharedArray(ctypes.Array):
     _length_ = 0
     is_private = False
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing():  # the names of this module may be gone, and the memory goes anyway
+            return
         if self.is_private:
             _system().munmap(ctypes.addressof(self), len(self))
         else:
