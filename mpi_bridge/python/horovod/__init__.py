@@ -4,6 +4,8 @@
 Start the script with any PMIx launcher, such as `srun --mpi=pmix`, or with `horovodrun`.
 """
 
+import mpi_bridge as _mpi_bridge  # noqa: F401 - it says so if this Python is too old
+
 # Scripts compare this with the Horovod release whose interface they need.
 __version__ = "0.28.1+mpibridge.0.1.0"
 

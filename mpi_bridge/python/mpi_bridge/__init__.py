@@ -13,6 +13,18 @@ The functions here block and are matched by the order of calls; those of mpi_bri
 asynchronous and matched by name.
 """
 
+import sys
+
+# An older Python comes to this line if it can parse this file, so nothing here may need a newer
+# one. The node's packages are put before those of a container's image, whatever its Python is.
+if sys.version_info < (3, 9):  # noqa: UP036
+    raise ImportError(
+        "mpi_bridge needs Python 3.9 or newer; this is {}.{}.{} ({}). BATCHAI_INJECT=0 among the "
+        "job's environmentVariables keeps the image's own packages".format(
+            *sys.version_info[:3], sys.executable
+        )
+    )
+
 from . import engine, process_sets
 from .buffer import Buffer, buffer_of, writable_buffer_of
 from .collectives import (
