@@ -34,8 +34,8 @@ def find(value: Any) -> Any:
         finder.dump(value)
     except _FoundError as found:
         return found.args[0]
-    except Exception:  # noqa: S110 - what cannot be pickled is reported when it is to be sent
-        pass
+    except Exception:
+        pass  # what cannot be pickled is reported when it is to be sent
     return None
 
 

@@ -51,7 +51,9 @@ class AdasumMixin(WrappedMixin):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Collective: step on this rank's gradients, then combine the changes of all ranks."""
         if not self._process_set.included() or self._process_set.size() == 1:
-            return super().step(closure)
+            result = super().step(closure)
+            self._has_stepped()
+            return result
         parameters = self._parameters_of_step()
         before = [p.detach().clone() for p in parameters]
         result = super().step(closure)
@@ -66,6 +68,7 @@ class AdasumMixin(WrappedMixin):
                 parameters, before, combined, compressed
             ):
                 parameter.copy_(old + self._compression.decompress(change, context))
+        self._has_stepped()
         return result
 
     step.hooked = True

@@ -61,9 +61,17 @@ class _DistributedMixin(WrappedMixin):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Collective: wait for the reduced gradients, then take the optimizer's own step."""
-        if not self._should_synchronize:
-            self._synchronized = False
-            return super().step(closure)
+        if self._should_synchronize:
+            closure = self._synchronized_before_step(closure)
+        result = super().step() if closure is None else super().step(closure)
+        self._synchronized = False
+        self._has_stepped()
+        return result
+
+    def _synchronized_before_step(
+        self, closure: Callable[[], Any] | None
+    ) -> Callable[[], Any] | None:
+        """Synchronize, or return a closure that does."""
         if closure is not None:
 
             def closure_on_all_ranks() -> Any:
@@ -71,22 +79,17 @@ class _DistributedMixin(WrappedMixin):
                 self.synchronize()
                 return loss
 
-            result = super().step(closure_on_all_ranks)
-        else:
-            if self._synchronized:
-                # Scripts suppress this warning by the first sentence of Horovod's text.
-                warnings.warn(
-                    "optimizer.step() called without optimizer.skip_synchronize() context after "
-                    "optimizer.synchronize(). The gradients are reduced a second time; call step() "
-                    "inside `with optimizer.skip_synchronize():`",
-                    stacklevel=2,
-                )
-            self.synchronize()
-            result = super().step()
-        self._synchronized = False
-        # A learning-rate scheduler made before checks this counter for whether a step was taken.
-        self._wrapped._opt_called = True
-        return result
+            return closure_on_all_ranks
+        if self._synchronized:
+            # Scripts suppress this warning by the first sentence of Horovod's text.
+            warnings.warn(
+                "optimizer.step() called without optimizer.skip_synchronize() context after "
+                "optimizer.synchronize(). The gradients are reduced a second time; call step() "
+                "inside `with optimizer.skip_synchronize():`",
+                stacklevel=3,
+            )
+        self.synchronize()
+        return None
 
     # torch wraps the step() of every class that lacks this mark with its own profiling and hooks.
     # The user's class, which comes after this one, has them already.
@@ -228,6 +231,7 @@ def DistributedOptimizer(
         process_set,
         gradient_as_bucket_view,
     )
+    distributed._process_set = process_set
     distributed._should_synchronize = True
     distributed._synchronized = False
     return distributed

@@ -9,6 +9,11 @@ from typing import Any, NoReturn
 
 import torch
 
+from mpi_bridge import torch_replicas
+from mpi_bridge.replicas import Checks
+
+from ..common.process_sets import ProcessSet, number_of
+
 _unnamed = itertools.count()
 
 
@@ -28,6 +33,8 @@ class WrappedMixin:
 
     _wrapped: torch.optim.Optimizer
     _parameter_names: dict[torch.Tensor, str]
+    _process_set: ProcessSet
+    _replicas: Checks | None = None
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -68,6 +75,19 @@ class WrappedMixin:
         if unnamed:
             self._parameter_names.update(made_up_names(unnamed))
         return {p: self._parameter_names[p] for p in parameters}
+
+    def _has_stepped(self) -> None:
+        """Collective: do what follows each step."""
+        # A learning-rate scheduler made before checks this mark for whether a step was taken.
+        self._wrapped._opt_called = True
+        if not self._process_set.included() or self._process_set.size() == 1:
+            return
+        names = self._current_names()
+        if self._replicas is None:
+            what = f"DistributedOptimizer of {next(iter(names.values()))}"
+            self._replicas = Checks(what, number_of(self._process_set))
+        if self._replicas.is_due():
+            torch_replicas.compare(self._replicas, names)
 
 
 def made_of(mixin: type[WrappedMixin], optimizer: torch.optim.Optimizer) -> Any:

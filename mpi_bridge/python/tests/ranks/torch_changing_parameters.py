@@ -213,7 +213,7 @@ def check_parameters_that_only_one_rank_adds_are_an_error():
         return
     for options in ({}, {"op": hvd.Adasum}, {"gradient_as_bucket_view": True}):
         model = make()
-        plain, optimizer = optimizer_of(model, list(model.head.parameters()), **options)
+        _, optimizer = optimizer_of(model, list(model.head.parameters()), **options)
         take_steps(model, optimizer, 2)
         if RANK == 0:
             optimizer.add_param_group({"params": list(model.base.parameters())})

@@ -24,6 +24,7 @@ TRAINING = (
     "torch_optimizers.py",
     "torch_training_errors.py",
     "torch_changing_parameters.py",
+    "torch_check_replicas.py",
 )
 
 
