@@ -44,14 +44,16 @@ class Checks:
     """Counts the steps on one list of tensors, and compares the ranks' tensors when it is time.
 
     `what` says whose step it is, and is the same on all ranks for the same tensors. `process_set`
-    has the number of the set whose members are to have the same tensors.
+    has the number of the set whose members are to have the same tensors. With `at_begin`, the
+    tensors are those at the beginning of each step, where the step before is complete.
     """
 
-    def __init__(self, what: str, process_set: int, every: int | None = None) -> None:
+    def __init__(self, what: str, process_set: int, at_begin: bool = False) -> None:
         self._what = what
         self._process_set = process_set
-        self._every = interval() if every is None else every
-        self._steps = 0
+        self._every = interval()
+        self._before_first = -1 if at_begin else 0
+        self._steps = self._before_first  # completed
         self._session = world.session()
 
     def is_due(self) -> bool:
@@ -60,9 +62,9 @@ class Checks:
             return False
         if self._session != world.session():
             # A failure may have come to the ranks in different steps.
-            self._session, self._steps = world.session(), 0
+            self._session, self._steps = world.session(), self._before_first
         self._steps += 1
-        return self._steps % self._every == 0
+        return self._steps > 0 and self._steps % self._every == 0
 
     def compare(self, described: Sequence[str], hashes: Sequence[int]) -> None:
         """Collective: raise MismatchError on all ranks if a hash is not the same on all of them.
@@ -84,7 +86,7 @@ class Checks:
         different = [number for number, same in enumerate(is_same) if not same]
         first = different[0]
         raise MismatchError(
-            f"{VARIABLE}: {self._what}, step {self._steps}: {described[first]} is not the same on "
+            f"{VARIABLE}: {self._what}: after step {self._steps}, {described[first]} is not the same on "
             f"all ranks: {self._where(values[first])} ({len(different)} of {len(values)} tensors "
             "differ)"
         )

@@ -39,6 +39,7 @@ def _reset() -> None:
 class KerasState(ObjectState):
     """The weights of a built model, its optimizer's state, and attributes given by keyword.
 
+    Unless an optimizer is given, it is the one with which the model is compiled at that time.
     `backend` is accepted and has no meaning.
     """
 
@@ -48,13 +49,18 @@ class KerasState(ObjectState):
         if not model.built:
             raise ValueError("the model must be built first; call model.build(input_shape)")
         self.model = model
-        self.optimizer = optimizer or getattr(model, "optimizer", None)
-        if self.optimizer is not None and not self.optimizer.built:
-            # Build the optimizer, so that there are as many variables to restore as there will be
-            # to save.
-            self.optimizer.build(model.trainable_variables)
+        self._own_optimizer = optimizer
         super().__init__(objects.broadcast_object, world.rank, **kwargs)
         self._save_model()
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimizer whose state is kept; None if there is none."""
+        return self._own_optimizer or getattr(self.model, "optimizer", None)
+
+    @optimizer.setter
+    def optimizer(self, optimizer: Any) -> None:
+        self._own_optimizer = optimizer
 
     def save(self) -> None:
         """Remember the model and the attributes."""
@@ -68,6 +74,7 @@ class KerasState(ObjectState):
 
     def sync(self) -> None:
         """Collective: take over rank 0's state."""
+        self._optimizer_variables()  # they are built before they are broadcast
         variables.broadcast_model(self.model, root_rank=0)
         if self.optimizer is not None and self.optimizer is not getattr(
             self.model, "optimizer", None
@@ -87,7 +94,13 @@ class KerasState(ObjectState):
         super().adopt(committed["attributes"])
 
     def _optimizer_variables(self) -> list[Any]:
-        return [] if self.optimizer is None else list(self.optimizer.variables)
+        if self.optimizer is None:
+            return []
+        if not self.optimizer.built:
+            # Build the optimizer, so that there are as many variables to restore as there will be
+            # to save.
+            self.optimizer.build(self.model.trainable_variables)
+        return list(self.optimizer.variables)
 
     def _save_model(self) -> None:
         variables.synchronize(self.model)

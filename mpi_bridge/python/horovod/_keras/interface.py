@@ -12,7 +12,6 @@ from ..common.process_sets import ProcessSet, global_process_set
 from ..common.reduce_ops import Average
 from . import gradient_settings
 from .compression import Compression
-from .local_gradients import variables_of
 from .optimizer import Distribution, distributed
 from .variables import broadcast_model
 
@@ -77,7 +76,8 @@ def PartialDistributedOptimizer(
 ) -> keras.optimizers.Optimizer:
     """Return a DistributedOptimizer that does not reduce the gradients of `local_layers`.
 
-    With scale_local_gradients these gradients are divided by the number of ranks.
+    These are what the layers train at each step, also if they are built or unfrozen later. With
+    scale_local_gradients these gradients are divided by the number of ranks.
     """
     made = DistributedOptimizer(
         optimizer,
@@ -95,8 +95,7 @@ def PartialDistributedOptimizer(
         process_set,
         scale_local_gradients,
     )
-    for variable in variables_of(local_layers):
-        made.register_local_var(variable)
+    made._distribution.local.add_layers(local_layers)
     return made
 
 

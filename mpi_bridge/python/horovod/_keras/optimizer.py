@@ -15,6 +15,7 @@ from typing import Any, Callable
 import keras
 
 from ..common.unsupported import not_supported
+from . import replicas
 from .aggregation import Aggregation
 from .gradient_settings import GradientSettings
 from .local_gradients import LocalVariables
@@ -58,6 +59,19 @@ class Distribution:
         """Be told that the backward pass of Keras' training step is next."""
         if keras.backend.backend() == "torch":
             self._reduction.begin_step()
+
+    def compare_replicas(
+        self, gradients: Sequence[Any], variables: Sequence[Any], values: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Collective: let JAX compare the variables; the others do it when they reduce."""
+        if not (replicas.is_on() and self._settings.is_needed()):
+            return gradients
+        return _backend().compare_replicas(
+            "DistributedOptimizer",
+            *self.local.without(variables, values),
+            gradients,
+            self._settings.process_set,
+        )
 
     def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Collective: return the gradients to apply."""
@@ -136,6 +150,10 @@ class DistributedMixin:
         self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any
     ) -> Any:
         """Collective: do the same on JAX, as a function of all state."""
+        if self._distribution is not None:
+            grads = self._distribution.compare_replicas(
+                list(grads), self._trainable_variables, trainable_variables
+            )
         # A plain optimizer calls apply() from here; one that scales the loss does not.
         if self._distribution is not None and scales_loss(self):
             if self._distribution.aggregation.is_on:

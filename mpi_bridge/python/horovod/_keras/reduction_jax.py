@@ -16,7 +16,8 @@ import numpy as np
 from jax.experimental import io_callback
 from jax.experimental.sparse import JAXSparse
 
-from . import failures
+from ..common.process_sets import ProcessSet
+from . import failures, replicas
 from .exchange import Exchange
 from .gradient_settings import GradientSettings
 from .parts import parts_of
@@ -46,6 +47,26 @@ class GradientReduction:
         for position, tensor, (_, context) in zip(present, reduced, pairs):
             results[position] = compression.decompress(tensor, context)
         return results
+
+
+def compare_replicas(
+    kind: str,
+    variables: Sequence[Any],
+    values: Sequence[Any],
+    gradients: Sequence[Any],
+    process_set: ProcessSet,
+) -> list[Any]:
+    """Compare the variables' values; return the gradients, to be reduced after that.
+
+    While a step is compiled, a variable does not tell its value of the step.
+    """
+    compare = _on_host(replicas.on_host(kind, variables, process_set))
+    token = io_callback(lambda *arrays: compare(*arrays)[0], _TOKEN, *values)
+    # All ranks must come to the comparison before they come to the gradients.
+    return [
+        gradient if gradient is None else jax.lax.optimization_barrier((gradient, token))[0]
+        for gradient in gradients
+    ]
 
 
 def divided(gradient: Any, number: int) -> Any:

@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from .gradient_settings import GradientSettings
+from mpi_bridge import torch_replicas
+
+from . import replicas
+from .gradient_settings import GradientSettings, names_of
 from .parts import Parts, parts_of
 
 
@@ -43,6 +46,11 @@ class GradientReduction:
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if not present or not self._settings.is_needed():
             return results
+        if replicas.is_on():
+            checks = replicas.checks_of(self._kind, variables, self._settings.process_set)
+            if checks.is_due():
+                named = dict(zip((v.value for v in variables), names_of(variables)))
+                torch_replicas.compare(checks, named)
         if self._arrivals is not None:
             early = self._arrivals.finish_step(gradients)
             if early is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from .._keras import gradient_settings
-from .._keras.local_gradients import LocalVariables, variables_of
+from .._keras.local_gradients import LocalVariables, layers_of
 from ..common.process_sets import ProcessSet, global_process_set
 from ..common.reduce_ops import Average, ReduceOp
 from .compression import Compression, Compressor
@@ -105,8 +105,9 @@ def PartialDistributedGradientTape(
         process_set,
         scale_local_gradients,
     )
-    for variable in variables_of(local_layers):
-        tape.register_local_source(variable)
+    for layer in layers_of(local_layers):
+        for variable in layer.trainable_weights:
+            tape.register_local_source(variable)
     return tape
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from .._keras import replicas
 from .._keras.exchange import Exchange, Form
 from .._keras.gradient_settings import GradientSettings
 from .._keras.parts import Parts, parts_of
@@ -34,6 +36,8 @@ class GradientReduction:
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if not present or not self._settings.is_needed():
             return results
+        if replicas.is_on():
+            self._compare_replicas(variables)
         travelling = [_Travelling(gradients[i], self._settings) for i in present]
         exchange = self._settings.exchange(
             self._kind,
@@ -46,6 +50,15 @@ class GradientReduction:
         for position, one in zip(present, travelling):
             results[position] = one.arrived([next(reduced) for _ in one.tensors])
         return results
+
+
+    def _compare_replicas(self, variables: Sequence[Any]) -> None:
+        # The sources of a tape may also be tensors, which are data of this rank.
+        shared = [v for v in variables if isinstance(v, (tf.Variable, keras.Variable))]
+        if shared:
+            compare = replicas.on_host(self._kind, shared, self._settings.process_set)
+            values = [tf.convert_to_tensor(variable) for variable in shared]
+            host_call(compare, values, _TOKEN, "HorovodReplicas")
 
 
 def _reduced(

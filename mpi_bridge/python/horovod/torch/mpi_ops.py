@@ -235,6 +235,10 @@ def _splits(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
         ) from error
 
 
+def _device_of(splits: torch.Tensor | Sequence[int]) -> torch.device:
+    return splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
+
+
 def alltoall_async(
     tensor: torch.Tensor,
     splits: torch.Tensor | Sequence[int] | None = None,
@@ -246,7 +250,9 @@ def alltoall_async(
 
     def result(received: tuple[torch.Tensor, Sequence[int]]) -> Any:
         rows, counts = received
-        return rows if splits is None else (rows, torch.tensor(counts, dtype=torch.int32))
+        if splits is None:
+            return rows
+        return rows, torch.tensor(counts, dtype=torch.int32, device=_device_of(splits))
 
     return handles.register(handles.Mapped(pending, result))
 
@@ -259,11 +265,11 @@ def alltoall(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Send splits[i] rows to the i-th rank and return the rows received.
 
-    With `splits` also return how many rows came from each rank.
+    With `splits` also return how many rows came from each rank, on the device of `splits`.
     """
     place = Place(name, process_set, waited_for=True)
     result, received = autograd.Alltoall.apply(tensor, _splits(splits), place)
-    return result if splits is None else (result, received)
+    return result if splits is None else (result, received.to(_device_of(splits)))
 
 
 def reducescatter_async(

@@ -174,6 +174,110 @@ def check_some_layers_stay_local():
         check.equal("local layers differ", np.array_equal(kernels[0], kernels[1]), False)
 
 
+def check_layers_that_are_unfrozen_later_stay_local():
+    if SIZE == 1:
+        return
+    model = make_model()
+    model.layers[0].trainable = False
+    optimizer = hvd.PartialDistributedOptimizer(sgd(), local_layers=[model.layers[0]])
+    model.layers[0].trainable = True
+    fit(model, optimizer)
+    kernels = hvd.allgather(array(model.layers[0].weights[0])[None])
+    check.equal("local layers differ", np.array_equal(kernels[0], kernels[1]), False)
+
+
+def check_layers_that_are_unfrozen():
+    model = make_model()
+    model.layers[0].trainable = False
+    optimizer = hvd.DistributedOptimizer(sgd())
+    fit(model, optimizer)
+    model.layers[0].trainable = True
+    # An optimizer that was built without these variables is refused by Keras; a new one trains.
+    check.raises(ValueError, lambda: fit(model, optimizer))
+    model = make_model()
+    model.layers[0].trainable = False
+    fit(model, hvd.DistributedOptimizer(sgd()))
+    before = array(model.layers[0].weights[0])
+    model.layers[0].trainable = True
+    fit(model, hvd.DistributedOptimizer(sgd()))
+    for weight in model.weights:
+        check.same_on_all_ranks(weight.path, array(weight))
+    check.equal("it is trained", np.array_equal(before, array(model.layers[0].weights[0])), False)
+
+
+def check_a_state_keeps_the_optimizer_of_a_model_compiled_again():
+    model = make_model()
+    model.compile(optimizer=hvd.DistributedOptimizer(sgd()), loss="mse")
+    state = hvd.elastic.KerasState(model, epoch=0)
+    fit(model, hvd.DistributedOptimizer(sgd()), epochs=1)
+    check.equal("the same", state.optimizer is model.optimizer, True)
+    state.save()
+    kept = int(array(model.optimizer.iterations))
+    fit(model, model.optimizer, epochs=1)
+    state.restore()
+    check.equal("iterations", int(array(model.optimizer.iterations)), kept)
+    given = sgd()
+    check.equal("given", hvd.elastic.KerasState(model, given).optimizer is given, True)
+
+
+def check_copies_of_what_trains_are_refused():
+    model = make_model()
+    model.compile(optimizer=hvd.DistributedOptimizer(sgd()), loss="mse")
+    plateau = keras.callbacks.ReduceLROnPlateau()
+    for value in (plateau, [plateau], model.weights, {"layer": model.layers[0]}, model.optimizer):
+        text = check.raises(TypeError, lambda: hvd.elastic.KerasState(model, other=value))  # noqa: B023
+        check.equal(text, 'elastic state: "other"' in text, True)
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
+    hvd.elastic.KerasState(model, schedule=schedule, weights=model.get_weights())
+
+
+class Drift(keras.callbacks.Callback):
+    """Changes the first weight of the last rank after the batch of this number."""
+
+    def __init__(self, batch):
+        super().__init__()
+        self._batch = batch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == self._batch and RANK == SIZE - 1:
+            if keras.backend.backend() == "jax":
+                self.model.jax_state_sync()
+            weight = self.model.trainable_variables[0]
+            weight.assign(weight + 1)
+
+
+def check_replicas_that_differ_are_an_error():
+    os.environ["MPI_BRIDGE_CHECK_REPLICAS"] = "2"
+    try:
+        model = make_model(seed=RANK)
+        fit(
+            model,
+            hvd.DistributedOptimizer(sgd()),
+            callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)],
+        )
+        if SIZE == 1:
+            return
+        for optimizer in (
+            hvd.DistributedOptimizer(sgd()),
+            hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(sgd())),
+        ):
+            model = make_model()
+            text = check.raises(
+                Exception,
+                lambda: fit(model, optimizer, callbacks=[Drift(2)]),  # noqa: B023
+            )
+            first = model.trainable_variables[0].path
+            check.equal(text, f'"{first}" (float32, (6, 8)) is not the same' in text, True)
+            check.equal(text, f"another on [{SIZE - 1}]" in text, True)
+            check.equal(text, "after step 4" in text, True)
+        model = make_model(seed=RANK)
+        hvd.broadcast_global_variables(0, model=model)
+        partial = hvd.PartialDistributedOptimizer(sgd(), local_layers=[model.layers[0]])
+        fit(model, partial)  # local layers differ
+    finally:
+        del os.environ["MPI_BRIDGE_CHECK_REPLICAS"]
+
+
 def check_scaled_losses():
     wanted = make_model()
     fit(wanted, sgd(), slice(None), SIZE * BATCH)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """N ranks with batch B train like one with batch N*B in loops of horovod.tensorflow."""
 
+import os
+
 import check
 import keras
 import numpy as np
@@ -321,6 +323,61 @@ def check_elastic_states():
     check.equal("the result after a failure", training(variables), 1)
     check.equal("begun again", len(calls), 2 if SIZE > 1 else 1)
     check.equal("went back", variable.numpy(), [0.0])
+
+
+def check_variables_made_after_the_optimizer_are_reduced():
+    model = make_model(seed=1)
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.05))
+    train(model, optimizer, X, MINE, in_graph=False)
+    later = tf.Variable(tf.ones(2))
+    # Keras refuses variables that the optimizer was not built for.
+    check.raises(ValueError, lambda: optimizer.apply_gradients([(tf.fill([2], 1.0), later)]))
+    for wrap in (hvd.DistributedGradientTape, None):
+        used = keras.optimizers.SGD(0.05)
+        if wrap is None:
+            used, wrap = hvd.DistributedOptimizer(used), lambda tape: tape
+        model.layers[0].trainable = True
+        train(model, used, X, MINE, wrap)
+        for weight in model.weights:
+            check.same_on_all_ranks(weight.path, weight.numpy())
+
+
+def check_replicas_that_differ_are_an_error():
+    os.environ["MPI_BRIDGE_CHECK_REPLICAS"] = "2"
+    try:
+        for in_graph in (True, False):
+            model = make_model()
+            train(model, optimizers()["SGD"], X, MINE, hvd.DistributedGradientTape, in_graph)
+            if SIZE == 1:
+                continue
+            if RANK == SIZE - 1:
+                model.weights[1].assign_add(tf.ones_like(model.weights[1]))
+            text = check.raises(
+                Exception,
+                lambda: train(  # noqa: B023
+                    model,  # noqa: B023
+                    optimizers()["SGD"],
+                    X,
+                    MINE,
+                    hvd.DistributedGradientTape,
+                    in_graph,  # noqa: B023
+                ),
+            )
+            named = f'"{model.weights[1].path}:0" (float32, (8,)) is not the same'
+            check.equal(text, named in text, True)
+            check.equal(text, f"another on [{SIZE - 1}]" in text, True)
+    finally:
+        del os.environ["MPI_BRIDGE_CHECK_REPLICAS"]
+
+
+def check_copies_of_what_trains_are_refused():
+    variable = tf.Variable(1.0)
+    for value in ([variable], tf.train.Checkpoint(v=variable), {"deep": (tf.Module(),)}):
+        text = check.raises(
+            TypeError,
+            lambda: hvd.elastic.TensorFlowState([variable], other=value),  # noqa: B023
+        )
+        check.equal(text, 'elastic state: "other"' in text, True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from torch import nn
 
 import horovod.torch as hvd
 from horovod.torch.placement import Way, way_of
+from mpi_bridge import torch_replicas
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
@@ -83,6 +84,13 @@ def check_what_the_engine_has_allocated_comes_back_on_the_device():
     received, splits = hvd.alltoall(full((SIZE * 3,), RANK), [3] * SIZE)
     equal("alltoall", received, torch.arange(SIZE).repeat_interleave(3))
     check.equal("splits", splits.tolist(), [3] * SIZE)
+    of_the_device = torch.full((SIZE,), 3, dtype=torch.int32, device=DEVICE)
+    for received, splits in (
+        hvd.alltoall(full((SIZE * 3,), RANK), of_the_device),
+        hvd.synchronize(hvd.alltoall_async(full((SIZE * 3,), RANK), of_the_device)),
+    ):
+        equal("alltoall", received, torch.arange(SIZE).repeat_interleave(3))
+        equal("splits of the device", splits, [3] * SIZE)
     root = SIZE - 1
     equal("broadcast", hvd.broadcast(full((4, 2), RANK), root), full((4, 2), root))
     scattered = hvd.reducescatter(full((SIZE * 2, 3), RANK + 1), op=hvd.Sum)
@@ -92,6 +100,14 @@ def check_what_the_engine_has_allocated_comes_back_on_the_device():
     mine = torch.sparse_coo_tensor(indices, values, (SIZE + 1, 2), check_invariants=True)
     summed = hvd.sparse_allreduce(mine, op=hvd.Sum).to_dense()
     equal("sparse", summed, torch.tensor([[float(SIZE)] * 2, *[[1.0] * 2] * SIZE]))
+
+
+def check_hashes_of_tensors_are_those_of_the_host():
+    for dtype in (*FLOATS, *INTEGERS, torch.bool, torch.complex64):
+        for length in (0, 1, 3, 1000, (1 << 18) + 1):
+            tensor = torch.arange(length).to(dtype)
+            (here,) = torch_replicas.hashes_of([tensor.to(DEVICE)])
+            check.equal(f"{dtype}, {length}", [here], torch_replicas.hashes_of([tensor]))
 
 
 def check_an_operation_follows_the_stream_of_its_submission():
