@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from .. import engine, objects, world
-from . import process_sets
+from . import process_sets, replicas
 from .process_group import EngineBackend, EngineProcessGroup
 from .process_sets import ProcessSet
 
@@ -35,6 +35,7 @@ def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | E
     """Make the group for torch: of all ranks, or of the members of new_group()."""
     global _default_groups
     world.init()
+    replicas.watch()
     members = list(options.global_ranks_in_group)
     limit = None
     if not members:

@@ -25,3 +25,8 @@ def test_operations_and_training_of_four_ranks(how, name):
 @launch.checks(*DDP, hows=("2 ranks",))
 def test_training_while_torch_compares_the_calls_of_all_ranks(how, name):
     launch.assert_passed(DDP, how, name, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+
+
+@launch.checks("torch_ddp_replicas.py", hows=("2 ranks", "4 ranks"))
+def test_replicas_that_are_compared(how, name):
+    launch.assert_passed(("torch_ddp_replicas.py",), how, name)
