@@ -160,7 +160,11 @@ Done NegotiationThread::round() {
     state_.news = state_.member.has_news() || state_.member.retired;
     if (!state_.round.who_heard) return {};
     state_.round.who_heard = false;
-    const auto text = pending_text(Clock::now(), state_.host.parts().settings.stall.report);
+    // Whoever has asked, each rank reports at its own time, so that nothing is told twice.
+    const auto now = Clock::now();
+    const bool asked = std::exchange(asked_who_, false);
+    if (!asked && stall_watch_.look(oldest_age(now), now) != StallWatch::Verdict::report) return {};
+    const auto text = pending_text(now, state_.host.parts().settings.stall.report);
     lock.unlock();
     if (!text.empty()) std::fprintf(stderr, "%s\n", text.c_str());
     return {};
@@ -293,6 +297,7 @@ bool NegotiationThread::look_for_stalls() {
             return keeps_alive;
         case StallWatch::Verdict::report:
             state_.member.asks_who = true;
+            asked_who_ = true;
             return keeps_alive;
         case StallWatch::Verdict::shut_down:
             break;

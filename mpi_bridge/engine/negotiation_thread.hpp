@@ -73,6 +73,7 @@ class NegotiationThread {
     std::unique_ptr<Communicator> negotiated_;
     Workspace workspace_;
     StallWatch stall_watch_;
+    bool asked_who_ = false;  // this rank has asked for a report that has not come yet
     Clock::time_point latest_round_;
     bool closed_ = false;
     bool said_closed_ = false;
