@@ -86,9 +86,9 @@ class Checks:
         different = [number for number, same in enumerate(is_same) if not same]
         first = different[0]
         raise MismatchError(
-            f"{VARIABLE}: {self._what}: after step {self._steps}, {described[first]} is not the same on "
-            f"all ranks: {self._where(values[first])} ({len(different)} of {len(values)} tensors "
-            "differ)"
+            f"{VARIABLE}: {self._what}: after step {self._steps}, {described[first]} is not the "
+            f"same on all ranks: {self._where(values[first])} ({len(different)} of {len(values)} "
+            "tensors differ)"
         )
 
     def _are_same(self, values: Sequence[int]) -> list[bool]:

@@ -51,7 +51,6 @@ class GradientReduction:
             results[position] = one.arrived([next(reduced) for _ in one.tensors])
         return results
 
-
     def _compare_replicas(self, variables: Sequence[Any]) -> None:
         # The sources of a tape may also be tensors, which are data of this rank.
         shared = [v for v in variables if isinstance(v, (tf.Variable, keras.Variable))]

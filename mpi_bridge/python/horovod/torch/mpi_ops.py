@@ -235,8 +235,12 @@ def _splits(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
         ) from error
 
 
-def _device_of(splits: torch.Tensor | Sequence[int]) -> torch.device:
-    return splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
+def _like_splits(received: torch.Tensor, splits: torch.Tensor | Sequence[int]) -> torch.Tensor:
+    """Return the received splits on the device of those that were sent."""
+    if not isinstance(splits, torch.Tensor):
+        return received
+    # From pageable memory, so the driver reads it before it returns, but waits for no stream.
+    return received.to(splits.device, non_blocking=True)
 
 
 def alltoall_async(
@@ -252,7 +256,7 @@ def alltoall_async(
         rows, counts = received
         if splits is None:
             return rows
-        return rows, torch.tensor(counts, dtype=torch.int32, device=_device_of(splits))
+        return rows, _like_splits(torch.tensor(counts, dtype=torch.int32), splits)
 
     return handles.register(handles.Mapped(pending, result))
 
@@ -269,7 +273,7 @@ def alltoall(
     """
     place = Place(name, process_set, waited_for=True)
     result, received = autograd.Alltoall.apply(tensor, _splits(splits), place)
-    return result if splits is None else (result, received.to(_device_of(splits)))
+    return result if splits is None else (result, _like_splits(received, splits))
 
 
 def reducescatter_async(

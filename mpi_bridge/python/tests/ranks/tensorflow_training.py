@@ -354,7 +354,7 @@ def check_replicas_that_differ_are_an_error():
                 model.weights[1].assign_add(tf.ones_like(model.weights[1]))
             text = check.raises(
                 Exception,
-                lambda: train(  # noqa: B023
+                lambda: train(
                     model,  # noqa: B023
                     optimizers()["SGD"],
                     X,

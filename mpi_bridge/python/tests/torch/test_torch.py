@@ -14,7 +14,6 @@ OPERATIONS = (
     "torch_autograd.py",
     "torch_join.py",
     "torch_state.py",
-    "torch_elastic_state.py",
     "torch_lifecycle.py",
 )
 TRAINING = (
@@ -23,14 +22,22 @@ TRAINING = (
     "torch_sparse_gradients.py",
     "torch_optimizers.py",
     "torch_training_errors.py",
+)
+REPLICAS = (
     "torch_changing_parameters.py",
     "torch_check_replicas.py",
+    "torch_elastic_state.py",
 )
 
 
 @launch.checks(*OPERATIONS, *TRAINING)
 def test_at_every_number_of_ranks(how, name):
     launch.assert_passed((*OPERATIONS, *TRAINING), how, name)
+
+
+@launch.checks(*REPLICAS)
+def test_models_stay_the_same_on_all_ranks(how, name):
+    launch.assert_passed(REPLICAS, how, name)
 
 
 @launch.checks(*TRAINING)
