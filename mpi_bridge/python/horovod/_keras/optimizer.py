@@ -64,7 +64,8 @@ class Distribution:
         self, gradients: Sequence[Any], variables: Sequence[Any], values: Sequence[Any]
     ) -> Sequence[Any]:
         """Collective: let JAX compare the variables; the others do it when they reduce."""
-        if not (replicas.is_on() and self._settings.is_needed()):
+        is_jax = keras.backend.backend() == "jax"
+        if not (is_jax and replicas.is_on() and self._settings.is_needed()):
             return gradients
         return _backend().compare_replicas(
             "DistributedOptimizer",

@@ -48,6 +48,8 @@ if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
 
 _Finish = Callable[[], None]
 
+_MORE_THAN_ANY = 1 << 40
+
 
 class GradientReducer:
     """The gradients of some parameters, over the ranks of a process set.
@@ -287,8 +289,9 @@ class GradientReducer:
         described = ", ".join(
             f"{name}:{described_tensor(parameter)}" for parameter, name in self._names.items()
         )
-        digest = zlib.crc32(described.encode())
-        numbers = torch.tensor([digest, -digest, self._passes, -self._passes])
+        values = torch.tensor([zlib.crc32(described.encode()) + 1, self._passes])
+        # The zeros of a rank that has joined change no maximum.
+        numbers = torch.cat([values, _MORE_THAN_ANY - values])
         number = number_of(self._process_set)
         engine.call(
             Kind.ALLREDUCE,
@@ -298,7 +301,7 @@ class GradientReducer:
             name="parameters of DistributedOptimizer",
             process_set=number,
         )
-        if numbers[0] != -numbers[1] or numbers[2] != -numbers[3]:
+        if (numbers[:2] + numbers[2:] != _MORE_THAN_ANY).any():
             require_same("the parameters of DistributedOptimizer", described, number)
             raise MismatchError("ranks have different backward_passes_per_step")
         self._agreed = True
@@ -379,7 +382,7 @@ class GradientReducer:
         dtype = torch.float32 if first is None else first.dtype
         if self._travels_by_type:
             dtype = self._compression.travels_as(dtype)
-        needed = [self._needs_gradient(p) for p in self._names]
+        needed = [p.requires_grad or self._needs_gradient(p) for p in self._names]
         present = [
             p not in self._absent if p in self._travelling else is_needed and p.grad is not None
             for p, is_needed in zip(self._names, needed)

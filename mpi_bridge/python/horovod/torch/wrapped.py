@@ -82,12 +82,11 @@ class WrappedMixin:
         self._wrapped._opt_called = True
         if not self._process_set.included() or self._process_set.size() == 1:
             return
-        names = self._current_names()
         if self._replicas is None:
-            what = f"DistributedOptimizer of {next(iter(names.values()))}"
+            what = f"DistributedOptimizer of {next(iter(self._current_names().values()))}"
             self._replicas = Checks(what, number_of(self._process_set))
         if self._replicas.is_due():
-            torch_replicas.compare(self._replicas, names)
+            torch_replicas.compare(self._replicas, self._current_names())
 
 
 def made_of(mixin: type[WrappedMixin], optimizer: torch.optim.Optimizer) -> Any:

@@ -233,6 +233,19 @@ def check_parameters_that_only_one_rank_replaces_are_an_error():
         check.raises(hvd.HorovodInternalError, lambda: take_steps(model, optimizer, 1))  # noqa: B023
 
 
+def check_layers_that_are_unfrozen_after_a_rank_has_joined():
+    model = make()
+    freeze(model.base)
+    _, optimizer = optimizer_of(model, list(model.head.parameters()))
+    take_steps(model, optimizer, 1)
+    if RANK:
+        freeze(model.base, is_frozen=False)
+        optimizer.add_param_group({"params": list(model.base.parameters())})
+        take_steps(model, optimizer, 2)
+    hvd.join()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=SIZE - 1)
+
+
 def check_unfrozen_in_a_process_set():
     if SIZE == 1:
         return
