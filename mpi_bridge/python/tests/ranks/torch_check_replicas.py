@@ -69,7 +69,7 @@ def check_a_difference_is_named_with_its_ranks():
         check.equal(text, '"rare" (float64, (3,)) is not the same on all ranks' in text, True)
         others = str(list(range(LAST)))
         check.equal(text, f"one value on ranks {others}, another on [{LAST}]" in text, True)
-        check.equal(text, "step 3: " in text, True)
+        check.equal(text, "after step 3, " in text, True)
 
 
 def check_every_bit_counts():
