@@ -12,8 +12,8 @@
 
 namespace mpi_bridge {
 
-// The engine, which is lent to the calls of the C API. It lives as long as each of them, even if
-// another thread finalises the library meanwhile.
+// The engine, which is lent to the calls of the C API. It lives as long as each of them, and so
+// does all that ends after it, even if another thread finalises the library meanwhile.
 class LentEngine {
   public:
     class Loan {

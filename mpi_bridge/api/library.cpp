@@ -203,9 +203,12 @@ void Library::abort(int code, std::string_view message) {
     std::_Exit(exit_code);
 }
 
+// A call that another thread has in progress holds mutex_ for as long as it waits for other ranks,
+// and these may wait for what the caller is about to do. The heap needs nothing but to be kept from
+// mpib_finalize(), which a loan ensures.
 Outcome<void*> Library::allocate(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (topology_.load() == nullptr) return not_initialized("mpib_alloc");
+    const LentEngine::Loan kept(engine_);
+    if (kept.engine() == nullptr) return not_initialized("mpib_alloc");
     // mpib_init() makes no heap where the rank is alone on its node, and none where there was no
     // memory then, so it is made here.
     const auto heap = TRY(heap_.open());
@@ -213,10 +216,11 @@ Outcome<void*> Library::allocate(std::size_t bytes) {
 }
 
 Done Library::release(void* memory) {
-    const std::lock_guard lock(mutex_);
+    const LentEngine::Loan kept(engine_);
     // After mpib_finalize() nothing is left to free.
+    if (memory == nullptr || kept.engine() == nullptr) return {};
     SharedHeap* const heap = heap_.get();
-    if (memory == nullptr || heap == nullptr || heap->free(memory)) return {};
+    if (heap == nullptr || heap->free(memory)) return {};
     return invalid("mpib_free: the pointer is not from mpib_alloc");
 }
 
