@@ -17,6 +17,7 @@
 #include "core/catching.hpp"
 #include "core/deadline.hpp"
 #include "core/failure_token.hpp"
+#include "core/floating_point.hpp"
 #include "core/settings.hpp"
 #include "mpi_bridge_engine.h"
 #include "shm/own_heap.hpp"
@@ -65,6 +66,7 @@ class Library {
         const bool timed = begin(identity);
         const auto start = timed ? Clock::now() : Clock::time_point();
         Done done = catching([&] {
+            const DefaultFloatingPoint mode;
             return body(*direct_, Communicator::Call{identity.name, identity.agreement, timeout()});
         });
         const auto time = timed ? Clock::now() - start : Clock::duration::zero();

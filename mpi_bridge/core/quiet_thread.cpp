@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "core/floating_point.hpp"
+
 namespace mpi_bridge {
 namespace {
 
@@ -29,7 +31,11 @@ class SignalsBlocked {
 
 std::thread start_quiet_thread(std::function<void()> body) {
     const SignalsBlocked blocked;
-    return std::thread(std::move(body));
+    return std::thread([body = std::move(body)] {
+        // A thread inherits the mode of its creator, too.
+        const DefaultFloatingPoint mode;
+        body();
+    });
 }
 
 }  // namespace mpi_bridge

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "core/catching.hpp"
+#include "core/quiet_thread.hpp"
 #include "engine/negotiation/agreement.hpp"
 
 namespace mpi_bridge {
@@ -37,7 +38,7 @@ void NegotiationThread::start() {
     if (started_) return;
     const Lock lock(state_.mutex);
     if (started_ || state_.member.failure) return;
-    thread_ = std::thread([this] { work(); });
+    thread_ = start_quiet_thread([this] { work(); });
     ended_ = false;
     started_ = true;
 }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/catching.hpp"
+#include "core/floating_point.hpp"
+#include "core/quiet_thread.hpp"
 #include "engine/negotiation/agreement.hpp"
 
 namespace mpi_bridge {
@@ -43,7 +45,7 @@ void PlanLane::let_go() {
 void PlanLane::begin() {
     if (!thread_.joinable()) {
         ended_ = false;
-        thread_ = std::thread([this] { work(); });
+        thread_ = start_quiet_thread([this] { work(); });
     }
     work_.notify_one();
 }
@@ -102,7 +104,10 @@ void PlanLane::run_head(Lock& lock) {
     for (const RequestTable::Index index : head_.requests)
         entries_.push_back(index == RequestTable::none ? nullptr : &state_.entry(index));
     lock.unlock();
-    auto executed = catching([&] { return run_bucket(*head_.bucket, head_.whole); });
+    auto executed = catching([&] {
+        const DefaultFloatingPoint mode;
+        return run_bucket(*head_.bucket, head_.whole);
+    });
     // The first failure explains more than the errors that follow from it here.
     if (!executed) executed = tl::unexpected(state_.fail(executed.error()));
     lock.lock();

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/quiet_thread.hpp"
+
 namespace mpi_bridge {
 
 Outcome<std::unique_ptr<NcclCommunicator>> NcclCommunicator::begin(const nccl::Library& nccl,
@@ -138,7 +140,7 @@ void NcclCommunicator::abandon(const Failure& cause) {
     if (!cause_) cause_ = cause;
     if (communicator_ == nullptr) return;
     under_way_ = true;
-    aborting_ = std::thread([this, aborted = std::exchange(communicator_, nullptr)] {
+    aborting_ = start_quiet_thread([this, aborted = std::exchange(communicator_, nullptr)] {
         const CudaDevice::Current current(device_);
         static_cast<void>(nccl_.abort(aborted));
         const Lock end(calling_);

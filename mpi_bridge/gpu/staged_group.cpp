@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/parts.hpp"
+#include "core/quiet_thread.hpp"
 #include "gpu/bucket.hpp"
 
 namespace mpi_bridge {
@@ -36,7 +37,7 @@ StagedGroup::StagedGroup(DeviceGroupOptions options, std::string why,
       staging_(*outbound_, *inbound_, abandoned_,
                {fmt::format("{}, rank {}", options_.name, options_.rank),
                 rounded_up(std::max(options_.chunk_bytes, alignment)), options_.patience}),
-      thread_([this] { serve(); }) {}
+      thread_(start_quiet_thread([this] { serve(); })) {}
 
 StagedGroup::~StagedGroup() {
     StagedGroup::abandon({MPIB_ERROR_NOT_INITIALIZED, options_.name + " is closed"});

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-or-later
 # libmpi_bridge and its Python packages between hosts: ranks started by srun, wired by PMIx, talking
-# over TCP. MPI_BRIDGE_CHECK and MPI_BRIDGE_FAULTS are programs of this build; the library and the
+# over TCP. MPI_BRIDGE_CHECK, MPI_BRIDGE_FAULTS and others are programs of this build; the library and the
 # packages are the installed ones.
 
 bats_require_minimum_version 1.5.0
@@ -14,6 +14,7 @@ setup_file() {
     put "$MPI_BRIDGE_CHECK" "$share/check"
     put "$MPI_BRIDGE_FAULTS" "$share/faults"
     put "$MPI_BRIDGE_ENGINE_CHECK" "$share/engine_check"
+    put "$MPI_BRIDGE_PROGRAM_CHECK" "$share/program_check"
     local file
     for file in "$SOURCE"/mpi_bridge/python/tests/ranks/*.py; do
         put "$file" "$share/$(basename "$file")"
@@ -109,6 +110,33 @@ received_by() {
     run ranks 8 "$share/engine_check"
     echo "$output"
     [[ $status -eq 0 && $output == *" 8 ranks, all correct"* ]]
+}
+
+# Breaks when a rank calculates in the mode that its program, or one of its libraries, has set.
+@test "ranks in different floating-point modes get the same bits" {
+    local mode algorithm
+    for mode in flush upward; do
+        for algorithm in recursive_doubling recursive_quadrupling halving_doubling direct ring; do
+            run ranks 4 env MPI_BRIDGE_ALLREDUCE=$algorithm "$share/program_check" $mode
+            echo "$output"
+            [[ $status -eq 0 && $output == *" 4 ranks, all right"* ]]
+        done
+        for count in 2 3; do
+            run ranks $count --nodes=1 --overcommit "$share/program_check" $mode
+            echo "$output"
+            [[ $status -eq 0 && $output == *" $count ranks, all right"* ]]
+        done
+        run ranks 8 "$share/program_check" $mode
+        echo "$output"
+        [[ $status -eq 0 && $output == *" 8 ranks, all right"* ]]
+    done
+}
+
+# Breaks when a thread that needs memory waits for the collective of another thread.
+@test "memory is allocated and freed while another thread is in a barrier" {
+    run ranks 2 "$share/program_check" memory
+    echo "$output"
+    [[ $status -eq 0 && $output == *" 2 ranks, all right"* ]]
 }
 
 # Breaks when the timeline of a job is no JSON or does not show the tensors.

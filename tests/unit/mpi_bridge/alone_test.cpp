@@ -4,8 +4,12 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,6 +44,54 @@ TEST_F(AloneTest, IsRankZeroOfOneAndInitialisesTwice) {
     EXPECT_EQ(mpib_size(), 1);
     EXPECT_EQ(mpib_local_size(), 1);
     EXPECT_EQ(mpib_is_homogeneous(), 1);
+}
+
+// The threads of this process.
+std::set<std::string> threads() {
+    std::set<std::string> found;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/task"))
+        found.insert(each.path().filename());
+    return found;
+}
+
+std::uint64_t blocked_signals(const std::string& thread) {
+    std::ifstream status("/proc/self/task/" + thread + "/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("SigBlk:")) return std::stoull(line.substr(7), nullptr, 16);
+    }
+    ADD_FAILURE() << "no SigBlk of thread " << thread;
+    return 0;
+}
+
+// Breaks when a handler of the program may run on a thread of the engine.
+TEST_F(AloneTest, TheThreadsOfTheEngineTakeNoSignalsOfTheProgram) {
+    const auto before = threads();
+    for (int step = 0; step < 10; ++step) {
+        float value = 1;
+        const std::int64_t rows = 1;
+        mpib_operation operation{};
+        operation.struct_bytes = sizeof operation;
+        operation.kind = MPIB_ALLREDUCE;
+        operation.name = "x";
+        operation.send = operation.recv = &value;
+        operation.shape = &rows;
+        operation.dimensions = 1;
+        operation.datatype = MPIB_FLOAT32;
+        operation.op = MPIB_SUM;
+        ASSERT_EQ(mpib_call(&operation), MPIB_OK) << mpib_last_error();
+    }
+    mpib_counters counters{};
+    counters.struct_bytes = sizeof counters;
+    ASSERT_EQ(mpib_read_counters(&counters), MPIB_OK);
+    EXPECT_GT(counters.plans_made, 0U);
+    std::size_t made = 0;
+    for (const std::string& thread : threads()) {
+        if (before.contains(thread)) continue;
+        ++made;
+        for (const int signal : {SIGALRM, SIGPROF, SIGUSR1, SIGTERM, SIGCHLD})
+            EXPECT_TRUE(blocked_signals(thread) >> (signal - 1) & 1) << signal;
+    }
+    EXPECT_EQ(made, 2U) << "the negotiation's and the plan's";
 }
 
 // Breaks when the join itself depends on the place for its result.
