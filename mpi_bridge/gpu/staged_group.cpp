@@ -321,14 +321,7 @@ Done StagedGroup::spread(std::span<const DevicePart> parts, int root) {
     };
     const std::size_t bytes = lay_out(parts).elements;
     const auto bucket = TRY(take_bucket(bytes));
-    if (sends) {
-        TRY(move(parts, Codec::copy8, Way::pack, bucket, 1));
-    } else {
-        // A new bucket exists from here on in the order of the queue for packing, and nothing in
-        // that queue comes before what fills it.
-        const auto made = TRY(outbound_->mark());
-        TRY(outbound_->hold(inbound_->stream(), made));
-    }
+    if (sends) TRY(move(parts, Codec::copy8, Way::pack, bucket, 1));
     // The root gets its own bytes back too, so that its recv is written as on any other rank.
     TRY(staging_.run(sends ? bucket : nullptr, bucket, bytes, on_host));
     return move(parts, Codec::copy8, Way::unpack, bucket, 1);

@@ -43,6 +43,11 @@ Done Staging::fill(Slot& slot, const std::byte* from, std::size_t bytes) {
     return {};
 }
 
+Done Staging::hold_inbound() {
+    const auto mark = TRY(outbound_.mark());
+    return outbound_.hold(inbound_.stream(), mark);
+}
+
 Done Staging::run(const std::byte* from, std::byte* to, std::size_t bytes, const OnHost& on_host) {
     const std::size_t chunk = options_.chunk_bytes;
     const std::size_t chunks = bytes / chunk + (bytes % chunk != 0 ? 1 : 0);
@@ -50,6 +55,8 @@ Done Staging::run(const std::byte* from, std::byte* to, std::size_t bytes, const
     // One slot is being emptied while the others are filled in advance.
     constexpr std::size_t ahead = slot_count - 1;
     std::size_t filled = 0;
+    // Where something is copied out, the host waits for it before anything is copied back.
+    if (from == nullptr) TRY(hold_inbound());
     for (std::size_t i = 0; i < chunks; ++i) {
         for (; filled < chunks && filled < i + ahead; ++filled) {
             const std::byte* next = from == nullptr ? nullptr : from + filled * chunk;
@@ -75,6 +82,8 @@ Done Staging::run_whole(const Whole& whole, const OnHost& on_host) {
         TRY(outbound_.copy(memory + whole.out_at, whole.from, whole.out));
         const auto mark = TRY(outbound_.mark());
         TRY(await(outbound_, mark, "copying to the host"));
+    } else if (whole.in != 0) {
+        TRY(hold_inbound());
     }
     TRY(on_host({memory, whole.bytes}));
     if (whole.in == 0) return {};

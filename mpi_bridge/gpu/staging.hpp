@@ -21,8 +21,9 @@ namespace mpi_bridge {
 //   inbound queue                        | chunk 2 | chunk 3 | chunk 4 |
 //
 // So both directions of the bus and the host's collective are busy at the same time. There are two
-// queues, because one would serve the two directions in turns. Only one thread at a time may use
-// it.
+// queues, because one would serve the two directions in turns. What is copied back never comes
+// before what the outbound queue holds at the call, such as the work of a caller's stream, also
+// where nothing is copied to the host. Only one thread at a time may use it.
 class Staging {
   public:
     struct Options {
@@ -78,6 +79,8 @@ class Staging {
     static constexpr std::size_t slot_count = 4;
 
     [[nodiscard]] Done fill(Slot& slot, const std::byte* from, std::size_t bytes);
+    // Work that is enqueued inbound later runs after what the outbound queue holds now.
+    [[nodiscard]] Done hold_inbound();
 
     WorkQueue& outbound_;
     WorkQueue& inbound_;

@@ -123,6 +123,65 @@ TEST_P(Order, HoldsForEveryKindOfOperation) {
     });
 }
 
+// Runs an operation that writes `count` floats behind what the caller's stream does late to their
+// memory, into memory of the caller or of the engine, and returns them.
+std::vector<float> received_late(const DeviceRank& at, mpib_operation operation, std::size_t count,
+                                 bool with_recv) {
+    const DeviceBytes recv(at.queue, bytes_of(filled(count, -1)));
+    const DeviceBytes nothing(at.queue, bytes_of(filled(count, 0)));
+    const DeviceBytes copy(at.queue, bytes_of(filled(count, -1)));
+    take_time(at);
+    must(at.queue.copy(recv.at(), nothing.at(), count * sizeof(float)));
+    operation.recv = with_recv ? recv.at() : nullptr;
+    operation.recv_bytes = with_recv ? count * sizeof(float) : 0;
+    const auto handle = submit(at.engine(), operation);
+    const auto done = at.engine().wait(handle, 0);
+    EXPECT_TRUE(done) << done.error().text;
+    const auto result = must(at.engine().result(handle));
+    EXPECT_EQ(result.bytes, count * sizeof(float));
+    must(at.queue.copy(copy.at(), result.data, result.bytes));
+    EXPECT_TRUE(at.engine().release(handle));
+    return values_of<float>(copy.content());
+}
+
+// Breaks when only what is sent waits for the caller's stream: ranks that pass no rows, or receive
+// from a root, have nothing to send.
+TEST_P(Order, HoldsForRanksThatOnlyReceive) {
+    with_ranks(3, [](DeviceRank at) {
+        const auto size = static_cast<std::size_t>(at.rank.size());
+        const auto own = static_cast<std::size_t>(at.rank.rank());
+        constexpr std::size_t rows = 3000;
+        for (int step = 0; step < 6; ++step) {
+            const auto root = static_cast<std::size_t>(step) % size;
+            const bool with_recv = step % 2 == 0;
+            const auto value = static_cast<float>(step + 1);
+            const int place = MPIB_ON_DEVICE(GetParam().devices[own]);
+            const std::int64_t none = 0;
+            // The root sends each rank as many rows, as torch.distributed.scatter() does.
+            Tensor spread("scattered", &at.queue, filled(rows * size, value));
+            mpib_operation operation = spread.operation(MPIB_ALLTOALL, false);
+            const std::vector<std::int64_t> splits(size, own == root ? rows : 0);
+            operation.splits = splits.data();
+            operation.place = place;
+            if (own != root) operation.shape = &none;
+            ASSERT_EQ(received_late(at, operation, rows, with_recv), filled(rows, value)) << step;
+
+            Tensor gathered("gathered", &at.queue, filled(rows, value));
+            operation = gathered.operation(MPIB_ALLGATHER, false);
+            operation.place = place;
+            if (own != root) operation.shape = &none;
+            ASSERT_EQ(received_late(at, operation, rows, with_recv), filled(rows, value)) << step;
+
+            Tensor told("told", &at.queue, filled(rows, value + static_cast<float>(own)));
+            operation = told.operation(MPIB_BROADCAST, false);
+            operation.root = static_cast<int>(root);
+            ASSERT_EQ(received_late(at, operation, rows, true),
+                      filled(rows, value + static_cast<float>(root)))
+                << step;
+        }
+    });
+}
+
 // Each rank submits to the world and to its pairs from a thread each, in whatever order comes.
 TEST_P(Order, OfProcessSetsIsTheSameOnAllRanks) {
     with_ranks(3, [](DeviceRank at) {
