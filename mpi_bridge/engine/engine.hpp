@@ -51,6 +51,8 @@ struct EngineParts {
     FailureToken* failure = nullptr;
     Trace* trace = nullptr;
     EngineSettings settings;
+    // From which the handles of an entry are numbered; tests of their end choose it.
+    std::uint32_t first_generation = 0;
 };
 
 // The named, asynchronous operations of mpi_bridge_engine.h; the contracts are documented there.

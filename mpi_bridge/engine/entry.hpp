@@ -19,7 +19,7 @@ namespace mpi_bridge {
 struct Entry {
     // The request with the same index. Never null while the operation is in flight.
     const OwnRequest* request = nullptr;
-    std::uint32_t generation = 0;  // of the handle; changes with every release
+    std::uint32_t generation = 0;  // of the handle; grows with every release, and never wraps
 
     // The operation as the caller gave it.
     const std::byte* send = nullptr;
@@ -61,19 +61,17 @@ struct Handle {
     static constexpr unsigned generation_bits = 24;
     static constexpr unsigned set_bits = 14;
     static_assert(RequestTable::most < std::size_t{1} << entry_bits);
+    // An entry whose generation comes to this is not used again, because its earlier handles would
+    // be valid once more.
+    static constexpr std::uint32_t generations = std::uint32_t{1} << generation_bits;
 
     std::uint32_t set = 0;  // number of the process set's engine, which is never reused
     std::uint32_t entry = 0;
-    std::uint32_t generation = 0;  // its low bits
-
-    [[nodiscard]] static constexpr std::uint32_t low(std::uint32_t value, unsigned bits) {
-        return value & ((std::uint32_t{1} << bits) - 1);
-    }
+    std::uint32_t generation = 0;  // below `generations`
 
     // Never returns 0, because entries are counted from 1.
     [[nodiscard]] mpib_handle pack() const {
-        const auto upper =
-            static_cast<std::uint64_t>(low(generation, generation_bits)) << set_bits | set;
+        const auto upper = static_cast<std::uint64_t>(generation) << set_bits | set;
         return static_cast<mpib_handle>(upper << entry_bits | (entry + 1));
     }
     // Returns nullopt for a number that pack() did not make.

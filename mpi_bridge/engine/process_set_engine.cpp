@@ -45,6 +45,7 @@ Done ProcessSetEngine::outcome_of(const Entry& entry) const {
 void ProcessSetEngine::submitted(const Member::Submission& submission, Clock::time_point now) {
     if (state_.entries.size() <= submission.index) state_.entries.resize(submission.index + 1);
     Entry& entry = state_.entry(submission.index);
+    if (entry.request == nullptr) entry.generation = state_.host.parts().first_generation;
     entry.request = &state_.member.requests.at(submission.index);
     entry.submitted = now;
     entry.awaited.reset();
@@ -198,6 +199,10 @@ void ProcessSetEngine::give_free(Index index) {
     entry.owned = {};
     entry.device_owned = nullptr;
     state_.member.release(index);
+    if (entry.generation == Handle::generations) {
+        state_.member.requests.retire(index);
+        entry.request = nullptr;
+    }
 }
 
 bool ProcessSetEngine::can_run_for(const Entry& entry) {

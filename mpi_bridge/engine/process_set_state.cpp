@@ -34,8 +34,7 @@ ProcessSetState::ProcessSetState(EngineHost& engine, int id, Group members)
 Entry* ProcessSetState::find(const Handle& handle) {
     if (handle.entry >= entries.size()) return nullptr;
     Entry& entry = entries[handle.entry];
-    const auto generation = Handle::low(entry.generation, Handle::generation_bits);
-    return !entry.free() && generation == handle.generation ? &entry : nullptr;
+    return !entry.free() && entry.generation == handle.generation ? &entry : nullptr;
 }
 
 Activity ProcessSetState::shown(const OwnRequest& request, Phase phase) const {

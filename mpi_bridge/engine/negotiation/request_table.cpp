@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/negotiation/request_table.hpp"
 
+#include <utility>
+
 namespace mpi_bridge {
 
 RequestTable::Index RequestTable::find(std::string_view name) const {
@@ -8,16 +10,20 @@ RequestTable::Index RequestTable::find(std::string_view name) const {
     return found == by_name_.end() ? none : found->second;
 }
 
-RequestTable::Index RequestTable::add(std::string_view name) {
-    Index index = 0;
+RequestTable::Index RequestTable::take_index() {
     if (!unused_.empty()) {
-        index = unused_.back();
+        const Index index = unused_.back();
         unused_.pop_back();
-    } else {
-        if (requests_.size() == most) return none;
-        index = size();
-        requests_.emplace_back();
+        return index;
     }
+    if (requests_.size() == most) return none;
+    requests_.emplace_back();
+    return size() - 1;
+}
+
+RequestTable::Index RequestTable::add(std::string_view name) {
+    const Index index = take_index();
+    if (index == none) return none;
     requests_[index].name = name;
     by_name_.emplace(name, index);
     return index;
@@ -49,6 +55,25 @@ void RequestTable::forget(Index index) {
     by_name_.erase(by_name_.find(requests_[index].name));
     requests_[index] = OwnRequest{};
     unused_.push_back(index);
+}
+
+void RequestTable::retire(Index index) {
+    // Its name may have been forgotten when the request was released.
+    if (!unused_.empty() && unused_.back() == index) {
+        unused_.pop_back();
+        return;
+    }
+    OwnRequest request = std::exchange(requests_[index], OwnRequest{});
+    const Index next = take_index();
+    if (request.id != PendingTable::none) by_id_[request.id] = next;
+    const auto place = by_name_.find(request.name);
+    if (next == none) {
+        // There are too many names, as the next request will be told.
+        by_name_.erase(place);
+        return;
+    }
+    place->second = next;
+    requests_[next] = std::move(request);
 }
 
 }  // namespace mpi_bridge

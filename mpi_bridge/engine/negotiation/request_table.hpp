@@ -47,7 +47,8 @@ struct OwnRequest {
 };
 
 // The names that this rank uses in a process set, which can be found by name, by index, and by
-// their number in the pending table. A name keeps its index until it is forgotten.
+// their number in the pending table. A name keeps its index until it is forgotten, or the index is
+// retired.
 class RequestTable {
   public:
     using Index = std::uint32_t;
@@ -73,6 +74,9 @@ class RequestTable {
     void unlink(PendingTable::Id id);
     // The request has been released. The name is forgotten if the pending table does not know it.
     void released(Index index);
+    // Never gives the index to a name again. Its own name, if it is still known, gets another
+    // index; its request must have been released.
+    void retire(Index index);
 
   private:
     struct Hash {
@@ -83,6 +87,8 @@ class RequestTable {
     };
 
     void forget(Index index);
+    // Returns an index that is not in use, or `none`.
+    [[nodiscard]] Index take_index();
 
     std::deque<OwnRequest> requests_;
     std::vector<Index> unused_;

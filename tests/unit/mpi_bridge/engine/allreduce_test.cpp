@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <memory>
 #include <random>
 
+#include "engine/entry.hpp"
 #include "tests/unit/mpi_bridge/engine/ranks.hpp"
 
 namespace {
@@ -234,6 +236,33 @@ TEST(EngineAllreduce, ForgetsNamesThatAreUsedOnce) {
         }
     });
     EXPECT_EQ(ranks.at(0).counters().plans_made, 0U);
+}
+
+// Breaks when a handle of long ago comes to name a later operation.
+TEST(EngineHandles, StayUnknownOnceReleasedHoweverOftenTheNameIsUsed) {
+    Wishes wishes;
+    wishes.first_generation = mpi_bridge::Handle::generations - 3;
+    Ranks ranks(2, wishes);
+    ranks.run([&](Ranks::Rank& rank) {
+        // By entry: as long as the generations of each grow, no handle comes twice.
+        std::map<std::uint32_t, std::uint32_t> latest;
+        std::vector<mpib_handle> released;
+        for (int step = 0; step < 20; ++step) {
+            Floats tensor("x", {1, 1});
+            const auto handle = submit(rank.engine(), tensor.made());
+            const auto parts = mpi_bridge::Handle::unpack(handle).value();
+            const auto [entry, is_new] = latest.emplace(parts.entry, parts.generation);
+            EXPECT_TRUE(is_new || parts.generation > entry->second) << "step " << step;
+            entry->second = parts.generation;
+            for (const mpib_handle each : released)
+                EXPECT_FALSE(rank.engine().poll(each).has_value());
+            ASSERT_TRUE(finish(rank.engine(), handle));
+            EXPECT_EQ(tensor.recv[1], 2);
+            released.push_back(handle);
+        }
+        EXPECT_GT(latest.size(), 1U);
+        EXPECT_GT(rank.counters().planned_buckets, 0U);
+    });
 }
 
 }  // namespace

@@ -303,7 +303,10 @@ TEST(RequestTable, FindsByNameAndNumber) {
 
 TEST(Handle, IsNeverZeroAndRefusesWhatItIsNot) {
     EXPECT_NE((Handle{0, 0, 0}).pack(), 0);
-    EXPECT_GT((Handle{(1U << Handle::set_bits) - 1, RequestTable::most - 1, ~0U}).pack(), 0);
+    EXPECT_GT(
+        (Handle{(1U << Handle::set_bits) - 1, RequestTable::most - 1, Handle::generations - 1})
+            .pack(),
+        0);
     const auto unpacked = Handle::unpack(Handle{3, 5, 7}.pack());
     ASSERT_TRUE(unpacked);
     EXPECT_EQ(unpacked->set, 3U);
@@ -355,6 +358,28 @@ TEST(EngineSettings, ComeFromTheEnvironment) {
     const auto refused = engine_settings(environment);
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.error().text.find("MPI_BRIDGE_BUCKET_BYTES=\"many\""), std::string::npos);
+}
+
+TEST(RequestTable, ARetiredIndexIsNotUsedAgain) {
+    RequestTable table;
+    const auto first = table.add("known");
+    table.link(first, 4);
+    table.retire(first);
+    const auto next = table.find("known");
+    ASSERT_NE(next, RequestTable::none);
+    EXPECT_NE(next, first);
+    EXPECT_EQ(table.of(4), next);
+    EXPECT_EQ(table.at(next).id, 4U);
+    // A name that was forgotten when its request was released.
+    const auto other = table.add("other");
+    table.released(other);
+    table.retire(other);
+    EXPECT_EQ(table.find("other"), RequestTable::none);
+    for (const char* name : {"a", "b", "c"}) {
+        const auto index = table.add(name);
+        EXPECT_NE(index, first);
+        EXPECT_NE(index, other);
+    }
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ namespace mpi_bridge_test {
 struct Wishes {
     mpi_bridge::EngineSettings settings;
     mpi_bridge::Seconds timeout{60};
+    std::uint32_t first_generation = 0;
 };
 
 // Ranks as threads of this process, each with an engine over real communicators.
@@ -54,6 +55,7 @@ class Ranks {
             parts.failure = &failure_;
             parts.trace = &trace_;
             parts.settings = wishes.settings;
+            parts.first_generation = wishes.first_generation;
             engine_ = std::make_unique<mpi_bridge::Engine>(std::move(parts));
             watch_.emplace(failure_, [this](const mpi_bridge::Failure& failure) {
                 {
