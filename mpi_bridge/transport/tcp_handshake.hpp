@@ -18,7 +18,8 @@ namespace mpi_bridge {
 // adds a fresh nonce, so that a recording of an earlier handshake proves nothing. Each proof is for
 // one direction only, so that a proof which is sent back proves nothing either.
 //
-//   caller → callee   Hello      who calls whom, the caller's nonce, and a first proof
+//   caller → callee   Hello      who calls whom for which link (as both ends' numbers in
+//                                TcpLinks), the caller's nonce, and a first proof
 //   callee → caller   Challenge  the callee's nonce and proof
 //   caller → callee   Response   the caller's proof
 //   callee → caller   Verdict    which of the connections between the two counts

@@ -71,18 +71,18 @@ bool is_final(int error) {
 
 }  // namespace
 
-TcpMeeting::TcpMeeting(int rank, int size, Events events)
+TcpMeeting::TcpMeeting(int rank, TcpLinks links, Events events)
     : rank_(rank),
-      size_(size),
+      links_(links),
       events_(std::move(events)),
-      handshakes_(rank, size,
+      handshakes_(rank, links,
                   {[this](int socket) { events_.watch(socket); },
                    [this](FileDescriptor socket, const TcpHandshake& handshake) {
                        receive(std::move(socket), handshake);
                    }}) {}
 
 Done TcpMeeting::listen(const std::vector<std::string>& addresses) {
-    met_.resize(static_cast<std::size_t>(size_));
+    met_.resize(static_cast<std::size_t>(links_.count()));
     auto secret = make_tcp_secret();
     if (!secret) return pass_on(std::move(secret));
     address_.secret = *secret;
@@ -104,25 +104,25 @@ Done TcpMeeting::listen(const std::vector<std::string>& addresses) {
     return {};
 }
 
-Done TcpMeeting::call(int rank) {
-    auto bytes = events_.address_of(rank);
+Done TcpMeeting::call(int link) {
+    auto bytes = events_.address_of(links_.rank(link));
     if (!bytes) return pass_on(std::move(bytes));
     auto address = TcpAddress::parse(*bytes);
     if (!address) return pass_on(std::move(address));
-    Call& call = calls_[rank];
+    Call& call = calls_[link];
     call.address = std::move(*address);
-    reach(rank, call, {});
+    reach(link, call, {});
     set_timer();
     return {};
 }
 
 // Connects to the next endpoint that accepts an attempt. If there is none left, the call stays
 // without a socket and is missed with the reason `why`.
-void TcpMeeting::reach(int rank, Call& call, std::string why) {
+void TcpMeeting::reach(int link, Call& call, std::string why) {
     call.socket = FileDescriptor();
-    auto handshake = TcpHandshake::call(call.address.secret, rank_, rank);
+    auto handshake = TcpHandshake::call(call.address.secret, own_end(link), link);
     if (!handshake) {
-        events_.missed(rank, handshake.error().text);
+        events_.missed(link, handshake.error().text);
         return;
     }
     call.handshake = *handshake;
@@ -153,7 +153,7 @@ void TcpMeeting::reach(int rank, Call& call, std::string why) {
         // A queue is full, or all descriptors or ports are in use; that passes.
         if ((error == EAGAIN || lacks_room(error)) && pause(call)) return;
     }
-    events_.missed(rank, std::move(why));
+    events_.missed(link, std::move(why));
 }
 
 // Schedules another attempt at the same endpoint. Returns false when attempts have gone on for long
@@ -181,18 +181,18 @@ bool TcpMeeting::step() {
     return any;
 }
 
-TcpMeeting::Progress TcpMeeting::advance(int rank, Call& call) {
+TcpMeeting::Progress TcpMeeting::advance(int link, Call& call) {
     if (call.stage == Call::Stage::yields) return Progress::waits;
     if (call.stage == Call::Stage::pause) {
         if (Clock::now() < call.next_attempt) return Progress::waits;
         --call.endpoint;  // tries the same endpoint again
-        reach(rank, call, {});
+        reach(link, call, {});
         return call.under_way() ? Progress::moved : Progress::ended;
     }
     if (!call.socket) return Progress::ended;
     Progress progress = Progress::waits;
     for (;;) {
-        const auto next = converse(rank, call);
+        const auto next = converse(link, call);
         if (next == Progress::waits) return progress;
         if (next == Progress::ended || !call.socket) return next;  // or paused, or yielded
         progress = next;
@@ -200,13 +200,13 @@ TcpMeeting::Progress TcpMeeting::advance(int rank, Call& call) {
 }
 
 // Sends or receives the part of the handshake that is due, once.
-TcpMeeting::Progress TcpMeeting::converse(int rank, Call& call) {
+TcpMeeting::Progress TcpMeeting::converse(int link, Call& call) {
     const int socket = call.socket.number();
     if (call.said < call.saying.size()) {
         // The socket accepts nothing until it is connected.
         const auto count = moved(::send(socket, call.saying.data() + call.said,
                                         call.saying.size() - call.said, MSG_NOSIGNAL));
-        if (count < 0) return broke(rank, call, errno);
+        if (count < 0) return broke(link, call, errno);
         if (count == 0) return Progress::waits;
         call.connected = true;
         call.said += static_cast<std::size_t>(count);
@@ -214,29 +214,29 @@ TcpMeeting::Progress TcpMeeting::converse(int rank, Call& call) {
     }
     const auto count =
         moved(::recv(socket, call.hearing.data() + call.heard, call.expected() - call.heard, 0));
-    if (count < 0) return broke(rank, call, errno);
+    if (count < 0) return broke(link, call, errno);
     if (count == 0) return Progress::waits;
     call.heard += static_cast<std::size_t>(count);
     if (call.heard < call.expected()) return Progress::moved;
-    return call.stage == Call::Stage::challenge ? take_challenge(rank, call)
-                                                : take_verdict(rank, call);
+    return call.stage == Call::Stage::challenge ? take_challenge(link, call)
+                                                : take_verdict(link, call);
 }
 
-TcpMeeting::Progress TcpMeeting::broke(int rank, Call& call, int error) {
+TcpMeeting::Progress TcpMeeting::broke(int link, Call& call, int error) {
     const std::string why = "connecting to " + call.where() + ": " + error_text(error);
     // A connection that was never established ends with another error.
     if (call.connected || error == ECONNRESET || error == EPIPE) {
-        return pause(call) ? Progress::moved : miss(rank, why);
+        return pause(call) ? Progress::moved : miss(link, why);
     }
-    reach(rank, call, why);
+    reach(link, call, why);
     return call.under_way() ? Progress::moved : Progress::ended;
 }
 
-TcpMeeting::Progress TcpMeeting::take_challenge(int rank, Call& call) {
+TcpMeeting::Progress TcpMeeting::take_challenge(int link, Call& call) {
     TcpHandshake::Challenge challenge;
     std::memcpy(&challenge, call.hearing.data(), sizeof challenge);
     if (!call.handshake->accepts(challenge)) {
-        return miss(rank, "whoever answers at " + call.where() + " is not this rank");
+        return miss(link, "whoever answers at " + call.where() + " is not this rank");
     }
     call.saying = bytes_of(call.handshake->response());
     call.said = 0;
@@ -245,28 +245,28 @@ TcpMeeting::Progress TcpMeeting::take_challenge(int rank, Call& call) {
     return Progress::moved;
 }
 
-TcpMeeting::Progress TcpMeeting::take_verdict(int rank, Call& call) {
+TcpMeeting::Progress TcpMeeting::take_verdict(int link, Call& call) {
     TcpHandshake::Verdict verdict;
     std::memcpy(&verdict, call.hearing.data(), sizeof verdict);
     const auto word = call.handshake->word_of(verdict);
     if (word == TcpHandshake::Word::welcome) {
-        met_[static_cast<std::size_t>(rank)] = true;
-        events_.met(rank, std::move(call.socket));
+        met_[static_cast<std::size_t>(link)] = true;
+        events_.met(link, std::move(call.socket));
         return Progress::ended;
     }
-    if (word == TcpHandshake::Word::called_you && rank < rank_) {
+    if (word == TcpHandshake::Word::called_you && link < own_end(link)) {
         call.stage = Call::Stage::yields;
         call.socket = FileDescriptor();
         return Progress::moved;
     }
     if (word == TcpHandshake::Word::met_before) {
-        return miss(rank, "the connection broke while it was made");
+        return miss(link, "the connection broke while it was made");
     }
-    return miss(rank, "whoever answers at " + call.where() + " is not this rank");
+    return miss(link, "whoever answers at " + call.where() + " is not this rank");
 }
 
-TcpMeeting::Progress TcpMeeting::miss(int rank, std::string why) {
-    events_.missed(rank, std::move(why));
+TcpMeeting::Progress TcpMeeting::miss(int link, std::string why) {
+    events_.missed(link, std::move(why));
     return Progress::ended;
 }
 
@@ -310,7 +310,7 @@ void TcpMeeting::receive(FileDescriptor socket, const TcpHandshake& handshake) {
     const int from = handshake.caller();
     const bool met = met_[static_cast<std::size_t>(from)];
     const auto call = calls_.find(from);
-    const bool mine_counts = call != calls_.end() && rank_ < from;
+    const bool mine_counts = call != calls_.end() && own_end(from) < from;
     const auto word = met ? Word::met_before : mine_counts ? Word::called_you : Word::welcome;
     const auto verdict = handshake.verdict(word);
     // A new socket has room for the verdict.
@@ -325,7 +325,7 @@ void TcpMeeting::receive(FileDescriptor socket, const TcpHandshake& handshake) {
 void TcpMeeting::set_timer() {
     next_timer_ = handshakes_.next_end();
     if (accepts_again_ > Clock::now()) next_timer_ = std::min(next_timer_, accepts_again_);
-    for (const auto& [rank, call] : calls_) {
+    for (const auto& [link, call] : calls_) {
         if (call.stage == Call::Stage::pause)
             next_timer_ = std::min(next_timer_, call.next_attempt);
     }

@@ -14,39 +14,41 @@
 #include "core/file_descriptor.hpp"
 #include "transport/tcp_address.hpp"
 #include "transport/tcp_handshake.hpp"
+#include "transport/tcp_link.hpp"
 #include "transport/tcp_pending_handshakes.hpp"
 
 namespace mpi_bridge {
 
-// Makes one connection for each pair of ranks that exchange messages. Nothing here blocks; step()
-// makes progress. Needs the transport's lock.
+// Makes the connections of a rank's links (TcpLinks). Nothing here blocks; step() makes progress.
+// Needs the transport's lock.
 //
-// The rank that wants to send or receive first calls: it connects, and both prove who they are
-// (TcpHandshake). When two ranks call each other, the call of the lower rank counts: the lower rank
-// answers the other's call with "I have called you", and the higher one accepts the lower one's
-// call and forgets its own.
+// The rank that wants to send or receive first calls: it connects, and both prove who they are and
+// which link they mean (TcpHandshake). When two ranks call each other, the call of the lower rank
+// counts: the lower rank answers the other's call with "I have called you", and the higher one
+// accepts the lower one's call and forgets its own.
 //
 // A connection that breaks before the two have met is made again for a while, because the other
 // side may have had to close it in favour of others, see TcpPendingHandshakes.
 class TcpMeeting {
   public:
     struct Events {
-        std::function<void(int rank, FileDescriptor socket)> met;
-        std::function<void(int rank, std::string why)> missed;
+        std::function<void(int link, FileDescriptor socket)> met;
+        std::function<void(int link, std::string why)> missed;
         // Called for each socket that step() must be run for when something happens to it.
         std::function<void(int socket)> watch;
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
     };
 
-    TcpMeeting(int rank, int size, Events events);
+    TcpMeeting(int rank, TcpLinks links, Events events);
 
     // Opens a port at each of the addresses. An address that cannot be used is left out if another
     // one can.
     [[nodiscard]] Done listen(const std::vector<std::string>& addresses);
     [[nodiscard]] const TcpAddress& address() const { return address_; }
 
-    // Calls a rank that was neither met nor called before. Asks for the rank's address.
-    [[nodiscard]] Done call(int rank);
+    // Makes a link over which its rank was neither met nor called before. Asks for the rank's
+    // address.
+    [[nodiscard]] Done call(int link);
 
     // Returns true when something moved.
     bool step();
@@ -87,25 +89,28 @@ class TcpMeeting {
     };
     enum class Progress { waits, moved, ended };
 
-    void reach(int rank, Call& call, std::string why);
+    void reach(int link, Call& call, std::string why);
     [[nodiscard]] bool pause(Call& call);
-    [[nodiscard]] Progress advance(int rank, Call& call);
-    [[nodiscard]] Progress converse(int rank, Call& call);
-    [[nodiscard]] Progress broke(int rank, Call& call, int error);
-    [[nodiscard]] Progress take_challenge(int rank, Call& call);
-    [[nodiscard]] Progress take_verdict(int rank, Call& call);
-    [[nodiscard]] Progress miss(int rank, std::string why);
+    [[nodiscard]] Progress advance(int link, Call& call);
+    [[nodiscard]] Progress converse(int link, Call& call);
+    [[nodiscard]] Progress broke(int link, Call& call, int error);
+    [[nodiscard]] Progress take_challenge(int link, Call& call);
+    [[nodiscard]] Progress take_verdict(int link, Call& call);
+    [[nodiscard]] Progress miss(int link, std::string why);
     [[nodiscard]] bool accept_some();
     [[nodiscard]] bool accept_some(const FileDescriptor& listener);
     void receive(FileDescriptor socket, const TcpHandshake& handshake);
     void set_timer();
 
+    // The number of the same link on the other side.
+    [[nodiscard]] int own_end(int link) const { return links_.to(rank_, links_.kind(link)); }
+
     int rank_;
-    int size_;
+    TcpLinks links_;
     Events events_;
     TcpAddress address_;
     std::vector<FileDescriptor> listeners_;
-    std::unordered_map<int, Call> calls_;
+    std::unordered_map<int, Call> calls_;  // by link, like met_
     TcpPendingHandshakes handshakes_;
     std::vector<bool> met_;
     bool more_to_accept_ = false;

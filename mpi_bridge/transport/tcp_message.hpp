@@ -47,6 +47,7 @@ struct TcpOperation {
     bool done = false;
     bool receives = false;
     int peer = 0;
+    int link = 0;  // TcpLinks
     Tag tag;
     std::uint32_t key = 0;        // of the tag
     std::byte* memory = nullptr;  // of a receive

@@ -68,8 +68,7 @@ bool try_again(int error) {
 void TcpPeer::send(TcpOperation& send, Tag tag, std::span<const std::byte> data) {
     participation_.note(tag);
     const bool first = outgoing_.empty();
-    outgoing_.push_back(
-        {{send.key, Tag::low(tag.agreement, Tag::agreement_bits), data.size()}, data, &send});
+    outgoing_.push_back({{send.key, tag.agreement, data.size()}, data, &send});
     if (first) write();
 }
 

@@ -60,14 +60,18 @@ TcpPendingHandshakes::Progress TcpPendingHandshakes::advance(Connection& connect
     return count > 0 ? Progress::moved : Progress::waits;
 }
 
+// Whether the hello is from another rank to this one, and both mean links of one kind.
+bool TcpPendingHandshakes::names_a_link(const TcpHandshake::Hello& hello) const {
+    if (hello.caller >= static_cast<std::uint32_t>(links_.count())) return false;
+    const auto caller = static_cast<int>(hello.caller);
+    const int own_end = links_.to(rank_, links_.kind(caller));
+    return caller != own_end && hello.callee == static_cast<std::uint32_t>(own_end);
+}
+
 TcpPendingHandshakes::Progress TcpPendingHandshakes::take_hello(Connection& connection) {
     TcpHandshake::Hello hello;
     std::memcpy(&hello, connection.buffer.data(), sizeof hello);
-    const auto own = static_cast<std::uint32_t>(rank_);
-    if (hello.mark != TcpHandshake::Hello::magic || hello.callee != own || hello.caller == own ||
-        hello.caller >= static_cast<std::uint32_t>(size_)) {
-        return Progress::ended;
-    }
+    if (hello.mark != TcpHandshake::Hello::magic || !names_a_link(hello)) return Progress::ended;
     auto handshake = TcpHandshake::answer(secret_, hello);
     if (!handshake) return Progress::ended;
     // Whoever has sent a hello gets the challenge, genuine or not, so that a rank with the wrong
@@ -95,19 +99,19 @@ TcpPendingHandshakes::Progress TcpPendingHandshakes::take_response(Connection& c
 bool TcpPendingHandshakes::is_new(const TcpHandshake::Hello& hello) {
     auto& known = hellos_[hello.caller];
     if (std::find(known.begin(), known.end(), hello.nonce) != known.end()) return false;
-    if (known.size() == most_hellos_of_a_rank) known.pop_front();
+    if (known.size() == most_hellos_of_a_link) known.pop_front();
     known.push_back(hello.nonce);
     return true;
 }
 
-void TcpPendingHandshakes::make_room_for(int rank) {
-    const auto of_rank = [rank](const Connection& connection) {
-        return connection.handshake->caller() == rank;
+void TcpPendingHandshakes::make_room_for(int link) {
+    const auto of_link = [link](const Connection& connection) {
+        return connection.handshake->caller() == link;
     };
-    const auto count = std::count_if(awaiting_response_.begin(), awaiting_response_.end(), of_rank);
-    if (static_cast<std::size_t>(count) < most_awaiting_response_of_a_rank) return;
+    const auto count = std::count_if(awaiting_response_.begin(), awaiting_response_.end(), of_link);
+    if (static_cast<std::size_t>(count) < most_awaiting_response_of_a_link) return;
     awaiting_response_.erase(
-        std::find_if(awaiting_response_.begin(), awaiting_response_.end(), of_rank));
+        std::find_if(awaiting_response_.begin(), awaiting_response_.end(), of_link));
 }
 
 void TcpPendingHandshakes::drop_one_awaiting_hello() {

@@ -12,22 +12,23 @@
 #include "core/deadline.hpp"
 #include "core/file_descriptor.hpp"
 #include "transport/tcp_handshake.hpp"
+#include "transport/tcp_link.hpp"
 
 namespace mpi_bridge {
 
 // The connections to this rank whose callers have not yet proved who they are.
 //
 // Few of them at a time await a genuine hello; these are kept for a short time only, and displace
-// only each other. After it they await the response. There are at most two of these for each rank,
+// only each other. After it they await the response. There are at most two of these for each link,
 // because a rank whose connection broke calls again. A genuine hello counts once, so whoever has
 // recorded one cannot push out its rank with it. From no connection is more read than the next part
 // of the handshake.
 class TcpPendingHandshakes {
   public:
     static constexpr std::size_t most_awaiting_hello = 64;
-    static constexpr std::size_t most_awaiting_response_of_a_rank = 2;
-    // A rank seldom calls more than twice.
-    static constexpr std::size_t most_hellos_of_a_rank = 64;
+    static constexpr std::size_t most_awaiting_response_of_a_link = 2;
+    // A rank seldom calls more than twice for a link.
+    static constexpr std::size_t most_hellos_of_a_link = 64;
     static constexpr std::chrono::seconds longest_hello{5};
     static constexpr std::chrono::seconds longest_response{20};
 
@@ -38,8 +39,8 @@ class TcpPendingHandshakes {
         std::function<void(FileDescriptor socket, const TcpHandshake& handshake)> proven;
     };
 
-    TcpPendingHandshakes(int rank, int size, Events events)
-        : rank_(rank), size_(size), events_(std::move(events)) {}
+    TcpPendingHandshakes(int rank, TcpLinks links, Events events)
+        : rank_(rank), links_(links), events_(std::move(events)) {}
     void set_secret(const TcpSecret& secret) { secret_ = secret; }
 
     void admit(FileDescriptor socket);
@@ -70,11 +71,12 @@ class TcpPendingHandshakes {
     [[nodiscard]] Progress advance(Connection& connection, std::size_t expected);
     [[nodiscard]] Progress take_hello(Connection& connection);
     [[nodiscard]] Progress take_response(Connection& connection);
+    [[nodiscard]] bool names_a_link(const TcpHandshake::Hello& hello) const;
     [[nodiscard]] bool is_new(const TcpHandshake::Hello& hello);
-    void make_room_for(int rank);
+    void make_room_for(int link);
 
     int rank_;
-    int size_;
+    TcpLinks links_;
     TcpSecret secret_{};
     Events events_;
     std::list<Connection> awaiting_hello_;     // the oldest first

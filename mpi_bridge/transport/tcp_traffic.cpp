@@ -24,37 +24,39 @@ constexpr std::chrono::microseconds pause_in_close{50};
 }  // namespace
 
 TcpTraffic::TcpTraffic(TcpTransport::Options options)
-    : options_(std::move(options)), meeting_(options_.rank, options_.size, meeting_events()) {}
+    : options_(std::move(options)),
+      links_(options_.size),
+      meeting_(options_.rank, links_, meeting_events()) {}
 
 TcpMeeting::Events TcpTraffic::meeting_events() {
     TcpMeeting::Events events;
-    events.met = [this](int rank, FileDescriptor socket) { met(rank, std::move(socket)); };
-    events.missed = [this](int rank, std::string why) { missed(rank, std::move(why)); };
+    events.met = [this](int link, FileDescriptor socket) { met(link, std::move(socket)); };
+    events.missed = [this](int link, std::string why) { missed(link, std::move(why)); };
     events.watch = [this](int socket) { events_.watch(socket, TcpEvents::meeting, true); };
     events.address_of = options_.address_of;
     return events;
 }
 
 Done TcpTraffic::start(int interrupt_descriptor) {
-    peers_.resize(static_cast<std::size_t>(options_.size));
+    peers_.resize(static_cast<std::size_t>(links_.count()));
     if (auto opened = events_.open(); !opened) return opened;
     events_.watch_level(interrupt_descriptor, TcpEvents::interrupt);
     return meeting_.listen(options_.addresses);
 }
 
-TcpTraffic::Peer& TcpTraffic::make_peer(int rank) {
-    auto& place = peers_[static_cast<std::size_t>(rank)];
+TcpTraffic::Peer& TcpTraffic::make_peer(int link) {
+    auto& place = peers_[static_cast<std::size_t>(link)];
     place = std::make_unique<Peer>();
-    place->rank = rank;
+    place->link = link;
     return *place;
 }
 
-Outcome<TcpPeer*> TcpTraffic::talk_to(int rank) {
+Outcome<TcpPeer*> TcpTraffic::talk_to(int link) {
     if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
-    auto& place = peers_[static_cast<std::size_t>(rank)];
+    auto& place = peers_[static_cast<std::size_t>(link)];
     if (place == nullptr) {
-        make_peer(rank);
-        if (auto called = meeting_.call(rank); !called) {
+        make_peer(link);
+        if (auto called = meeting_.call(link); !called) {
             place.reset();
             return pass_on(std::move(called));
         }
@@ -62,23 +64,34 @@ Outcome<TcpPeer*> TcpTraffic::talk_to(int rank) {
     return &place->stream;
 }
 
-void TcpTraffic::met(int rank, FileDescriptor socket) {
-    auto& place = peers_[static_cast<std::size_t>(rank)];
-    Peer& peer = place == nullptr ? make_peer(rank) : *place;
+void TcpTraffic::met(int link, FileDescriptor socket) {
+    auto& place = peers_[static_cast<std::size_t>(link)];
+    Peer& peer = place == nullptr ? make_peer(link) : *place;
     if (const int bytes = options_.send_buffer_bytes; bytes != 0) {
         (void)setsockopt(socket.number(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     }
-    events_.watch(socket.number(), rank, false);
+    events_.watch(socket.number(), link, false);
     peer.stream.connect(std::move(socket));
     // A peer that calls has something to send.
     peer.stream.set_readable();
     activate(peer);
 }
 
-void TcpTraffic::missed(int rank, std::string why) {
-    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+void TcpTraffic::missed(int link, std::string why) {
+    Peer& peer = *peers_[static_cast<std::size_t>(link)];
     peer.stream.lose(std::move(why));
-    lost_.push_back(rank);
+    lost_.push_back(link);
+}
+
+bool TcpTraffic::is_gone(int rank) const {
+    bool known = false;
+    for (const auto kind : {TcpLinks::bulk, TcpLinks::control}) {
+        const auto& peer = peers_[static_cast<std::size_t>(links_.to(rank, kind))];
+        if (peer == nullptr) continue;
+        known = true;
+        if (peer->stream.presence() == Presence::there || peer->stream.readable()) return false;
+    }
+    return known;
 }
 
 bool TcpTraffic::wants_to_read(const Peer& peer) const {
@@ -89,13 +102,13 @@ bool TcpTraffic::wants_to_read(const Peer& peer) const {
     // connection; before the end there is no more data than these buffers hold.
     return stream.readable() &&
            (stream.ending() || stream.inbox().kept_bytes() < options_.most_kept_bytes ||
-            wanting_everything_ != 0);
+            wanting_everything_[static_cast<std::size_t>(links_.kind(peer.link))] != 0);
 }
 
 void TcpTraffic::activate(Peer& peer) {
     if (peer.active) return;
     peer.active = true;
-    active_.push_back(peer.rank);
+    active_.push_back(peer.link);
 }
 
 void TcpTraffic::sweep() {
@@ -137,41 +150,41 @@ bool TcpTraffic::move(Peer& peer, bool try_socket) {
     if (stream.sends()) moved = stream.write();
     if (stream.sends() && stream.connected() && !peer.awaits_room) {
         peer.awaits_room = true;
-        events_.watch(stream.socket(), peer.rank, true);
+        events_.watch(stream.socket(), peer.link, true);
     }
     if (wants_to_read(peer) && (try_socket || stream.readable())) moved = stream.read() || moved;
     if (was_there && !stream.connected() && stream.presence() == Presence::lost) {
-        lost_.push_back(peer.rank);
+        lost_.push_back(peer.link);
     }
     return moved;
 }
 
 // After this, whatever happens is an event, or was one that has not been taken yet.
 bool TcpTraffic::arm() {
-    for (const int rank : active_) {
-        Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    for (const int link : active_) {
+        Peer& peer = *peers_[static_cast<std::size_t>(link)];
         if (!peer.awaits_room || peer.stream.sends()) continue;
         peer.awaits_room = false;
-        events_.watch(peer.stream.socket(), rank, false);
+        events_.watch(peer.stream.socket(), link, false);
     }
     sweep_is_due_ = true;
     if (meeting_.has_work()) return false;
-    return std::none_of(active_.begin(), active_.end(), [this](int rank) {
-        const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    return std::none_of(active_.begin(), active_.end(), [this](int link) {
+        const Peer& peer = *peers_[static_cast<std::size_t>(link)];
         return peer.stream.readable() && wants_to_read(peer);
     });
 }
 
-std::optional<int> TcpTraffic::keeps_message_of(std::uint32_t call) const {
-    for (const auto& peer : peers_) {
-        if (peer != nullptr && peer->stream.inbox().keeps(call)) return peer->rank;
+std::optional<int> TcpTraffic::keeps_message_of(std::uint32_t call, TcpLinks::Kind kind) const {
+    for (const auto& peer : peers_of(kind)) {
+        if (peer != nullptr && peer->stream.inbox().keeps(call)) return links_.rank(peer->link);
     }
     return std::nullopt;
 }
 
-void TcpTraffic::want_everything() {
-    ++wanting_everything_;
-    for (const auto& peer : peers_) {
+void TcpTraffic::want_everything(TcpLinks::Kind kind) {
+    ++wanting_everything_[static_cast<std::size_t>(kind)];
+    for (const auto& peer : peers_of(kind)) {
         if (peer != nullptr && peer->stream.readable()) activate(*peer);
     }
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
 #include "transport/tcp_events.hpp"
+#include "transport/tcp_link.hpp"
 #include "transport/tcp_meeting.hpp"
 #include "transport/tcp_peer.hpp"
 #include "transport/tcp_transport.hpp"
@@ -27,31 +30,32 @@ class TcpTraffic {
     [[nodiscard]] Done start(int interrupt_descriptor);
     [[nodiscard]] const TcpAddress& address() const { return meeting_.address(); }
 
-    // Returns the peer, and calls it if it was not called before. The caller must call activate()
-    // when it has posted something for the peer.
-    [[nodiscard]] Outcome<TcpPeer*> talk_to(int rank);
-    void activate(int rank) { activate(*peers_[static_cast<std::size_t>(rank)]); }
+    [[nodiscard]] const TcpLinks& links() const { return links_; }
 
-    // Only for a rank that talk_to() was called for, or that has connected.
-    [[nodiscard]] const TcpPeer& peer(int rank) const {
-        return peers_[static_cast<std::size_t>(rank)]->stream;
+    // Returns the peer at the other end of the link, and calls it if it was not called before. The
+    // caller must call activate() when it has posted something for the peer.
+    [[nodiscard]] Outcome<TcpPeer*> talk_to(int link);
+    void activate(int link) { activate(*peers_[static_cast<std::size_t>(link)]); }
+
+    // Only for a link that talk_to() was called for, or that the other side has made.
+    [[nodiscard]] const TcpPeer& peer(int link) const {
+        return peers_[static_cast<std::size_t>(link)]->stream;
     }
-    // Ranks that went without saying goodbye.
+    // The links of ranks that went without saying goodbye.
     [[nodiscard]] const std::vector<int>& lost() const { return lost_; }
 
-    // Whether the rank has left or was lost.
-    [[nodiscard]] bool is_gone(int rank) const {
-        const auto& known = peers_[static_cast<std::size_t>(rank)];
-        return known != nullptr && known->stream.presence() != TcpPeer::Presence::there &&
-               !known->stream.readable();
-    }
+    // Whether the rank has left or was lost, and all that came from it was read.
+    [[nodiscard]] bool is_gone(int rank) const;
 
-    // Returns a rank of which a message of this call (TcpKey::call) is kept. Between
-    // want_everything() and want_no_more(), everything that comes is read, because it may be such a
-    // message.
-    [[nodiscard]] std::optional<int> keeps_message_of(std::uint32_t call) const;
-    void want_everything();
-    void want_no_more() { --wanting_everything_; }
+    // Returns a rank of which a message of this call (TcpKey::call) is kept, on links of that kind.
+    // Between want_everything() and want_no_more(), everything that comes there is read, because it
+    // may be such a message.
+    [[nodiscard]] std::optional<int> keeps_message_of(std::uint32_t call,
+                                                      TcpLinks::Kind kind) const;
+    void want_everything(TcpLinks::Kind kind);
+    void want_no_more(TcpLinks::Kind kind) {
+        --wanting_everything_[static_cast<std::size_t>(kind)];
+    }
 
     // See Watch::Source.
     bool move();
@@ -65,16 +69,16 @@ class TcpTraffic {
 
   private:
     struct Peer {
-        int rank = 0;
+        int link = 0;
         TcpPeer stream;
         bool active = false;       // is in active_
         bool awaits_room = false;  // watched until there is room to write
     };
 
     [[nodiscard]] TcpMeeting::Events meeting_events();
-    Peer& make_peer(int rank);
-    void met(int rank, FileDescriptor socket);
-    void missed(int rank, std::string why);
+    Peer& make_peer(int link);
+    void met(int link, FileDescriptor socket);
+    void missed(int link, std::string why);
     void activate(Peer& peer);
     bool move(Peer& peer, bool try_socket);
     void sweep();
@@ -83,13 +87,20 @@ class TcpTraffic {
     void look_until(const std::function<bool()>& look, const Condition& condition,
                     Deadline deadline);
 
+    // The peers at the other ends of the links of that kind, in the order of ranks.
+    [[nodiscard]] std::span<const std::unique_ptr<Peer>> peers_of(TcpLinks::Kind kind) const {
+        const auto ranks = static_cast<std::size_t>(options_.size);
+        return std::span(peers_).subspan(static_cast<std::size_t>(kind) * ranks, ranks);
+    }
+
     TcpTransport::Options options_;
+    TcpLinks links_;
     TcpEvents events_;
     TcpMeeting meeting_;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; nullptr: no messages so far
-    std::vector<int> active_;                   // peers with work to do
+    std::vector<std::unique_ptr<Peer>> peers_;  // by link; nullptr: no messages so far
+    std::vector<int> active_;                   // links with work to do
     std::vector<int> lost_;
-    int wanting_everything_ = 0;
+    std::array<int, TcpLinks::kinds> wanting_everything_{};  // threads, by kind
     unsigned looks_ = 0;
     bool sweep_is_due_ = false;
     bool closed_ = false;

@@ -33,7 +33,8 @@ class TcpTransportImplementation final : public TcpTransport {
                                                std::uint32_t sequence) override {
         const std::lock_guard lock(watch_.mutex());
         if (closed_) return std::nullopt;
-        return traffic_.keeps_message_of(TcpKey::call(TcpKey::of({channel, sequence, 0, 0})));
+        return traffic_.keeps_message_of(TcpKey::call(TcpKey::of({channel, sequence, 0, 0})),
+                                         TcpLinks::kind_for(channel));
     }
     [[nodiscard]] bool is_gone(int rank) override {
         const std::lock_guard lock(watch_.mutex());
@@ -54,10 +55,14 @@ class TcpTransportImplementation final : public TcpTransport {
     void close(Deadline deadline) override;
 
   private:
+    [[nodiscard]] int link_of(int peer, Tag tag) const {
+        return traffic_.links().to(peer, TcpLinks::kind_for(tag.channel));
+    }
     [[nodiscard]] Request new_operation(int peer, Tag tag, bool receives);
     void end_operations();
-    [[nodiscard]] tl::unexpected<Failure> loss_of(int rank) const {
-        return lost(rank, "rank " + std::to_string(rank) + " (" + traffic_.peer(rank).end() + ")");
+    [[nodiscard]] tl::unexpected<Failure> loss_on(int link) const {
+        const int rank = traffic_.links().rank(link);
+        return lost(rank, "rank " + std::to_string(rank) + " (" + traffic_.peer(link).end() + ")");
     }
     [[nodiscard]] Done check_alive(const TcpOperation& operation) const;
     [[nodiscard]] Done result(const TcpOperation& operation) const;
@@ -87,6 +92,7 @@ Request TcpTransportImplementation::new_operation(int peer, Tag tag, bool receiv
     operation.posted = true;
     operation.receives = receives;
     operation.peer = peer;
+    operation.link = link_of(peer, tag);
     operation.tag = tag;
     operation.key = TcpKey::of(tag);
     return id;
@@ -95,36 +101,37 @@ Request TcpTransportImplementation::new_operation(int peer, Tag tag, bool receiv
 Outcome<Request> TcpTransportImplementation::post_send(int to, Tag tag,
                                                        std::span<const std::byte> data) {
     const std::lock_guard lock(watch_.mutex());
-    auto peer = traffic_.talk_to(to);
+    auto peer = traffic_.talk_to(link_of(to, tag));
     if (!peer) return pass_on(std::move(peer));
     const Request id = new_operation(to, tag, false);
-    (*peer)->send(operations_[id], tag, data);
-    if ((*peer)->sends()) traffic_.activate(to);
+    TcpOperation& operation = operations_[id];
+    (*peer)->send(operation, tag, data);
+    if ((*peer)->sends()) traffic_.activate(operation.link);
     return id;
 }
 
 Outcome<Request> TcpTransportImplementation::post_receive(int from, Tag tag,
                                                           std::span<std::byte> data) {
     const std::lock_guard lock(watch_.mutex());
-    auto peer = traffic_.talk_to(from);
+    auto peer = traffic_.talk_to(link_of(from, tag));
     if (!peer) return pass_on(std::move(peer));
     const Request id = new_operation(from, tag, true);
     TcpOperation& operation = operations_[id];
     operation.memory = data.data();
     operation.bytes = data.size();
     (*peer)->inbox().expect(operation);
-    if (!operation.done) traffic_.activate(from);
+    if (!operation.done) traffic_.activate(operation.link);
     return id;
 }
 
 Done TcpTransportImplementation::check_alive(const TcpOperation& operation) const {
-    const auto& peer = traffic_.peer(operation.peer);
+    const auto& peer = traffic_.peer(operation.link);
     if (peer.presence() != TcpPeer::Presence::there && !peer.readable()) {
-        return loss_of(operation.peer);
+        return loss_on(operation.link);
     }
     // Other ranks may wait for what a lost rank should have passed on in this call.
-    for (const int rank : traffic_.lost()) {
-        if (traffic_.peer(rank).participation().in_call_of(operation.tag)) return loss_of(rank);
+    for (const int link : traffic_.lost()) {
+        if (traffic_.peer(link).participation().in_call_of(operation.tag)) return loss_on(link);
     }
     return {};
 }
@@ -132,7 +139,7 @@ Done TcpTransportImplementation::check_alive(const TcpOperation& operation) cons
 Done TcpTransportImplementation::result(const TcpOperation& operation) const {
     if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport was closed meanwhile");
     if (!operation.receives) return {};
-    if (operation.received.agreement != Tag::low(operation.tag.agreement, Tag::agreement_bits)) {
+    if (operation.received.agreement != operation.tag.agreement) {
         return fail(MPIB_ERROR_MISMATCH,
                     "it called another collective, or this one with other arguments");
     }
@@ -175,13 +182,14 @@ Outcome<Transport::Arrival> TcpTransportImplementation::await_message(
         --awaiting_;
         return Arrival::stopped;
     }
+    const auto kind = TcpLinks::kind_for(channel);
     std::unique_lock lock(watch_.mutex());
-    traffic_.want_everything();
+    traffic_.want_everything(kind);
     Arrival arrival = Arrival::late;
     unsigned seen = wakes_ - 1;  // asks once more: a wake() may have come before the lock
     const auto happened = [&] {
         if (closed_) return true;
-        if (traffic_.keeps_message_of(call)) {
+        if (traffic_.keeps_message_of(call, kind)) {
             arrival = Arrival::message;
         } else if (!options_.survives_losses && !traffic_.lost().empty()) {
             return true;
@@ -192,11 +200,11 @@ Outcome<Transport::Arrival> TcpTransportImplementation::await_message(
         return arrival != Arrival::late;
     };
     (void)watch_.wait(lock, happened, deadline, Tag::manner(channel));
-    traffic_.want_no_more();
+    traffic_.want_no_more(kind);
     --awaiting_;
     if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
     if (arrival == Arrival::late && !options_.survives_losses && !traffic_.lost().empty())
-        return loss_of(traffic_.lost().front());
+        return loss_on(traffic_.lost().front());
     return arrival;
 }
 

@@ -14,10 +14,10 @@
 
 namespace mpi_bridge {
 
-// A transport over TCP, with one connection for each pair of ranks that exchange messages, made
-// before the first message. Messages go from the sender's memory into a socket and from there into
-// the receiver's memory, with no copy except the kernel's own. Only messages that have no receive
-// yet are kept in between.
+// A transport over TCP, with up to two connections (TcpLinks) for each pair of ranks that exchange
+// messages, each made before its first message. Messages go from the sender's memory into a socket
+// and from there into the receiver's memory, with no copy except the kernel's own. Only messages
+// that have no receive yet are kept in between.
 class TcpTransport : public Transport {
   public:
     struct Options {
@@ -25,10 +25,11 @@ class TcpTransport : public Transport {
         int size = 1;
         int local_size = 1;  // ranks on this host, which may have to share its processors
         std::vector<std::string> addresses;  // this rank's, to listen at; numeric, best first
-        // Called once per peer, when the first message to or from it is posted.
+        // Called once per connection, when the first message over it is posted.
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
-        // How many bytes are kept of what one peer has sent before receives were posted. The rest
-        // waits on its side, unless something else is wanted from it.
+        // How many bytes are kept of what came over one connection before receives were posted.
+        // The rest waits on the other side, unless a receive is posted for something behind it, or
+        // await_message() waits for a channel of this connection.
         std::size_t most_kept_bytes = 16UL * 1024 * 1024;
         int send_buffer_bytes = 0;  // of a socket; 0: the system's default
         // The interval at which a thread that waits looks for what comes without an event.

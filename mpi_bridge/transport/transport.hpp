@@ -18,7 +18,8 @@ namespace mpi_bridge {
 // Identifies a message between two ranks. A receive matches the oldest message from its sender with
 // equal channel, sequence and step. `agreement` does not take part in matching but must be equal;
 // this detects ranks that call different collectives, or the same one with other arguments. The
-// widths are chosen to fit a 64-bit tag; upper bits are dropped.
+// widths are chosen to fit a 64-bit tag; upper bits are dropped, except that TCP compares all bits
+// of the agreement.
 struct Tag {
     static constexpr unsigned channel_bits = Channel::lane_bits + Channel::group_bits;
     static constexpr unsigned sequence_bits = 12;

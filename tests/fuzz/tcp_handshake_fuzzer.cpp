@@ -51,7 +51,7 @@ void shake_hands(std::span<const std::uint8_t> input) {
 
     int proven = 0;
     int proven_caller = -1;
-    TcpPendingHandshakes pending(callee, size_of_world,
+    TcpPendingHandshakes pending(callee, TcpLinks(size_of_world),
                                  {.watch = [](int) {},
                                   .proven =
                                       [&](const FileDescriptor&, const TcpHandshake& handshake) {

@@ -17,6 +17,7 @@
 namespace {
 
 using namespace mpi_bridge_test;
+using mpi_bridge::Channel;
 using mpi_bridge::Deadline;
 using mpi_bridge::FileDescriptor;
 using mpi_bridge::Seconds;
@@ -86,6 +87,79 @@ TEST(TcpTransport, MuchThatNobodyAsksForStaysWithTheSenderAndHoldsNothingUp) {
     }
     for (const auto send : sends)
         EXPECT_EQ(text_of(mesh[0].wait(send, soon())), "done");
+}
+
+// Breaks when a thread that waits for a message of the program's, or of the engine's negotiation,
+// has everything read that collectives send, or when their data holds such a message up.
+TEST(TcpTransport, AThreadThatWaitsForANoteLeavesTheDataOfCollectivesWithTheSender) {
+    for (const auto lane : {Channel::Lane::control, Channel::Lane::messages}) {
+        const std::uint32_t channel = Channel{lane, 0}.number();
+        constexpr std::size_t length = 1 << 20;
+        Mesh mesh(Kind::tcp, 2, [](auto& options) {
+            options.most_kept_bytes = length;
+            options.send_buffer_bytes = 1 << 16;
+        });
+        const auto out = noise(length, 1);
+        mpi_bridge::Request last = 0;
+        for (unsigned number = 0; number < 40; ++number)
+            last = must(mesh[0].post_send(1, {0, number, 0, 0}, out));
+        const auto note = must(mesh[0].post_send(1, {channel, 1, 0, 0}, out));
+
+        const auto receive_note = [&](int from, int to) {
+            const auto never = [] { return false; };
+            EXPECT_EQ(must(mesh[to].await_message(channel, 1, never, soon())),
+                      mpi_bridge::Transport::Arrival::message);
+            std::vector<std::byte> in(length);
+            const auto receive = must(mesh[to].post_receive(from, {channel, 1, 0, 0}, in));
+            EXPECT_EQ(text_of(mesh[to].wait(receive, soon())), "done");
+            EXPECT_EQ(in, out);
+        };
+        std::thread other([&] {
+            receive_note(0, 1);
+            const auto answer = must(mesh[1].post_send(0, {channel, 1, 0, 0}, out));
+            EXPECT_EQ(text_of(mesh[1].wait(answer, soon())), "done");
+        });
+        EXPECT_EQ(text_of(mesh[0].wait(note, soon())), "done");
+        receive_note(1, 0);
+        other.join();
+        // With the note all that was sent before it would have been read.
+        EXPECT_EQ(status_of(mesh[0].wait(last, Deadline::in(Seconds(0)))), MPIB_ERROR_TIMEOUT);
+        mesh[0].abandon();
+    }
+}
+
+// Breaks when fewer bits are compared than the header has.
+TEST(TcpTransport, AllBitsOfTheAgreementCount) {
+    for (unsigned bit = 0; bit < 32; ++bit) {
+        Mesh mesh(Kind::tcp);
+        const auto out = noise(8, 1);
+        std::vector<std::byte> in(8);
+        const auto receive = must(mesh[1].post_receive(0, {0, 0, 0, 0x5a5a5a5a}, in));
+        const auto sent = must(mesh[0].post_send(1, {0, 0, 0, 0x5a5a5a5aU ^ (1U << bit)}, out));
+        std::thread sender([&] { EXPECT_EQ(text_of(mesh[0].wait(sent, soon())), "done"); });
+        EXPECT_EQ(status_of(mesh[1].wait(receive, soon())), MPIB_ERROR_MISMATCH) << bit;
+        sender.join();
+    }
+}
+
+// Breaks when the connection that is not read for lack of a receive hides that its rank has left.
+TEST(TcpTransport, ARankHasLeftWhenItHasLeftBothConnections) {
+    Mesh mesh(Kind::tcp);
+    const std::uint32_t channel = Channel{Channel::Lane::messages, 0}.number();
+    const auto out = noise(8, 1);
+    for (const std::uint32_t each : {0U, channel}) {
+        const auto sent = must(mesh[0].post_send(1, {each, 0, 0, 0}, out));
+        std::thread mover([&] { EXPECT_EQ(text_of(mesh[0].wait(sent, soon())), "done"); });
+        std::vector<std::byte> in(8);
+        const auto receive = must(mesh[1].post_receive(0, {each, 0, 0, 0}, in));
+        EXPECT_EQ(text_of(mesh[1].wait(receive, soon())), "done");
+        mover.join();
+        EXPECT_FALSE(mesh[1].is_gone(0));
+    }
+    std::thread leaver([&] { mesh[0].close(soon()); });
+    while (!mesh[1].is_gone(0))
+        mesh[1].progress();
+    leaver.join();
 }
 
 // Breaks when two ranks that call each other at once get two connections, or none.
