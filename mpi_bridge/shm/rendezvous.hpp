@@ -39,9 +39,9 @@
 // Memory order. A flag is written with release after the data, and read with acquire before the
 // data. No other operation provides any order: the payload is plain memory.
 //
-// Waiting. A rank first polls for a microsecond or two, then yields the processor between polls,
-// and then sleeps in slices, checking for failed or dead peers between them. Where ranks outnumber
-// processors the first phase is left out.
+// Waiting. A rank first polls for twenty to eighty microseconds (`spins`), then yields the
+// processor between polls, and then sleeps in slices, checking for failed or dead peers between
+// them. Where ranks outnumber processors the first phase is left out.
 //
 // No wake-up is lost. A sleeper increments `sleepers` (A1), then reads the flag (A2), in user space
 // and again in the kernel, and sleeps only if that gives the old value. A writer sets the flag

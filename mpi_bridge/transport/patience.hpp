@@ -26,8 +26,9 @@ namespace mpi_bridge {
 // from the time that this thread has waited for it. One thread at a time may use this object.
 class LookingHabit {
   public:
-    static constexpr int few = 20;    // some microseconds if the processor is free
-    static constexpr int many = 200;  // some hundred microseconds
+    static constexpr int few = 20;  // some microseconds if the processor is free
+    // Some hundred microseconds over TCP, whose polls are system calls, and some thirty over UCX.
+    static constexpr int many = 200;
 
     // crowded: more ranks on this host than processors they may use.
     explicit LookingHabit(bool crowded) : crowded_(crowded) {}
