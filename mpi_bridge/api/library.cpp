@@ -69,7 +69,8 @@ Done Library::join_step() {
     TRY(wireup_.join({.network = settings_.network,
                       .start_timeout = [this] { return start_timeout(); },
                       .failure = failure_,
-                      .stall = engine_settings_.stall}));
+                      .stall = engine_settings_.stall,
+                      .engine_is_awaited = [this] { start_engine(); }}));
 
     if (where.local_size > 1) {
         auto heap = heap_.open();
@@ -131,6 +132,17 @@ void Library::make_engine() {
     // This comes after the engine was made: the engine's operations must be told the cause before
     // the end of the transport fails them with a less helpful text.
     failure_watch_.emplace(*failure_.load(), [this](const Failure& cause) { abandon(cause); });
+}
+
+// Called by the heartbeat, which goes on if there is no room for the threads.
+void Library::start_engine() {
+    const LentEngine::Loan loan(engine_);
+    if (loan.engine() == nullptr) return;
+    const Done started = catching([&]() -> Done {
+        loan.engine()->start();
+        return {};
+    });
+    if (!started) log(LogLevel::warning, "the engine cannot be started: " + started.error().text);
 }
 
 void Library::leave_step() {

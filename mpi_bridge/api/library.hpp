@@ -84,6 +84,8 @@ class Library {
     // Returns what the caller gets: `done`, or the earlier failure that ended this call.
     [[nodiscard]] Done end(const Identity& identity, Done done, Clock::duration time);
     void make_engine();
+    // So that another rank that waits for this one in the engine hears what is missing.
+    void start_engine();
     // Ends every wait of this process. Does not take mutex_, because a call that waits for this may
     // hold it.
     void abandon(const Failure& cause);

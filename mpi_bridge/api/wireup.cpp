@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "core/log.hpp"
+#include "trace/stall.hpp"
 #include "transport/alone_transport.hpp"
 #include "transport/network_choice.hpp"
 #include "transport/open_transport.hpp"
@@ -77,6 +80,7 @@ Done Wireup::open_heartbeat(const Options& how, const Network& host,
     options.failure = how.failure;
     options.waits = &waits_;
     options.stall = how.stall;
+    options.engine_is_awaited = how.engine_is_awaited;
     options.report = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
     heartbeat_ = TRY(Heartbeat::open(std::move(options)));
     enquired_ = heartbeat_.get();
@@ -85,6 +89,29 @@ Done Wireup::open_heartbeat(const Options& how, const Network& host,
         return heartbeat == nullptr ? failure : heartbeat->enquire(std::move(failure));
     });
     return {};
+}
+
+// Reports, while this rank waits for others, that they have not come. No launcher says who they
+// are.
+std::function<bool()> Wireup::reports_of_absence(const StallSettings& stall) const {
+    // If one of these is missing, the other one reports.
+    constexpr int reporters = 2;
+    const Topology& topology = this->topology();
+    if (topology.rank >= reporters) return {};
+    return [&topology, began = Clock::now(),
+            watch = StallWatch({stall.report, Seconds(0)})]() mutable {
+        const auto now = Clock::now();
+        const Seconds waited(now - began);
+        if (watch.look(waited, now) == StallWatch::Verdict::report) {
+            std::fputs(
+                fmt::format("mpi_bridge: rank {}: mpib_init has waited for {:.0f} s for ranks "
+                            "of {} that have not called it yet, or whose program has ended\n",
+                            topology.rank, waited.count(), topology.size)
+                    .c_str(),
+                stderr);
+        }
+        return false;
+    };
 }
 
 Done Wireup::join(const Options& options) {
@@ -110,11 +137,12 @@ Done Wireup::join(const Options& options) {
         return fetch(rank, longest_heartbeat_fetch, Part::heartbeat);
     }));
 
-    wishes.publish = [this, timeout = options.start_timeout](std::span<const std::byte> address) {
+    wishes.publish = [this, timeout = options.start_timeout,
+                      stall = options.stall](std::span<const std::byte> address) {
         const auto heartbeat =
             heartbeat_ == nullptr ? std::vector<std::byte>() : heartbeat_->address();
         return bootstrap_->publish(address_key, published(address, heartbeat),
-                                   Deadline::in(timeout()));
+                                   Deadline::in(timeout()), reports_of_absence(stall));
     };
     wishes.fetch = [fetch, timeout = options.start_timeout](int rank) {
         return fetch(rank, timeout(), Part::transport);

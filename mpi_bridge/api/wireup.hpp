@@ -27,6 +27,7 @@ class Wireup {
         std::function<Seconds()> start_timeout;
         FailureToken* failure = nullptr;  // must outlive the wire-up
         StallSettings stall;
+        std::function<void()> engine_is_awaited;  // see Heartbeat::Options
     };
 
     // Connects to the launcher.
@@ -47,6 +48,7 @@ class Wireup {
     [[nodiscard]] Waits& waits() { return waits_; }
 
   private:
+    [[nodiscard]] std::function<bool()> reports_of_absence(const StallSettings& stall) const;
     [[nodiscard]] Done open_heartbeat(const Options& how, const Network& host,
                                       Heartbeat::AddressOf address_of);
 

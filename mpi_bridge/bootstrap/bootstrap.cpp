@@ -14,7 +14,8 @@ class AloneBootstrap final : public Bootstrap {
     [[nodiscard]] const Topology& topology() const override { return topology_; }
 
     [[nodiscard]] Done publish(const std::string& key, std::span<const std::byte> value,
-                               Deadline /*deadline*/) override {
+                               Deadline /*deadline*/,
+                               const std::function<bool()>& /*given_up*/) override {
         published_[key].assign(value.begin(), value.end());
         return {};
     }

@@ -26,12 +26,15 @@ class Bootstrap {
     [[nodiscard]] virtual const Topology& topology() const = 0;
 
     // Publishes this rank's value under `key` and returns when every rank has published its own.
-    // Collective; called once. Every host then has all values.
+    // Collective; called once. Every host then has all values. `given_up`, if it is set, is called
+    // several times a second while this rank waits for others; when it returns true, the wait
+    // stops.
     [[nodiscard]] virtual Done publish(const std::string& key, std::span<const std::byte> value,
-                                       Deadline deadline) = 0;
+                                       Deadline deadline,
+                                       const std::function<bool()>& given_up = {}) = 0;
 
-    // The value that `rank` published. It is looked up only when it is asked for here. `given_up`,
-    // if it is set, is called several times a second; when it returns true, the wait stops.
+    // The value that `rank` published. It is looked up only when it is asked for here. `given_up`
+    // is called as by publish().
     [[nodiscard]] virtual Outcome<std::vector<std::byte>> fetch(
         const std::string& key, int rank, Deadline deadline,
         const std::function<bool()>& given_up) = 0;

@@ -19,7 +19,7 @@ class Pmi2Bootstrap final : public Bootstrap {
     [[nodiscard]] const Topology& topology() const override { return session_->topology(); }
 
     [[nodiscard]] Done publish(const std::string& key, std::span<const std::byte> value,
-                               Deadline deadline) override {
+                               Deadline deadline, const std::function<bool()>& given_up) override {
         const auto pieces = pmi2::pieces_of(value);
         for (std::size_t i = 0; i < pieces.size(); ++i) {
             const std::string name = TRY(name_of(key, topology().rank, i));
@@ -29,7 +29,7 @@ class Pmi2Bootstrap final : public Bootstrap {
         // PMI-2's fence goes another way than PMIx's, through srun. Nobody has seen it lose a
         // message, nor tried often enough to do without this.
         if (topology().local_size < topology().size) let_slurm_settle();
-        auto met = session_->ask("kvs-fence", {}, deadline);
+        auto met = session_->ask("kvs-fence", {}, deadline, given_up);
         if (!met) {
             met.error().text = "rank " + std::to_string(topology().rank) + ": waiting for all " +
                                std::to_string(topology().size) +

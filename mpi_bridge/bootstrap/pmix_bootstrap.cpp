@@ -65,7 +65,7 @@ class PmixBootstrap final : public Bootstrap {
     [[nodiscard]] const Topology& topology() const override { return topology_; }
 
     [[nodiscard]] Done publish(const std::string& key, std::span<const std::byte> value,
-                               Deadline deadline) override {
+                               Deadline deadline, const std::function<bool()>& given_up) override {
         // PMIx_Put copies the bytes, but its struct takes a pointer to non-const.
         std::vector<std::byte> copy(value.begin(), value.end());
         pmix_value_t blob;
@@ -83,7 +83,7 @@ class PmixBootstrap final : public Bootstrap {
         if (several_hosts && !all_tasks_run_ && std::getenv("SLURM_STEP_ID") != nullptr)
             let_slurm_settle();
         const auto start = Clock::now();
-        Done met = fence(deadline);
+        Done met = fence(deadline, given_up);
         log_time("exchanging addresses with all ranks", start);
         return met;
     }
@@ -122,7 +122,7 @@ class PmixBootstrap final : public Bootstrap {
     }
 
     // Returns when every rank has called it.
-    [[nodiscard]] Done fence(Deadline deadline) const {
+    [[nodiscard]] Done fence(Deadline deadline, const std::function<bool()>& given_up) const {
         const auto reply = std::make_shared<FenceReply>(FenceQuestion());
         void* ticket = FenceReply::ticket(reply);
         auto status =
@@ -132,7 +132,7 @@ class PmixBootstrap final : public Bootstrap {
             if (status == PMIX_OPERATION_SUCCEEDED) return {};
             return pmix_failure("PMIx_Fence", status);
         }
-        status = reply->wait(deadline);
+        status = reply->wait(deadline, given_up);
         if (status != PMIX_SUCCESS) {
             return pmix_failure("rank " + std::to_string(topology_.rank) + ": waiting for all " +
                                     std::to_string(topology_.size) +

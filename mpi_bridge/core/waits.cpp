@@ -11,11 +11,11 @@ int first_place(int places) {
     return own % places;
 }
 
-std::int64_t packed(int rank, Waits::Lane lane) {
-    return std::int64_t{rank} << 1 | (lane == Waits::Lane::engine ? 1 : 0);
-}
-
 }  // namespace
+
+std::int64_t Waits::packed(int rank, Lane lane) {
+    return std::int64_t{rank} << lane_bits | static_cast<std::int64_t>(lane);
+}
 
 Waits::Waiting::Waiting(Waits* waits, int rank, Lane lane,
                         std::optional<Clock::time_point> since) noexcept
@@ -59,8 +59,8 @@ std::vector<Waits::Blocked> Waits::now() const {
         if (began != unknown) since.emplace(Clock::duration(began));
         blocked.push_back({.place = at,
                            .serial = place.serial.load(std::memory_order_relaxed),
-                           .rank = static_cast<int>(who >> 1),
-                           .lane = (who & 1) != 0 ? Lane::engine : Lane::direct,
+                           .rank = static_cast<int>(who >> lane_bits),
+                           .lane = static_cast<Lane>(who & ((1 << lane_bits) - 1)),
                            .since = since});
     }
     return blocked;

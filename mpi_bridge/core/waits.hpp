@@ -21,6 +21,9 @@ class Waits {
     enum class Lane {
         direct,  // a blocking call of the program's
         engine,  // an operation of the engine, which reports by itself who has not submitted it
+        // The negotiation by which the engine finds that out, which takes a moment if all ranks
+        // take part in it. A rank may not, because it has not come to any operation yet.
+        negotiation,
     };
 
     Waits() = default;
@@ -58,11 +61,13 @@ class Waits {
 
   private:
     static constexpr int places = 64;
+    static constexpr int lane_bits = 2;
     static constexpr std::int64_t nobody = -1;
     static constexpr Clock::rep unknown = -1;
+    [[nodiscard]] static std::int64_t packed(int rank, Lane lane);
 
     struct alignas(64) Place {
-        std::atomic<std::int64_t> who{nobody};  // rank << 1 | lane
+        std::atomic<std::int64_t> who{nobody};  // rank << lane_bits | lane
         std::atomic<std::uint32_t> serial{0};
         std::atomic<Clock::rep> since{unknown};
     };

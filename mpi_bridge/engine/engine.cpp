@@ -147,6 +147,10 @@ bool Engine::process_set_is_free(int id) {
     return sets_->is_free(id);
 }
 
+void Engine::start() {
+    sets_->start();
+}
+
 bool Engine::shutdown() {
     const Failure failure{MPIB_ERROR_NOT_INITIALIZED,
                           "mpib_finalize was called while the operation was in flight"};

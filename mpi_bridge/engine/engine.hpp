@@ -60,7 +60,7 @@ struct EngineParts {
 //
 // Each process set is served by a ProcessSetEngine. The engine finds it, assigns process set ids,
 // and keeps what all process sets share: the first failure, and the shutdown. The first submission
-// starts the threads.
+// starts the threads, or start().
 class Engine {
   public:
     explicit Engine(EngineParts parts);
@@ -99,6 +99,11 @@ class Engine {
     [[nodiscard]] std::vector<int> process_set_ids() const;
     // Whether a set that only its members know can be opened with this id.
     [[nodiscard]] bool process_set_is_free(int id);
+
+    // Starts to take part in the negotiations of all process sets, as the first submission to each
+    // does. So the other members hear what this rank has not submitted, even if it never submits
+    // anything.
+    void start();
 
     // The messages between two ranks, which end with the engine.
     [[nodiscard]] Messenger& messenger() { return *messenger_; }

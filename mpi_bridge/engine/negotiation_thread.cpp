@@ -159,16 +159,18 @@ Done NegotiationThread::round() {
     latest_round_ = Clock::now();
     closed_ = std::get<RoundOver>(*step).closed;
     state_.news = state_.member.has_news() || state_.member.retired;
-    if (!state_.round.who_heard) return {};
-    state_.round.who_heard = false;
-    // Whoever has asked, each rank reports at its own time, so that nothing is told twice.
+    if (std::exchange(state_.round.who_heard, false)) report_stalls(lock);
+    return {};
+}
+
+void NegotiationThread::report_stalls(Lock& lock) {
     const auto now = Clock::now();
-    const bool asked = std::exchange(asked_who_, false);
-    if (!asked && stall_watch_.look(oldest_age(now), now) != StallWatch::Verdict::report) return {};
+    const bool due = std::exchange(asked_who_, false) ||
+                     stall_watch_.look(oldest_age(now), now) == StallWatch::Verdict::report;
+    if (!due) return;
     const auto text = pending_text(now, state_.host.parts().settings.stall.report);
     lock.unlock();
     if (!text.empty()) std::fprintf(stderr, "%s\n", text.c_str());
-    return {};
 }
 
 Outcome<Step> NegotiationThread::carry_out(Lock& lock, Step& step) {
@@ -297,8 +299,7 @@ bool NegotiationThread::look_for_stalls() {
         case StallWatch::Verdict::quiet:
             return keeps_alive;
         case StallWatch::Verdict::report:
-            state_.member.asks_who = true;
-            asked_who_ = true;
+            state_.member.asks_who = asked_who_ = true;
             return keeps_alive;
         case StallWatch::Verdict::shut_down:
             break;

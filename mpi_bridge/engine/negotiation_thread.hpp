@@ -22,7 +22,8 @@ namespace mpi_bridge {
 // It also watches for what does not happen. If an operation has waited for a while, the rank begins
 // a round even though it has no news. This is the keepalive: it takes a message to notice that a
 // member is gone. If an operation has waited for long, the rank asks, in a round, what each member
-// has submitted; then every rank with such operations reports them.
+// has submitted, and then reports it. A rank that hears the answers because another one has asked
+// reports as well, if it was about to ask.
 class NegotiationThread {
   public:
     NegotiationThread(ProcessSetState& state, PlanLane& lane, DeviceWork& devices);
@@ -63,6 +64,8 @@ class NegotiationThread {
     // These decide when to look for stalls, and describe which operation waits for which ranks.
     [[nodiscard]] Deadline next_look();
     [[nodiscard]] bool look_for_stalls();
+    // Reports what the members have just told, if this rank wanted to know.
+    void report_stalls(ProcessSetState::Lock& lock);
     [[nodiscard]] Seconds oldest_age(Clock::time_point now) const;
     [[nodiscard]] std::string pending_text(Clock::time_point now, Seconds at_least) const;
 
@@ -73,7 +76,7 @@ class NegotiationThread {
     std::unique_ptr<Communicator> negotiated_;
     Workspace workspace_;
     StallWatch stall_watch_;
-    bool asked_who_ = false;  // this rank has asked for a report that has not come yet
+    bool asked_who_ = false;  // for a report that is still due
     Clock::time_point latest_round_;
     bool closed_ = false;
     bool said_closed_ = false;

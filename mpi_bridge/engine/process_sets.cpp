@@ -284,6 +284,11 @@ std::vector<ProcessSetEngine*> ProcessSets::all() {
     return all;
 }
 
+void ProcessSets::start() {
+    for (ProcessSetEngine* each : all())
+        each->start();
+}
+
 void ProcessSets::shutdown(const Failure& cause) {
     {
         const std::lock_guard lock(mutex_);

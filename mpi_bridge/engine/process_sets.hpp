@@ -53,6 +53,8 @@ class ProcessSets final : public EngineHost {
     [[nodiscard]] std::optional<std::vector<int>> ranks(int id) const;
     [[nodiscard]] std::vector<int> ids() const;
 
+    // Starts the engines of all sets that this rank is a member of; see Engine::start().
+    void start();
     // Lets every engine finish what runs, and fails everything else.
     void shutdown(const Failure& cause);
     // Returns true if all threads have ended.

@@ -239,6 +239,7 @@ void HeartbeatImplementation::take(int from, const HeartbeatMessage& message) {
     const auto now = Clock::now() - suspended_;
     switch (message.kind) {
         case Kind::question:
+            if (message.for_engine && options_.engine_is_awaited) options_.engine_is_awaited();
             return answer(from);
         case Kind::answer:
             check_.answered(from, message.waits_for, message.state, now);
@@ -286,7 +287,7 @@ void HeartbeatImplementation::look() {
     const auto now = Clock::now() - suspended_;
     const auto orders = check_.look(options_.waits->now(), now);
     for (const int rank : orders.ask)
-        send(rank, {.kind = Kind::question});
+        send(rank, {.kind = Kind::question, .for_engine = check_.engine_waits_for(rank)});
     for (const int rank : orders.ask_about)
         ask_about(rank);
     if (orders.report) report(now);

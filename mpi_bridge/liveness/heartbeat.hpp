@@ -15,9 +15,10 @@ namespace mpi_bridge {
 // Keeps the ranks informed about each other while the program computes or is blocked. It has its
 // own thread and its own connections, which are made only when there is something to send:
 //
-//   - A rank that this one has waited for for more than a second is asked about its state. If
-//     it has not answered by the time that a stall is reported, the report says so, with its host,
-//     its process, and what the kernel says about it. If its process has ended, this rank fails.
+//   - A rank that this one has waited for for more than a second is asked about its state, and told
+//     if it is the engine that waits. If it has not answered by the time that a stall is reported,
+//     the report says so, with its host, its process, and what the kernel says about it. If its
+//     process has ended, this rank fails.
 //   - The first failure of any rank is reported to all: each rank that hears of it passes it on to
 //     some others (failure_neighbours), so that it arrives even if some of them have died.
 //   - A rank whose connection broke is asked why, because it may have broken the connection as a
@@ -40,6 +41,9 @@ class Heartbeat {
             nullptr;                   // watched, and told of failures; must outlive the heartbeat
         const Waits* waits = nullptr;  // read only; must outlive the heartbeat too
         StallSettings stall;
+        // Called from the heartbeat's thread when another rank asks about this one because its
+        // engine waits for this rank; may be empty.
+        std::function<void()> engine_is_awaited;
         std::function<void(const std::string& text)> report;  // lines for standard error
     };
 

@@ -14,7 +14,7 @@ namespace mpi_bridge {
 // same byte order, or the handshake fails.
 struct HeartbeatMessage {
     enum class Kind : std::uint32_t {
-        question,        // asks for the state of the receiving rank
+        question,        // for_engine; asks for the state of the receiving rank
         answer,          // waits_for, state, and the failure if there is one
         question_about,  // asks what the kernel says about the process of `rank` on the receiver's
                          // host
@@ -27,7 +27,8 @@ struct HeartbeatMessage {
     std::int32_t waits_for = -1;
     std::int32_t status = MPIB_OK;  // of the failure; MPIB_OK if there is none
     char state = process_state::unknown;
-    std::array<char, 1003> text{};  // of the failure; ends with '\0'
+    bool for_engine = false;        // the engine of the asking rank waits for the receiving one
+    std::array<char, 1002> text{};  // of the failure; ends with '\0'
 
     // Reports a failure of this rank. A text that is too long is cut.
     [[nodiscard]] static HeartbeatMessage of_failure(int rank, const Failure& failure);

@@ -46,11 +46,21 @@ void LivenessCheck::take_waits(std::span<const Waits::Blocked> blocked, Clock::t
                 peer.next_question = after(now, interval_);
             }
             peer.since = since;
-            peer.direct = false;
+            peer.direct = peer.engine = false;
             entered = peers.emplace(wait.rank, peer).first;
         }
         entered->second.since = std::min(entered->second.since, since);
-        if (wait.lane == Waits::Lane::direct) entered->second.direct = true;
+        switch (wait.lane) {
+            case Waits::Lane::direct:
+                entered->second.direct = true;
+                break;
+            case Waits::Lane::engine:
+                entered->second.engine = true;
+                break;
+            case Waits::Lane::negotiation:
+                entered->second.direct = entered->second.engine = true;
+                break;
+        }
     }
     waits_ = std::move(waits);
     peers_ = std::move(peers);

@@ -39,6 +39,12 @@ class LivenessCheck {
     // `blocked` holds the waits of this moment.
     [[nodiscard]] Orders look(std::span<const Waits::Blocked> blocked, Clock::time_point now);
 
+    // Whether an operation of the engine was waiting for the rank at the latest look().
+    [[nodiscard]] bool engine_waits_for(int rank) const {
+        const auto found = peers_.find(rank);
+        return found != peers_.end() && found->second.engine;
+    }
+
     // Record the answers. Answers about ranks that are no longer waited for are ignored.
     void answered(int rank, int waits_for, char state, Clock::time_point now);
     void told_about(int rank, char state, Clock::time_point now);
@@ -54,6 +60,7 @@ class LivenessCheck {
     struct Peer {
         Clock::time_point since;                 // when the oldest wait for it was first seen
         bool direct = false;                     // a direct call waits for it
+        bool engine = false;                     // an operation of the engine does
         std::optional<Clock::time_point> asked;  // when it was asked, if it has not answered yet
         Clock::time_point next_question;
         Seconds pause{0};  // until the next question

@@ -33,10 +33,15 @@ struct Tag {
 
     // The kind of thread that waits for a message with this tag.
     [[nodiscard]] constexpr Waits::Lane lane() const {
-        const auto of_channel = Channel::lane_of(channel);
-        return of_channel == Channel::Lane::direct || of_channel == Channel::Lane::messages
-                   ? Waits::Lane::direct
-                   : Waits::Lane::engine;
+        switch (Channel::lane_of(channel)) {
+            case Channel::Lane::direct:
+            case Channel::Lane::messages:
+                return Waits::Lane::direct;
+            case Channel::Lane::control:
+                return Waits::Lane::negotiation;
+            default:
+                return Waits::Lane::engine;
+        }
     }
 
     // How a thread waits for a message of this channel (Channel::number()).

@@ -10,6 +10,7 @@ share=/shared/liveness-test
 
 setup_file() {
     as_root_on login install -d -m 755 "$share"
+    put "$MPI_BRIDGE_PROGRAM_CHECK" "$share/program_check"
     as_root_on login sh -c "cat > $share/train.py" << 'PYTHON'
 """Twenty steps of a blocking call or of the engine; in step 10 rank 2 does what it is told."""
 
@@ -189,6 +190,31 @@ ranks() {
         else
             [[ $output == *"\"x\" (allreduce, 16.0 KiB): missing on rank 2"* ]]
         fi
+    done
+}
+
+# Breaks when only ranks that have come to a collective before are waited for with a word.
+@test "a rank that does not come to the first collective is reported" {
+    local door HOSTS expected
+    for HOSTS in 4 1; do
+        for door in call engine set; do
+            rm -f "$BATS_TEST_TMPDIR/output"
+            as_root_on login rm -f "$share/come"
+            as_user env LD_LIBRARY_PATH="$PREFIX/lib" MPI_BRIDGE_STALL_SECONDS=1 \
+                srun --nodes="$HOSTS" --ntasks=4 --overcommit --mpi="$(slurm_mpi)" --time=2 \
+                "$share/program_check" absent "$door" "$share/come" &> "$BATS_TEST_TMPDIR/output" &
+            case $door in
+                engine) expected='mpi_bridge: rank [0-2]: 1 operation has waited .*"first" .*missing on rank 3' ;;
+                *) expected='mpi_bridge: rank [0-2]: .*for rank 3 .*which runs, but has not come to this call' ;;
+            esac
+            wait_until 30 grep -qE "$expected" "$BATS_TEST_TMPDIR/output" || cat "$BATS_TEST_TMPDIR/output"
+            as_root_on login touch "$share/come"
+            wait $!
+            run cat "$BATS_TEST_TMPDIR/output"
+            echo "$output"
+            grep -E "$expected" <<< "$output"
+            [[ $output == *" 4 ranks, all right"* ]]
+        done
     done
 }
 

@@ -16,11 +16,13 @@ TEST(Waits, AreSeenWhileTheyLast) {
     Waits waits;
     EXPECT_TRUE(waits.now().empty());
     std::optional<Waits::Waiting> wait;
-    wait.emplace(&waits, 7, Waits::Lane::engine);
+    for (const auto lane : {Waits::Lane::direct, Waits::Lane::negotiation, Waits::Lane::engine}) {
+        wait.emplace(&waits, 7, lane);
+        ASSERT_EQ(waits.now().size(), 1U);
+        EXPECT_EQ(waits.now()[0].rank, 7);
+        EXPECT_EQ(waits.now()[0].lane, lane);
+    }
     const auto first = waits.now();
-    ASSERT_EQ(first.size(), 1U);
-    EXPECT_EQ(first[0].rank, 7);
-    EXPECT_EQ(first[0].lane, Waits::Lane::engine);
     wait->go_on_for(9);
     const auto second = waits.now();
     ASSERT_EQ(second.size(), 1U);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <deque>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,6 +137,69 @@ TEST(EngineFailure, IsWhatComesOfARankThatDoesNotSubmit) {
     }
     const std::string text = testing::internal::GetCapturedStderr();
     EXPECT_NE(text.find("\"lonely\" (allreduce, 4 bytes): missing on rank 1"), std::string::npos)
+        << text;
+}
+
+// Breaks when each rank's question makes all others report once more.
+TEST(EngineFailure, IsPrecededByOneReportAtATime) {
+    Wishes wishes;
+    wishes.timeout = Seconds(5.0);
+    wishes.settings.stall.report = Seconds(1.0);
+    std::atomic<int> gave_up{0};
+    testing::internal::CaptureStderr();
+    {
+        Ranks ranks(4, wishes);
+        ranks.run([&](Ranks::Rank& rank) {
+            run_steps(rank, 1, 4);
+            if (rank.rank() == 3) {
+                while (gave_up != 3)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                return;
+            }
+            // Each rank wants to know at another time what is missing.
+            std::this_thread::sleep_for(std::chrono::milliseconds(150 * rank.rank()));
+            Floats tensor("lonely", {1});
+            EXPECT_FALSE(rank.engine().call(tensor.made()));
+            ++gave_up;
+        });
+    }
+    std::istringstream text(testing::internal::GetCapturedStderr());
+    std::set<std::string> lines;
+    std::set<std::string> ranks;
+    for (std::string line; std::getline(text, line);) {
+        if (line.find("missing on rank 3") == std::string::npos) continue;
+        // The next report of the same rank comes a second later.
+        EXPECT_TRUE(lines.insert(line).second) << line;
+        ranks.insert(line.substr(0, line.find(" 1 operation")));
+    }
+    EXPECT_EQ(ranks.size(), 3U);
+}
+
+// Breaks when a rank that has never used the engine takes part in nothing, not even in the question
+// what is missing.
+TEST(EngineFailure, IsPrecededByAReportOfARankThatDoesNotComeToTheFirstOperation) {
+    Wishes wishes;
+    wishes.timeout = Seconds(2.0);
+    wishes.settings.stall.report = Seconds(0.2);
+    std::atomic<int> gave_up{0};
+    testing::internal::CaptureStderr();
+    {
+        Ranks ranks(3, wishes);
+        ranks.run([&](Ranks::Rank& rank) {
+            if (rank.rank() == 1) {
+                // As the heartbeat does.
+                rank.engine().start();
+                while (gave_up != 2)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                return;
+            }
+            Floats tensor("first", {1});
+            EXPECT_FALSE(rank.engine().call(tensor.made()));
+            ++gave_up;
+        });
+    }
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_NE(text.find("\"first\" (allreduce, 4 bytes): missing on rank 1"), std::string::npos)
         << text;
 }
 

@@ -4,6 +4,7 @@
 // not been started is what others see of a frozen rank.
 #include "liveness/heartbeat.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <memory>
 #include <mutex>
@@ -57,6 +58,7 @@ class Ranks {
                 const std::lock_guard lock(made.mutex);
                 made.reported += text;
             };
+            options.engine_is_awaited = [&made = *made] { ++made.engine_was_awaited; };
             auto heartbeat = Heartbeat::open(std::move(options));
             if (!heartbeat) throw std::runtime_error(heartbeat.error().text);
             made->heartbeat = std::move(*heartbeat);
@@ -76,6 +78,7 @@ class Ranks {
     FailureToken& failure(int rank) { return at(rank).failure; }
     Waits& waits(int rank) { return at(rank).waits; }
     std::vector<std::byte>& address(int rank) { return at(rank).address; }
+    int engine_was_awaited(int rank) { return at(rank).engine_was_awaited; }
     std::string reported(int rank) {
         const std::lock_guard lock(at(rank).mutex);
         return at(rank).reported;
@@ -101,6 +104,7 @@ class Ranks {
         std::vector<std::byte> address;
         std::mutex mutex;
         std::string reported;
+        std::atomic<int> engine_was_awaited{0};
         std::unique_ptr<Heartbeat> heartbeat;
     };
     Rank& at(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
@@ -168,6 +172,28 @@ TEST(Heartbeat, ReportsARankThatDoesNotAnswer) {
         EXPECT_THAT(ranks.comes_to_report(0),
                     HasSubstr("does not answer, although its process is there"));
         EXPECT_FALSE(ranks.failure(0).failed());
+    }
+}
+
+// Breaks when a rank whose engine has not begun does not hear that others wait for it.
+TEST(Heartbeat, TellsARankThatItsEngineIsAwaited) {
+    for (const auto lane : {Waits::Lane::direct, Waits::Lane::engine, Waits::Lane::negotiation}) {
+        Ranks ranks({0, 0}, {after_an_answer, Seconds(0)});
+        ranks.start({0, 1});
+        const Waits::Waiting wait(&ranks.waits(0), 1, lane);
+        // By then the other rank was asked, and has answered if the wait is reported at all.
+        if (lane == Waits::Lane::direct) {
+            EXPECT_THAT(ranks.comes_to_report(0), HasSubstr("has not come to this call"));
+            EXPECT_EQ(ranks.engine_was_awaited(1), 0);
+            continue;
+        }
+        const auto end = Clock::now() + std::chrono::seconds(10);
+        while (ranks.engine_was_awaited(1) == 0 && Clock::now() < end)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        EXPECT_NE(ranks.engine_was_awaited(1), 0);
+        if (lane == Waits::Lane::negotiation) {
+            EXPECT_THAT(ranks.comes_to_report(0), HasSubstr("has not come to this call"));
+        }
     }
 }
 
