@@ -15,6 +15,7 @@
 
 #include "admin/release.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::admin {
 
@@ -66,17 +67,6 @@ std::string names_of(const std::vector<std::string_view>& hosts) {
     std::string names = fmt::format("{}", fmt::join(shown, ", "));
     if (hosts.size() > most) names += fmt::format(" and {} more", hosts.size() - most);
     return names;
-}
-
-// Returns the text in one line and without the control characters by which a host, a reason or a
-// file name could change what a terminal shows.
-std::string one_line(std::string_view text) {
-    std::string line(text);
-    for (char& c : line) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte < 0x20 || byte == 0x7F) c = byte == '\n' || byte == '\t' ? ' ' : '?';
-    }
-    return line;
 }
 
 std::string counted(std::ptrdiff_t count, std::string_view word) {
@@ -178,11 +168,12 @@ std::string report_text(const Report& report) {
         report.slurm == not_known ? "of an unknown version" : report.slurm, report.host);
     for (const auto& [finding, hosts] : lines) {
         const bool elsewhere = hosts.size() > 1 || hosts.front() != report.host;
-        text += fmt::format(
-            "{:<8} {:<20} {}\n", base::word_of(finding->severity), finding->id,
-            one_line((elsewhere ? names_of(hosts) + ": " : std::string()) + finding->found));
+        text +=
+            fmt::format("{:<8} {:<20} {}\n", base::word_of(finding->severity), finding->id,
+                        base::printable_line((elsewhere ? names_of(hosts) + ": " : std::string()) +
+                                             finding->found));
         if (finding->severity > Severity::info && !finding->remedy.empty())
-            text += fmt::format("{:<30}remedy: {}\n", "", one_line(finding->remedy));
+            text += fmt::format("{:<30}remedy: {}\n", "", base::printable_line(finding->remedy));
     }
     return text + "\n" + summary(lines) + "\n";
 }

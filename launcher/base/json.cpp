@@ -113,8 +113,10 @@ constexpr std::string_view plain = "\x1b[0m";
 
 std::string escaped(std::string_view text) {
     std::string out = "\"";
-    for (const char c : text) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char c = text[at];
         const auto byte = static_cast<unsigned char>(c);
+        const auto next = static_cast<unsigned char>(at + 1 < text.size() ? text[at + 1] : 0);
         switch (c) {
             case '"':
                 out += "\\\"";
@@ -138,9 +140,13 @@ std::string escaped(std::string_view text) {
                 out += "\\t";
                 break;
             default:
-                // A terminal that shows the output would obey DEL and the control characters.
+                // A terminal that shows the output would obey DEL and the control characters, of
+                // which those from U+0080 to U+009F have two bytes.
                 if (byte < 0x20 || byte == 0x7f) {
                     out += fmt::format("\\u{:04x}", byte);
+                } else if (byte == 0xc2 && next >= 0x80 && next <= 0x9f) {
+                    out += fmt::format("\\u{:04x}", next);
+                    ++at;
                 } else {
                     out += c;
                 }

@@ -14,13 +14,13 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "cli/output/query.hpp"
 #include "cli/report/volume_flags.hpp"
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/ids.hpp"
 #include "cli/tree/walk.hpp"
-#include "job/syntax/utf8.hpp"
 #include "site/site.hpp"
 #include "store/store.hpp"
 
@@ -29,28 +29,15 @@ namespace {
 using namespace batchai;
 using namespace batchai::cli;
 
-// A message may quote the names of files that others have made, so it must not act on the terminal.
-// Its own lines and tabs stay.
-std::string shown(std::string_view text) {
-    std::string out;
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const std::size_t end = std::min(text.find_first_of("\n\t", begin), text.size());
-        out += job::printable(text.substr(begin, end - begin));
-        if (end < text.size()) out += text[end];
-        begin = end + 1;
-    }
-    return out;
-}
-
 int complain(const base::Error& error) {
-    fmt::print(stderr, "batchai: error: {}\n", shown(error.text()));
+    fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(error.text()));
     return static_cast<int>(error.exit_code);
 }
 
 // CLI11 reports --help and --version as parse errors with exit code 0.
 int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "batchai: error: {}\n", shown(error.what()));
+    fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(error.what()));
     const auto* command = &app;
     std::string words = "batchai";
     while (!command->get_subcommands().empty()) {
@@ -99,7 +86,7 @@ void trace(bool with_times) {
             line += completed
                         ? fmt::format(" ({} ms, exit code {})", time.count(), completed->exit_code)
                         : fmt::format(" ({} ms: {})", time.count(), completed.error().what);
-        say(shown(line));
+        say(line);
     });
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::cli {
 
@@ -36,12 +37,12 @@ bool only_errors_are_shown() {
 
 void say(std::string_view line) {
     if (only_errors) return;
-    fmt::print(stderr, "batchai: {}\n", line);
+    fmt::print(stderr, "batchai: {}\n", base::printable_lines(line));
 }
 
 void warn(std::string_view line) {
     if (only_errors) return;
-    fmt::print(stderr, "batchai: warning: {}\n", line);
+    fmt::print(stderr, "batchai: warning: {}\n", base::printable_lines(line));
 }
 
 bool print_bytes(std::string_view bytes) {

@@ -18,7 +18,8 @@ namespace batchai::cli {
 void show_only_errors();
 [[nodiscard]] bool only_errors_are_shown();
 
-// Prints a line for the user on standard error, prefixed "batchai: ".
+// Prints a line for the user on standard error, prefixed "batchai: ". It may quote what nodes,
+// other users and other programs say: say() and warn() print nothing that a terminal would obey.
 void say(std::string_view line);
 // Prints a warning on standard error, prefixed "batchai: warning: ".
 void warn(std::string_view line);

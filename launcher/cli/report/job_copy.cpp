@@ -283,15 +283,6 @@ class CopyProgress {
     Clock::time_point last_{};
 };
 
-void say_escaped(const std::string& text) {
-    std::string shown;
-    for (const char byte : text) {
-        const auto value = static_cast<unsigned char>(byte);
-        shown += value < 0x20 || value == 0x7F ? '?' : byte;
-    }
-    say(shown);
-}
-
 constexpr int interrupted = 130;
 
 // Waits until the descriptor is ready. Returns false if a signal has come first.
@@ -403,7 +394,7 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
     reach::Unpacker unpacker(std::move(into.directory), stream->name, into.name,
                              [&](const std::string& remark) {
                                  progress.clear();
-                                 say_escaped(remark);
+                                 say(remark);
                              });
     TRY(unpacker.feed(stream->rest));
     std::string chunk(256UL << 10U, '\0');
@@ -478,7 +469,7 @@ base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish) 
              .last = std::string(top->name == copy_in_progress ? end_mark : std::string_view())},
             write_all, [&](const std::string& remark) {
                 progress.clear();
-                say_escaped(remark);
+                say(remark);
             });
     if (stopped) return interrupted;
     step.close_input();

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.hpp"
 #include "cli/terminal.hpp"
 #include "slurm/pending_reason.hpp"
 
@@ -84,7 +85,7 @@ int say_end(const JobReport& report) {
         fmt::print(stderr, "Job failed with exit code {} at {}; execution took {}\n", *code, at,
                    took);
     }
-    fmt::print(stderr, "{}", error_lines(job_errors(report)));
+    fmt::print(stderr, "{}", base::printable_lines(error_lines(job_errors(report))));
     // Exit code 0 would tell a script that the job succeeded.
     return code && *code != 0 ? *code : unknown_exit_code;
 }

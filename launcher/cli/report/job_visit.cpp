@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "cli/terminal.hpp"
 #include "record/rank_logs.hpp"
 #include "record/step_variables.hpp"
@@ -302,12 +303,7 @@ void PipedStep::read_messages() {
 }
 
 std::string PipedStep::said() const {
-    std::string text;
-    for (const char byte : said_) {
-        const auto value = static_cast<unsigned char>(byte);
-        text += (value < 0x20 && byte != '\n' && byte != '\t') || value == 0x7F ? '?' : byte;
-    }
-    return std::string(base::trim(text));
+    return base::printable_lines(base::trim(said_));
 }
 
 PipedStep::End PipedStep::wait(const base::HeldSignals& signals) {

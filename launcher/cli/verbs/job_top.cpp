@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/process.hpp"
+#include "base/utf8.hpp"
 #include "cli/report/job_report.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/live_usage.hpp"
@@ -169,13 +169,10 @@ std::string title(const Look& seen) {
     if (seen.attempt && !seen.attempt->phases.empty())
         state += fmt::format(", phase \"{}\"", seen.attempt->phases.back().name);
     if (seen.nodes.empty()) state += "; no step has told yet what it uses";
-    std::string line =
+    const std::string line =
         fmt::format("{}  {}  Slurm job {}  {}", base::to_iso8601_seconds(base::now()),
                     seen.report.job.key.job, seen.report.job.slurm_job_id, state);
-    std::replace_if(
-        line.begin(), line.end(),
-        [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
-    return line + '\n';
+    return base::printable_line(line) + '\n';
 }
 
 Answer show_once(JobWatch& watch, const record::JobFiles& files, const JobTopOptions& options,

@@ -15,6 +15,7 @@
 #include "base/json.hpp"
 #include "base/lock.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "node/secrets.hpp"
 
 namespace batchai::node {
@@ -257,12 +258,8 @@ std::string complaint_of(std::string_view log) {
         if (said.is_error) last_error = said.text;
         last = std::move(said.text);
     }
-    std::string text = last_error.empty() ? last : last_error;
-    for (char& c : text) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-    }
     constexpr std::size_t longest = 400;
-    return text.substr(0, longest);
+    return base::printable_line((last_error.empty() ? last : last_error).substr(0, longest));
 }
 
 std::string advice_on(std::string_view complaint) {

@@ -41,6 +41,9 @@ TEST(Json, SortsKeysIndentsByTwoAndKeepsNonAscii) {
 TEST(Json, EscapesWhatJsonAndATerminalMustNotSeeRaw) {
     EXPECT_EQ(format_json(Value("a\"b\\c\n\x1b[31m\x7f")),
               "\"a\\\"b\\\\c\\n\\u001b[31m\\u007f\"\n");
+    EXPECT_EQ(format_json(Value("\xC2\x9b"
+                                "31m \xC2\xA0 \xC3\x9b")),
+              "\"\\u009b31m \xC2\xA0 \xC3\x9b\"\n");
 }
 
 TEST(Json, WholeNumbersThatAreRealKeepTheirPoint) {

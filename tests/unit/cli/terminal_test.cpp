@@ -18,6 +18,18 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 
+// Breaks when what a node, an image or another user has written acts on the terminal.
+TEST(Say, ShowsNothingThatATerminalObeys) {
+    testing::internal::CaptureStderr();
+    say("a\x1b[31m\xC2\x9b"
+        "31m\x9b"
+        "31m\ttab\nline");
+    warn("\xC2\x85\r\xE2\x80\xAE");
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "batchai: a\uFFFD[31m\uFFFD31m\uFFFD31m\ttab\nline\n"
+              "batchai: warning: \uFFFD\uFFFD\uFFFD\n");
+}
+
 // Breaks when a Ctrl-C between the look at the flag and the wait is lost: the wait has no end then.
 TEST(Interruption, EndsAWaitThatBeginsAfterIt) {
     const Interruption interruption;
