@@ -170,6 +170,25 @@ void TableReader::text(std::string_view key, std::string& value) {
     value = std::move(read);
 }
 
+void TableReader::text_or_number(std::string_view key, std::string& value) {
+    known_.emplace_back(key);
+    if (fault_) return;
+    lua_pushlstring(state_, key.data(), key.size());
+    const int found = lua_rawget(state_, index_);
+    if (found == LUA_TNUMBER) {
+        // 3.0 is the same number as 3, and the one that people write: 1e3 would be "1000.0".
+        int exact = 0;
+        const lua_Integer whole = lua_tointegerx(state_, -1, &exact);
+        value = exact != 0 ? std::to_string(whole) : fmt::format("{}", lua_tonumber(state_, -1));
+        lua_pop(state_, 1);
+        return;
+    }
+    lua_pop(state_, 1);
+    if (found != LUA_TBOOLEAN) return text(key, value);
+    fail(key, "is a boolean, must be a string or a number",
+         "write \"1\" or \"0\", \"true\" or \"false\", as the program that reads it wants it");
+}
+
 void TableReader::flag(std::string_view key, bool& value) {
     if (!push(key, LUA_TBOOLEAN, "true or false")) return;
     value = lua_toboolean(state_, -1) != 0;
@@ -292,7 +311,7 @@ void TableReader::pairs(std::string_view key,
     TableReader entries(state_, table, name_of(key), fault_);
     for (const std::string& name : keys(table, key)) {
         std::string entry;
-        entries.text(name, entry);
+        entries.text_or_number(name, entry);
         value.emplace_back(name, std::move(entry));
     }
     lua_settop(state_, table - 1);

@@ -59,6 +59,8 @@ class TableReader {
 
     // The following functions leave the value as it is if the key is absent.
     void text(std::string_view key, std::string& value);
+    // The same for a number as well, which becomes its shortest text: 3 and 3.0 are "3".
+    void text_or_number(std::string_view key, std::string& value);
     void flag(std::string_view key, bool& value);
     void count(std::string_view key, int& value);                 // an integer from 0 to 1000000
     void limit(std::string_view key, std::optional<int>& value);  // an integer from 1 to 1000000
@@ -71,7 +73,7 @@ class TableReader {
     void optional_directory(std::string_view key, std::string& value);
     void directory_of_user(std::string_view key, std::string& value);
     void directory_pattern(std::string_view key, std::string& value);
-    // Reads a table of strings as pairs of key and value, sorted by key.
+    // Reads a table of strings and numbers as pairs of key and text, sorted by key.
     void pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& value);
     // Calls `read` for the table at `key`, if there is one.
     void inside(std::string_view key, const std::function<void(TableReader& entry)>& read);

@@ -111,6 +111,25 @@ TEST_F(SiteTest, ReadsEveryKindOfValue) {
     EXPECT_FALSE(site->inject_mpi_bridge);
 }
 
+TEST_F(SiteTest, TakesNumbersInVariablesAsTheyAreWritten) {
+    const auto site = load_text(R"(return {
+        environment = { A = 0, B = -3, C = 3.0, D = 1e3, E = 0.5, F = "0", G = 9007199254740993, H = 1e300 } })");
+    ASSERT_TRUE(site) << site.error().text();
+    const std::vector<std::pair<std::string, std::string>> wanted{{"A", "0"},
+                                                                  {"B", "-3"},
+                                                                  {"C", "3"},
+                                                                  {"D", "1000"},
+                                                                  {"E", "0.5"},
+                                                                  {"F", "0"},
+                                                                  {"G", "9007199254740993"},
+                                                                  {"H", "1e+300"}};
+    EXPECT_EQ(site->environment, wanted);
+    EXPECT_EQ(refusal("return { environment = { A = true } }"),
+              "environment.A: is a boolean, must be a string or a number");
+    EXPECT_EQ(refusal("return { environment = { A = {} } }"),
+              "environment.A: is a table, must be a string");
+}
+
 TEST_F(SiteTest, TakesLongOptionsOfSbatchAndNoOthers) {
     const auto site = load_text(
         R"(return { vm_sizes = { BIG = { extra_options = { "--mem=0", "--contiguous", "--x=a=b c" } } } })");
