@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
@@ -218,24 +219,48 @@ Tunnel::Turn Tunnel::turn(std::chrono::milliseconds longest, const std::vector<i
     return write_frames() ? Turn::goes_on : Turn::other_side_ended;
 }
 
-base::Result<Forward> listen_here(std::uint16_t here, std::uint16_t there) {
-    Forward forward{.listener = base::FileDescriptor(
-                        socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)),
-                    .here = here,
-                    .there = there};
-    const int on = 1;
+namespace {
+
+// Returns the port; errno says what is wrong if there is none.
+std::optional<std::uint16_t> listen_at(const Endpoint& endpoint,
+                                       std::vector<base::FileDescriptor>& listeners) {
     sockaddr_storage address{};
-    socklen_t length = socket_address(ipv4(INADDR_LOOPBACK, here), address);
+    socklen_t length = socket_address(endpoint, address);
     auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    const int listener = forward.listener.get();
+    base::FileDescriptor listener(
+        socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
     // A port of connections that have just ended can be used again at once.
-    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        bind(listener, generic, length) != 0 || listen(listener, SOMAXCONN) != 0 ||
-        getsockname(listener, generic, &length) != 0)
-        return base::fail(
-            fmt::format("cannot listen on port {} of this host: {}", here, std::strerror(errno)));
-    forward.here = endpoint_of(address).value_or(Endpoint{}).port;
-    return forward;
+    if (!listener.valid() ||
+        setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (address.ss_family == AF_INET6 &&
+         setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) != 0) ||
+        bind(listener.get(), generic, length) != 0 || listen(listener.get(), SOMAXCONN) != 0 ||
+        getsockname(listener.get(), generic, &length) != 0)
+        return std::nullopt;
+    listeners.push_back(std::move(listener));
+    return endpoint_of(address).value_or(Endpoint{}).port;
+}
+
+}  // namespace
+
+base::Result<Forward> listen_here(std::uint16_t here, std::uint16_t there) {
+    // A free port of 127.0.0.1 may be taken on ::1.
+    constexpr int most_tries = 64;
+    int code = 0;
+    for (int tries = 0; tries < (here == 0 ? most_tries : 1); ++tries) {
+        Forward forward{.listeners = {}, .here = here, .there = there};
+        const auto port = listen_at(ipv4(INADDR_LOOPBACK, here), forward.listeners);
+        code = errno;
+        if (!port) break;
+        forward.here = *port;
+        if (listen_at(ipv6_loopback(*port), forward.listeners)) return forward;
+        code = errno;
+        // Without IPv6 nobody can listen there.
+        if (code == EAFNOSUPPORT || code == EADDRNOTAVAIL) return forward;
+    }
+    return base::fail(
+        fmt::format("cannot listen on port {} of this host: {}", here, std::strerror(code)));
 }
 
 CommandSide::CommandSide(std::vector<Forward> forwards, int input, int output, Events events)
@@ -250,20 +275,24 @@ CommandSide::CommandSide(std::vector<Forward> forwards, int input, int output, E
 
 Tunnel::Turn CommandSide::turn(std::chrono::milliseconds longest, std::vector<int> others) {
     if (channels_.size() < most_channels) {
-        for (const Forward& forward : forwards_)
-            others.push_back(forward.listener.get());
+        for (const Forward& forward : forwards_) {
+            for (const base::FileDescriptor& listener : forward.listeners)
+                others.push_back(listener.get());
+        }
     }
     const Turn result = Tunnel::turn(longest, others);
-    for (const Forward& forward : forwards_)
-        accept_all(forward);
+    for (const Forward& forward : forwards_) {
+        for (const base::FileDescriptor& listener : forward.listeners)
+            accept_all(listener, forward.there);
+    }
     return result;
 }
 
-void CommandSide::accept_all(const Forward& forward) {
+void CommandSide::accept_all(const base::FileDescriptor& listener, std::uint16_t there) {
     // Somebody who connects again and again must not keep the other connections waiting.
     for (int i = 0; i < most_accepted && channels_.size() < most_channels; ++i) {
         base::FileDescriptor connection(
-            accept4(forward.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!connection.valid()) return;
         const auto user = user_of_peer(connection.get());
         if (user != geteuid()) {
@@ -273,11 +302,11 @@ void CommandSide::accept_all(const Forward& forward) {
         make_prompt(connection.get());
         while (channels_.contains(next_channel_) || next_channel_ == 0)
             ++next_channel_;
-        append_port(outgoing_, FrameType::open, next_channel_, forward.there);
+        append_port(outgoing_, FrameType::open, next_channel_, there);
         Channel& channel = channels_[next_channel_++];
         channel.socket = std::move(connection);
         channel.stage = Stage::opening;
-        channel.port = forward.there;
+        channel.port = there;
     }
 }
 

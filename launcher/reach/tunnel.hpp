@@ -92,12 +92,14 @@ class Tunnel {
 
 // A port of this host that leads to a port of the node.
 struct Forward {
-    base::FileDescriptor listener{};
+    // On 127.0.0.1 and, if this host has it, on ::1, to which "localhost" may lead as well.
+    std::vector<base::FileDescriptor> listeners{};
     std::uint16_t here = 0;
     std::uint16_t there = 0;
 };
 
-// Listens on 127.0.0.1. The port 0 stands for any free port.
+// Listens on the loopback addresses, on all of them or on none: another user could listen on the
+// other, and get what is meant for this one. The port 0 stands for any free port.
 [[nodiscard]] base::Result<Forward> listen_here(std::uint16_t here, std::uint16_t there);
 
 // The side of the command. It accepts only connections of processes of its own user.
@@ -117,7 +119,7 @@ class CommandSide final : public Tunnel {
     void handle(const Frame& frame) override;
     void connected(std::uint32_t number, Channel& channel) override;
     [[nodiscard]] bool is_given_up(const Channel& channel) const override;
-    void accept_all(const Forward& forward);
+    void accept_all(const base::FileDescriptor& listener, std::uint16_t there);
 
     std::vector<Forward> forwards_;
     Events events_;

@@ -46,6 +46,27 @@ try:
 except ConnectionError:
     print("refused")'
 
+# Breaks when alice's browser goes to bob, who has the same number on the other loopback address.
+@test "bob cannot wait on ::1 for what alice sends to localhost" {
+    as_root_on login test -e /proc/net/if_inet6
+    start
+    server_host=login
+    as_bob bash -c 'python3 -c "
+import socket
+server = socket.socket(socket.AF_INET6)
+server.bind((\"::1\", 7107))
+server.listen()
+open(\"/tmp/bob-listens\", \"w\").close()
+while True: server.accept()[0].close()" < /dev/null > /dev/null 2>&1 3>&- 4>&- & echo $! > /tmp/bobs-server.pid'
+    wait_until 10 as_root_on login test -e /tmp/bob-listens
+    as_root_on login rm /tmp/bob-listens
+    run timeout 30 "$MINICLUSTER" exec -- bash -c 'cd "$1" && BATCHAI_HOME=$1/records "$2" job port job 7107:7106' \
+        port "$HOME_DIR" "$PREFIX/bin/batchai"
+    echo "$output"
+    [[ $status -ne 0 && $status -ne 124 ]]
+    [[ $output == *"cannot listen on port 7107 of this host: Address already in use"* ]]
+}
+
 @test "bob gets nothing through the port that alice forwards" {
     start
     in_background server job shell job -- python3 -m http.server --bind 127.0.0.1 --directory "$HOME_DIR" 7106

@@ -83,7 +83,7 @@ TEST_P(Connection, BelongsToTheUserOfItsOtherEnd) {
     const auto forward = listen_here(0, 1);
     ASSERT_TRUE(forward);
     auto client = connect_to(*forward);
-    const base::FileDescriptor accepted(accept(forward->listener.get(), nullptr, nullptr));
+    const base::FileDescriptor accepted(accept(forward->listeners.front().get(), nullptr, nullptr));
     EXPECT_EQ(user_of_peer(accepted.get()), geteuid());
     shutdown(client.get(), SHUT_WR);
     EXPECT_EQ(user_of_peer(accepted.get()), geteuid()) << "half closed";

@@ -52,7 +52,7 @@ class EchoServer {
   private:
     int wait_for_client() {
         while (true) {
-            const int client = accept(forward_.listener.get(), nullptr, nullptr);
+            const int client = accept(forward_.listeners.front().get(), nullptr, nullptr);
             if (client >= 0) return client;
             std::this_thread::sleep_for(milliseconds(1));
         }
@@ -156,6 +156,28 @@ TEST_F(TunnelTest, DoesNotWaitForAConnectionThatNobodyReads) {
     stop();
 }
 
+// Breaks when "localhost" can lead to the port of another user, who took the number on ::1.
+TEST_F(TunnelTest, ListensOnBothLoopbackAddressesOrOnNone) {
+    sockaddr_storage address{};
+    socklen_t length = socket_address(ipv6_loopback(0), address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    const base::FileDescriptor others(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!others.valid() || bind(others.get(), generic, length) != 0)
+        GTEST_SKIP() << "this host has no IPv6";
+    ASSERT_EQ(listen(others.get(), 1), 0);
+    ASSERT_EQ(getsockname(others.get(), generic, &length), 0);
+    const std::uint16_t taken = endpoint_of(address)->port;
+    const auto refused = listen_here(taken, 1);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().what, testing::HasSubstr("Address already in use"));
+    const auto forward = listen_here(0, 1);
+    ASSERT_TRUE(forward);
+    EXPECT_EQ(forward->listeners.size(), 2U);
+    length = socket_address(ipv6_loopback(forward->here), address);
+    const base::FileDescriptor client(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(client.get(), generic, length), 0);
+}
+
 TEST_F(TunnelTest, WaitsUntilSomethingListens) {
     std::uint16_t free = 0;
     {
@@ -170,7 +192,7 @@ TEST_F(TunnelTest, WaitsUntilSomethingListens) {
     const auto late = listen_here(free, 1);
     ASSERT_TRUE(late);
     int accepted = -1;
-    while ((accepted = accept(late->listener.get(), nullptr, nullptr)) < 0)
+    while ((accepted = accept(late->listeners.front().get(), nullptr, nullptr)) < 0)
         std::this_thread::sleep_for(milliseconds(5));
     std::array<char, 5> greeting{};
     EXPECT_EQ(recv(accepted, greeting.data(), greeting.size(), MSG_WAITALL), 5);
