@@ -69,7 +69,10 @@ bool drop_to(const User& user) {
     // A slurmd that does not run as root can only run jobs of its own user.
     errno = EPERM;
     if (getuid() != user.uid || geteuid() != user.uid || getegid() != user.gid) return false;
-    return user.uid == 0 || (syscall(SYS_setresuid, 0, 0, 0) != 0 && setegid(0) != 0);
+    if (user.uid == 0) return true;
+    if (syscall(SYS_setresuid, 0, 0, 0) == 0) return false;
+    // A user whose own group is root's has nothing to regain there.
+    return user.gid == 0 || setegid(0) != 0;
 }
 
 bool place_descriptors(const std::array<int, 4>& descriptors, int count, int null) {
@@ -149,8 +152,8 @@ bool wait_readable(int descriptor, int seconds) {
     }
 }
 
-bool end_child(Child& child, int seconds) {
-    if (child.handle < 0) return false;
+int end_child(Child& child, int seconds) {
+    if (child.handle < 0) return -1;
     if (!wait_readable(child.handle, seconds)) {
         // The pidfd is used because slurmstepd reaps every child that it sees, so that the process
         // id may belong to another process by now.
@@ -161,7 +164,7 @@ bool end_child(Child& child, int seconds) {
     const int waited = waitid(P_PIDFD, static_cast<id_t>(child.handle), &ended, WEXITED | WNOHANG);
     close(child.handle);
     child = Child{};
-    return waited == 0 && ended.si_code == CLD_EXITED && ended.si_status == 0;
+    return waited == 0 && ended.si_code == CLD_EXITED ? ended.si_status : -1;
 }
 
 }  // namespace batchai::spank

@@ -47,7 +47,7 @@ inline constexpr int farewell_seconds = 6;
 inline constexpr int seconds_to_die = 2;
 
 // Gives the child `seconds` to end by itself, kills it if it has not ended, and reaps it. Returns
-// whether it ended by itself with exit code 0.
-bool end_child(Child& child, int seconds);
+// its exit code, or -1 if it did not end by itself.
+int end_child(Child& child, int seconds);
 
 }  // namespace batchai::spank

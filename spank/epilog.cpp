@@ -8,6 +8,7 @@
 
 #include "spank/child.hpp"
 #include "spank/job_note.hpp"
+#include "spank/protocol.h"
 
 namespace batchai::spank {
 
@@ -36,11 +37,18 @@ void clean_after_job(spank_t handle, const Settings& settings) {
     if (!start_as_user(program, user, child)) {
         slurm_error("batchai: epilog of job %u: cannot start %s: %s", job_id,
                     settings.node_program.c_str(), strerror(errno));
-    } else if (!end_child(child, farewell_seconds)) {
+        return;
+    }
+    const int code = end_child(child, farewell_seconds);
+    if (code == BATCHAI_CLEAN_KEPT_DATA)
+        slurm_error(
+            "batchai: epilog of job %u: data of user %u could neither be stored nor saved in the "
+            "job's directory; it is kept on this node as \"unsaved-%u-*\" in that user's directory",
+            job_id, user.uid, job_id);
+    else if (code != 0)
         slurm_error(
             "batchai: epilog of job %u: the clean-up failed; run \"%s\" as user %u to see why",
             job_id, command.c_str(), user.uid);
-    }
 }
 
 }  // namespace batchai::spank

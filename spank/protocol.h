@@ -28,6 +28,10 @@
  * plugin waits longer (farewell_seconds in spank/child.hpp). */
 #define BATCHAI_FAREWELL_SECONDS 4
 
+/* The exit code of `batchai-node clean` if everything is removed but data of volumes that neither
+ * their storage nor the job's directory has taken. It is kept on the node. */
+#define BATCHAI_CLEAN_KEPT_DATA 90
+
 /* The arguments that batchai.so takes in plugstack.conf. */
 #define BATCHAI_PLUGSTACK_ARGUMENTS                                               \
     "launcher=PATH node_program=PATH node_directory=PATH runtime_directory=PATH " \

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/beneath.hpp"
@@ -34,6 +35,7 @@
 #include "node/rootfs/container.hpp"
 #include "node/sandbox.hpp"
 #include "node/volumes/flush.hpp"
+#include "node/volumes/unsaved.hpp"
 #include "plan/array_task.hpp"
 #include "reach/tunnel.hpp"
 #include "record/job_files.hpp"
@@ -127,13 +129,20 @@ int sandbox(const batchai::node::SandboxRequest& request) {
     return static_cast<int>(made ? ExitCode::ok : ExitCode::failed);
 }
 
-// Removes everything that belongs to the job below one of the user's directories.
+int exit_code_of(int wait_status) {
+    return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : static_cast<int>(ExitCode::failed);
+}
+
+// Removes everything that belongs to the job below one of the user's directories, except data that
+// could not be saved. Then tries again to save what clean-ups after other jobs have kept.
 int clean_below(const batchai::base::Root& root, const std::string& job_id) {
-    const auto removed =
+    const auto all_saved =
         batchai::node::prepare_to_remove_container(root, job_id, longest_flush).and_then([&] {
             return batchai::node::release(root, job_id, longest_flush);
         });
-    return removed ? 0 : report(removed.error());
+    batchai::node::save_kept(root, job_id);
+    if (!all_saved) return report(all_saved.error());
+    return *all_saved ? 0 : BATCHAI_CLEAN_KEPT_DATA;
 }
 
 // Cleans up each of the user's directories in a child process of its own, because a process cannot
@@ -151,7 +160,8 @@ int clean_all(const std::vector<batchai::base::Root>& roots, const std::string& 
         }
         // Even if this job has claimed nothing, an earlier clean-up may have failed.
         auto child = Child::fork([&] { return clean_below(root, job_id); });
-        if (!child || child->wait() != 0) code = 1;
+        const int ended = child ? exit_code_of(child->wait()) : static_cast<int>(ExitCode::failed);
+        if (ended != 0 && code != BATCHAI_CLEAN_KEPT_DATA) code = ended;
     }
     return code;
 }
@@ -176,7 +186,8 @@ int clean(const std::string& job_id, std::string node_directory, bool wait) {
     const auto status = wait ? std::optional(worker->wait())
                              : worker->ended_by(batchai::node::Clock::now() + farewell);
     if (!wait) worker->release();
-    return status.value_or(0) != 0 ? static_cast<int>(ExitCode::failed) : code;
+    const int ended = exit_code_of(status.value_or(0));
+    return ended != 0 ? ended : code;
 }
 
 // The task of the phase "health".

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "base/file.hpp"
@@ -58,29 +57,38 @@ std::vector<fs::path> files_ending_in(const JobFiles& job, std::string_view endi
     return paths;
 }
 
-template <typename Note>
-std::vector<Note> read_notes(const JobFiles& job, std::string_view ending,
-                             std::string_view schema) {
-    std::vector<Note> notes;
+// Calls `take` with the path and the text of each note, the oldest first.
+template <typename Take>
+void for_each_note(const JobFiles& job, std::string_view ending, const Take& take) {
     for (const fs::path& path : files_ending_in(job, ending)) {
-        const auto text = base::read_file(path, note_limit);
-        if (!text) continue;
-        auto note = base::from_record<Note>(*text, schema);
-        if (!note) continue;
-        if constexpr (std::is_same_v<Note, StorageNote>) note->path = path.string();
-        notes.push_back(std::move(*note));
+        if (const auto text = base::read_file(path, note_limit)) take(path, *text);
     }
-    return notes;
+}
+
+base::Result<StorageNote> read_storage_note(const std::string& text) {
+    return base::from_record<StorageNote>(text, storage_schema);
+}
+
+// What a storage note says under the name of a failure note; see end_storage_note().
+FailureNote as_failure(const StorageNote& note) {
+    return {.code = data_not_written,
+            .text =
+                "not all that the job wrote has reached its storage, and no file of the job's "
+                "directory could be written to say more; what could not be saved is kept on "
+                "the node, in its directory for this user",
+            .node = note.node,
+            .time = note.until};
 }
 
 }  // namespace
 
-void write_failure_note(const JobFiles& job, const FailureNote& note) {
-    if (!base::make_directories(job.node_logs())) return;
+bool write_failure_note(const JobFiles& job, const FailureNote& note) {
+    if (!base::make_directories(job.node_logs())) return false;
     FailureNote timed = note;
     if (!timed.time) timed.time = base::now();
-    static_cast<void>(base::write_atomically(job.failure_note(note.node),
-                                             base::to_record(timed, failure_schema)));
+    return base::write_atomically(job.failure_note(note.node),
+                                  base::to_record(timed, failure_schema))
+        .has_value();
 }
 
 bool has_failure_note(const JobFiles& job, const std::string& node) {
@@ -89,7 +97,14 @@ bool has_failure_note(const JobFiles& job, const std::string& node) {
 }
 
 std::vector<FailureNote> failure_notes(const JobFiles& job) {
-    return read_notes<FailureNote>(job, JobFiles::failure_note_ending, failure_schema);
+    std::vector<FailureNote> notes;
+    for_each_note(job, JobFiles::failure_note_ending, [&](const fs::path&, const auto& text) {
+        if (auto note = base::from_record<FailureNote>(text, failure_schema))
+            notes.push_back(std::move(*note));
+        else if (const auto storage = read_storage_note(text))
+            notes.push_back(as_failure(*storage));
+    });
+    return notes;
 }
 
 void forget_failure_notes(const JobFiles& job) {
@@ -116,10 +131,24 @@ void remove_storage_note(const StorageNote& note) {
     if (!note.path.empty()) fs::remove(note.path, error);
 }
 
+void end_storage_note(const JobFiles& job, const StorageNote& note, const FailureNote& failure) {
+    if (write_failure_note(job, failure)) return remove_storage_note(note);
+    fail_storage_note(job, note);
+}
+
+void fail_storage_note(const JobFiles& job, const StorageNote& note) {
+    std::error_code error;
+    if (!note.path.empty()) fs::rename(note.path, job.failure_note(note.node), error);
+}
+
 std::vector<StorageNote> storage_notes(const JobFiles& job, const std::string& slurm_job_id) {
-    auto notes = read_notes<StorageNote>(job, JobFiles::storage_note_ending, storage_schema);
-    std::erase_if(notes,
-                  [&](const StorageNote& note) { return note.slurm_job_id != slurm_job_id; });
+    std::vector<StorageNote> notes;
+    for_each_note(job, JobFiles::storage_note_ending, [&](const fs::path& path, const auto& text) {
+        auto note = read_storage_note(text);
+        if (!note || note->slurm_job_id != slurm_job_id) return;
+        note->path = path.string();
+        notes.push_back(std::move(*note));
+    });
     return notes;
 }
 

@@ -30,8 +30,9 @@ inline constexpr const char* data_not_written = "DataNotWritten";
 inline constexpr std::string_view data_not_written_message =
     "Not all data of the job reached its storage";
 
-// Replaces an earlier note of the same node. A note without a time gets the present one.
-void write_failure_note(const JobFiles& job, const FailureNote& note);
+// Replaces an earlier note of the same node. A note without a time gets the present one. Returns
+// whether it could be written.
+bool write_failure_note(const JobFiles& job, const FailureNote& note);
 [[nodiscard]] bool has_failure_note(const JobFiles& job, const std::string& node);
 // Returns the notes of all nodes, the oldest first.
 [[nodiscard]] std::vector<FailureNote> failure_notes(const JobFiles& job);
@@ -55,6 +56,12 @@ struct StorageNote {
 void write_storage_note(const JobFiles& job, StorageNote& note);
 void rewrite_storage_note(const StorageNote& note);
 void remove_storage_note(const StorageNote& note);
+// Writes the failure and removes the note. If the failure cannot be written, does the same as
+// fail_storage_note().
+void end_storage_note(const JobFiles& job, const StorageNote& note, const FailureNote& failure);
+// Gives the note the name of a failure note, which needs no room on a full file system.
+// failure_notes() reads it as one that only says that not all data was written.
+void fail_storage_note(const JobFiles& job, const StorageNote& note);
 // Returns the notes of one Slurm job.
 [[nodiscard]] std::vector<StorageNote> storage_notes(const JobFiles& job,
                                                      const std::string& slurm_job_id);

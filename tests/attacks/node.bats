@@ -80,7 +80,7 @@ no_process_of() { prints_nothing as_root_on "$1" bash -c 'pgrep -u "$0" || [[ $?
         # What she left is hers, nothing of it is in his, and the clean-up finds it.
         run as_root_on h1 bash -c "stat -c '%U %a' $alice_root.*"
         [[ $output == "alice 700" ]]
-        wait_until 15 as_root_on h1 bash -c "! ls $alice_root.*/* -d | grep -v by-job"
+        wait_until 15 as_root_on h1 bash -c "! ls -d $alice_root.*/*"
         run as_root_on h1 bash -c "find $alice_root/ -mindepth 1 | head -3; ls /etc/by-job /home/bob/by-job"
         [[ $output != *by-job/* ]]
         as_root_on h1 rm -rf "$alice_root"
@@ -126,7 +126,7 @@ JSON
     no_node_is_drained
     # The clean-up waits for the lock in a process of bob's, and then does its work.
     as_root_on h1 pkill -u bob -x sleep
-    wait_until 15 prints_nothing as_root_on h1 find "$bob_root" -mindepth 1 -maxdepth 1 -not -name by-job
+    wait_until 15 prints_nothing as_root_on h1 find "$bob_root" -mindepth 1
 }
 
 # Breaks when a job that has nothing to do with batchai pays for it, or root trusts a user's files.

@@ -163,7 +163,7 @@ container_processes_on() {
 # containers_on HOST, job_directories_on HOST: what is below the private directories of users.
 containers_on() { as_root_on "$1" find /tmp -maxdepth 2 -path '/tmp/batchai-*/container-*'; }
 job_directories_on() {
-    as_root_on "$1" find /tmp -maxdepth 2 -path '/tmp/batchai-*/*' -not -name by-job
+    as_root_on "$1" find /tmp -maxdepth 2 -path '/tmp/batchai-*/*'
 }
 
 # wait_until_clean HOST: no container and no process of one is there any more.

@@ -257,6 +257,39 @@ create_job() {
     [[ $(as_user cat "$saved") == precious ]]
 }
 
+# Breaks when data that neither the storage nor the job's directory takes is removed, or nobody says so.
+@test "data that cannot be saved either is kept on the node until it can be" {
+    local home kept log
+    log=$(slurmd_log h1)
+    as_user rm -f "$HOME_DIR/down"
+    # The job waits until there is no room for its data.
+    as_root_on login scontrol update PartitionName=main State=DOWN
+    create_job full "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT/dav; touch full-up
+        while [[ ! -e $HOME/'"${HOME_DIR##*/}"'/down ]]; do sleep 0.2; done; yes precious | head -c 300000 > result-full'
+    home=$(as_user find "$HOME_DIR/records" -path '*/jobs/full' -type d)
+    as_user mkdir "$home/unsaved"
+    as_root_on h1 mount -t tmpfs -o size=64k,mode=700,uid=20001 tmpfs "$home/unsaved"
+    as_root_on login scontrol update PartitionName=main State=UP
+    wait_until 60 as_user test -e "$share/dav/box/full-up"
+    as_user bash -c "kill \$(cat $share/dav.pid); touch $HOME_DIR/down"
+    run ! batchai job wait --name full
+    [[ $(failure_of full | jq -r .code) == DataNotWritten ]]
+    wait_until 60 nothing_is_queued
+    kept=$(as_root_on h1 find /tmp -path '/tmp/batchai-20001*/unsaved-*/cache/vfs/*/result-full')
+    [[ $(as_root_on h1 stat -c %s "$kept") == 300000 ]]
+    prints_nothing as_root_on h1 find "$home/unsaved" -type f
+    grep -q "could neither be stored nor saved in the job's directory" "$log"
+    run failure_of full
+    echo "$output"
+    # There is room again, and another job of alice's comes to the node.
+    as_root_on h1 umount "$home/unsaved"
+    start_webdav
+    run_job after '{}' true
+    wait_until 60 as_user test -s "$home/unsaved/h1/dav/result-full"
+    [[ $(as_user stat -c %s "$home/unsaved/h1/dav/result-full") == 300000 ]]
+    wait_until 20 nodes_are_clean h1
+}
+
 # Breaks when a cluster's volumes do not reach its jobs, or are mistaken for the job's own.
 @test "volumes of the cluster are below the cluster's mount root in each of its jobs" {
     batchai cluster create --name nc --vm-size small --target 2 --nfs nfs --afs-name share/data \

@@ -16,7 +16,7 @@ _SECONDS = 120
 _LOOK = r"""
 ps -u alice -o pid=,args= | sed 's/^/process /'
 cut -d' ' -f2 /proc/mounts | sort | sed 's/^/mount /'
-find /tmp -mindepth 2 -path '/tmp/batchai-*' -not -name by-job | sed 's/^/file /'
+find /tmp -mindepth 2 -path '/tmp/batchai-*' | sed 's/^/file /'
 find /dev/shm -user alice | sed 's/^/file /'
 find /run/batchai -type f 2> /dev/null | sed 's/^/note /'
 """

@@ -56,6 +56,15 @@ TEST_F(Step, RunsAsTheUserAndKeepsTheWorkingDirectory) {
     EXPECT_THAT(ended.output, HasSubstr("CapEff:\t0000000000000000"));
 }
 
+TEST_F(Step, RunsForAUserWhoseGroupIsThatOfRoot) {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root";
+    slurm().gid = 0;
+    slurm().groups = {0};
+    submit();
+    const Ended ended = run("echo $(id -u) $(id -g)");
+    EXPECT_EQ(ended.output, std::to_string(slurm().uid) + " 0\n") << ended.errors;
+}
+
 TEST_F(Step, CannotWriteToAReadOnlyMount) {
     plan.mounts[0].read_only = true;
     submit();
@@ -555,6 +564,18 @@ TEST_F(Epilog, StartsNothingForAJobThatHadNoSandboxHere) {
                   .exit_code,
               0);
     EXPECT_FALSE(exists(scratch.path() / "ran"));
+}
+
+TEST_F(Epilog, SaysThatDataIsKeptOnTheNode) {
+    std::filesystem::create_directories(runtime_directory());
+    scratch.file("run/" + std::to_string(slurm().job_id), "");
+    const auto program =
+        scratch.file("kept", "#!/bin/sh\nexit " + std::to_string(BATCHAI_CLEAN_KEPT_DATA), true);
+    const Ended ended =
+        epilog({"node_program=" + program.string(), "runtime_directory=" + runtime_directory()});
+    EXPECT_EQ(ended.exit_code, 0);
+    EXPECT_THAT(ended.errors, HasSubstr("could neither be stored nor saved"));
+    EXPECT_THAT(ended.errors, testing::Not(HasSubstr("the clean-up failed")));
 }
 
 TEST_F(Epilog, NeverFailsAndIsSoonOver) {

@@ -17,7 +17,7 @@
 #include "base/ids.hpp"
 #include "base/lock.hpp"
 #include "base/text.hpp"
-#include "node/volumes/flush.hpp"
+#include "node/volumes/unsaved.hpp"
 #include "slurm/status.hpp"
 
 namespace batchai::node {
@@ -116,6 +116,12 @@ std::string set_aside(const std::string& job_id, const std::string& name) {
     return fmt::format(".{}.{}", job_id, name);
 }
 
+// Removes the registry of a user who has no entry any more. The caller holds the lock, without
+// which nobody makes an entry.
+void remove_if_empty(const base::Root& root) {
+    unlinkat(root.directory.get(), entries_name, AT_REMOVEDIR);
+}
+
 base::Result<base::FileLock> locked(const base::Root& root) {
     auto lock = base::FileLock::take(root.directory.get(), root.path);
     if (!lock)
@@ -192,6 +198,7 @@ base::Result<bool> end_claims(const base::Root& root, const std::string& job_id)
         ended = TRY(end_entry(root, entries.get(), job_id, entry)) || ended;
     }
     unlinkat(entries.get(), (job_id + boot).c_str(), 0);
+    remove_if_empty(root);
     return ended;
 }
 
@@ -242,20 +249,18 @@ base::Result<JobsLeft> jobs_left(const base::Root& root) {
     return jobs;
 }
 
-base::Result<void> release(const base::Root& root, const std::string& job_id,
+base::Result<bool> release(const base::Root& root, const std::string& job_id,
                            std::chrono::seconds patience) {
     if (!slurm::is_job_id(job_id)) return base::fail("is not a Slurm job id", job_id);
     const base::FileDescriptor entries = open_entries(root);
-    if (!entries.valid()) return {};
+    if (!entries.valid()) return true;
     const std::string entry = job_id + over;
     // This is done without the lock, because every new step of the user needs the lock.
     const auto end = Clock::now() + patience;
     const Names unused = TRY(unshared(root, entries.get(), entry));
-    for (const std::string& name : unused) {
-        const std::string path = root.path + "/" + name;
-        if (!save_leftovers(path, end))
-            return base::fail("is still being stored by processes of the job", path);
-    }
+    bool all_saved = true;
+    for (const std::string& name : unused)
+        all_saved = TRY(save_leftovers(root, name, job_id, end)) && all_saved;
     base::Result<void> outcome;
     const auto remove = [&](const Names& names) {
         for (const std::string& name : names) {
@@ -279,16 +284,18 @@ base::Result<void> release(const base::Root& root, const std::string& job_id,
     }
     remove(names);
     // After a failure the entry stays, so that a later clean-up can try again.
-    if (!outcome) return outcome;
+    if (!outcome) return tl::unexpected<base::Error>(outcome.error());
     const base::FileLock lock = TRY(locked(root));
     // It also stays if another run of the job has ended meanwhile. That run has its own clean-up.
     for (const std::string& name : names_of(entries.get(), entry)) {
         if (faccessat(root.directory.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-            return {};
+            return all_saved;
     }
-    if (unlinkat(entries.get(), entry.c_str(), 0) == 0 || errno == ENOENT) return {};
-    return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),
-                      entry_path(root, entry));
+    if (unlinkat(entries.get(), entry.c_str(), 0) != 0 && errno != ENOENT)
+        return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),
+                          entry_path(root, entry));
+    remove_if_empty(root);
+    return all_saved;
 }
 
 }  // namespace batchai::node

@@ -14,7 +14,7 @@
 // <slurm job id>.over, so that the same job can be requeued and use its directories while those of
 // its earlier run are still being cleaned up. <slurm job id>.boot has the boot id of the node from
 // the time of the job's last claim. <slurm job id>.process-<uuid> has the names that one process
-// uses; the process holds a lock on the file.
+// uses; the process holds a lock on the file. Without any entry there is no directory by-job.
 namespace batchai::node {
 
 // Makes <root>/<name> and records that the job uses it. Both happen under the root's lock, so that
@@ -39,8 +39,9 @@ namespace batchai::node {
 // Removes the directories that only ended runs of the job used. Before that, it saves those of
 // their files that remote storage does not have. If other processes are still storing such files,
 // it waits for at most `patience`, and removes nothing if they have not finished by then. Never
-// follows a symbolic link and never enters another file system.
-[[nodiscard]] base::Result<void> release(const base::Root& root, const std::string& job_id,
+// follows a symbolic link and never enters another file system. Returns false if it has kept data
+// that could not be saved (see volumes/unsaved.hpp).
+[[nodiscard]] base::Result<bool> release(const base::Root& root, const std::string& job_id,
                                          std::chrono::seconds patience);
 
 // The jobs that have left something that is no longer used.

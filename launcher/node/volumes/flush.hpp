@@ -40,18 +40,4 @@ class Apart {
 // been killed or may have given up.
 void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
 
-// Called after the end of rclone. Saves what the storage does not have in
-// <job directory>/unsaved/<node>/, and reports that in the log and in a failure note.
-void report_unwritten(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
-
-// Writes a label into the slot that tells save_leftovers() to which job and volume the files in it
-// belong.
-[[nodiscard]] base::Result<void> label_slot(const CacheSlot& slot, const plan::Mount& mount,
-                                            const std::string& job_directory);
-
-// Called before a job's temporary directory is removed. Waits until `end` at the latest for other
-// processes to store what is in the directory's caches. Then saves what they have left, as
-// report_unwritten() does. Returns false if a process is still storing.
-[[nodiscard]] bool save_leftovers(const std::string& job_temp, Clock::time_point end);
-
 }  // namespace batchai::node

@@ -23,6 +23,7 @@
 #include "node/reply.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"
+#include "node/volumes/unsaved.hpp"
 #include "record/node_notes.hpp"
 
 namespace batchai::node {
@@ -115,11 +116,12 @@ struct Job {
 class Note {
   public:
     Note(const std::vector<RemoteMount>& mounts, const Job& job)
-        : note_{.node = node_name(), .slurm_job_id = job.slurm_id, .until = {}, .path = {}} {
+        : files_(job.directory),
+          note_{.node = node_name(), .slurm_job_id = job.slurm_id, .until = {}, .path = {}} {
         const bool any = std::any_of(mounts.begin(), mounts.end(), [](const RemoteMount& remote) {
             return !remote.mount->read_only;
         });
-        if (any) record::write_storage_note(record::JobFiles(job.directory), note_);
+        if (any) record::write_storage_note(files_, note_);
     }
     Note(const Note&) = delete;
     Note& operator=(const Note&) = delete;
@@ -128,8 +130,13 @@ class Note {
         note_.until = base::now() + time;
         record::rewrite_storage_note(note_);
     }
+    void fail() {
+        record::fail_storage_note(files_, note_);
+        note_.path.clear();
+    }
 
   private:
+    record::JobFiles files_;
     record::StorageNote note_;
 };
 
@@ -154,7 +161,7 @@ void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, i
         flush_volumes(mounts, job.directory);
     }
     end_all(std::move(children));
-    report_unwritten(mounts, job.directory);
+    if (!report_unwritten(mounts, job.directory)) note.fail();
 }
 
 int be_steward(const std::vector<RemoteMount>& mounts, const Job& job, int control, int ready) {

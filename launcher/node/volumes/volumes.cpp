@@ -17,6 +17,7 @@
 #include "node/rootfs/mounts.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"
+#include "node/volumes/unsaved.hpp"
 #include "record/job_files.hpp"
 #include "record/node_notes.hpp"
 

@@ -60,13 +60,13 @@ std::optional<int> wait_until_stored(const Context& context) {
             } else if (now < *note.until + grace) {
                 storing = true;
             } else {
-                record::write_failure_note(
-                    files, {.code = record::data_not_written,
-                            .text = "the process that stores what the job wrote does not answer; "
-                                    "the clean-up after the job saves the data that has not "
-                                    "reached the storage",
-                            .node = note.node});
-                record::remove_storage_note(note);
+                record::end_storage_note(
+                    files, note,
+                    {.code = record::data_not_written,
+                     .text = "the process that stores what the job wrote does not answer; "
+                             "the clean-up after the job saves the data that has not "
+                             "reached the storage",
+                     .node = note.node});
             }
         }
         if (!storing) return std::nullopt;

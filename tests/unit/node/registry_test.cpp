@@ -4,6 +4,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -12,6 +14,10 @@
 #include <sys/resource.h>
 
 #include "base/lock.hpp"
+#include "node/reply.hpp"
+#include "node/volumes/unsaved.hpp"
+#include "record/job_files.hpp"
+#include "record/node_notes.hpp"
 #include "tests/unit/base/scratch.hpp"
 
 namespace {
@@ -25,7 +31,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // The job's end and the clean-up after it.
-batchai::base::Result<void> release(const batchai::base::Root& root, const std::string& job) {
+batchai::base::Result<bool> release(const batchai::base::Root& root, const std::string& job) {
     static_cast<void>(end_claims(root, job));
     return batchai::node::release(root, job, {});
 }
@@ -54,9 +60,12 @@ TEST_F(Registry, RemovesAJobsDirectoryWithAllThatIsInIt) {
     ASSERT_TRUE(claim(root, "7", "abc"));
     write("abc/deep/er/file", "x");
     fs::permissions(scratch.path() / "abc/deep/er", fs::perms::none);
+    ASSERT_TRUE(claim(root, "8", "def"));
     ASSERT_TRUE(release(root, "7"));
     EXPECT_FALSE(exists("abc"));
     EXPECT_FALSE(exists("by-job/7"));
+    ASSERT_TRUE(release(root, "8"));
+    EXPECT_TRUE(fs::is_empty(scratch.path())) << "something of the user stays on the node for ever";
 }
 
 TEST_F(Registry, KeepsADirectoryUntilItsLastJobEnds) {
@@ -101,6 +110,106 @@ TEST_F(Registry, RemovesNothingThatIsStillBeingStored) {
     ASSERT_EQ(flock(lock.get(), LOCK_UN), 0);
     EXPECT_TRUE(release(root, "7"));
     EXPECT_FALSE(exists("abc"));
+}
+
+// While an instance exists, files can be made but nothing can be written into them.
+class FullFileSystem {
+  public:
+    FullFileSystem() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+        getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit nothing{0, before_.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &nothing);
+    }
+    FullFileSystem(const FullFileSystem&) = delete;
+    FullFileSystem& operator=(const FullFileSystem&) = delete;
+    ~FullFileSystem() {
+        setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+
+  private:
+    rlimit before_{};
+    void (*handler_)(int);
+};
+
+// What a job has left in a volume's cache that neither the storage nor the job's directory takes.
+class UnsavedData : public Registry {
+  protected:
+    void SetUp() override {
+        Registry::SetUp();
+        ASSERT_TRUE(claim(root, "7", "abc"));
+        fs::create_directory(job.directory());
+        write("abc/.volumes/0/0/lock", "");
+        write("abc/.volumes/0/0/label",
+              job.directory().string() + "\nazureFileShares \"box\"\nout\ndata\n");
+        write("abc/.volumes/0/0/cache/vfs/volume{x}/data/deep/result", "precious");
+        write("abc/.volumes/0/0/cache/vfsMeta/volume{x}/data/deep/result",
+              R"({"Size": 8, "Dirty": true})");
+        const FullFileSystem full;
+        const auto released = release(root, "7");
+        ASSERT_TRUE(released) << released.error().text();
+        EXPECT_FALSE(*released);
+    }
+
+    [[nodiscard]] std::string text_of(const fs::path& path) const {
+        std::ifstream file(path);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    [[nodiscard]] fs::path saved() const {
+        return job.unsaved(batchai::node::node_name()) / "out/deep/result";
+    }
+    void is_from(int days_ago) const {
+        fs::last_write_time(scratch.path() / "unsaved-7-1",
+                            fs::file_time_type::clock::now() - std::chrono::hours(24 * days_ago));
+    }
+
+    batchai::record::JobFiles job{scratch.path() / "job"};
+    const std::string kept = "unsaved-7-1/cache/vfs/volume{x}/data/deep/result";
+};
+
+TEST_F(UnsavedData, IsKeptUntilItCanBeSaved) {
+    EXPECT_EQ(text_of(scratch.path() / kept), "precious");
+    EXPECT_FALSE(exists("abc"));
+    EXPECT_FALSE(exists("by-job"));
+    for (const auto& entry : fs::recursive_directory_iterator(job.directory()))
+        EXPECT_FALSE(entry.path().filename().string().starts_with("result"))
+            << "a part of the file is there: " << entry.path();
+    {
+        const FullFileSystem full;
+        batchai::node::save_kept(root, "8");
+    }
+    EXPECT_EQ(text_of(scratch.path() / kept), "precious");
+    batchai::node::save_kept(root, "7");
+    EXPECT_FALSE(fs::exists(saved())) << "tried twice after the same job";
+    batchai::node::save_kept(root, "8");
+    EXPECT_EQ(text_of(saved()), "precious");
+    EXPECT_FALSE(exists("unsaved-7-1"));
+    const auto notes = failure_notes(job);
+    ASSERT_EQ(notes.size(), 1U);
+    EXPECT_EQ(notes[0].code, batchai::record::data_not_written);
+    EXPECT_THAT(notes[0].text, testing::HasSubstr("1 of them are saved in "));
+}
+
+TEST_F(UnsavedData, OfADeletedJobIsKeptForTwoWeeks) {
+    fs::remove_all(job.directory());
+    is_from(13);
+    batchai::node::save_kept(root, "8");
+    EXPECT_TRUE(exists(kept));
+    EXPECT_FALSE(fs::exists(job.directory()));
+    is_from(15);
+    batchai::node::save_kept(root, "8");
+    EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+TEST_F(UnsavedData, OfSeveralRunsIsKeptApart) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    fs::create_directories(scratch.path() / "abc/.volumes/0");
+    fs::copy(scratch.path() / "unsaved-7-1", scratch.path() / "abc/.volumes/0/0",
+             fs::copy_options::recursive);
+    const FullFileSystem full;
+    ASSERT_FALSE(release(root, "7").value());
+    EXPECT_TRUE(exists(kept));
+    EXPECT_TRUE(exists("unsaved-7-2/cache/vfs/volume{x}/data/deep/result"));
 }
 
 TEST_F(Registry, RemovesWhatAnInterruptedCleanUpHasSetAside) {
@@ -176,21 +285,16 @@ TEST_F(Registry, TakesNoJobForInterruptedOfWhichAProcessLives) {
 // The job itself may have filled the file system.
 TEST_F(Registry, CleansUpWhereNothingCanBeWritten) {
     ASSERT_TRUE(claim(root, "7", "abc"));
-    rlimit before{};
-    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-    auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit nothing{0, before.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &nothing), 0);
+    std::optional<FullFileSystem> full(std::in_place);
     EXPECT_FALSE(claim(root, "8", "def"));
     const auto ended = end_claims(root, "7");
     const auto ended_too = end_claims(root, "8");
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-    std::signal(SIGXFSZ, handler);
+    full.reset();
     EXPECT_TRUE(ended.value());
     EXPECT_FALSE(ended_too.value());
     ASSERT_TRUE(batchai::node::release(root, "7", {}));
     EXPECT_FALSE(exists("abc"));
-    EXPECT_TRUE(fs::is_empty(scratch.path() / "by-job"));
+    EXPECT_FALSE(exists("by-job"));
 }
 
 TEST_F(Registry, KnowsOfNoClaimOfAJobThatHasNone) {
@@ -239,9 +343,10 @@ TEST_F(Registry, RemovesADirectoryThatBecameALink) {
 TEST_F(Registry, PassesOverNamesThatLeadOut) {
     write("keep/file", "x");
     write("by-job/7", "../..\nkeep/../keep\n/etc\n.\nby-job\n");
+    write("by-job/8", "other\n");
     ASSERT_TRUE(release(root, "7"));
     EXPECT_TRUE(exists("keep/file"));
-    EXPECT_TRUE(exists("by-job"));
+    EXPECT_TRUE(exists("by-job/8"));
 }
 
 TEST_F(Registry, RefusesNamesAndJobsThatAreNone) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -112,6 +113,7 @@ TEST(Rclone, IsUnderstoodWhenItComplains) {
                            R"({"level":"info","msg":"last"})"
                            "\n"),
               "a/b: 401 Unauthorized");
+    EXPECT_EQ(complaint_of("{\"level\":\"error\",\"msg\":\"a\\u009bb\\nc\"}\n"), "a\uFFFDb c");
     EXPECT_THAT(advice_on("response error: The attempted logon is invalid"), HasSubstr("key"));
     EXPECT_THAT(advice_on("dial tcp: connect: connection refused"), HasSubstr("does not answer"));
     EXPECT_THAT(advice_on("Failed to start: rclone is not installed"), HasSubstr("package rclone"));
@@ -209,6 +211,21 @@ TEST(FailureNotes, AreReadBackAndForgotten) {
     EXPECT_TRUE(failure_notes(job).empty());
 }
 
+// Renaming needs no room where nothing can be written any more.
+TEST(StorageNotes, BecomeFailuresWithoutBeingWritten) {
+    const Scratch scratch;
+    const JobFiles job(scratch.path());
+    StorageNote note{.node = "n1", .slurm_job_id = "7", .until = {}, .path = {}};
+    write_storage_note(job, note);
+    fail_storage_note(job, note);
+    EXPECT_TRUE(storage_notes(job, "7").empty());
+    const auto notes = failure_notes(job);
+    ASSERT_EQ(notes.size(), 1U);
+    EXPECT_EQ(notes[0].code, data_not_written);
+    EXPECT_EQ(notes[0].node, "n1");
+    EXPECT_THAT(notes[0].text, HasSubstr("kept on the node"));
+}
+
 // A steward with one volume, whose rclone is a script that only waits. It makes a mount namespace
 // of its own, for which a user needs more than a unit test has.
 class StewardTest : public testing::Test {
@@ -278,6 +295,26 @@ TEST_F(StewardTest, StoresAlsoWhenItsStarterIsKilled) {
     ASSERT_EQ(failure_notes(job).size(), 1U);
     EXPECT_EQ(failure_notes(job).front().code, data_not_written);
     EXPECT_TRUE(fs::exists(job.unsaved(node_name()) / "out/result"));
+}
+
+TEST_F(StewardTest, LosesNoFileWhoseNameIsNoLineOfAList) {
+    write(scratch.path() / "bin/rclone", "#!/bin/sh\n[ \"$1\" = copy ] || exec sleep 600\ncat >> " +
+                                             (scratch.path() / "list").string() + "\n");
+    mount_.flush_seconds = 7;
+    with_steward([&](Steward& steward) {
+        const fs::path cache = scratch.path() / "temp/.volumes/0/0/cache";
+        for (const char* name : {"two\nlines", "whole"}) {
+            write(cache / "vfs/volume/box/data" / name, "precious");
+            write(cache / "vfsMeta/volume/box/data" / name,
+                  R"({"Size": 8, "Dirty": true, "Rs": [{"Pos": 0, "Size": 8}]})");
+        }
+        static_cast<void>(steward.finish(std::chrono::seconds(20)));
+    });
+    ASSERT_TRUE(ends_within(std::chrono::seconds(20)));
+    std::ifstream list(scratch.path() / "list");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(list), {}), "whole\n");
+    EXPECT_FALSE(fs::exists(job.unsaved(node_name()) / "out/whole"));
+    EXPECT_TRUE(fs::exists(job.unsaved(node_name()) / "out/two\nlines"));
 }
 
 TEST_F(StewardTest, GoesOnAloneWhenItsStarterMustGo) {
