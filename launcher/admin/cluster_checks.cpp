@@ -322,8 +322,8 @@ constexpr std::array<Check<ClusterFacts>, 17> table{{
      "needs.",
      filter},
     {"policy.enforced", "whether the controller enforces the policy of site.lua",
-     "The policy in site.lua is checked by programs of the user. Only job_submit.lua on the "
-     "controller cannot be passed by.",
+     "The policy in site.lua is checked by programs of the user. Users cannot change "
+     "job_submit.lua on the controller, which checks every job that it knows to be batchai's.",
      policy_enforced},
     {"mpi.types", "whether srun has the PMI that site.lua asks for",
      "The ranks of a job find each other through it.", mpi_types},

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/sandbox.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/beneath.hpp"
 #include "base/file.hpp"
@@ -22,11 +25,13 @@
 #include "node/slurm_conf.hpp"
 #include "node/volumes/volumes.hpp"
 #include "plan/array_task.hpp"
+#include "plan/container.hpp"
 #include "plan/paths.hpp"
 #include "record/job_files.hpp"
 #include "record/node_notes.hpp"
 #include "record/plan_file.hpp"
 #include "record/software.hpp"
+#include "site/site.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::node {
@@ -196,6 +201,29 @@ void note_failed_container(const std::string& job_directory, const base::Error& 
             files, {.code = "FailedStartingContainer", .text = error.text(), .node = node_name()});
 }
 
+// slurmctld believes what a job says of its image, which its user can forge, and does not see the
+// steps that use another image. Here the name comes from the plan, and the policy from the node's
+// own site.lua. slurmctld says so if that has a mistake.
+base::Result<void> check_image(const plan::Plan& plan) {
+    const auto site = site::load_default();
+    if (!site || site->policy.images.empty()) return {};
+    const std::string_view image = plan::declared_image(plan);
+    const auto& patterns = site->policy.images;
+    if (std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+            return !image.empty() && site::matches(image, pattern);
+        }))
+        return {};
+    return base::fail(fmt::format("this site does not allow the image {}", image), {},
+                      fmt::format("it allows {}", fmt::join(patterns, ", ")));
+}
+
+base::Result<void> enter(const plan::Plan& plan, const SandboxRequest& request, const Trace& trace,
+                         Sandbox& out) {
+    if (!plan.container) return enter_node(plan, request, trace, out);
+    TRY(check_image(plan));
+    return enter_container(plan, request, trace, out);
+}
+
 }  // namespace
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
@@ -230,8 +258,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const OutputPaths outputs = output_paths(*plan);
     TRY(make_job_directory(node_root, plan->directories.job_temp, request.job_id));
     make_output_directories(outputs.on_node, trace);
-    const auto made = plan->container ? enter_container(*plan, request, trace, out)
-                                      : enter_node(*plan, request, trace, out);
+    const auto made = enter(*plan, request, trace, out);
     if (!made) {
         trace.line("the sandbox cannot be made: " + made.error().what);
         if (plan->container) note_failed_container(plan->directories.job_directory, made.error());

@@ -22,6 +22,9 @@ namespace batchai::plan {
 // the user is the same inside the container as outside. PATH is always set.
 [[nodiscard]] std::vector<Variable> image_environment(const Container& container);
 
+// Returns the image that the plan declares to slurmctld; empty for a job without a container.
+[[nodiscard]] std::string_view declared_image(const Plan& plan);
+
 // Reads a size as Docker does: a number of bytes, or of 1024, 1024^2 or 1024^3 bytes. The text was
 // checked when the file was read, and has at most 15 digits.
 [[nodiscard]] std::int64_t memory_bytes(std::string_view text);

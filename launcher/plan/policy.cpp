@@ -14,6 +14,7 @@
 
 #include "base/text.hpp"
 #include "image/reference.hpp"
+#include "plan/container.hpp"
 #include "plan/planning.hpp"
 
 namespace batchai::plan {
@@ -24,6 +25,8 @@ constexpr std::string_view node_count = "/properties/nodeCount";
 constexpr std::string_view wall_clock_time = "/properties/constraints/maxWallClockTime";
 constexpr std::string_view image_pointer =
     "/properties/containerSettings/imageSourceRegistry/image";
+// Between the VM size and the image of a declaration.
+constexpr std::string_view image_word = " image=";
 constexpr std::string_view account_pointer = "/properties/slurm/account";
 
 // The VM size of the job's cluster; empty if it has none. This site.lua may be the user's own and
@@ -97,6 +100,13 @@ void check_image(Planning& planning, const std::string& image) {
 
 }  // namespace
 
+std::string_view declared_image(const Plan& plan) {
+    const std::string_view declaration = plan.declaration;
+    const std::size_t at = declaration.find(image_word);
+    return at == std::string_view::npos ? std::string_view()
+                                        : declaration.substr(at + image_word.size());
+}
+
 void plan_policy(Planning& planning) {
     const std::string declared = vm_size_name(planning);
     const std::string vm_size =
@@ -108,7 +118,7 @@ void plan_policy(Planning& planning) {
     if (const auto size = sizes.find(vm_size); size != sizes.end())
         check_account(planning, vm_size, size->second.accounts);
     check_image(planning, image);
-    planning.plan.declaration = fmt::format("vm_size={} image={}", declared, image);
+    planning.plan.declaration = fmt::format("vm_size={}{}{}", declared, image_word, image);
 }
 
 }  // namespace batchai::plan

@@ -178,6 +178,30 @@ shown() { as_user scontrol show job "$1" | grep -o "$2=[^ ]*" | head -1; }
         --wrap="$PREFIX/bin/batchai run"
 }
 
+# Breaks when a line that names no image opens the way to one that the policy does not allow.
+@test "the nodes do not start an image that the policy forbids, whatever its job has declared" {
+    local id
+    as_user bash -c "cp /bin/busybox $share/image/bin/ && ln -sf busybox $share/image/bin/sh &&
+        mkdir -p $share/image/{etc,tmp,proc,sys,dev} && cp -r $share/image/. $share/allowed/"
+    local image
+    for image in image allowed; do
+        jq -n --arg image "$share/$image" '{properties: {nodeCount: 1,
+            stdOutErrPathPrefix: "/shared/policy/logs", slurm: {account: "physics"},
+            containerSettings: {imageSourceRegistry: {image: $image}},
+            customToolkitSettings: {commandLine: ("echo ran-" + ($image | split("/") | last))}}}' |
+            as_user bash -c "cat > $share/forged-$image.json"
+        printf '#!/bin/bash\n#BATCHAI vm_size= image=\n%s run --job-json=%s\n' \
+            "$PREFIX/bin/batchai" "$share/forged-$image.json" | as_user bash -c "cat > $share/forged.sh"
+        id=$(past_filter sbatch --parsable -N1 --account=physics -o "$share/forged-$image.out" "$share/forged.sh")
+        wait_until 120 has_ended "$id"
+        as_user bash -c "cat $share/forged-$image.out; find $share/logs -name 'std*.txt' -exec cat {} +" > "$BATS_TEST_TMPDIR/$image"
+        cat "$BATS_TEST_TMPDIR/$image"
+    done
+    grep -q ran-allowed "$BATS_TEST_TMPDIR/allowed"
+    run ! grep -q ran-image "$BATS_TEST_TMPDIR/image"
+    grep -q "this site does not allow the image $share/image" "$BATS_TEST_TMPDIR/image"
+}
+
 # Breaks when Slurm's other parts of such a job, which have no script, get past the limits.
 @test "heterogeneous jobs of batchai are refused" {
     says 'does not allow heterogeneous jobs' past_filter sbatch -N2 --account=physics \
