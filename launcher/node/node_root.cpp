@@ -33,12 +33,22 @@ bool is_name_of(std::string_view name, const std::string& base) {
     return name.starts_with(base) && (name.size() == base.size() || name[base.size()] == '.');
 }
 
+// Whoever may write to the directory can make any number of such names, so only those of the user
+// are opened.
+bool is_own(const base::FileDescriptor& directory, const std::string& name) {
+    struct stat status {};
+    return fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(status.st_mode) && status.st_uid == geteuid();
+}
+
 // Returns the directories that belong to the user and to nobody else, in a fixed order, so that all
 // processes choose the same one.
 std::vector<base::Root> own_directories(const fs::path& parent, const std::string& base) {
     const base::FileDescriptor directory(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     std::vector<std::string> names = base::names_in(directory.get());
-    std::erase_if(names, [&](const std::string& name) { return !is_name_of(name, base); });
+    std::erase_if(names, [&](const std::string& name) {
+        return !is_name_of(name, base) || !is_own(directory, name);
+    });
     std::sort(names.begin(), names.end());
     std::vector<base::Root> roots;
     for (const std::string& name : names) {
