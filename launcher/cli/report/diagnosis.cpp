@@ -24,6 +24,9 @@ namespace batchai::cli {
 namespace {
 
 constexpr std::size_t secrets_limit = 4UL << 20U;
+// More of the end of a long file is read than is kept, and removed once it is masked: where it was
+// cut it may begin inside a secret, whose rest no mask would find.
+constexpr std::size_t masked_before_cut = 64UL << 10U;
 constexpr std::chrono::minutes longest_packing{2};
 
 std::size_t total(const Diagnosis& diagnosis) {
@@ -51,10 +54,11 @@ void add_files_in(Diagnosis& diagnosis, int directory, const std::string& prefix
             continue;
         }
         const auto size = static_cast<std::size_t>(status.st_size);
-        std::string content = base::end_of_file(file, 0, diagnosis_file_limit);
-        if (size > content.size())
-            content.insert(
-                0, fmt::format("[the first {} bytes are left out]\n", size - content.size()));
+        std::string content =
+            size > diagnosis_file_limit
+                ? base::end_of_file(file, 0, diagnosis_file_limit + masked_before_cut)
+                : base::end_of_file(file, 0, diagnosis_file_limit);
+        if (size > diagnosis_file_limit) diagnosis.cut.emplace(prefix + name, size);
         so_far += content.size();
         diagnosis.files.insert_or_assign(prefix + name, std::move(content));
     }
@@ -124,6 +128,17 @@ base::Result<std::vector<std::string>> secrets_of(const record::JobFiles& files)
     return secrets;
 }
 
+namespace {
+
+// Removes what begins in the middle of a file that has `size` bytes.
+void cut_front(std::string& text, std::size_t size, const std::vector<std::string>& secrets) {
+    const std::size_t longest = secrets.empty() ? 0 : secrets.front().size();
+    text.erase(0, std::max(masked_before_cut, longest));
+    text.insert(0, fmt::format("[of {} bytes, only the end is here]\n", size));
+}
+
+}  // namespace
+
 base::Result<void> write_archive(const Diagnosis& diagnosis,
                                  const std::vector<std::string>& secrets,
                                  const std::string& scratch, const std::string& name,
@@ -133,7 +148,10 @@ base::Result<void> write_archive(const Diagnosis& diagnosis,
     for (const auto& [relative, content] : diagnosis.files) {
         const fs::path file = top / relative;
         TRY(base::make_directories(file.parent_path(), 0700));
-        TRY(base::write_atomically(file, masked(content, secrets), 0600));
+        std::string text = masked(content, secrets);
+        if (const auto cut = diagnosis.cut.find(relative); cut != diagnosis.cut.end())
+            cut_front(text, cut->second, secrets);
+        TRY(base::write_atomically(file, text, 0600));
     }
     base::RunOptions options;
     options.deadline = longest_packing;

@@ -15,6 +15,9 @@ namespace batchai::cli {
 struct Diagnosis {
     // Contents by relative path. Nothing of it is masked yet.
     std::map<std::string, std::string> files;
+    // The sizes of those files of which only the end is in `files`, which may begin inside a
+    // secret.
+    std::map<std::string, std::size_t> cut;
     // What could not be had, one sentence each.
     std::vector<std::string> missing;
 };

@@ -136,11 +136,31 @@ TEST_F(Archive, FollowsNoLinkAndWaitsForNoFifo) {
 
 TEST_F(Archive, KeepsTheEndOfALongFile) {
     write(files_.slurm_log(), std::string(diagnosis_file_limit, 'a') + "the end");
+    write(files_.node_log("n1"), std::string(diagnosis_file_limit, 'a'));
     Diagnosis diagnosis;
     add_job_files(diagnosis, files_);
-    const std::string& kept = diagnosis.files.at("job/slurm.log");
-    EXPECT_TRUE(kept.starts_with("[the first 7 bytes are left out]\n"));
+    ASSERT_TRUE(pack(diagnosis));
+    const std::string kept = unpacked("job/slurm.log");
+    EXPECT_TRUE(kept.starts_with("[of 1048583 bytes, only the end is here]\naaa"));
     EXPECT_TRUE(kept.ends_with("the end"));
+    EXPECT_EQ(unpacked("job/node/n1.log").size(), diagnosis_file_limit);
+}
+
+// Breaks when a file is cut inside a secret, whose rest is then no secret that anybody knows.
+TEST_F(Archive, ShowsNoPartOfASecretInWhichAFileIsCut) {
+    const std::string secret =
+        "-----BEGIN KEY-----\n" + std::string(3000, 'k') + "\n-----END KEY-----";
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{64} << 10U}) {
+        const std::size_t end = diagnosis_file_limit + offset - secret.size() / 2;
+        write(files_.slurm_log(), std::string(200000, 'a') + secret + std::string(end, 'b'));
+        Diagnosis diagnosis;
+        add_job_files(diagnosis, files_);
+        ASSERT_TRUE(pack(diagnosis, {secret}));
+        const std::string shown = unpacked("job/slurm.log");
+        EXPECT_EQ(shown.find("kkk"), std::string::npos) << offset;
+        EXPECT_TRUE(shown.ends_with("bbb"));
+        fs::remove(archive());
+    }
 }
 
 TEST_F(Archive, ReplacesNoFile) {
