@@ -24,7 +24,8 @@ std::string reason(int error) {
 
 Outcome<std::unique_ptr<TimelineFile>> TimelineFile::create(std::string path) {
     const int descriptor =
-        open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+        open(path.c_str(),
+             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0644);
     if (descriptor < 0) {
         return fail(MPIB_ERROR_INVALID_ARGUMENT,
                     fmt::format("timeline: cannot create \"{}\": {}", path, reason(errno)));

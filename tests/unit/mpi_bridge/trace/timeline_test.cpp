@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -121,13 +123,34 @@ TEST(Timeline, NamesAFileThatCannotBeCreated) {
     EXPECT_FALSE(timeline.on());
 }
 
-TEST(Timeline, NamesADeviceThatIsFull) {
+TEST(Timeline, NamesAFileIntoWhichNothingCanBeWritten) {
     const Directory directory;
-    std::filesystem::create_symlink("/dev/full", directory.file("t.0.json"));
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit nothing{0, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &nothing), 0);
     Timeline timeline;
     const Done started = timeline.start(directory.file("t"), 0, 1);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    std::signal(SIGXFSZ, handler);
     ASSERT_FALSE(started);
-    EXPECT_THAT(started.error().text, HasSubstr("No space left on device"));
+    EXPECT_THAT(started.error().text, HasSubstr("File too large"));
+}
+
+// Breaks when who can write to the directory has a file of the user's truncated, or the job wait.
+TEST(Timeline, FollowsNoLinkAndWaitsForNoReader) {
+    const Directory directory;
+    std::ofstream(directory.file("mine")) << "kept";
+    std::filesystem::create_symlink(directory.file("mine"), directory.file("t.0.json"));
+    ASSERT_EQ(mkfifo(directory.file("t.1.json").c_str(), 0600), 0);
+    for (const int rank : {0, 1}) {
+        Timeline timeline;
+        const Done started = timeline.start(directory.file("t"), rank, 2);
+        ASSERT_FALSE(started);
+        EXPECT_THAT(started.error().text, HasSubstr("timeline: cannot create"));
+    }
+    EXPECT_EQ(std::filesystem::file_size(directory.file("mine")), 4U);
 }
 
 TEST(Timeline, HasTheModeThatTheUmaskLeaves) {
