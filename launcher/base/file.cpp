@@ -71,13 +71,25 @@ Result<std::string> read_to_end(const FileDescriptor& file, const std::filesyste
 
 }  // namespace
 
-Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+namespace {
+
+Result<std::string> read_file_once(const std::filesystem::path& path, std::size_t limit) {
     // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status {};
     if (!file.valid() || fstat(file.get(), &status) != 0) return system_error("read", path);
     if (!S_ISREG(status.st_mode)) return fail("is not a regular file", path.string());
     return read_to_end(file, path, limit);
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+    errno = 0;
+    auto text = read_file_once(path, limit);
+    // On NFS: another host has replaced the file after this one had looked up its name.
+    if (!text && errno == ESTALE) return read_file_once(path, limit);
+    return text;
 }
 
 Result<std::string> read_private_file(const std::filesystem::path& path, std::size_t limit) {
@@ -136,8 +148,13 @@ Result<void> write_atomically(const std::filesystem::path& path, std::string_vie
 Result<void> create_exclusively(const std::filesystem::path& path, std::string_view bytes,
                                 mode_t mode) {
     auto temporary = TRY(write_temporary(path, bytes, mode));
-    const int status = link(temporary.c_str(), path.c_str());
+    int status = link(temporary.c_str(), path.c_str());
     const int code = errno;
+    // An NFS client whose server has made the link, but whose answer was lost, asks again and is
+    // told that the name exists. The file has two names then.
+    struct stat made {};
+    if (status != 0 && code == EEXIST && stat(temporary.c_str(), &made) == 0 && made.st_nlink == 2)
+        status = 0;
     unlink(temporary.c_str());
     if (status == 0) {
         sync_directory(path.parent_path());

@@ -261,10 +261,12 @@ Result<Record> load(const Paths& paths, const Key& key, Read read) {
 }
 
 // Reads the records of resources whose parents are known to exist. `key_of` makes a key from a
-// name. A name is skipped if it has no record, or lost it since the names were read.
+// name. A name is skipped if it has no record, or lost it since the names were read. A record that
+// cannot be read is an error, or one of `unreadable` if that is given.
 template <typename Record, typename KeyOf, typename Read>
 Result<std::vector<Record>> load_named(const Paths& paths, const std::vector<std::string>& names,
-                                       KeyOf key_of, Read read) {
+                                       KeyOf key_of, Read read,
+                                       std::vector<base::Error>* unreadable = nullptr) {
     std::vector<std::optional<Result<Record>>> read_records(names.size());
     base::in_parallel(names.size(), [&](std::size_t i) {
         read_records[i].emplace(load_unchecked<Record>(paths, key_of(names[i]), read));
@@ -273,6 +275,10 @@ Result<std::vector<Record>> load_named(const Paths& paths, const std::vector<std
     records.reserve(names.size());
     for (auto& record : read_records) {
         if (!*record && record->error().exit_code == ExitCode::not_found) continue;
+        if (!*record && unreadable != nullptr) {
+            unreadable->push_back(record->error());
+            continue;
+        }
         records.push_back(TRY(std::move(*record)));
     }
     return records;
@@ -451,7 +457,8 @@ Result<std::vector<std::string>> Store::job_names(const ExperimentKey& key) cons
 }
 
 Result<std::vector<Job>> Store::jobs(const ExperimentKey& key,
-                                     const std::vector<std::string>& names) const {
+                                     const std::vector<std::string>& names,
+                                     std::vector<base::Error>* unreadable) const {
     return load_named<Job>(
         Paths{home_}, names,
         [&](const std::string& name) {
@@ -460,7 +467,7 @@ Result<std::vector<Job>> Store::jobs(const ExperimentKey& key,
                           .experiment = key.experiment,
                           .job = name};
         },
-        job_from_json);
+        job_from_json, unreadable);
 }
 
 Result<std::vector<Job>> Store::jobs_of_workspace(const WorkspaceKey& key) const {

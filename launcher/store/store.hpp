@@ -72,10 +72,12 @@ class Store {
     [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key) const;
     // job_names() returns the names of the experiment's job directories, which takes a fraction of
     // the time of jobs(). The second function returns the jobs of such names, and leaves out a name
-    // that has no record.
+    // that has no record. A record that cannot be read is an error, or one of `unreadable` if that
+    // is given.
     [[nodiscard]] base::Result<std::vector<std::string>> job_names(const ExperimentKey& key) const;
-    [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key,
-                                                      const std::vector<std::string>& names) const;
+    [[nodiscard]] base::Result<std::vector<Job>> jobs(
+        const ExperimentKey& key, const std::vector<std::string>& names,
+        std::vector<base::Error>* unreadable = nullptr) const;
     // Returns the jobs of all experiments of the workspace, by experiment and name. Used for a
     // cluster's node states, and to find running jobs before a parent is removed.
     [[nodiscard]] base::Result<std::vector<Job>> jobs_of_workspace(const WorkspaceKey& key) const;

@@ -10,6 +10,7 @@
 #include "base/parallel.hpp"
 #include "cli/output/query.hpp"
 #include "cli/report/resource_report.hpp"
+#include "cli/terminal.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
 #include "slurm/pending_reason.hpp"
@@ -189,7 +190,11 @@ base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
             return client.jobs_of_caller(since);
         });
     }
-    return report_jobs(store, client, TRY(store.jobs(key, names)), std::move(asked));
+    std::vector<base::Error> unreadable;
+    auto jobs = TRY(store.jobs(key, names, &unreadable));
+    for (const base::Error& error : unreadable)
+        warn("a job is left out, because its record cannot be read: " + error.text());
+    return report_jobs(store, client, std::move(jobs), std::move(asked));
 }
 
 namespace {

@@ -52,12 +52,21 @@ base::Result<bool> JobWatch::record_changed() {
 
 base::Result<JobReport> JobWatch::look() {
     const auto changed = record_changed();
+    const auto now = Clock::now();
     if (!changed) {
         // The record is removed with the job. The store's error then describes the cause better.
         const auto job = store_.job(key_);
-        return tl::unexpected(job ? changed.error() : job.error());
+        const bool gone = !job && job.error().exit_code == base::ExitCode::not_found;
+        const base::Error& error = job ? changed.error() : job.error();
+        // A file server may be away for a while, as Slurm may.
+        if (!report_ || gone) return tl::unexpected(error);
+        if (!silent_since_) {
+            silent_since_ = now;
+            warn("the job's record cannot be read; trying again: " + error.text());
+        }
+        if (now - *silent_since_ > patience) return tl::unexpected(error);
+        return *report_;
     }
-    const auto now = Clock::now();
     const bool of_tasks = report_ && !report_->tasks.empty();
     const bool ask_at_once = *changed && !(of_tasks && now < last_question_ + pause_for_tasks);
     if (report_ && !ask_at_once && now < next_question_) return *report_;
@@ -152,11 +161,16 @@ base::Result<void> wait_until_gone(const slurm::Client& client, const std::vecto
                                    const std::vector<std::string>& arrays) {
     const auto deadline = steady_clock::now() + longest_wait;
     milliseconds pause(250);
+    bool warned = false;
     while (true) {
-        const auto waiting = TRY(still_there(client, ids, arrays));
-        if (waiting.empty()) return {};
+        const auto waiting = still_there(client, ids, arrays);
+        if (waiting && waiting->empty()) return {};
+        // The request has been made. Slurm may be restarting.
+        if (!waiting && !std::exchange(warned, true))
+            warn("Slurm does not answer; trying again: " + waiting.error().text());
         if (steady_clock::now() > deadline) {
-            return base::fail(fmt::format("Slurm has not ended job {} after two minutes", waiting),
+            if (!waiting) return tl::unexpected(waiting.error());
+            return base::fail(fmt::format("Slurm has not ended job {} after two minutes", *waiting),
                               "", "try again later; `squeue` shows what it waits for",
                               base::ExitCode::timed_out);
         }

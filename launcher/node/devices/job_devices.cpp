@@ -10,6 +10,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/text.hpp"
 #include "slurm/client.hpp"
 
@@ -100,12 +102,17 @@ std::optional<std::string> read_note(const base::Root& place) {
     return text;
 }
 
+// On a full file system there is no note, and not an empty one or a part of it: the next step asks
+// again.
 void write_note(const base::Root& place, const std::string& text) {
+    const int directory = place.directory.get();
+    const std::string fresh = fmt::format("{}.{}", note_name, base::random_uuid());
     const base::FileDescriptor file =
-        base::open_beneath(place.directory.get(), note_name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (!file.valid() || write(file.get(), text.data(), text.size()) < 0) {
-        // The next step asks again.
-    }
+        base::open_beneath(directory, fresh, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (!file.valid()) return;
+    if (!base::write_all(file.get(), text) ||
+        renameat(directory, fresh.c_str(), directory, note_name) != 0)
+        unlinkat(directory, fresh.c_str(), 0);
 }
 
 slurm::DeviceIndices ask_slurm(const base::Root& place, const std::string& job_id,

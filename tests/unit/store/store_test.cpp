@@ -154,6 +154,24 @@ TEST_F(StoreTest, ADamagedRecordIsAnErrorThatNamesPathAndPlace) {
     }
 }
 
+// Breaks when one damaged record hides all other jobs.
+TEST_F(StoreTest, ADamagedRecordOfAJobIsNamedBesideTheOthers) {
+    create_parents();
+    const ExperimentKey experiment{"g", "w", "e"};
+    const fs::path jobs = store_.home() / "groups/g/workspaces/w/experiments/e/jobs";
+    for (const char* name : {"a", "b"}) {
+        fs::create_directories(jobs / name);
+        write(jobs / name / "job.json", "{");
+    }
+    std::vector<base::Error> unreadable;
+    const auto found = store_.jobs(experiment, {"a", "b", "none"}, &unreadable);
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(found->empty());
+    ASSERT_EQ(unreadable.size(), 2U);
+    EXPECT_THAT(unreadable[0].where, HasSubstr("jobs/a/"));
+    EXPECT_FALSE(store_.jobs(experiment)) << "what decides about removing must see all";
+}
+
 // Breaks when a word of the command line makes a record that no later command can read.
 TEST_F(StoreTest, ATextThatIsNotUtf8IsRefusedBeforeAnythingIsWritten) {
     Group group;
