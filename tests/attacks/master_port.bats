@@ -91,3 +91,24 @@ nobody_came() {
     alices_ranks without
     [[ $status -ne 0 && $output == *EADDRINUSE* ]]
 }
+
+# Breaks when nobody tells a user who shares the nodes, or everybody is told.
+@test "the execution log says when other users could take MASTER_PORT" {
+    local exclusive
+    make_home attacks-master-port
+    for exclusive in false true; do
+        write_home site.lua <<< "return { exclusive = $exclusive }"
+        write_home "job-$exclusive.json" << JSON
+{"properties": {"nodeCount": 2, "stdOutErrPathPrefix": "$HOME_DIR/logs",
+                "customMpiSettings": {"processCount": 2, "commandLine": "true"}}}
+JSON
+        batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name "job-$exclusive" \
+            --config-file "job-$exclusive.json" --output none
+        batchai job wait --name "job-$exclusive"
+        run -0 output_of "job-$exclusive" execution-h1.log
+        echo "$output"
+        [[ $exclusive == false ]] && [[ $output == *"could listen on MASTER_PORT"* ]] ||
+            [[ $exclusive == true && $output != *MASTER_PORT* ]]
+    done
+    remove_home
+}
