@@ -162,20 +162,6 @@ std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
     return static_cast<std::size_t>(std::max<std::int64_t>(0, (*attempt)->log_begin.value_or(0)));
 }
 
-// Nothing keeps another user of the node from listening on a port that is only reserved.
-void warn_of_shared_nodes(const Context& context) {
-    const auto& options = context.plan.allocation.options;
-    const bool is_exclusive =
-        std::any_of(options.begin(), options.end(),
-                    [](const plan::SlurmOption& option) { return option.name == "exclusive"; });
-    if (is_exclusive || !context.ports.ranks || context.main_step()->processes < 2) return;
-    context.log.master(
-        fmt::format("warning: other users may have jobs on these nodes, and could listen on "
-                    "MASTER_PORT ({}) before rank 0 does. Scripts that load "
-                    "mpi_bridge.torch_distributed do not use this port; others need --exclusive",
-                    context.ports.ranks->number()));
-}
-
 base::Result<int> run_here(const RunOptions& options) {
     const auto task = plan::array_task_number(from_environment("SLURM_ARRAY_TASK_ID").value_or(""));
     const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest, task));
@@ -203,7 +189,6 @@ base::Result<int> run_here(const RunOptions& options) {
         if (!settled)
             std::fprintf(stderr, "batchai: warning: %s\n", settled.error().text().c_str());
     }
-    warn_of_shared_nodes(context);
     record::Attempt attempt;
     attempt.number = context.attempt();
     attempt.slurm_job_id = allocation.job_id;

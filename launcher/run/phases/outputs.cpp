@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -52,6 +53,20 @@ base::Result<void> make_outputs(Context& context) {
     return write_host_file(context);
 }
 
+// Nothing keeps another user of the node from listening on a port that is only reserved.
+void warn_of_shared_nodes(const Context& context) {
+    const auto& options = context.plan.allocation.options;
+    const bool is_exclusive =
+        std::any_of(options.begin(), options.end(),
+                    [](const plan::SlurmOption& option) { return option.name == "exclusive"; });
+    if (is_exclusive || !context.ports.ranks || context.main_step()->processes < 2) return;
+    context.log.master(
+        fmt::format("warning: other users may have jobs on these nodes, and could listen on "
+                    "MASTER_PORT ({}) before rank 0 does. Scripts that load "
+                    "mpi_bridge.torch_distributed do not use this port; others need --exclusive",
+                    context.ports.ranks->number()));
+}
+
 }  // namespace
 
 PhaseEnd Outputs::run(Context& context) {
@@ -65,6 +80,7 @@ PhaseEnd Outputs::run(Context& context) {
     context.log.all_nodes(fmt::format("job {} (Slurm job {}) starts on {} nodes, attempt {}",
                                       context.plan.identity.job, context.granted.job_id,
                                       context.granted.nodes.size(), context.attempt()));
+    warn_of_shared_nodes(context);
     return {};
 }
 
@@ -78,8 +94,12 @@ PhaseEnd CleanUp::run(Context& context) {
     context.claim_of_logs = {};
     const auto released = node::end_claims_of_ended_processes(*root).and_then(
         [&] { return node::release(*root, context.granted.job_id, patience); });
-    if (released) return {};
-    std::fprintf(stderr, "batchai: warning: %s\n", released.error().text().c_str());
+    if (released && *released) return {};
+    const std::string why =
+        released
+            ? fmt::format("data that could not be saved is kept in {} on this node", root->path)
+            : released.error().text();
+    std::fprintf(stderr, "batchai: warning: %s\n", why.c_str());
     return {.exit_code = 1};
 }
 
