@@ -24,6 +24,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::node {
 
@@ -46,12 +47,7 @@ std::string first_line(std::string_view text) {
     for (const std::string_view line : base::split(text, '\n')) {
         const std::string_view trimmed = base::trim(line).substr(0, longest_line);
         if (trimmed.empty()) continue;
-        std::string shown(trimmed);
-        for (char& byte : shown) {
-            const auto value = static_cast<unsigned char>(byte);
-            if (value < 0x20 || value >= 0x7F) byte = '?';
-        }
-        return shown;
+        return base::printable_line(trimmed);
     }
     return {};
 }

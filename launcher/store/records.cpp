@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "store/records.hpp"
 
+#include <cstdint>
+
 #include <fmt/format.h>
+
+#include "base/utf8.hpp"
 
 namespace batchai::store {
 
@@ -12,10 +16,15 @@ bool is_allowed(Kind kind, char c) {
     return c == '-' || c == '_' || (c == '.' && kind == Kind::group);
 }
 
-std::string shown(char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7f) return fmt::format("byte 0x{:02x}", byte);
-    return fmt::format("\"{}\"", c);
+// Returns the character at a place, for a message: with its code point if it may not be visible.
+std::string shown(std::string_view name, std::size_t at) {
+    const std::size_t length = base::utf8_sequence(name, at);
+    if (length == 0) return fmt::format("byte 0x{:02x}", static_cast<unsigned char>(name[at]));
+    const std::string_view character = name.substr(at, length);
+    const char32_t code = base::utf8_decode(character);
+    if (base::is_unprintable(code))
+        return fmt::format("U+{:04X}", static_cast<std::uint32_t>(code));
+    return fmt::format("\"{}\"", character);
 }
 
 }  // namespace
@@ -50,12 +59,13 @@ base::Result<void> check_name(Kind kind, std::string_view name) {
         return base::fail(std::move(what), where, hint, base::ExitCode::usage);
     };
     if (name.empty()) return refuse("is empty");
-    if (name.size() > longest)
-        return refuse(fmt::format("has {} characters, {} are allowed", name.size(), longest));
+    // Before the first one that is not allowed, each character is one byte.
     for (std::size_t i = 0; i < name.size(); ++i) {
         if (!is_allowed(kind, name[i]))
-            return refuse(fmt::format("{} at character {} is not allowed", shown(name[i]), i + 1));
+            return refuse(fmt::format("{} at character {} is not allowed", shown(name, i), i + 1));
     }
+    if (name.size() > longest)
+        return refuse(fmt::format("has {} characters, {} are allowed", name.size(), longest));
     if (name == "." || name == "..") return refuse(fmt::format("\"{}\" is not allowed", name));
     return {};
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "cli/output/query.hpp"
 #include "cli/output/yaml.hpp"
 
@@ -43,20 +44,8 @@ bool is_c1_control(std::string_view text, std::size_t at) {
     return next >= 0x80 && next <= 0x9F;
 }
 
-// Replaces control characters by blanks. A newline in a cell would break the row, and other control
-// characters would act on the terminal.
-std::string printable(std::string_view text) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const bool c1 = is_c1_control(text, i);
-        out += c1 || is_control(text[i]) ? ' ' : text[i];
-        if (c1) ++i;
-    }
-    return out;
-}
-
 std::string cell_text(const Value& value) {
-    if (const auto* text = value.string()) return printable(*text);
+    if (const auto* text = value.string()) return base::printable_line(*text);
     if (const auto* integer = value.integer()) return std::to_string(*integer);
     if (const auto* real = value.real()) return fmt::format("{:g}", *real);
     if (const auto* flag = value.boolean()) return *flag ? "True" : "False";

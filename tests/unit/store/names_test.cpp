@@ -33,5 +33,17 @@ TEST(Names, TheMessageSaysWhichCharacterIsWrong) {
               "hint: a cluster name has 1 to 64 letters, digits, \"-\" and \"_\"");
 }
 
+// Breaks when people are told of bytes where they have written characters.
+TEST(Names, TheMessageShowsTheCharacterThatIsWrong) {
+    const auto said = [](std::string_view name) {
+        return check_name(Kind::job, name).error().what;
+    };
+    EXPECT_EQ(said("größe"), "\"ö\" at character 3 is not allowed");
+    EXPECT_EQ(said("日本"), "\"日\" at character 1 is not allowed");
+    EXPECT_EQ(said("a\tb"), "U+0009 at character 2 is not allowed");
+    EXPECT_EQ(said("a\u202eb"), "U+202E at character 2 is not allowed");
+    EXPECT_EQ(said("a\xffo"), "byte 0xff at character 2 is not allowed");
+}
+
 }  // namespace
 }  // namespace batchai::store
