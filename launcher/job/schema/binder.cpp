@@ -407,8 +407,15 @@ std::optional<Value> Binder::text(const Field& field, const Node& node) {
     return node.text;
 }
 
-// Checks reserved names, and keeps the values that must be compared with others in the file.
+// Checks reserved names and line ends, and keeps the values that must be compared with others in
+// the file.
 void Binder::remember(const Field& field, const Node& node) {
+    if (node.text.find('\r') != std::string::npos)
+        faults_.add(
+            Fault::carriage_return, node.position,
+            fmt::format("{} has a carriage return (\\r), as in the line ends of Windows",
+                        quote(field.name)),
+            R"(write only \n where a line ends: a shell takes \r for part of the last word)");
     if (field.check == Check::relative_mount_path) mounts_.push_back({node.text, node.position});
     constexpr std::string_view reserved = "AZ_BATCHAI_";
     if (field.check == Check::variable_name && node.text.starts_with(reserved)) {

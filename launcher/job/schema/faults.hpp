@@ -48,6 +48,7 @@ enum class Fault : std::uint8_t {
     other_schema,
     read_only,
     no_effect,
+    carriage_return,
     count_,
 };
 
@@ -126,6 +127,9 @@ inline constexpr std::array<FaultKind, static_cast<std::size_t>(Fault::count_)> 
      "Remove the key. It is part of what the service answers, and not of a request."},
     {"W105", "A setting has no effect",
      "Remove the setting. The message says why nothing is done with it."},
+    {"W106", "A text has a carriage return",
+     "Remove each `\\r`. It comes from a file with the line ends of Windows, and on the nodes it "
+     "becomes part of a word, of a file's name or of a value."},
 }};
 
 static_assert(std::ranges::none_of(fault_kinds, &std::string_view::empty, &FaultKind::remedy),

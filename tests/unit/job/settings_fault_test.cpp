@@ -197,6 +197,19 @@ const FaultCase value_faults[] = {
      5, 35, 14, "W102",
      "\"AZ_BATCHAI_X\" is a variable of the service; choose a name that does not start with "
      "AZ_BATCHAI_"},
+    // A file that was written on Windows, as people paste it.
+    {"CarriageReturnInACommand",
+     with_properties("\"jobPreparation\": {\n \"commandLine\": \"set -e\\r\\nmkdir x\\r\\n\"}"), 6,
+     17, 25, "W106",
+     "\"commandLine\" has a carriage return (\\r), as in the line ends of Windows; write only \\n "
+     "where "
+     "a line ends: a shell takes \\r for part of the last word"},
+    {"CarriageReturnInAValue",
+     with_properties("\"environmentVariables\": [{\"name\": \"A\", \"value\": \"a\\r\"}]"), 5, 49,
+     5, "W106",
+     "\"value\" has a carriage return (\\r), as in the line ends of Windows; write only \\n where "
+     "a "
+     "line ends: a shell takes \\r for part of the last word"},
     {"DuplicateInput",
      with_properties("\"inputDirectories\": [{\"id\": \"A\", \"path\": \"p\"},\n"
                      "{\"id\": \"A\", \"path\": \"q\"}]"),
