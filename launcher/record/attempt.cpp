@@ -73,6 +73,7 @@ struct RecordOf<Attempt> {
         field("restarts", &Attempt::restarts).or_missing(), field("failure", &Attempt::failure),
         field("software", &Attempt::software).or_missing(),
         field("retried", &Attempt::retried).or_missing(),
+        field("warnings", &Attempt::warnings).or_missing(),
         field("logBegin", &Attempt::log_begin).or_missing()};
 };
 

@@ -75,6 +75,9 @@ struct Attempt {
     std::optional<Failure> failure;
     std::optional<Software> software;  // none if the job has no "software", or before it is set up
     std::optional<Retried> retried;    // none if the job has no "retry", or while the attempt runs
+    // What users should know of however the attempt has ended: sentences, such as that the logs are
+    // not complete.
+    std::vector<std::string> warnings;
     // The size of the batch script's log when the attempt began. What Slurm has written there since
     // then is about this attempt or a later one.
     std::optional<std::int64_t> log_begin;

@@ -51,7 +51,8 @@ struct RankPlaces {
                                                         std::string_view start);
 
 // A piece of what a rank has printed. `time` is when `batchai run` saw it, which is some time after
-// it was printed. Where there are several ranks, a piece ends with the end of a line if it can.
+// it was printed. Where there are several ranks, a piece ends with the end of a line, unless that
+// does not come for some time.
 struct Piece {
     base::Time time;
     std::uint64_t offset = 0;  // in the rank's file

@@ -137,6 +137,7 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
         if (phase.when == When::at_the_end && phase.wanted(context))
             (void)carry_out(phase, context, journal);
     }
+    journal.warned(context.log.warnings());
     if (ending) {
         again.decide(*ending);
         journal.finish(exit_code, ending->by, &ending->failure);

@@ -83,6 +83,10 @@ void Journal::retried(record::Retried retried) {
     save();
 }
 
+void Journal::warned(std::vector<std::string> warnings) {
+    attempt_.warnings = std::move(warnings);
+}
+
 void Journal::finish(int exit_code, record::EndedBy by, const record::Failure* failure) {
     attempt_.failure = failure != nullptr ? std::optional(*failure) : std::nullopt;
     attempt_.end = base::now();

@@ -74,6 +74,8 @@ class Journal {
     // Records why the attempt ends while its last phases still run, which may be killed.
     void ending(record::EndedBy by, const record::Failure& failure);
     void retried(record::Retried retried);
+    // Does not save the record either.
+    void warned(std::vector<std::string> warnings);
     // Records the end of the attempt. `failure` is null unless the attempt failed; what ending()
     // has recorded is then forgotten.
     void finish(int exit_code, record::EndedBy by, const record::Failure* failure);

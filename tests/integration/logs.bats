@@ -227,6 +227,79 @@ SCRIPT
     [[ $(grep -c 'last words' <<< "$output") -eq 2 ]]
 }
 
+# has_lines COUNT FILE: for wait_until.
+has_lines() { [[ $(as_user cat "$2" | wc -l) -eq $1 ]]; }
+
+# Breaks when what follows "> /dev/stdout" or "tee /dev/stderr" is lost, because the file that the
+# shell has made shorter is looked at only from where the copy has got.
+@test "a program that truncates its output loses nothing that was copied, and nothing after that" {
+    local ranks logs suffix='' warnings=2 prep="seq 50; until [ -e $HOME_DIR/go-prep ]; do sleep 0.2; done; echo x > /dev/stdout; echo prepared"
+    for ranks in 1 2; do
+        # shellcheck disable=SC2016 # for the ranks' shell
+        job before "$ranks" "$ranks" 'seq 200; seq 300 >&2; until [ -e '"$HOME_DIR/go$ranks"' ]; do sleep 0.2; done
+            echo after > /dev/stdout; echo oops | tee /dev/stderr > /dev/null; echo end; echo last >&2'
+        as_user cat "$HOME_DIR/before.json" |
+            jq --arg prep "$prep" '.properties.jobPreparation = {commandLine: $prep}' | write_home "cut$ranks.json"
+        create "cut$ranks"
+        wait_until 60 logs_of "cut$ranks"
+        # srun itself writes what a single task prints.
+        if [[ $ranks -eq 2 ]]; then suffix=-h1 warnings=3; fi
+        wait_until 60 has_lines 50 "$(logs_of "cut$ranks")/stdout-job_prep$suffix.txt"
+        as_user touch "$HOME_DIR/go-prep"
+        logs=$(logs_of "cut$ranks")
+        wait_until 60 has_lines $((200 * ranks)) "$logs/stdout.txt"
+        wait_until 60 has_lines $((300 * ranks)) "$logs/stderr.txt"
+        as_user touch "$HOME_DIR/go$ranks"
+        run batchai job wait --name "cut$ranks"
+        echo "$output"
+        [[ $status -eq 0 && $output == *"warning: the ranks' output: stdout.txt of 0"*" was truncated by the program"* ]]
+        printf '%s\n' "$(seq 200)" after end | diff - <(batchai job logs "cut$ranks" --stdout --rank 0)
+        printf '%s\n' "$(seq 300)" oops last | diff - <(batchai job logs "cut$ranks" --stderr --rank 0)
+        has_lines $((202 * ranks)) "$logs/stdout.txt"
+        has_lines $((302 * ranks)) "$logs/stderr.txt"
+        printf '%s\n' "$(seq 50)" x prepared | diff - <(as_user cat "$logs/stdout-job_prep$suffix.txt")
+        as_user grep -q "warning: the ranks' output: stderr.txt of 0.* was truncated" "$logs/execution$suffix.log"
+        [[ $(batchai job show --name "cut$ranks" --query 'length(executionInfo.warnings)') == "$warnings" ]]
+        as_user rm "$HOME_DIR/go-prep"
+    done
+}
+
+# Breaks when nothing of a line is seen until it is complete, or a line is torn in the common file.
+@test "the progress bars of several ranks are seen while they run, each after its rank" {
+    # shellcheck disable=SC2016 # for the ranks' shell
+    job bars 2 2 'printf "\r10 %% of $SLURM_PROCID" >&2; until [ -e '"$HOME_DIR"'/go ]; do sleep 0.2; done
+        printf "\r20 %% of $SLURM_PROCID\n" >&2'
+    create bars
+    as_user bash -c "cd '$HOME_DIR' && BATCHAI_HOME=\$PWD/records $PREFIX/bin/batchai job logs bars -f > seen 2> said" &
+    wait_until 60 is_seen 'h1:0 10 % of 0' "$HOME_DIR/seen"
+    wait_until 60 is_seen 'h2:1 10 % of 1' "$HOME_DIR/seen"
+    [[ $(as_user cat "$(logs_of bars)/stderr.txt") == "" ]]
+    as_user touch "$HOME_DIR/go"
+    wait
+    as_user grep -q 'h2:1 20 % of 1$' "$HOME_DIR/seen"
+    [[ $(as_user sort "$(logs_of bars)/stderr.txt") == $'\r10 % of 0\r20 % of 0\n\r10 % of 1\r20 % of 1' ]]
+    printf '\r10 %% of 1\r20 %% of 1\n' | cmp - <(batchai job logs bars --rank 1)
+}
+
+# Breaks when a job whose logs have been cut looks like any other.
+@test "a full disk of the logs is told by job wait and job show, and job logs has everything" {
+    local host full=/mnt/full-$$
+    for host in h1 h2 h3 h4; do
+        as_root_on "$host" sh -c "mkdir -p $full && mount -t tmpfs -o size=128k,mode=777 full $full"
+    done
+    job before 1 2 'seq -f "%09.0f of rank $SLURM_PROCID" 1 20000'
+    as_user cat "$HOME_DIR/before.json" | jq --arg to "$full" '.properties.stdOutErrPathPrefix = $to' | write_home full.json
+    create full
+    run batchai job wait --name full
+    echo "$output"
+    for host in h1 h2 h3 h4; do as_root_on "$host" umount "$full"; done
+    as_root_on login rmdir "$full"
+    [[ $status -eq 0 ]]
+    [[ $output == *"warning: the ranks' output is not complete in the logs: stdout.txt: No space left on device"* ]]
+    [[ $(batchai job show --name full --query 'executionInfo.warnings[0]') == *"No space left on device"* ]]
+    [[ $(batchai job logs full --merge | wc -l) -eq 40000 ]]
+}
+
 # Breaks when bad input is not refused by one clear message.
 @test "what is wrong is said once, with what there is" {
     run_job few 2 2 'echo fine'

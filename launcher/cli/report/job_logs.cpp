@@ -141,15 +141,20 @@ bool LogPrinter::print(std::uint32_t rank, RankStream stream, std::string_view b
     const std::pair source(rank, stream);
     if (last_ != source && !end_line()) return false;
     last_ = source;
-    const std::string& prefix = prefixes_[rank];
     while (!bytes.empty()) {
-        if (!in_line_) waiting_ += prefix;
-        const std::size_t newline = bytes.find('\n');
-        const bool ends = newline != std::string_view::npos;
-        const std::size_t length = ends ? newline + 1 : bytes.size();
-        waiting_.append(bytes.data(), length);
-        bytes.remove_prefix(length);
-        in_line_ = !ends;
+        const std::size_t length = std::min(bytes.size(), bytes.find_first_of("\r\n"));
+        const bool has_end = length < bytes.size();
+        const bool ends_line = has_end && bytes[length] == '\n';
+        if ((length > 0 && !marked_) || (ends_line && !line_marked_)) {
+            waiting_ += prefixes_[rank];
+            marked_ = true;
+            line_marked_ = true;
+        }
+        waiting_.append(bytes.data(), length + (has_end ? 1 : 0));
+        bytes.remove_prefix(length + (has_end ? 1 : 0));
+        in_line_ = !ends_line;
+        marked_ = marked_ && !has_end;
+        line_marked_ = line_marked_ && !ends_line;
         if (waiting_.size() > enough_to_print && !flush()) return false;
     }
     return !stopped_;
@@ -158,6 +163,8 @@ bool LogPrinter::print(std::uint32_t rank, RankStream stream, std::string_view b
 bool LogPrinter::end_line() {
     if (in_line_ && !prefixes_.empty()) waiting_ += '\n';
     in_line_ = false;
+    marked_ = false;
+    line_marked_ = false;
     return !stopped_;
 }
 

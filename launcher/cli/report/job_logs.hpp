@@ -54,8 +54,9 @@ struct LogChoice {
 // Gets bytes in their order. Returns false to stop, for example because the reader has gone away.
 using LogSink = std::function<bool(std::string_view)>;
 
-// Prints what ranks have printed, as it is or with a prefix in front of each line. A line that one
-// stream has not ended is ended before another stream goes on, but only if there are prefixes.
+// Prints what ranks have printed, as it is or with a prefix in front of each line, and of what is
+// printed over a line after a carriage return, as progress bars are. A line that one stream has not
+// ended is ended before another stream goes on, but only if there are prefixes.
 class LogPrinter {
   public:
     // `prefixes` has one for each rank, or is empty.
@@ -74,6 +75,8 @@ class LogPrinter {
     LogSink sink_;
     std::string waiting_;
     bool in_line_ = false;
+    bool marked_ = false;       // a prefix has been printed since the last carriage return …
+    bool line_marked_ = false;  // … and since the last end of a line
     std::pair<std::uint32_t, record::RankStream> last_;
     bool stopped_ = false;
 };

@@ -70,6 +70,10 @@ void JobProgress::say_reason(const JobReport& report) {
 }
 
 int say_end(const JobReport& report) {
+    if (report.attempt) {
+        for (const std::string& warning : report.attempt->warnings)
+            warn(warning);
+    }
     const auto start = report.start();
     const auto end = report.end();
     const auto at = end ? python_time(*end) : "an unknown time";

@@ -270,10 +270,14 @@ Value error_value(const std::string& code, const std::string& message, Value det
 Value execution_info(const JobReport& report) {
     if (report.state == ExecutionState::queued) return nullptr;
     const auto code = report.exit_code();
-    return Value::Object{{"endTime", time_value(report.end())},
-                         {"errors", job_errors(report)},
-                         {"exitCode", code ? Value(*code) : Value()},
-                         {"startTime", time_value(report.start())}};
+    Value info = Value::Object{{"endTime", time_value(report.end())},
+                               {"errors", job_errors(report)},
+                               {"exitCode", code ? Value(*code) : Value()},
+                               {"startTime", time_value(report.start())}};
+    if (report.attempt && !report.attempt->warnings.empty())
+        info.set("warnings",
+                 Value::Array(report.attempt->warnings.begin(), report.attempt->warnings.end()));
+    return info;
 }
 
 Value pending_reason(const slurm::JobStatus& status) {

@@ -108,7 +108,7 @@ PhaseEnd NodeSetup::run(Context& context) {
         {.arguments = srun_arguments(context.plan, setup_step(setup, nodes.size()), "none", files),
          .environment = srun_environment(environment),
          .tick = [&] { outputs.poll(); }});
-    outputs.finish("the setup's output");
+    outputs.finish("the setup's output", context.log);
     context.log.collect_traces();
     if (!result) return cannot_begin(result.error());
     if (auto ending = node_failure(context, name, result->exit_code == 0, result->stopped_by);

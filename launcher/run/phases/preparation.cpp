@@ -45,7 +45,7 @@ PhaseEnd Preparation::run(Context& context) {
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
                            .environment = srun_environment(environment),
                            .tick = [&] { outputs.poll(); }});
-    outputs.finish("preparation's output");
+    outputs.finish("the preparation's output", context.log);
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;
     const auto stopped_by = result ? result->stopped_by : std::nullopt;

@@ -99,8 +99,10 @@ void forget_earlier_run(const Context& context, const plan::Step& step) {
 
 // Keeps what the ranks have printed once in addition to the merged files: as files of the logs, or
 // as those that srun has written if the logs disappear with the job.
-void remove_copied_output(const Context& context, const plan::Step& step) {
-    if (context.plan.directories.stdouterr_host.empty()) return;
+void remove_copied_output(const Context& context, const plan::Step& step,
+                          const TaskOutputs& outputs) {
+    if (context.plan.directories.stdouterr_host.empty())
+        return outputs.restore_truncated(context.log);
     for (int rank = 0; rank < step.processes; ++rank)
         context.remove_rank_files(std::to_string(rank));
 }
@@ -274,29 +276,29 @@ PhaseEnd Ranks::run(Context& context) {
     const auto started = tensorflow.start(step, environment);
     bool noted = false;
     RankWarner warner(context);
-    StepEnd end{.result =
-                    started ? context.steps.run(
-                                  {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
-                                                               files, context.step_nodes()),
-                                   .environment = srun_environment(environment),
-                                   .tick =
-                                       [&] {
-                                           if (!std::exchange(noted, true))
-                                               note_places(context, step, environment);
-                                           outputs.poll();
-                                           if (context.host_updates != nullptr)
-                                               context.host_updates->poll();
-                                           pieces.flush();
-                                           warner.poll();
-                                       },
-                                   .enough = [&] { return tensorflow.poll(); },
-                                   .pass_on = [&](int signal) { return warner.pass_on(signal); }})
-                            : tl::unexpected(started.error())};
+    StepEnd end{
+        .result = started ? context.steps.run(
+                                {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
+                                                             files, context.step_nodes()),
+                                 .environment = srun_environment(environment),
+                                 .tick =
+                                     [&] {
+                                         if (!std::exchange(noted, true))
+                                             note_places(context, step, environment);
+                                         outputs.poll();
+                                         if (context.host_updates != nullptr)
+                                             context.host_updates->poll();
+                                         pieces.flush();
+                                         warner.poll();
+                                     },
+                                 .enough = [&] { return tensorflow.poll(); },
+                                 .pass_on = [&](int signal) { return warner.pass_on(signal); }})
+                          : tl::unexpected(started.error())};
     if (end.result && end.result->stopped_by && warner.stop_was_kept())
         end.result->stopped_by.reset();
     tensorflow.end(end.result);
     if (!noted) note_places(context, step, environment);
-    const bool copied = outputs.finish("the ranks' output");
+    bool copied = outputs.finish("the ranks' output", context.log);
     pieces.flush();
     context.log.collect_traces();
     if (!end.result || !tensorflow.has_succeeded(*end.result)) {
@@ -311,7 +313,9 @@ PhaseEnd Ranks::run(Context& context) {
         fmt::format("the job's command has ended with exit code {}", end.exit_code));
     PhaseEnd out = judged(context, end, words, tensorflow, warner.has_warned());
     // The search for the culprit reads these files.
-    if (copied) remove_copied_output(context, step);
+    copied = copied && outputs.finish_again();
+    pieces.flush();
+    if (copied) remove_copied_output(context, step, outputs);
     tensorflow.remove_copied_output();
     return out;
 }

@@ -2,7 +2,6 @@
 #include "run/phases/task_outputs.hpp"
 
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,12 +19,16 @@ std::string file_of_task(std::string pattern, std::string_view task) {
 base::Result<void> TaskOutputs::add(const std::string& pattern, const std::vector<TaskFile>& files,
                                     LineMerger::Noted noted) {
     std::vector<LineMerger::Source> sources;
+    std::vector<std::string> tasks;
     for (const TaskFile& file : files) {
         std::string target = file_of_task(pattern, file.task);
         if (sources.empty() || sources.back().target != target) TRY(logs_.append(target));
         sources.push_back({.path = file.path, .target = std::move(target), .own = file.own});
+        tasks.push_back(file.task);
     }
-    mergers_.emplace_back(sources, logs_, std::move(noted));
+    merged_.push_back({.merger = LineMerger(sources, logs_, std::move(noted)),
+                       .pattern = pattern,
+                       .tasks = std::move(tasks)});
     return {};
 }
 
@@ -33,21 +36,45 @@ void TaskOutputs::poll() {
     // The caller has signals to pass on, too.
     constexpr std::chrono::milliseconds longest(500);
     const auto until = LineMerger::Clock::now() + longest;
-    for (std::size_t i = 0; i < mergers_.size(); ++i) {
+    for (std::size_t i = 0; i < merged_.size(); ++i) {
         if (LineMerger::Clock::now() >= until) break;
-        if (!mergers_[(next_ + i) % mergers_.size()].poll(until)) continue;  // finish() reports
+        if (!merged_[(next_ + i) % merged_.size()].merger.poll(until))
+            continue;  // finish() reports
     }
-    if (!mergers_.empty()) next_ = (next_ + 1) % mergers_.size();
+    if (!merged_.empty()) next_ = (next_ + 1) % merged_.size();
 }
 
-bool TaskOutputs::finish(std::string_view whose) {
+bool TaskOutputs::finish(std::string_view whose, ExecutionLog& log) {
     std::string problem;
-    for (LineMerger& merger : mergers_) {
-        if (const auto copied = merger.finish(); !copied) problem = copied.error().text();
+    for (Merged& each : merged_) {
+        if (const auto copied = each.merger.finish(); !copied) problem = copied.error().text();
+        const std::vector<std::size_t> truncated = each.merger.truncated();
+        if (truncated.empty()) continue;
+        log.warn(fmt::format(
+            "{}: {} of {}{} was truncated by the program, as \"> /dev/stdout\" does it; what it "
+            "printed in the last moments before may be missing (\">> /dev/stdout\" truncates "
+            "nothing)",
+            whose, file_of_task(each.pattern, each.tasks[truncated.front()]),
+            each.tasks[truncated.front()],
+            truncated.size() == 1 ? "" : fmt::format(" and {} more", truncated.size() - 1)));
     }
     if (problem.empty()) return true;
-    std::fprintf(stderr, "%s\n", fmt::format("batchai: warning: {}: {}", whose, problem).c_str());
+    log.warn(fmt::format("{} is not complete in the logs: {}", whose, problem));
     return false;
+}
+
+void TaskOutputs::restore_truncated(ExecutionLog& log) const {
+    for (const Merged& each : merged_) {
+        if (const auto restored = each.merger.restore_truncated(); !restored)
+            log.warn(restored.error().text());
+    }
+}
+
+bool TaskOutputs::finish_again() {
+    bool complete = true;
+    for (Merged& each : merged_)
+        complete = each.merger.finish().has_value() && complete;
+    return complete;
 }
 
 }  // namespace batchai::run

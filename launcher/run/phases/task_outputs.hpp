@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "run/line_merger.hpp"
 #include "run/logs.hpp"
 
 namespace batchai::run {
 
 // Returns "prep-n1.txt" for the pattern "prep-%N.txt" and the node "n1", and "out-3.txt" for the
-// pattern "out-%t.txt" and the task "3".
+// pattern "out-%t.txt" and the task "3". Replaces nothing in the directories of a path.
 [[nodiscard]] std::string file_of_task(std::string pattern, std::string_view task);
 
 // A file into which a task prints. `task` is what srun puts in the place of "%N" or "%t". `own` is
@@ -43,13 +44,26 @@ class TaskOutputs {
     // not soon, stays for the next call.
     void poll();
     // Copies everything that is left. An error does not stop the copying of other files. Warns of
-    // the last one, with `whose` in front, and returns false if there was one. Call once, after the
-    // tasks have ended.
-    bool finish(std::string_view whose);
+    // the last one, with `whose` in front, and returns false if there was one: the tasks' own files
+    // then have what the logs lack. Also warns of tasks that have truncated their output. Call
+    // once, after the tasks have ended.
+    bool finish(std::string_view whose, ExecutionLog& log);
+    // Copies what has come since then, before the tasks' own files are removed: a process that
+    // Slurm does not find may have written after the end of its step.
+    bool finish_again();
+    // Gives the tasks' own files what they had before a program truncated them.
+    void restore_truncated(ExecutionLog& log) const;
 
   private:
+    // The files of a pattern.
+    struct Merged {
+        LineMerger merger;
+        std::string pattern;
+        std::vector<std::string> tasks;
+    };
+
     const LogDirectory& logs_;
-    std::vector<LineMerger> mergers_;
+    std::vector<Merged> merged_;
     std::size_t next_ = 0;  // the one to begin with
 };
 

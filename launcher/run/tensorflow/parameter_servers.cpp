@@ -116,7 +116,7 @@ void ParameterServers::end(bool workers_failed) {
     said_ = messages();
     if (!running_->runs()) exit_code_ = running_->exit_code();
     running_.reset();
-    copied_ = outputs_.finish("the parameter servers' output");
+    copied_ = outputs_.finish("the parameter servers' output", context_.log);
     if (!bad_ends(said_).empty() || exit_code_.value_or(0) != 0)
         context_.logs.append_text(file_of_task(step_.stderr_name, "0"), said_);
 }

@@ -68,6 +68,26 @@ TEST(LogPrinter, EndsALineBeforeAnotherStreamGoesOn) {
     EXPECT_EQ(out, "a one\na two\nb three\nb \na four\n");
 }
 
+// Breaks when a progress bar writes over the name of its rank, or a line has that name twice.
+TEST(LogPrinter, MarksWhatIsPrintedOverALine) {
+    std::string out;
+    LogPrinter printer({"a ", "b "}, [&](std::string_view bytes) {
+        out += bytes;
+        return true;
+    });
+    printer.print(0, RankStream::error, "\r10 %");
+    printer.print(0, RankStream::error, "\r20 %\r");
+    printer.print(0, RankStream::error, "30 %\n");
+    printer.print(1, RankStream::output, "of Windows\r\n\r\n40 %\r");
+    printer.print(0, RankStream::error, "\r50 %");
+    printer.end_line();
+    printer.flush();
+    EXPECT_EQ(out,
+              "\ra 10 %\ra 20 %\ra 30 %\n"
+              "b of Windows\r\n\rb \nb 40 %\r\n"
+              "\ra 50 %\n");
+}
+
 TEST(LogPrinter, StopsWithTheReader) {
     int calls = 0;
     LogPrinter printer({}, [&](std::string_view) { return ++calls < 1; });

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/line_merger.hpp"
+
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,7 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "run/logs.hpp"
 #include "scratch.hpp"
 
 namespace {
@@ -269,6 +272,133 @@ TEST_F(LineMergerTest, GoesOnWithTheNextSourceWhenItsTimeIsOver) {
     EXPECT_EQ(merged(), "0\n1\n2\n");
     ASSERT_TRUE(merger.poll());
     EXPECT_EQ(merged(), "0\n1\n2\nmore\n");
+}
+
+// What a rank's own file and the merged one get of a source that is truncated.
+class TruncatedSourceTest : public LineMergerTest {
+  protected:
+    void truncate_and_write(const std::string& text) const {
+        std::ofstream(path("0"), std::ios::trunc) << text;
+    }
+    [[nodiscard]] LineMerger merger_of(std::vector<LineMerger::Source> all) const {
+        for (std::size_t i = 0; i < all.size(); ++i)
+            all[i].own = "own-" + std::to_string(i);
+        return {all, logs};
+    }
+    void expect(const LineMerger& merger, const std::string& text) const {
+        EXPECT_EQ(text_of("logs/own-0"), text);
+        EXPECT_EQ(merged(), text);
+        EXPECT_EQ(merger.truncated(), std::vector<std::size_t>{0});
+    }
+};
+
+// Breaks when what follows "> /dev/stdout" is lost, because the file is shorter than what was
+// copied.
+TEST_F(TruncatedSourceTest, IsCopiedFromItsNewBegin) {
+    LineMerger merger = merger_of(sources({"0"}));
+    append("0", "many words before\n");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_TRUE(merger.truncated().empty());
+    truncate_and_write("x\n");
+    ASSERT_TRUE(merger.poll());
+    append("0", "end\n");
+    ASSERT_TRUE(merger.finish());
+    expect(merger, "many words before\nx\nend\n");
+}
+
+// Breaks when only the size of the file is looked at: it may have grown again between two looks.
+TEST_F(TruncatedSourceTest, IsKnownThoughItIsLongerThanBefore) {
+    LineMerger merger = merger_of(sources({"0"}));
+    append("0", "short\n");
+    ASSERT_TRUE(merger.poll());
+    truncate_and_write("a text that is longer\n");
+    ASSERT_TRUE(merger.poll());
+    truncate_and_write("another of this size.\n");
+    ASSERT_TRUE(merger.finish());
+    expect(merger, "short\na text that is longer\nanother of this size.\n");
+}
+
+// Breaks when the file that is kept where the logs are not has other bytes than it is said to have.
+TEST_F(TruncatedSourceTest, GetsItsBytesBack) {
+    LineMerger merger = merger_of(sources({"0", "1"}));
+    append("0", "before\n");
+    append("1", "other\n");
+    ASSERT_TRUE(merger.poll());
+    truncate_and_write("x\n");
+    ASSERT_TRUE(merger.finish());
+    ASSERT_TRUE(merger.restore_truncated());
+    EXPECT_EQ(text_of("0"), "before\nx\n");
+    EXPECT_EQ(text_of("1"), "other\n");
+}
+
+// Breaks when what has been seen of a line that is not complete is lost with the file.
+TEST_F(TruncatedSourceTest, LosesNothingOfAnUnfinishedLineThatHasBeenSeen) {
+    LineMerger merger = merger_of(sources({"0", "1"}));
+    append("0", "whole\nunfinished ");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(merged(), "whole\n");
+    truncate_and_write("end\n");
+    ASSERT_TRUE(merger.poll());
+    ASSERT_TRUE(merger.finish());
+    expect(merger, "whole\nunfinished end\n");
+}
+
+// Breaks when the hole is copied that a task leaves which writes without O_APPEND.
+TEST_F(TruncatedSourceTest, IsCopiedWithoutTheHoleThatItThenHas) {
+    LineMerger merger = merger_of(sources({"0"}));
+    const std::string before = std::string(10000, 'x') + "\n";
+    append("0", before);
+    ASSERT_TRUE(merger.poll());
+    truncate_and_write("");
+    std::filesystem::resize_file(path("0"), before.size());
+    append("0", "at its old place\n");
+    ASSERT_TRUE(merger.finish());
+    expect(merger, before + "at its old place\n");
+}
+
+// Breaks when zeros that a file server has not received yet are taken for another file.
+TEST_F(TruncatedSourceTest, IsNoFileWhoseZerosAreReplacedLater) {
+    LineMerger merger = merger_of(sources({"0"}));
+    append("0", std::string("begin\n\0\0\0\0\n", 11));
+    ASSERT_TRUE(merger.poll());
+    truncate_and_write("begin\nlate\nend\n");
+    ASSERT_TRUE(merger.finish());
+    EXPECT_TRUE(merger.truncated().empty());
+    EXPECT_EQ(merged(), std::string("begin\n\0\0\0\0\nend\n", 15));
+}
+
+// Breaks when a progress bar of one of several ranks is seen only once it is complete, or tears the
+// lines of the merged file.
+TEST_F(LineMergerTest, ShowsAnUnfinishedLineInTheOwnFileAfterAWhile) {
+    auto both = sources({"0", "1"});
+    both[0].own = "own-0";
+    both[1].own = "own-1";
+    std::vector<Note> notes;
+    LineMerger merger(
+        both, logs,
+        [&](std::size_t source, std::uint64_t offset, std::size_t length) {
+            notes.push_back({source, offset, length});
+        },
+        std::chrono::milliseconds(0));
+    append("0", "10 %\r");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(text_of("logs/own-0"), "(no file)");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(text_of("logs/own-0"), "10 %\r");
+    append("0", "20 %\r");
+    append("1", "line\n");
+    ASSERT_TRUE(merger.poll());
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(text_of("logs/own-0"), "10 %\r20 %\r");
+    EXPECT_EQ(merged(), "line\n");
+    append("0", "done\nrest");
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(merged(), "line\n10 %\r20 %\rdone\n");
+    ASSERT_TRUE(merger.finish());
+    EXPECT_EQ(text_of("logs/own-0"), "10 %\r20 %\rdone\nrest");
+    EXPECT_EQ(merged(), "line\n10 %\r20 %\rdone\nrest");
+    const std::vector<Note> expected{{0, 0, 5}, {1, 0, 5}, {0, 5, 5}, {0, 10, 5}, {0, 15, 4}};
+    EXPECT_EQ(notes, expected);
 }
 
 }  // namespace batchai::run
