@@ -125,6 +125,10 @@
 #define BATCHAI_USAGE_VARIABLE "BATCHAI_USAGE"
 #define BATCHAI_USAGE_LIMIT 64u
 
+/* Set by `batchai run` in the environment of a step that has another working directory for Slurm
+ * than for its tasks: the directory where the tasks start. Tasks do not see it. */
+#define BATCHAI_DIRECTORY_VARIABLE "BATCHAI_STEP_DIRECTORY"
+
 /* Set in the environment of a step whose tasks are root in the job's container (preparation). */
 #define BATCHAI_IDENTITY_VARIABLE "BATCHAI_IDENTITY"
 #define BATCHAI_IDENTITY_ROOT "root"

@@ -87,11 +87,9 @@ void add_places(spank_t handle, std::vector<std::string>& arguments) {
     // The limit is longer than any number. A value that is not a number counts as no array.
     const std::string task = job_variable(handle, "SLURM_ARRAY_TASK_ID", 16);
     if (!task.empty()) arguments.insert(arguments.end(), {"--array-task", task});
-    // slurmstepd is already in the directory where the tasks start. SLURM_SUBMIT_DIR would be the
-    // allocation's.
-    std::array<char, BATCHAI_PATH_LIMIT> directory{};
-    if (getcwd(directory.data(), directory.size()) != nullptr)
-        arguments.insert(arguments.end(), {"--submit-directory", directory.data()});
+    // SLURM_SUBMIT_DIR would be the allocation's.
+    if (const std::string directory = start_directory(handle); !directory.empty())
+        arguments.push_back("--submit-directory=" + directory);
     // slurmd has the variable in its own environment if it does not use the usual file.
     if (const char* const file = getenv("SLURM_CONF"))
         arguments.insert(arguments.end(), {"--slurm-conf", file});
@@ -182,6 +180,13 @@ std::string job_variable(spank_t handle, const char* name, std::size_t limit) {
         return {};
     value.resize(strlen(value.c_str()));
     return value;
+}
+
+std::string start_directory(spank_t handle) {
+    std::string told = job_variable(handle, BATCHAI_DIRECTORY_VARIABLE, BATCHAI_PATH_LIMIT);
+    if (!told.empty()) return told;
+    std::array<char, BATCHAI_PATH_LIMIT> directory{};
+    return getcwd(directory.data(), directory.size()) == nullptr ? std::string() : directory.data();
 }
 
 std::string restart_count(spank_t handle) {

@@ -29,6 +29,9 @@ struct Sandbox {
 
 // Returns a variable of the job's environment. It is empty if not set or longer than `limit`.
 [[nodiscard]] std::string job_variable(spank_t handle, const char* name, std::size_t limit);
+// Returns where the tasks start, in slurmstepd or a task that is in the directory where Slurm
+// starts it; empty if that is not known.
+[[nodiscard]] std::string start_directory(spank_t handle);
 
 // Returns how often Slurm has requeued the job, as digits. Slurm sets the variable only after the
 // first time, and the user can change it.

@@ -92,15 +92,15 @@ void go_to(spank_t handle, const std::string& wanted, const std::string& before)
 }
 
 void join(spank_t handle, int anchor, const std::string& wanted_directory) {
-    std::array<char, PATH_MAX> directory{};
-    const bool known = getcwd(directory.data(), directory.size()) != nullptr;
+    const std::string before = start_directory(handle);
+    spank_unsetenv(handle, BATCHAI_DIRECTORY_VARIABLE);
     // Both are joined in one call: the user namespace can be the inner one of a container, which
     // has no rights over the mount namespace, because that belongs to the outer one.
     if (setns(anchor, CLONE_NEWUSER | CLONE_NEWNS) != 0)
         refuse(handle, std::string("cannot join the job's namespaces: ") + strerror(errno) +
                            "\nhint: the sandbox may have been killed, or user namespaces are not "
                            "allowed here (sysctl user.max_user_namespaces)");
-    go_to(handle, wanted_directory, known ? directory.data() : "");
+    go_to(handle, wanted_directory, before);
 }
 
 // Without this warning, the program would only say that PMIx_Init failed.

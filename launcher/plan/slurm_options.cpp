@@ -16,6 +16,7 @@
 #include "plan/gpus.hpp"
 #include "plan/make.hpp"
 #include "record/job_files.hpp"
+#include "slurm/file_pattern.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::plan {
@@ -245,16 +246,6 @@ std::string comment_text(std::string_view text) {
     return out;
 }
 
-// Escapes "%" in a path, so that sbatch replaces nothing in it.
-std::string literal_pattern(std::string_view path) {
-    std::string out;
-    for (const char c : path) {
-        out += c;
-        if (c == '%') out += c;
-    }
-    return out;
-}
-
 }  // namespace
 
 std::string plan_path(const Plan& plan) {
@@ -283,7 +274,7 @@ std::vector<std::string> sbatch_options(const Plan& plan) {
         {.name = "comment", .value = "batchai:" + plan.identity.path_segment()},
         // A requeued job appends to the log that it already has.
         {.name = "open-mode", .value = "append"},
-        {.name = "output", .value = literal_pattern(files.slurm_log().string())},
+        {.name = "output", .value = slurm::batch_output(files.slurm_log().string())},
         {.name = "chdir", .value = files.directory().string()},
         // The job gets the modules and virtual environments of the submitting shell.
         {.name = "export", .value = "ALL"},

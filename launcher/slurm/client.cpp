@@ -22,6 +22,7 @@
 
 #include "base/text.hpp"
 #include "slurm/array_indexes.hpp"
+#include "slurm/file_pattern.hpp"
 #include "slurm/parse.hpp"
 
 namespace batchai::slurm {
@@ -229,8 +230,28 @@ Result<void> Client::ping() const {
     return {};
 }
 
+namespace {
+
+// Refuses what Slurm would take for another path, so that it could not start the job.
+Result<void> check_output(const Client& client, const base::Arguments& options) {
+    const auto output = std::find_if(options.begin(), options.end(), [](const std::string& option) {
+        return option.starts_with("--output=");
+    });
+    if (output == options.end() || output->find('\\') == std::string::npos) return {};
+    const std::string release = TRY(client.version());
+    if (can_name_backslash(release)) return {};
+    return base::fail(
+        fmt::format("Slurm {} cannot write the job's log to a path that has a \"\\\"", release),
+        output->substr(output->find('=') + 1),
+        "set BATCHAI_HOME to a path without one, such as that of a symbolic link to the directory",
+        base::ExitCode::usage);
+}
+
+}  // namespace
+
 Result<std::string> Client::submit(const base::Arguments& options, const std::string& script,
                                    const base::Environment& environment) const {
+    TRY(check_output(*this, options));
     base::Arguments arguments{"sbatch", "--parsable"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     arguments.push_back(script);
@@ -561,8 +582,9 @@ base::Arguments srun_on_nodes(const NodeCommand& command) {
         // Without it, Slurm may ask for the whole memory of a node.
         "--mem=64M", fmt::format("--nodelist={}", fmt::join(command.nodes, ",")),
         fmt::format("--immediate={}", command.longest_wait.count()),
-        fmt::format("--time={}", command.time_limit.count()), "--mpi=none", "--kill-on-bad-exit=0",
-        fmt::format("--output={}", command.output), fmt::format("--error={}", command.errors)};
+        fmt::format("--time={}", command.time_limit.count()), "--mpi=none", "--kill-on-bad-exit=0"};
+    for (std::string& option : output_options(command.output, command.errors))
+        arguments.push_back(std::move(option));
     const auto add = [&](std::string_view name, const std::string& value) {
         if (!value.empty()) arguments.push_back(fmt::format("--{}={}", name, value));
     };

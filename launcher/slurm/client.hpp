@@ -51,7 +51,8 @@ struct NodeCommand {
     std::string account;    // empty: the user's default
     std::string qos;
     base::Arguments arguments;
-    // The files into which a node's program prints. "%N" stands for the node.
+    // The files into which a node's program prints (slurm/file_pattern.hpp). "%N" in their names
+    // stands for the node.
     std::string output;
     std::string errors;
     std::chrono::seconds longest_wait{30};  // for the allocation

@@ -65,6 +65,14 @@ TEST_F(Step, RunsForAUserWhoseGroupIsThatOfRoot) {
     EXPECT_EQ(ended.output, std::to_string(slurm().uid) + " 0\n") << ended.errors;
 }
 
+// Breaks when the tasks start in the directory that Slurm needs for the files of their output.
+TEST_F(Step, StartsWhereBatchaiRunSaysAndDoesNotTellItsOwnSteps) {
+    submit();
+    slurm().environment[BATCHAI_DIRECTORY_VARIABLE] = data.string();
+    const Ended ended = run("pwd; echo ${" BATCHAI_DIRECTORY_VARIABLE "-unset}");
+    EXPECT_EQ(ended.output, data.string() + "\nunset\n");
+}
+
 TEST_F(Step, CannotWriteToAReadOnlyMount) {
     plan.mounts[0].read_only = true;
     submit();

@@ -106,7 +106,7 @@ PhaseEnd NodeSetup::run(Context& context) {
     const StepFiles files{.standard_output = file_of(output), .standard_error = file_of(errors)};
     const auto result = context.steps.run(
         {.arguments = srun_arguments(context.plan, setup_step(setup, nodes.size()), "none", files),
-         .environment = srun_environment(environment),
+         .environment = srun_environment(context.plan, files, environment),
          .tick = [&] { outputs.poll(); }});
     outputs.finish("the setup's output", context.log);
     context.log.collect_traces();

@@ -43,7 +43,7 @@ PhaseEnd Preparation::run(Context& context) {
     environment.push_back(usage_variable(step_name));
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
-                           .environment = srun_environment(environment),
+                           .environment = srun_environment(context.plan, files, environment),
                            .tick = [&] { outputs.poll(); }});
     outputs.finish("the preparation's output", context.log);
     context.log.collect_traces();

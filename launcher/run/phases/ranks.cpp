@@ -280,7 +280,7 @@ PhaseEnd Ranks::run(Context& context) {
         .result = started ? context.steps.run(
                                 {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
                                                              files, context.step_nodes()),
-                                 .environment = srun_environment(environment),
+                                 .environment = srun_environment(context.plan, files, environment),
                                  .tick =
                                      [&] {
                                          if (!std::exchange(noted, true))

@@ -9,8 +9,9 @@
 namespace batchai::run {
 
 std::string file_of_task(std::string pattern, std::string_view task) {
+    const std::size_t name = pattern.rfind('/') + 1;
     for (const std::string_view placeholder : {"%N", "%t"}) {
-        if (const auto at = pattern.find(placeholder); at != std::string::npos)
+        if (const auto at = pattern.find(placeholder, name); at != std::string::npos)
             return pattern.replace(at, placeholder.size(), task);
     }
     return pattern;

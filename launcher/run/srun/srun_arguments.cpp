@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "run/phases/software_script.hpp"
+#include "slurm/file_pattern.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::run {
@@ -136,11 +140,12 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
     arguments.emplace_back("--kill-on-bad-exit=1");
     // A rank may finish long before the others; that must never end the step.
     arguments.emplace_back("--wait=0");
-    arguments.push_back("--output=" + files.standard_output);
-    arguments.push_back("--error=" + files.standard_error);
-    arguments.emplace_back("--open-mode=append");
     if (plan.snapshot && !plan.snapshot->working_directory.empty())
         arguments.push_back("--chdir=" + plan.snapshot->working_directory);
+    // If there are two working directories, srun takes the last one.
+    for (std::string& option : slurm::output_options(files.standard_output, files.standard_error))
+        arguments.push_back(std::move(option));
+    arguments.emplace_back("--open-mode=append");
     add_command(arguments, plan, step);
     return arguments;
 }
@@ -265,8 +270,9 @@ base::Environment srun_environment(const base::Environment& additions) {
     // ranks submit do not have it.
     constexpr const char* proof = BATCHAI_PROOF_VARIABLE "=";
     constexpr const char* clean_up = BATCHAI_CLEAN_UP_VARIABLE "=";
+    constexpr const char* directory = BATCHAI_DIRECTORY_VARIABLE "=";
     base::Environment kept = base::environment_without(
-        {proof, clean_up, "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
+        {proof, clean_up, directory, "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
          "SLURM_NTASKS_PER_CORE=", "SLURM_NTASKS_PER_SOCKET=", "SLURM_NTASKS_PER_GPU=",
          "SLURM_NTASKS_PER_TRES=", "SLURM_TASKS_PER_NODE=",
          // From 23.11 on, srun takes the latter two together, and steps become exact by them.
@@ -284,6 +290,18 @@ base::Environment srun_environment(const base::Environment& additions) {
     kept.erase(std::remove_if(kept.begin(), kept.end(), overridden), kept.end());
     kept.insert(kept.end(), additions.begin(), additions.end());
     return kept;
+}
+
+base::Environment srun_environment(const plan::Plan& plan, const StepFiles& files,
+                                   base::Environment additions) {
+    if (slurm::is_pattern(slurm::directory_of_output(files.standard_output))) {
+        std::error_code ignored;
+        std::string directory = std::filesystem::current_path(ignored).string();
+        if (plan.snapshot && !plan.snapshot->working_directory.empty())
+            directory = plan.snapshot->working_directory;
+        additions.push_back(fmt::format(BATCHAI_DIRECTORY_VARIABLE "={}", directory));
+    }
+    return srun_environment(additions);
 }
 
 base::Environment environment_of_bare_nodes() {

@@ -18,8 +18,10 @@ namespace batchai::run {
 // not have any other program.
 [[nodiscard]] std::string guarded(std::string_view script);
 
+// Absolute host paths in one directory. In the names of the files, "%N" stands for the node and
+// "%t" for the task (slurm/file_pattern.hpp).
 struct StepFiles {
-    std::string standard_output;  // absolute host path, or a pattern of srun (%N node, %t task)
+    std::string standard_output;
     std::string standard_error;
 };
 
@@ -105,6 +107,10 @@ struct PipedStep {
 // Returns the environment for srun: ours without the variables that an enclosing sbatch set for its
 // own purposes, plus `additions` ("NAME=value"), which take precedence.
 [[nodiscard]] base::Environment srun_environment(const base::Environment& additions);
+// Does the same for a step that prints into `files`. If srun needs their directory as its working
+// directory, a variable tells the plugin where the tasks start instead.
+[[nodiscard]] base::Environment srun_environment(const plan::Plan& plan, const StepFiles& files,
+                                                 base::Environment additions);
 
 // Returns the environment for a step that needs none of the job's mounts. No sandbox is built,
 // because the environment has neither the plan nor sbatch's --job-json.

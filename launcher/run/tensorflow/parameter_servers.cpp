@@ -89,7 +89,7 @@ base::Result<void> ParameterServers::start() {
     const StepFiles files{.standard_output = context_.rank_output_file(file_name("%t")),
                           .standard_error = context_.rank_error_file(file_name("%t"))};
     running_ = TRY(BackgroundStep::start(srun_arguments(context_.plan, step_, "none", files, nodes),
-                                         srun_environment(environment),
+                                         srun_environment(context_.plan, files, environment),
                                          {.messages_path = messages_path_, .end_signal = SIGTERM}));
     return {};
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,6 +38,26 @@ TEST(SrunArguments, SayEverySizeAndKeepTheCommandOneWord) {
     EXPECT_THAT(arguments, Contains("--mpi=pmix"));
     EXPECT_THAT(arguments, Contains("--kill-on-bad-exit=1"));
     EXPECT_EQ(arguments.back(), "exec python 'a b.py'; $(evil)");
+}
+
+// Breaks when the name of the user's directory is read by srun, or when the ranks of such a job
+// start in another directory than those of any other.
+TEST(SrunArguments, NameADirectoryThatSrunWouldReadAsTheStepsOwn) {
+    plan::Plan plan = two_nodes();
+    const StepFiles files{"/100%used/o-%t", "/100%used/e-%t"};
+    auto arguments = srun_arguments(plan, ranks(), "pmix", files);
+    for (const char* option : {"--chdir=/100%used", "--output=o-%t", "--error=e-%t"})
+        EXPECT_THAT(arguments, Contains(option));
+    const std::string here = std::filesystem::current_path().string();
+    EXPECT_THAT(srun_environment(plan, files, {"A=1"}), Contains("BATCHAI_STEP_DIRECTORY=" + here));
+    plan.snapshot.emplace().working_directory = "/snapshot";
+    EXPECT_THAT(srun_environment(plan, files, {}), Contains("BATCHAI_STEP_DIRECTORY=/snapshot"));
+    arguments = srun_arguments(plan, ranks(), "pmix", files);
+    EXPECT_LT(std::find(arguments.begin(), arguments.end(), "--chdir=/snapshot"),
+              std::find(arguments.begin(), arguments.end(), "--chdir=/100%used"));
+    EXPECT_THAT(srun_environment(plan, {"/plain/o-%t", "/plain/e-%t"}, {"A=1"}),
+                testing::AllOf(Contains("A=1"),
+                               testing::Each(Not(testing::StartsWith("BATCHAI_STEP_DIRECTORY")))));
 }
 
 TEST(SrunArguments, GiveTheMasterStepOneNodeAndRoomBesideIt) {
