@@ -2,7 +2,6 @@
 #include "run/blame/culprit.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -18,63 +17,6 @@ namespace batchai::run {
 namespace {
 
 using base::split;
-using base::trim;
-
-bool looks_like_an_error(std::string_view line) {
-    static constexpr std::array<std::string_view, 14> words{
-        "error",     "exception", "traceback",    "fatal",           "abort",
-        "assert",    "failed",    "cannot",       "can't",           "no such",
-        "not found", "denied",    "segmentation", "undefined symbol"};
-    const std::string low = base::lower(line);
-    return std::any_of(words.begin(), words.end(),
-                       [&](std::string_view word) { return low.find(word) != std::string::npos; });
-}
-
-std::string presentable(std::string_view line) {
-    std::string out;
-    for (const char c : trim(line)) {
-        if (out.size() == 400) break;
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-    }
-    return out;
-}
-
-// Returns the index of the line that ends the traceback starting at `begin`: the first line after
-// it that is not indented.
-std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_t begin) {
-    std::size_t i = begin + 1;
-    while (i < lines.size() && (lines[i].empty() || lines[i].front() == ' '))
-        ++i;
-    return i;
-}
-
-}  // namespace
-
-std::string first_error_line(std::string_view standard_error) {
-    const auto lines = split(standard_error, '\n');
-    std::size_t last_text = lines.size();
-    std::size_t first_error = lines.size();
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (trim(lines[i]).empty()) continue;
-        last_text = i;
-        if (lines[i].starts_with("Traceback (most recent call last)")) {
-            const std::size_t end = traceback_end(lines, i);
-            if (end < lines.size()) return presentable(lines[end]);
-        }
-        if (first_error == lines.size() && looks_like_an_error(lines[i])) first_error = i;
-    }
-    if (first_error < lines.size()) return presentable(lines[first_error]);
-    return last_text < lines.size() ? presentable(lines[last_text]) : std::string();
-}
-
-bool tells_of_a_broken_connection(std::string_view error_line) {
-    const std::string low = base::lower(error_line);
-    return low.find("connection reset") != std::string::npos ||
-           low.find("connection closed by peer") != std::string::npos ||
-           low.find("lost connection") != std::string::npos;
-}
-
-namespace {
 
 std::string line_about(int task, const TaskWords& words) {
     if (const auto refusal = record::refusal(words.refusals, task))

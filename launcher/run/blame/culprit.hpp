@@ -8,18 +8,10 @@
 #include <vector>
 
 #include "record/attempt.hpp"
+#include "run/blame/error_line.hpp"
 #include "run/blame/slurm_words.hpp"
 
 namespace batchai::run {
-
-// Returns the line of a program's standard error that says what went wrong: the last line of the
-// first Python traceback, else the first line that looks like an error, else the last non-empty
-// line. The result has at most 400 bytes and no control characters.
-[[nodiscard]] std::string first_error_line(std::string_view standard_error);
-
-// Returns true for a message that only reports a connection which the other side has broken. It
-// guesses from the wording of other libraries, so a report of libmpi_bridge takes precedence.
-[[nodiscard]] bool tells_of_a_broken_connection(std::string_view error_line);
 
 // The files in which the tasks of a step have reported what went wrong.
 struct TaskWords {

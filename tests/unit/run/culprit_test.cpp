@@ -120,28 +120,4 @@ TEST(ExitCodeOf, IsAsAShellSaysIt) {
     EXPECT_EQ(exit_code_of({"n", 0, {}, {}}, 9), 9);
 }
 
-TEST(FirstErrorLine, IsTheLastLineOfTheFirstTraceback) {
-    EXPECT_EQ(first_error_line("warning: an error may follow\n"
-                               "Traceback (most recent call last):\n"
-                               "  File \"train.py\", line 3, in <module>\n"
-                               "    x = 1 / 0\n"
-                               "ZeroDivisionError: division by zero\n"
-                               "other error\n"),
-              "ZeroDivisionError: division by zero");
-}
-
-TEST(FirstErrorLine, IsElseTheFirstLineThatLooksLikeOne) {
-    EXPECT_EQ(first_error_line("starting\nbash: foo: No such file or directory\nbye\n"),
-              "bash: foo: No such file or directory");
-}
-
-TEST(FirstErrorLine, IsElseTheLastThingSaid) {
-    EXPECT_EQ(first_error_line("one\ntwo\n\n"), "two");
-    EXPECT_EQ(first_error_line(""), "");
-}
-
-TEST(FirstErrorLine, CarriesNoControlCharacters) {
-    EXPECT_EQ(first_error_line("error: \033[31mred\n"), "error:  [31mred");
-}
-
 }  // namespace batchai::run

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/blame/error_line.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "base/text.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using base::split;
+using base::trim;
+
+enum class Kind {
+    text,
+    remark,  // a warning or a notice: programs go on after it
+    error,
+};
+
+// What words in a line, in lower case, make of it.
+struct Row {
+    std::string_view word;
+    Kind kind;
+};
+
+// The first row whose word is in the line decides, so remarks come first: they speak of errors,
+// too.
+constexpr std::array rows{
+    Row{"warning:", Kind::remark},  // bash, perl, git, compilers, Python's "UserWarning:"
+    Row{"[warning", Kind::remark},
+    Row{"warning]", Kind::remark},
+    Row{" - warning - ", Kind::remark},  // Python's logging
+    Row{" warning ", Kind::remark},
+    Row{"[warn]", Kind::remark},
+    Row{"warn:", Kind::remark},
+    Row{"[info", Kind::remark},
+    Row{"info:", Kind::remark},
+    Row{" - info - ", Kind::remark},
+    Row{"can't set the locale", Kind::remark},  // manpath
+    Row{"cannot set lc_", Kind::remark},        // locale
+    Row{"please check that your locale settings", Kind::remark},
+    Row{"falling back to the standard locale", Kind::remark},
+    Row{" 0 errors", Kind::remark},
+    Row{"no errors", Kind::remark},
+    Row{"error", Kind::error},
+    Row{"exception", Kind::error},
+    Row{"traceback", Kind::error},
+    Row{"fatal", Kind::error},
+    Row{"abort", Kind::error},
+    Row{"assert", Kind::error},
+    Row{"failed", Kind::error},
+    Row{"failure", Kind::error},
+    Row{"cannot", Kind::error},
+    Row{"can't", Kind::error},
+    Row{"could not", Kind::error},
+    Row{"unable to", Kind::error},
+    Row{"no such", Kind::error},
+    Row{"no module named", Kind::error},
+    Row{"not found", Kind::error},
+    Row{"denied", Kind::error},
+    Row{"refused", Kind::error},
+    Row{"timed out", Kind::error},
+    Row{"no space left", Kind::error},
+    Row{"quota exceeded", Kind::error},
+    Row{"read-only file system", Kind::error},
+    Row{"out of memory", Kind::error},
+    Row{"segmentation", Kind::error},
+    Row{"undefined symbol", Kind::error},
+    Row{"undefined reference", Kind::error},
+    Row{"unbound variable", Kind::error},
+    Row{"invalid option", Kind::error},
+    Row{"panicked at", Kind::error},  // Rust
+    Row{"panic:", Kind::error},       // Go
+    Row{"terminate called", Kind::error},
+};
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+// Returns whether the line is a message of the levels I or W of glog, as torch's C++ writes it
+// ("[W1127 05:25:28.123 ProcessGroup.cpp:1] …", "W1127 …", "[W socket.cpp:1] …"), or of
+// TensorFlow ("2026-11-27 05:25:28.1: W tensorflow/core/…").
+bool is_remark_of_a_logger(std::string_view line) {
+    if (line.find(": W tensorflow/") != line.npos || line.find(": I tensorflow/") != line.npos)
+        return true;
+    const bool bracket = line.starts_with('[');
+    if (bracket) line.remove_prefix(1);
+    if (line.size() < 6 || (line[0] != 'W' && line[0] != 'I')) return false;
+    if (bracket && line[1] == ' ') return true;
+    return std::all_of(line.begin() + 1, line.begin() + 5, is_digit) && line[5] == ' ';
+}
+
+Kind kind_of(std::string_view line) {
+    if (is_remark_of_a_logger(line)) return Kind::remark;
+    const std::string low = base::lower(line);
+    const auto* const row = std::find_if(rows.begin(), rows.end(), [&](const Row& candidate) {
+        return low.find(candidate.word) != std::string::npos;
+    });
+    return row == rows.end() ? Kind::text : row->kind;
+}
+
+// Removes the digits at the begin of the text. Returns whether there are some.
+bool drop_number(std::string_view& text) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    text.remove_prefix(digits);
+    return digits > 0;
+}
+
+bool drop(std::string_view& text, std::string_view prefix) {
+    if (!text.starts_with(prefix)) return false;
+    text.remove_prefix(prefix.size());
+    return true;
+}
+
+// Removes the label of a rank: torch's "[rank2]: ", torchrun's "[default2]:", Open MPI's
+// "[1,2]<stderr>:", and " 2: " of srun --label.
+std::string_view without_label(std::string_view line) {
+    for (const std::string_view name : {"[rank", "[default"}) {
+        std::string_view rest = line;
+        if (!drop(rest, name) || !drop_number(rest) || !drop(rest, "]:")) continue;
+        static_cast<void>(drop(rest, " "));
+        return rest;
+    }
+    std::string_view rest = line;
+    if (drop(rest, "[") && drop_number(rest) && drop(rest, ",") && drop_number(rest) &&
+        (drop(rest, "]<stderr>:") || drop(rest, "]<stderr>: ")))
+        return rest;
+    rest = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    if (drop_number(rest) && drop(rest, ": ")) return rest;
+    return line;
+}
+
+// Returns what a terminal shows of a line in which progress bars have gone back to its begin.
+std::string_view shown(std::string_view line) {
+    while (line.ends_with('\r'))
+        line.remove_suffix(1);
+    const std::size_t back = line.rfind('\r');
+    return back == std::string_view::npos ? line : line.substr(back + 1);
+}
+
+// Returns the index of the line that ends the traceback starting at `begin`: the first line after
+// it that is not indented.
+std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_t begin) {
+    std::size_t i = begin + 1;
+    while (i < lines.size() && (lines[i].empty() || lines[i].front() == ' '))
+        ++i;
+    return i;
+}
+
+}  // namespace
+
+std::string presentable(std::string_view line) {
+    std::string out;
+    for (const char c : trim(line)) {
+        if (out.size() == 400) break;
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+    }
+    return out;
+}
+
+std::string first_error_line(std::string_view standard_error) {
+    auto lines = split(standard_error, '\n');
+    for (std::string_view& line : lines)
+        line = without_label(shown(line));
+    std::optional<std::size_t> error;
+    std::optional<std::size_t> text;
+    std::optional<std::size_t> remark;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        if (trim(lines[i]).empty()) continue;
+        if (lines[i].starts_with("Traceback (most recent call last)")) {
+            const std::size_t end = traceback_end(lines, i);
+            if (end < lines.size()) return presentable(lines[end]);
+        }
+        switch (kind_of(lines[i])) {
+            case Kind::text:
+                text = i;
+                break;
+            case Kind::remark:
+                remark = i;
+                break;
+            case Kind::error:
+                if (!error) error = i;
+                break;
+        }
+    }
+    // A C++ program says on the line after "terminate called" what it has thrown.
+    if (error && *error + 1 < lines.size() && lines[*error].starts_with("terminate called") &&
+        trim(lines[*error + 1]).starts_with("what():"))
+        return presentable(trim(lines[*error + 1]).substr(std::string_view("what():").size()));
+    for (const auto& found : {error, text, remark}) {
+        if (found) return presentable(lines[*found]);
+    }
+    return {};
+}
+
+bool tells_of_a_broken_connection(std::string_view error_line) {
+    const std::string low = base::lower(error_line);
+    return low.find("connection reset") != std::string::npos ||
+           low.find("connection closed by peer") != std::string::npos ||
+           low.find("lost connection") != std::string::npos;
+}
+
+}  // namespace batchai::run
