@@ -9,12 +9,12 @@
  *                           batchai-node sandbox --plan PATH --digest HEX --job-id N
  *                               [--rendezvous STEP --node N --nodes N | --master ADDRESS] [--root]
  *                               [--array-task N] [--submit-directory PATH] [--slurm-conf PATH]
- *                               [--usage STEP --step N]
+ *                               [--usage STEP --step N] [--starts STEP --tasks N]
  *   batchai-node:           builds the sandbox, writes the reply, writes one byte to READY, and
  *                           keeps its namespaces alive until CONTROL ends
  *   batchai.so, task_init:  as the user: waits for the byte or the end of READY, reads the reply,
- *                           and joins the namespaces; the first task of the node may write
- *                           BATCHAI_CONTROL_NCCL to CONTROL
+ *                           and joins the namespaces; writes BATCHAI_CONTROL_STARTED to CONTROL;
+ *                           the first task of the node may write BATCHAI_CONTROL_NCCL
  *   batchai.so, task_exit:  closes its end of CONTROL, waits a few seconds for batchai-node to end,
  *                           and then kills it
  */
@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define BATCHAI_PROTOCOL_MAGIC 0x49414342u /* "BCAI", little endian */
-#define BATCHAI_PROTOCOL_VERSION 5u
+#define BATCHAI_PROTOCOL_VERSION 6u
 
 /* How long batchai-node may wait at the end of a step for processes that continue without it. The
  * plugin waits longer (farewell_seconds in spank/child.hpp). */
@@ -45,6 +45,9 @@
 /* A byte on CONTROL: the plugin has set NCCL_SOCKET_IFNAME in the tasks of this node. Only the
  * plugin knows which devices the tasks have, and only batchai-node can write to the job's log. */
 #define BATCHAI_CONTROL_NCCL 'N'
+/* A byte on CONTROL, and a uint32_t behind it: the task of this number has started, as far as the
+ * plugin can tell: what Slurm still does is to execute its program. */
+#define BATCHAI_CONTROL_STARTED 'S'
 
 /* A longer reply is refused. */
 #define BATCHAI_REPLY_LIMIT (1u << 20)
@@ -128,6 +131,11 @@
 /* Set by `batchai run` in the environment of a step that has another working directory for Slurm
  * than for its tasks: the directory where the tasks start. Tasks do not see it. */
 #define BATCHAI_DIRECTORY_VARIABLE "BATCHAI_STEP_DIRECTORY"
+/* Set by `batchai run` in the environment of a step: batchai-node notes under this name which tasks
+ * of the step have started (record/start_notes.hpp). Tasks do not see it, because steps that they
+ * start have other tasks. */
+#define BATCHAI_STARTS_VARIABLE "BATCHAI_STARTS"
+#define BATCHAI_STARTS_LIMIT 64u
 
 /* Set in the environment of a step whose tasks are root in the job's container (preparation). */
 #define BATCHAI_IDENTITY_VARIABLE "BATCHAI_IDENTITY"

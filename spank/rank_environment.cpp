@@ -183,7 +183,10 @@ void set_nccl_interface(spank_t handle, RankEnvironment& environment) {
     const RankVariable variable{"NCCL_SOCKET_IFNAME", nccl_interface(handle)};
     environment.set(variable);
     const bool is_first_of_node = number_of(handle, S_TASK_ID) == "0";
-    if (is_first_of_node && environment.has_set(variable)) tell_node_program(BATCHAI_CONTROL_NCCL);
+    if (is_first_of_node && environment.has_set(variable)) {
+        constexpr char remark = BATCHAI_CONTROL_NCCL;
+        tell_node_program({&remark, 1});
+    }
 }
 
 }  // namespace

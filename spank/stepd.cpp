@@ -48,35 +48,32 @@ bool read_user(spank_t handle, User& user) {
     return true;
 }
 
-// `batchai run` has said where the ranks of its steps meet, or that there are none.
-void add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& arguments) {
+// `batchai run` has said where the ranks of its steps meet.
+bool add_master(spank_t handle, std::vector<std::string>& arguments) {
     const std::string master = job_variable(handle, BATCHAI_MASTER_VARIABLE, BATCHAI_MASTER_LIMIT);
-    if (!master.empty()) {
-        // As one word, so that no value looks like an option.
-        arguments.push_back("--master=" + master.substr(0, master.find(' ')));
-        return;
-    }
+    if (master.empty()) return false;
+    // As one word, so that no value looks like an option.
+    arguments.push_back("--master=" + master.substr(0, master.find(' ')));
+    return true;
+}
+
+// Asks for a place to meet, unless `batchai run` has said that there are no ranks.
+bool add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& arguments) {
     const std::string told =
         job_variable(handle, BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_RANK_VARIABLES_LIMIT);
     // A task that looks at a rank of another step meets nobody.
     std::array<char, 2> probe{};
     const bool looks_at_a_rank = spank_getenv(handle, BATCHAI_AS_RANK_VARIABLE, probe.data(),
                                               probe.size()) != ESPANK_ENV_NOEXIST;
-    if (told == BATCHAI_NO_RANKS || looks_at_a_rank) return;
+    if (told == BATCHAI_NO_RANKS || looks_at_a_rank) return false;
     uint32_t step = 0;
-    uint32_t node = 0;
-    uint32_t nodes = 0;
-    if (spank_get_item(handle, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
-        spank_get_item(handle, S_JOB_NODEID, &node) != ESPANK_SUCCESS ||
-        spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes == 0)
-        return;
+    if (spank_get_item(handle, S_JOB_STEPID, &step) != ESPANK_SUCCESS) return false;
     // A requeued job keeps its number and counts its steps from 0 again, so the step's name
     // includes the restart count.
-    arguments.insert(
-        arguments.end(),
-        {"--rendezvous",
-         std::to_string(job_id) + '.' + restart_count(handle) + '.' + std::to_string(step),
-         "--node", std::to_string(node), "--nodes", std::to_string(nodes)});
+    arguments.insert(arguments.end(),
+                     {"--rendezvous", std::to_string(job_id) + '.' + restart_count(handle) + '.' +
+                                          std::to_string(step)});
+    return true;
 }
 
 // Adds what batchai-node needs to make the job's container, besides the plan. The values are the
@@ -104,6 +101,31 @@ void add_usage(spank_t handle, std::vector<std::string>& arguments) {
     arguments.insert(arguments.end(), {"--usage=" + name, "--step", std::to_string(step)});
 }
 
+// `batchai run` wants to know which tasks have started.
+bool add_starts(spank_t handle, std::vector<std::string>& arguments) {
+    const std::string name = job_variable(handle, BATCHAI_STARTS_VARIABLE, BATCHAI_STARTS_LIMIT);
+    if (name.empty()) return false;
+    // As one word, so that no value looks like an option.
+    arguments.insert(arguments.end(),
+                     {"--starts=" + name, "--tasks", std::to_string(sandbox().tasks_left)});
+    return true;
+}
+
+// Adds what depends on where among the nodes of the step this one is.
+void add_place_in_step(spank_t handle, uint32_t job_id, std::vector<std::string>& arguments) {
+    uint32_t node = 0;
+    uint32_t nodes = 0;
+    const bool known = spank_get_item(handle, S_JOB_NODEID, &node) == ESPANK_SUCCESS &&
+                       spank_get_item(handle, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS && nodes > 0;
+    const bool has_master = add_master(handle, arguments);
+    if (!known) return;
+    const bool meets = !has_master && add_rendezvous(handle, job_id, arguments);
+    const bool notes = add_starts(handle, arguments);
+    if (!meets && !notes) return;
+    arguments.insert(arguments.end(),
+                     {"--node", std::to_string(node), "--nodes", std::to_string(nodes)});
+}
+
 Program node_program(spank_t handle, const Settings& settings, const std::string& plan) {
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) job_id = 0;
@@ -111,7 +133,7 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
     program.arguments = {
         settings.node_program, "sandbox", "--plan", plan, "--digest", sandbox().digest, "--job-id",
         std::to_string(job_id)};
-    add_rendezvous(handle, job_id, program.arguments);
+    add_place_in_step(handle, job_id, program.arguments);
     add_places(handle, program.arguments);
     add_usage(handle, program.arguments);
     // The program gets none of the job's own environment, where even SLURMD_NODENAME cannot be
@@ -224,7 +246,7 @@ void start_sandbox(spank_t handle, const Settings& settings) {
     start_anchor(handle, settings, plan);
 }
 
-void tell_node_program(char remark) {
+void tell_node_program(std::string_view remark) {
     const int control = sandbox().control;
     if (control < 0) return;
     // If batchai-node has ended, the remark is lost. The signal would end the task.
@@ -232,8 +254,9 @@ void tell_node_program(char remark) {
     struct sigaction before = {};
     ignore.sa_handler = SIG_IGN;
     if (sigaction(SIGPIPE, &ignore, &before) != 0) return;
-    if (write(control, &remark, 1) < 0) {
-        // Best effort: the remark is for a log.
+    // A pipe takes so few bytes together.
+    if (write(control, remark.data(), remark.size()) < 0) {
+        // Best effort.
     }
     sigaction(SIGPIPE, &before, nullptr);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "spank/child.hpp"
 #include "spank/options.hpp"
@@ -48,8 +49,8 @@ void remember_job(spank_t handle, const Settings& settings);
 // ("Munge decode failed: Unauthorized credential", seen with 22.05.8), after which a fence hangs.
 void start_sandbox(spank_t handle, const Settings& settings);
 
-// task_init: writes one of the bytes BATCHAI_CONTROL_… to batchai-node.
-void tell_node_program(char remark);
+// task_init: writes one of the remarks BATCHAI_CONTROL_… to batchai-node.
+void tell_node_program(std::string_view remark);
 
 // task_exit: the last task of this node ends the sandbox. exit: ends it in any case. Both return
 // within seconds, whatever the user's processes do; those finish longer work by themselves.

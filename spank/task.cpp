@@ -147,8 +147,17 @@ void set_environment(spank_t handle, const Reply& reply) {
     set(handle, "AZ_BATCHAI_NUM_GPUS", std::to_string(gpus_of_step(handle)));
     set(handle, "AZ_BATCH_NODE_ID", node_name(handle));
     set(handle, BATCHAI_PROOF_VARIABLE, sandbox().digest);
+    unset(handle, BATCHAI_STARTS_VARIABLE);
     if (const char* const refused = set_rank_environment(handle))
         refuse(handle, std::string("Slurm refused to set the variable ") + refused);
+}
+
+void say_started(spank_t handle) {
+    uint32_t task = 0;
+    if (spank_get_item(handle, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS) return;
+    std::array<char, 1 + sizeof task> remark{BATCHAI_CONTROL_STARTED};
+    memcpy(remark.data() + 1, &task, sizeof task);
+    tell_node_program({remark.data(), remark.size()});
 }
 
 }  // namespace
@@ -182,6 +191,7 @@ void join_sandbox(spank_t handle) {
         refuse(handle, std::string("the kernel refuses a seccomp filter: ") + strerror(errno));
     set_environment(handle, *reply);
     settle_pmix(handle);
+    say_started(handle);
 }
 
 }  // namespace batchai::spank

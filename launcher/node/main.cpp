@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -59,13 +60,29 @@ int report(const Error& error) {
     return static_cast<int>(error.exit_code);
 }
 
-void wait_for_end_of_step(const batchai::node::Sandbox& made) {
+// Reads as many bytes from CONTROL as `bytes` has room for. Returns false at the end of the step.
+bool read_remark(void* bytes, std::size_t length) {
+    auto* to = static_cast<char*>(bytes);
+    while (length > 0) {
+        const ssize_t count = read(BATCHAI_CONTROL_DESCRIPTOR, to, length);
+        if (count == 0 || (count < 0 && errno != EINTR)) return false;
+        if (count < 0) continue;
+        to += count;
+        length -= static_cast<std::size_t>(count);
+    }
+    return true;
+}
+
+void wait_for_end_of_step(batchai::node::Sandbox& made) {
     char remark = 0;
-    while (true) {
-        const ssize_t count = read(BATCHAI_CONTROL_DESCRIPTOR, &remark, 1);
-        if (count == 0 || (count < 0 && errno != EINTR)) return;
-        if (count == 1 && remark == BATCHAI_CONTROL_NCCL && made.say_nccl_interface)
+    while (read_remark(&remark, 1)) {
+        std::uint32_t task = 0;
+        if (remark == BATCHAI_CONTROL_NCCL && made.say_nccl_interface) {
             made.say_nccl_interface();
+        } else if (remark == BATCHAI_CONTROL_STARTED && read_remark(&task, sizeof task) &&
+                   made.starts) {
+            made.starts->started(task);
+        }
     }
 }
 
@@ -228,6 +245,9 @@ int run(int argc, char** argv) {
     sandbox_verb->add_option("--slurm-conf", request.slurm_conf);
     sandbox_verb->add_option("--usage", request.usage_step,
                              "name of the files of what the step uses");
+    sandbox_verb->add_option("--starts", request.starts,
+                             "name of the note of the tasks that start");
+    sandbox_verb->add_option("--tasks", request.tasks, "of the step on this node");
     sandbox_verb->add_option("--step", request.slurm_step)->check(CLI::NonNegativeNumber);
     std::string job_id;
     std::string node_directory;

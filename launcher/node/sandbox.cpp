@@ -192,6 +192,16 @@ base::Result<void> add_software(const plan::Plan& plan, const std::string& job_i
     return {};
 }
 
+std::optional<record::StartNote> open_start_note(const SandboxRequest& request,
+                                                 const record::JobFiles& files,
+                                                 const Trace& trace) {
+    if (request.starts.empty()) return std::nullopt;
+    auto note = record::StartNote::open(files, request.starts, request.node, request.tasks);
+    if (note) return std::move(*note);
+    trace.line("which tasks start is not noted: " + note.error().text());
+    return std::nullopt;
+}
+
 // Writes a failure note for the job's record, unless there is one already, such as that of a volume
 // that could not be mounted.
 void note_failed_container(const std::string& job_directory, const base::Error& error) {
@@ -234,6 +244,7 @@ base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const Trace trace(submitted.directories.job_directory);
     Sandbox out;
     out.note.emplace(files, node_name(), begin);
+    out.starts = open_start_note(request, files, trace);
     const plan::Plan settled = TRY(settle_node_root(std::move(submitted), trace));
     const plan::Plan* const plan = &settled;
     wait_for_earlier_steps(*plan, request.job_id, trace);

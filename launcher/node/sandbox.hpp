@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "node/volumes/volumes.hpp"
 #include "plan/plan.hpp"
 #include "record/node_steps.hpp"
+#include "record/start_notes.hpp"
 
 namespace batchai::node {
 
@@ -33,6 +35,8 @@ struct SandboxRequest {
     std::string slurm_conf;        // slurmd's configuration file; empty: the usual one
     std::string usage_step;        // name of the files of what the step uses; empty: none
     int slurm_step = 0;            // Slurm's number of the step
+    std::string starts;            // name of the note of the tasks that start; empty: none
+    std::size_t tasks = 0;         // of the step on this node, if `starts` is set
 };
 
 struct Sandbox {
@@ -57,6 +61,8 @@ struct Sandbox {
     std::optional<Sampler> sampler;
     // When the step has begun and ended on this node. Set as soon as the plan has been read.
     std::optional<record::NodeStepNote> note;
+    // Notes which tasks have started, if that is wanted and possible.
+    std::optional<record::StartNote> starts;
     // Writes to the job's log which interface NCCL is told to use, once the plugin says that it
     // does tell NCCL.
     std::function<void()> say_nccl_interface;

@@ -111,6 +111,11 @@ base::Result<Attempt> read_attempt(const JobFiles& files, int number) {
 
 }  // namespace
 
+bool Attempt::program_began() const {
+    return std::any_of(phases.begin(), phases.end(),
+                       [](const Phase& phase) { return phase.name == phase_of_ranks; });
+}
+
 std::string to_json(const Attempt& attempt) {
     return base::to_record(attempt, schema);
 }

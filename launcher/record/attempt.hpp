@@ -19,6 +19,9 @@
 // second.
 namespace batchai::record {
 
+// The name of the phase in which the job's own command runs.
+inline constexpr std::string_view phase_of_ranks = "ranks";
+
 struct Phase {
     std::string name;  // "outputs", "image", "preparation", "wire-up", "ports", "ranks", …
     base::Time start;
@@ -83,6 +86,8 @@ struct Attempt {
     std::optional<std::int64_t> log_begin;
 
     [[nodiscard]] bool runs_again() const { return retried && retried->queued; }
+    // Returns whether the attempt has come to the job's own command, as far as the record tells.
+    [[nodiscard]] bool program_began() const;
     bool operator==(const Attempt&) const = default;
 };
 

@@ -87,6 +87,11 @@ class JobFiles {
     [[nodiscard]] Path rank_failures(std::string_view step) const {
         return attempts() / (std::string(step) + ".failure");
     }
+    // Which tasks of a step have started on a node (record/start_notes.hpp), by the index of the
+    // node among those of the step: nodes that share this directory need not agree on their names.
+    [[nodiscard]] Path start_note(std::string_view step, int node) const {
+        return attempts() / (std::string(step) + ".started-" + std::to_string(node) + ".txt");
+    }
     [[nodiscard]] Path wire_up_reports(std::string_view start) const {
         return attempts() / (std::string(start) + ".wire-up");
     }

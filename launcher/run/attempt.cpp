@@ -23,6 +23,16 @@
 
 namespace batchai::run {
 
+std::string sentence_of(const Ending& ending) {
+    const record::Failure& failure = ending.failure;
+    std::string sentence = failure.message;
+    // The line of a failed start says itself where that was.
+    if (failure.rank && ending.by != record::EndedBy::start)
+        sentence += fmt::format(": rank {} on {}", *failure.rank, failure.node);
+    if (!failure.first_error_line.empty()) sentence += ": " + failure.first_error_line;
+    return sentence;
+}
+
 namespace {
 
 enum class When {
@@ -132,6 +142,8 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     const bool well = !ending || ending->of_success;
     const int failed_with = !well && ending->exit_code != 0 ? ending->exit_code : 1;
     const int exit_code = well ? 0 : failed_with;
+    // The record and Slurm's log of the job may be on a disk that is full.
+    if (!well) context.log.master("the job has failed: " + sentence_of(*ending));
     context.log.all_nodes(fmt::format("the job has ended with exit code {}", exit_code));
     for (const Row& phase : rows) {
         if (phase.when == When::at_the_end && phase.wanted(context))
@@ -145,6 +157,8 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     } else {
         journal.finish(exit_code, record::EndedBy::program, nullptr);
     }
+    if (!well && !journal.is_saved())
+        leave_last_words(slurm, journal.attempt(), context.granted.id_in_commands());
     notify(context, journal.attempt());
     return exit_code;
 }

@@ -95,10 +95,11 @@ void Journal::finish(int exit_code, record::EndedBy by, const record::Failure* f
     save();
 }
 
-void Journal::save() const {
+void Journal::save() {
     auto saved = base::make_directories(files_.attempts()).and_then([&] {
         return base::write_atomically(files_.attempt(attempt_.number), to_json(attempt_));
     });
+    is_saved_ = saved.has_value();
     if (!saved) std::fprintf(stderr, "batchai: warning: %s\n", saved.error().text().c_str());
 }
 
@@ -210,6 +211,19 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
 base::Environment report_variables(const record::JobFiles& files, const std::string& step) {
     return {BATCHAI_REFUSALS_VARIABLE "=" + files.refusals(step).string(),
             "MPI_BRIDGE_FAILURE_RECORD=" + files.rank_failures(step).string()};
+}
+
+std::string starts_variable(const std::string& step) {
+    return BATCHAI_STARTS_VARIABLE "=" + step;
+}
+
+ExpectedStarts starts_on_nodes(const Context& context, std::string step,
+                               std::vector<std::string> error_files) {
+    return {.files = context.files(),
+            .step = std::move(step),
+            .nodes = static_cast<int>(context.granted.nodes.size()),
+            .node_of_task = context.granted.nodes,
+            .error_files = std::move(error_files)};
 }
 
 std::string usage_variable(const std::string& step) {

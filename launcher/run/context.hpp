@@ -56,12 +56,14 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 [[nodiscard]] std::optional<std::string> from_environment(const std::string& name);
 
 // Keeps the attempt's record on disk up to date. A record that cannot be written only causes a
-// warning: a full disk must not fail the job.
+// warning: a full disk must not fail the job. last_words.hpp has what then tells of its end.
 class Journal {
   public:
     Journal(record::JobFiles files, record::Attempt attempt);
 
     [[nodiscard]] const record::Attempt& attempt() const { return attempt_; }
+    // Returns whether the disk has what the last call was to write.
+    [[nodiscard]] bool is_saved() const { return is_saved_; }
 
     void begin_phase(std::string_view name);
     // Does not save the record, because the begin of the next phase or the end of the attempt
@@ -81,10 +83,11 @@ class Journal {
     void finish(int exit_code, record::EndedBy by, const record::Failure* failure);
 
   private:
-    void save() const;
+    void save();
 
     record::JobFiles files_;
     record::Attempt attempt_;
+    bool is_saved_ = true;
 };
 
 // Where the ranks start: on all nodes of the allocation or, once an elastic job has started its
@@ -173,6 +176,14 @@ struct Context {
 // (blame/culprit.hpp).
 [[nodiscard]] base::Environment report_variables(const record::JobFiles& files,
                                                  const std::string& step);
+
+// Returns the variable that has the nodes note under this name which tasks have started
+// (record/start_notes.hpp).
+[[nodiscard]] std::string starts_variable(const std::string& step);
+
+// Returns what is expected of a step with one task on each node of the allocation.
+[[nodiscard]] ExpectedStarts starts_on_nodes(const Context& context, std::string step,
+                                             std::vector<std::string> error_files);
 
 // Returns the variable that has the nodes note what the step uses (record/usage.hpp).
 [[nodiscard]] std::string usage_variable(const std::string& step);

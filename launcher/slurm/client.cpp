@@ -359,6 +359,21 @@ Result<JobSettings> Client::settings(const std::string& job_id) const {
     return parse_job_settings(completed.standard_output);
 }
 
+Result<std::string> Client::comment(const std::string& job_id) const {
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
+    const auto completed = TRY(ask({"scontrol", "show", "job", job_id}));
+    if (completed.exit_code != 0) return refused("scontrol", completed);
+    return parse_comment(completed.standard_output);
+}
+
+Result<void> Client::set_comment(const std::string& job_id, const std::string& comment) const {
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
+    const auto completed =
+        TRY(ask({"scontrol", "update", "JobId=" + job_id, "Comment=" + comment}));
+    if (completed.exit_code == 0) return {};
+    return refused("scontrol", completed);
+}
+
 Result<std::string> Client::all_about(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
     std::string out;

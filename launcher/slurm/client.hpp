@@ -126,6 +126,12 @@ class Client {
     // Returns what only scontrol tells of a job.
     [[nodiscard]] base::Result<JobSettings> settings(const std::string& job_id) const;
 
+    // Returns and replaces the comment on the job, which its user may do at any time. The comment
+    // is empty if it has none, and ends at its first newline.
+    [[nodiscard]] base::Result<std::string> comment(const std::string& job_id) const;
+    [[nodiscard]] base::Result<void> set_comment(const std::string& job_id,
+                                                 const std::string& comment) const;
+
     // Returns all that Slurm says of a job, for a person to read: what scontrol prints, and what
     // sacct prints if the site keeps accounts.
     [[nodiscard]] base::Result<std::string> all_about(const std::string& job_id) const;

@@ -44,6 +44,15 @@ base::Result<JobSettings> parse_job_settings(std::string_view text) {
     return out;
 }
 
+std::string parse_comment(std::string_view text) {
+    constexpr std::string_view key = "\n   Comment=";
+    const std::size_t at = text.find(key);
+    if (at == std::string_view::npos) return {};
+    const std::string_view rest = text.substr(at + key.size());
+    const std::string_view comment = base::trim(rest.substr(0, rest.find('\n')));
+    return comment == "(null)" ? std::string() : std::string(comment);
+}
+
 base::Result<std::string> with_nodes(const std::string& hostlist,
                                      const std::vector<std::string>& nodes) {
     std::vector<std::string> present;

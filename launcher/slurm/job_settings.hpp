@@ -21,6 +21,9 @@ struct JobSettings {
 // Reads what `scontrol --oneliner show job` prints for one job.
 [[nodiscard]] base::Result<JobSettings> parse_job_settings(std::string_view text);
 
+// Returns the comment in what `scontrol show job` prints, up to its first newline.
+[[nodiscard]] std::string parse_comment(std::string_view text);
+
 // Returns the hostlist with `nodes` added, as far as it does not have them.
 [[nodiscard]] base::Result<std::string> with_nodes(const std::string& hostlist,
                                                    const std::vector<std::string>& nodes);

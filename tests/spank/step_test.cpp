@@ -113,6 +113,33 @@ TEST_F(Step, ReportsItsRefusalWhereItIsToldTo) {
     EXPECT_THAT(report, HasSubstr("hint: "));
 }
 
+// Breaks when a rank that has come to its program is not told of, or one that has not is.
+TEST_F(Step, SaysThatItsTaskHasStarted) {
+    submit();
+    scratch.directory("job/attempts");
+    slurm().task = 78;  // whose number has the byte of another remark
+    slurm().node = 2;
+    slurm().nodes = 4;
+    slurm().environment[BATCHAI_STARTS_VARIABLE] = "1-2";
+    const Ended ended = run("printf %s \"${BATCHAI_STARTS-nothing}\"");
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_EQ(ended.output, "nothing") << "steps of the task would write to the same note";
+    EXPECT_EQ(scratch.read("job/attempts/1-2.started-2.txt"), "78\n");
+
+    plan.mounts[0].source = "/nonexistent/share";
+    submit();
+    slurm().environment[BATCHAI_STARTS_VARIABLE] = "2";
+    EXPECT_EQ(run("true").exit_code, 1);
+    EXPECT_EQ(scratch.read("job/attempts/2.started-2.txt"), "");
+}
+
+// A note that cannot be written must not fail the job.
+TEST_F(Step, StartsWithoutANote) {
+    submit();
+    slurm().environment[BATCHAI_STARTS_VARIABLE] = "1";
+    EXPECT_EQ(run("echo ran").output, "ran\n");
+}
+
 TEST_F(Step, IsRefusedWhenThePlanWasChanged) {
     submit();
     scratch.file("job/plan.json", batchai::record::to_json(plan) + " ");

@@ -113,6 +113,13 @@ std::optional<MemoryNotice> memory_notice_in(const TaskWords& words) {
 
 }  // namespace
 
+void name_full_disk(record::Failure& failure, const std::string& no_room) {
+    if (no_room.empty()) return;
+    std::string& line = failure.first_error_line;
+    if (!line.empty()) line += "; ";
+    line += "there is no room for output: " + no_room;
+}
+
 Blame blame(record::Failure& failure, int step_code, std::string_view srun_messages,
             const TaskWords& words) {
     failure.exit_code = step_code;

@@ -49,6 +49,9 @@ struct Blame {
     bool for_memory = false;  // Slurm ended the step for the memory that it used on one node
 };
 
+// Adds to the reason of a failure that the output of the tasks finds no room (StepResult::no_room).
+void name_full_disk(record::Failure& failure, const std::string& no_room);
+
 // Writes into `failure` which task is to blame for the failed step, if one is found. If Slurm ended
 // the step for its memory, writes the node and Slurm's words, because Slurm names no task.
 [[nodiscard]] Blame blame(record::Failure& failure, int step_code, std::string_view srun_messages,

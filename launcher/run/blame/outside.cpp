@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "plan/array_task.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
+#include "record/last_words.hpp"
 #include "record/node_notes.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/slurm_words.hpp"
@@ -40,6 +42,8 @@ using std::chrono::seconds;
 constexpr seconds to_say_until{2};
 // Added to the time that a node has named, because clocks differ and file systems cache.
 constexpr seconds grace{20};
+// Once the job is being ended, only KillWait, usually 30 s, is left of it.
+constexpr seconds answer_deadline{3};
 
 }  // namespace
 
@@ -75,6 +79,16 @@ std::optional<int> wait_until_stored(const Context& context) {
     }
 }
 
+void leave_last_words(const slurm::Client& slurm, const record::Attempt& attempt,
+                      const std::string& id_in_commands) {
+    const auto left = slurm.comment(id_in_commands).and_then([&](const std::string& comment) {
+        return slurm.set_comment(id_in_commands, record::comment_with_end(comment, attempt));
+    });
+    if (!left)
+        std::fprintf(stderr, "batchai: warning: the end of the job is not recorded: %s\n",
+                     left.error().text().c_str());
+}
+
 void record_failed_start(const std::string& plan_path, const base::Error& error,
                          int attempts_before) {
     record::JobFiles files(std::filesystem::path(plan_path).parent_path());
@@ -106,7 +120,12 @@ void record_failed_start(const std::string& plan_path, const base::Error& error,
     const auto written = base::make_directories(files.attempts(), 0700).and_then([&] {
         return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
     });
-    if (!written) std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
+    if (written) return;
+    std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
+    const auto array = from_environment("SLURM_ARRAY_JOB_ID");
+    const bool is_task = array && !variable.empty();
+    leave_last_words(slurm::Client(answer_deadline), attempt,
+                     is_task ? fmt::format("{}_{}", *array, variable) : *job_id);
 }
 
 namespace {
@@ -116,8 +135,6 @@ using record::EndedBy;
 // Batch AI's exit code for a job that did not get to run.
 constexpr int no_exit_code = -1;
 constexpr std::string_view container_failed = "FailedStartingContainer";
-// Once the job is being ended, only KillWait, usually 30 s, is left of it.
-constexpr std::chrono::seconds answer_deadline{3};
 constexpr std::size_t most_notices = 256UL << 10U;
 
 std::string_view sentence_for(std::string_view code) {
@@ -200,6 +217,45 @@ std::optional<Ending> ended_from_outside(const Context& context, const StepResul
                               .signal = signal},
                   .by = *by,
                   .exit_code = 128 + signal};
+}
+
+std::string start_failure_line(const std::vector<NotStarted>& missing, const TasksOfStep& tasks) {
+    const NotStarted& first = missing.front();
+    std::string line(tasks.task);
+    if (first.task >= 0 && !tasks.on_each_node) line += fmt::format(" {}", first.task);
+    if (!first.node.empty()) line += " on " + first.node;
+    line += " did not start: " + first.reason;
+    if (missing.size() > 1) line += fmt::format(" (nor did {} others)", missing.size() - 1);
+    return line;
+}
+
+void log_unconfirmed_starts(const Context& context, const StepResult& result,
+                            const TasksOfStep& tasks) {
+    if (result.unconfirmed.empty()) return;
+    context.log.master(fmt::format(
+        "the start of {} {}{} is not confirmed, perhaps because there was no room in {}; but its "
+        "output file is there, and Slurm says that it has ended well",
+        tasks.task, result.unconfirmed.front(),
+        result.unconfirmed.size() > 1
+            ? fmt::format(" (and {} others)", result.unconfirmed.size() - 1)
+            : std::string(),
+        context.files().attempts().string()));
+}
+
+std::optional<Ending> start_failure(const StepResult& result, const TasksOfStep& tasks,
+                                    std::string_view phase) {
+    if (result.not_started.empty()) return std::nullopt;
+    const NotStarted& first = result.not_started.front();
+    const record::EndWords words = record::words_of(EndedBy::start);
+    record::Failure failure{.code = std::string(words.code),
+                            .message = std::string(words.message),
+                            .phase = std::string(phase),
+                            .node = first.node,
+                            .first_error_line = start_failure_line(result.not_started, tasks)};
+    if (first.task >= 0 && !tasks.on_each_node) failure.rank = first.task;
+    Ending ending{.failure = std::move(failure), .by = EndedBy::start};
+    std::fprintf(stderr, "batchai: %s\n", sentence_of(ending).c_str());
+    return ending;
 }
 
 void expect_node_failures(const Context& context) {

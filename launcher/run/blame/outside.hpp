@@ -4,10 +4,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 #include "run/context.hpp"
 #include "run/phases/phase.hpp"
+#include "slurm/client.hpp"
 
 namespace batchai::run {
 
@@ -17,9 +19,14 @@ namespace batchai::run {
 // failure note.
 [[nodiscard]] std::optional<int> wait_until_stored(const Context& context);
 
-// Writes the record of an attempt that could not begin, for `batchai job show`. The record is put
-// beside the plan, whatever directory the plan itself names. Does nothing outside of an allocation
-// or if the plan's directory is not the user's own.
+// Leaves the end of an attempt with Slurm, because its record cannot be written
+// (record/last_words.hpp).
+void leave_last_words(const slurm::Client& slurm, const record::Attempt& attempt,
+                      const std::string& id_in_commands);
+
+// Writes the record of an attempt that could not begin, for `batchai job show`, or leaves its end
+// with Slurm. The record is put beside the plan, whatever directory the plan itself names. Does
+// nothing outside of an allocation or if the plan's directory is not the user's own.
 void record_failed_start(const std::string& plan_path, const base::Error& error,
                          int attempts_before = 0);
 
@@ -55,6 +62,24 @@ class SlurmsWord final : public OutsideWord {
 [[nodiscard]] std::optional<Ending> ended_from_outside(const Context& context,
                                                        const StepResult& result,
                                                        std::string_view phase);
+
+// What the tasks of a step are, such as "rank".
+struct TasksOfStep {
+    std::string_view task;
+    bool on_each_node = false;  // their numbers stand for nodes
+};
+
+// Returns the sentence on tasks that have not started. There must be one.
+[[nodiscard]] std::string start_failure_line(const std::vector<NotStarted>& missing,
+                                             const TasksOfStep& tasks);
+
+// Returns the ending of the attempt if a task of the step has not started.
+[[nodiscard]] std::optional<Ending> start_failure(const StepResult& result,
+                                                  const TasksOfStep& tasks, std::string_view phase);
+
+// Tells the log of tasks of a step that ended well whose start is not confirmed.
+void log_unconfirmed_starts(const Context& context, const StepResult& result,
+                            const TasksOfStep& tasks);
 
 // Must be called before a step, so that any failure note found later is about that step.
 void expect_node_failures(const Context& context);

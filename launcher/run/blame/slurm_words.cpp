@@ -103,6 +103,33 @@ std::vector<TaskEnd> bad_ends(std::string_view srun_messages) {
     return ends;
 }
 
+std::vector<LaunchFailure> launch_failures(std::string_view srun_messages) {
+    constexpr std::string_view of_task = "srun: error: task ";
+    constexpr std::string_view failed = " launch failed: ";
+    constexpr std::string_view of_node = "srun: error: Task launch for ";
+    constexpr std::string_view failed_on = " failed on node ";
+    constexpr std::string_view no_output = "Slurmd could not connect IO";
+    std::vector<LaunchFailure> found;
+    for (const std::string_view line : split(srun_messages, '\n')) {
+        if (const std::size_t at = line.find(failed);
+            line.starts_with(of_task) && at != line.npos) {
+            const auto task =
+                base::number_in<int>(line.substr(of_task.size(), at - of_task.size()));
+            const std::string_view reason = trim(line.substr(at + failed.size()));
+            if (task) found.push_back({*task, {}, std::string(reason), reason == no_output});
+        } else if (const std::size_t on = line.find(failed_on);
+                   line.starts_with(of_node) && on != line.npos) {
+            const std::string_view rest = line.substr(on + failed_on.size());
+            const std::size_t colon = rest.find(": ");
+            if (colon == rest.npos) continue;
+            const std::string_view reason = trim(rest.substr(colon + 2));
+            found.push_back(
+                {{}, std::string(rest.substr(0, colon)), std::string(reason), reason == no_output});
+        }
+    }
+    return found;
+}
+
 std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     const auto has = [&](std::string_view words) {
         return srun_messages.find(words) != std::string_view::npos;

@@ -30,6 +30,23 @@ struct TaskEnd {
 // step was cancelled before any bad end, the tasks that were killed by it are marked as victims.
 [[nodiscard]] std::vector<TaskEnd> bad_ends(std::string_view srun_messages);
 
+// Says that slurmstepd did not start tasks of a step. srun itself ends with 0 if no task of its
+// step ends badly, even if none has started.
+struct LaunchFailure {
+    std::optional<int> task;  // none: all tasks of `node`
+    std::string node;         // empty: unknown
+    std::string reason;       // in Slurm's words
+    // slurmstepd could not open a file of the task's output, or not connect to srun.
+    bool of_output = false;
+
+    bool operator==(const LaunchFailure&) const = default;
+};
+
+// Returns the launches that failed, in the order of srun's lines ("srun: error: task 3 launch
+// failed: Slurmd could not connect IO", "srun: error: Task launch for StepId=5.0 failed on node n2:
+// …").
+[[nodiscard]] std::vector<LaunchFailure> launch_failures(std::string_view srun_messages);
+
 // Returns what ended a step besides its own tasks, if srun said so: lack of memory or a lost node.
 [[nodiscard]] std::optional<record::EndedBy> end_of_step(std::string_view srun_messages);
 

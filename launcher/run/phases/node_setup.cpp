@@ -56,12 +56,17 @@ PhaseEnd cannot_begin(const base::Error& error) {
     return ends_with({.failure = failure_with(error.text()), .by = record::EndedBy::node_setup});
 }
 
+constexpr TasksOfStep tasks{.task = "the setup", .on_each_node = true};
+
 PhaseEnd failed(Context& context, const StepResult& end, const TaskWords words) {
     std::fputs(end.messages.c_str(), stderr);
     if (auto ending = ended_from_outside(context, end, NodeSetup::name))
         return {.exit_code = end.exit_code, .ending = std::move(ending)};
+    if (auto ending = start_failure(end, tasks, NodeSetup::name))
+        return {.exit_code = end.exit_code, .ending = std::move(ending)};
     record::Failure failure = failure_with({});
     const int exit_code = blame(failure, end.exit_code, end.messages, words).exit_code;
+    name_full_disk(failure, end.no_room);
     failure.rank.reset();  // each task number stands for a node, not for a rank
     return {.exit_code = end.exit_code,
             .ending = Ending{.failure = std::move(failure),
@@ -103,11 +108,18 @@ PhaseEnd NodeSetup::run(Context& context) {
     base::Environment environment = step_environment(context, plan::StepKind::master);
     for (std::string& variable : report_variables(context.files(), step_name))
         environment.push_back(std::move(variable));
+    environment.push_back(starts_variable(step_name));
     const StepFiles files{.standard_output = file_of(output), .standard_error = file_of(errors)};
+    TaskWords words{.job_id = context.granted.job_id,
+                    .error_files = {},
+                    .refusals = context.files().refusals(step_name)};
+    for (const std::string& node : nodes)
+        words.error_files.push_back(file_of_task(files.standard_error, node));
     const auto result = context.steps.run(
         {.arguments = srun_arguments(context.plan, setup_step(setup, nodes.size()), "none", files),
          .environment = srun_environment(context.plan, files, environment),
-         .tick = [&] { outputs.poll(); }});
+         .tick = [&] { outputs.poll(); },
+         .starts = starts_on_nodes(context, step_name, words.error_files)});
     outputs.finish("the setup's output", context.log);
     context.log.collect_traces();
     if (!result) return cannot_begin(result.error());
@@ -115,14 +127,10 @@ PhaseEnd NodeSetup::run(Context& context) {
         ending && !result->stopped_by)
         return {.exit_code = result->exit_code, .ending = std::move(ending)};
     if (result->exit_code == 0) {
+        log_unconfirmed_starts(context, *result, tasks);
         context.log.all_nodes("the node is set up");
         return {};
     }
-    TaskWords words{.job_id = context.granted.job_id,
-                    .error_files = {},
-                    .refusals = context.files().refusals(step_name)};
-    for (const std::string& node : nodes)
-        words.error_files.push_back(file_of_task(files.standard_error, node));
     return failed(context, *result, words);
 }
 

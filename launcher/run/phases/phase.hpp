@@ -28,6 +28,10 @@ struct Ending {
     bool of_success = false;
 };
 
+// Returns "Job failed with non-zero exit code: rank 1 on n2: KeyError: 'a'", or less if less is
+// known.
+[[nodiscard]] std::string sentence_of(const Ending& ending);
+
 struct PhaseEnd {
     int exit_code = 0;                           // the phase's own, for the record
     std::optional<Ending> ending{};              // none: the next phase follows
@@ -115,7 +119,7 @@ struct HoldPorts {
 // Runs the ranks, and beside them the parameter servers of a TensorFlow job, or the one process of
 // a custom toolkit.
 struct Ranks {
-    static constexpr std::string_view name = "ranks";
+    static constexpr std::string_view name = record::phase_of_ranks;
     [[nodiscard]] static bool wanted(const Context& context) {
         return context.main_step() != nullptr;
     }

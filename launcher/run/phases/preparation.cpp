@@ -41,10 +41,17 @@ PhaseEnd Preparation::run(Context& context) {
     for (std::string& variable : report_variables(context.files(), step_name))
         environment.push_back(std::move(variable));
     environment.push_back(usage_variable(step_name));
+    environment.push_back(starts_variable(step_name));
+    TaskWords words{.job_id = context.granted.job_id,
+                    .error_files = {},
+                    .refusals = context.files().refusals(step_name)};
+    for (const std::string& node : nodes)
+        words.error_files.push_back(file_of_task(files.standard_error, node));
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
                            .environment = srun_environment(context.plan, files, environment),
-                           .tick = [&] { outputs.poll(); }});
+                           .tick = [&] { outputs.poll(); },
+                           .starts = starts_on_nodes(context, step_name, words.error_files)});
     outputs.finish("the preparation's output", context.log);
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;
@@ -52,7 +59,9 @@ PhaseEnd Preparation::run(Context& context) {
     if (auto ending = node_failure(context, name, step_code == 0, stopped_by);
         ending && !stopped_by)
         return {.exit_code = step_code, .ending = std::move(ending)};
+    constexpr TasksOfStep tasks{.task = "the preparation", .on_each_node = true};
     if (step_code == 0) {
+        log_unconfirmed_starts(context, *result, tasks);
         context.log.all_nodes("job preparation has ended with exit code 0");
         return {};
     }
@@ -67,12 +76,10 @@ PhaseEnd Preparation::run(Context& context) {
     std::fputs(result->messages.c_str(), stderr);
     if (auto ending = ended_from_outside(context, *result, name))
         return {.exit_code = step_code, .ending = std::move(ending)};
-    TaskWords words{.job_id = context.granted.job_id,
-                    .error_files = {},
-                    .refusals = context.files().refusals(step_name)};
-    for (const std::string& node : nodes)
-        words.error_files.push_back(file_of_task(files.standard_error, node));
+    if (auto ending = start_failure(*result, tasks, name))
+        return {.exit_code = step_code, .ending = std::move(ending)};
     const int exit_code = blame(failure, step_code, result->messages, words).exit_code;
+    name_full_disk(failure, result->no_room);
     failure.rank.reset();  // each task number stands for a node, not for a rank
     return {.exit_code = step_code,
             .ending = Ending{.failure = std::move(failure),

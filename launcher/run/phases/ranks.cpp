@@ -27,14 +27,6 @@ namespace batchai::run {
 
 namespace {
 
-// Returns ": rank 1 on n2: KeyError: 'a'", or less if less is known.
-std::string where_and_why(const record::Failure& failure) {
-    if (failure.rank)
-        return fmt::format(": rank {} on {}: {}", *failure.rank, failure.node,
-                           failure.first_error_line);
-    return failure.first_error_line.empty() ? "" : ": " + failure.first_error_line;
-}
-
 // Returns the name of a stream's file in the plan.
 const std::string& name_of(const plan::Step& step, record::RankStream stream) {
     return stream == record::RankStream::output ? step.stdout_name : step.stderr_name;
@@ -68,17 +60,20 @@ base::Result<void> add_outputs(TaskOutputs& outputs, record::PieceWriter& pieces
     return {};
 }
 
-// Notes where the ranks run. Without this record their files are there, but `job logs` cannot tell
-// whose they are. It is written while the ranks start, which need not wait for the disk.
-void note_places(const Context& context, const plan::Step& step,
-                 const base::Environment& environment) {
+record::RankPlaces places_of(const Context& context, const plan::Step& step,
+                             const base::Environment& environment) {
     std::string_view distribution;
     for (const std::string& variable : environment) {
         constexpr std::string_view name = "SLURM_DISTRIBUTION=";
         if (variable.starts_with(name))
             distribution = std::string_view(variable).substr(name.size());
     }
-    const auto places = record::places_of_ranks(context.place.nodes, step.processes, distribution);
+    return record::places_of_ranks(context.place.nodes, step.processes, distribution);
+}
+
+// Notes where the ranks run. Without this record their files are there, but `job logs` cannot tell
+// whose they are. It is written while the ranks start, which need not wait for the disk.
+void note_places(const Context& context, const record::RankPlaces& places) {
     const auto written = record::write_rank_places(context.files(), context.start(), places);
     if (!written) std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
 }
@@ -184,6 +179,20 @@ Ending ended_after_warning(int exit_code) {
             .exit_code = exit_code};
 }
 
+ExpectedStarts starts_of_ranks(const Context& context, const record::RankPlaces& places,
+                               const TaskWords& words) {
+    return {.files = context.files(),
+            .step = context.start(),
+            .nodes = static_cast<int>(context.place.nodes.size()),
+            .node_of_task = places.nodes,
+            .error_files = words.error_files};
+}
+
+TasksOfStep ranks_of(const Context& context) {
+    const bool one_process = context.main_step()->kind == plan::StepKind::master;
+    return {.task = one_process ? "the job's command" : "rank", .on_each_node = one_process};
+}
+
 // What is known once the step of the ranks has ended.
 struct StepEnd {
     base::Result<StepResult> result;
@@ -215,6 +224,11 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
         ending = for_other_hosts(*context.host_updates);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
 
+    if (auto of_start = result ? start_failure(*result, ranks_of(context), name) : std::nullopt) {
+        // The ranks of a new start would not be warned again.
+        of_start->may_start_again = !warned;
+        return {.exit_code = step_code, .ending = std::move(of_start)};
+    }
     record::Failure failure{.phase = std::string(name)};
     const Blame blamed = blame(failure, step_code, said, words);
     auto by = blamed.for_memory ? record::EndedBy::memory
@@ -228,18 +242,18 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
         by = of_servers->by;
         exit_code = failure.exit_code.value_or(exit_code);
     }
+    if (result) name_full_disk(failure, result->no_room);
     const record::EndWords words_of_end = record::words_of(by);
     failure.code = words_of_end.code;
     failure.message = words_of_end.message;
     if (!blamed.evidence.empty()) context.log.master(blamed.evidence);
-    std::fprintf(stderr, "batchai: %s%s\n", failure.message.c_str(),
-                 where_and_why(failure).c_str());
-    return {.exit_code = step_code,
-            .ending = Ending{.failure = std::move(failure),
-                             .by = by,
-                             .exit_code = exit_code,
-                             // The ranks of a new start would not be warned again.
-                             .may_start_again = !warned}};
+    Ending failed{.failure = std::move(failure),
+                  .by = by,
+                  .exit_code = exit_code,
+                  // The ranks of a new start would not be warned again.
+                  .may_start_again = !warned};
+    std::fprintf(stderr, "batchai: %s\n", sentence_of(failed).c_str());
+    return {.exit_code = step_code, .ending = std::move(failed)};
 }
 
 }  // namespace
@@ -272,6 +286,8 @@ PhaseEnd Ranks::run(Context& context) {
     for (std::string& variable : report_variables(context.files(), context.start()))
         environment.push_back(std::move(variable));
     environment.push_back(usage_variable(context.start()));
+    environment.push_back(starts_variable(context.start()));
+    const record::RankPlaces places = places_of(context, step, environment);
     TensorFlowJob tensorflow(context);
     const auto started = tensorflow.start(step, environment);
     bool noted = false;
@@ -284,7 +300,7 @@ PhaseEnd Ranks::run(Context& context) {
                                  .tick =
                                      [&] {
                                          if (!std::exchange(noted, true))
-                                             note_places(context, step, environment);
+                                             note_places(context, places);
                                          outputs.poll();
                                          if (context.host_updates != nullptr)
                                              context.host_updates->poll();
@@ -292,16 +308,17 @@ PhaseEnd Ranks::run(Context& context) {
                                          warner.poll();
                                      },
                                  .enough = [&] { return tensorflow.poll(); },
-                                 .pass_on = [&](int signal) { return warner.pass_on(signal); }})
+                                 .pass_on = [&](int signal) { return warner.pass_on(signal); },
+                                 .starts = starts_of_ranks(context, places, words)})
                           : tl::unexpected(started.error())};
     if (end.result && end.result->stopped_by && warner.stop_was_kept())
         end.result->stopped_by.reset();
     tensorflow.end(end.result);
-    if (!noted) note_places(context, step, environment);
+    if (!noted) note_places(context, places);
     bool copied = outputs.finish("the ranks' output", context.log);
     pieces.flush();
     context.log.collect_traces();
-    if (!end.result || !tensorflow.has_succeeded(*end.result)) {
+    if (!end.result || !end.result->not_started.empty() || !tensorflow.has_succeeded(*end.result)) {
         end.exit_code = end.result ? end.result->exit_code : 1;
         end.said = end.result ? end.result->messages : end.result.error().text() + "\n";
     }
@@ -311,6 +328,8 @@ PhaseEnd Ranks::run(Context& context) {
         context.logs.append_text(file_of_task(step.stderr_name, "0"), end.said);
     context.log.all_nodes(
         fmt::format("the job's command has ended with exit code {}", end.exit_code));
+    if (end.result && end.exit_code == 0)
+        log_unconfirmed_starts(context, *end.result, ranks_of(context));
     PhaseEnd out = judged(context, end, words, tensorflow, warner.has_warned());
     // The search for the culprit reads these files.
     copied = copied && outputs.finish_again();

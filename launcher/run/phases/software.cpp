@@ -140,6 +140,9 @@ PhaseEnd SetUpSoftware::run(Context& context) {
         if (auto ending = node_failure(context, name, false, result->stopped_by))
             return {.exit_code = result->exit_code, .ending = std::move(ending)};
     }
+    if (auto ending = start_failure(
+            *result, {.task = "the setup of the software", .on_each_node = true}, name))
+        return {.exit_code = result->exit_code, .ending = std::move(ending)};
     for (const auto& [node, report] : of_nodes) {
         if (!report)
             return ends_with(

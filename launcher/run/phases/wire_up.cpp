@@ -213,6 +213,10 @@ PhaseEnd WireUp::run(Context& context) {
     auto ending = result ? ended_from_outside(context, *result, name) : std::nullopt;
     if (!ending) ending = node_failure(context, name);
     if (ending) return {.exit_code = step_code, .ending = std::move(ending)};
+    if (auto start = result ? start_failure(*result, {.task = "rank"}, name) : std::nullopt) {
+        start->may_start_again = true;
+        return {.exit_code = step_code, .ending = std::move(start)};
+    }
     int exit_code = step_code;
     if (const auto ends = bad_ends(said); !ends.empty())
         exit_code = exit_code_of(ends.front(), exit_code);

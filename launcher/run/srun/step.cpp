@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,6 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t message_limit = 4UL << 20U;
+constexpr int not_all_started = 1;  // exit code of a step whose srun has ended with 0
 // Meanwhile nobody reads what the step says.
 constexpr std::chrono::seconds answer_deadline{5};
 
@@ -75,6 +77,8 @@ class Gate {
     // Ends the wait of the held tasks: they see the end of the stream.
     void give_up() { input_.ours.reset(-1); }
     [[nodiscard]] bool holds() const { return input_.ours.valid(); }
+    // Returns how many tasks have not said that they run.
+    [[nodiscard]] int awaited() const { return std::max(awaited_, 0); }
 
   private:
     int awaited_ = 0;
@@ -88,6 +92,23 @@ void drop_noise(std::string& messages) {
         "srun: cluster configuration lacks support for cpu binding\n";
     const std::size_t at = messages.find(noise);
     if (at != std::string::npos) messages.erase(at, noise.size());
+}
+
+// Adds what is known of tasks that did not start.
+void look_at_starts(const StepRequest& request, int awaited, StepResult& result) {
+    Starts starts =
+        starts_of(request.starts ? &*request.starts : nullptr, result.messages, result.exit_code);
+    if (request.starts) {
+        if (result.exit_code != 0) result.no_room = why_no_room(*request.starts);
+        forget_starts(*request.starts);
+    }
+    result.not_started = std::move(starts.missing);
+    result.unconfirmed = std::move(starts.unconfirmed);
+    if (result.not_started.empty() && result.exit_code == 0 && awaited > 0)
+        result.not_started.push_back(
+            {.reason = fmt::format("{} of {} tasks have not said that they run", awaited,
+                                   request.held_tasks)});
+    if (!result.not_started.empty() && result.exit_code == 0) result.exit_code = not_all_started;
 }
 
 // Where srun's standard streams lead; -1 means where ours lead.
@@ -113,6 +134,7 @@ base::Result<base::Child> start_srun(const base::Arguments& arguments,
 }  // namespace
 
 base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
+    if (request.starts) forget_starts(*request.starts);
     base::Pipe pipe = TRY(base::make_pipe());
     Gate gate = TRY(Gate::of(request.held_tasks));
     base::Child srun = TRY(start_srun(
@@ -126,6 +148,8 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
     StepResult result;
     const Clock::time_point end = Clock::now() + request.deadline;
     bool overdue = false;
+    bool incomplete = false;  // Slurm has not started some task
+    bool told_to_end = false;
     bool stream_open = true;
     std::optional<int> status;
     while (!(status = srun.ended())) {
@@ -138,11 +162,15 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
             if (*signal == SIGTERM || *signal == SIGINT) result.stopped_by = signal;
             if (const auto passed_on = request.pass_on(*signal)) srun.signal(*passed_on);
         }
-        if (waiting[1].revents != 0)
+        if (waiting[1].revents != 0) {
             stream_open = base::drain(read_end, result.messages, message_limit);
+            incomplete = incomplete || !launch_failures(result.messages).empty();
+        }
         if (waiting[2].revents != 0) gate.listen();
-        if (gate.holds() && !bad_ends(result.messages).empty()) gate.give_up();
+        if (gate.holds() && (incomplete || !bad_ends(result.messages).empty())) gate.give_up();
         request.tick();
+        // srun would wait for the other tasks, which wait for those that did not start.
+        if (incomplete && request.starts && !std::exchange(told_to_end, true)) srun.signal(SIGTERM);
         // srun passes TERM on and ends its step; KILL would leave the step running.
         if (!result.ended_on_request && request.enough()) {
             result.ended_on_request = true;
@@ -161,6 +189,7 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
         stream_open = base::drain(read_end, result.messages, message_limit);
     drop_noise(result.messages);
     result.exit_code = base::shell_exit_code(*status);
+    look_at_starts(request, gate.awaited(), result);
     if (!overdue) return result;
     return base::fail(
         fmt::format("did not end within {} s and was stopped", request.deadline.count()), "srun",

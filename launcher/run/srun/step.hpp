@@ -8,17 +8,26 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/process.hpp"
 #include "plan/plan.hpp"
+#include "run/srun/starts.hpp"
 
 namespace batchai::run {
 
 struct StepResult {
-    int exit_code = 0;              // of srun, as a shell reports it
+    // Of srun, as a shell reports it. A step of which a task has not started does not end with 0,
+    // although srun does.
+    int exit_code = 0;
     std::string messages;           // srun's standard error
     std::optional<int> stopped_by;  // TERM or INT that we received while the step ran
     bool ended_on_request = false;  // StepRequest::enough returned true
+    std::vector<NotStarted> not_started{};
+    // Tasks of which Slurm says that they have started, while the plugin has not said so.
+    std::vector<int> unconfirmed{};
+    // Why the output of a step that failed finds no room; empty: it does (why_no_room()).
+    std::string no_room{};
 };
 
 // One run of srun.
@@ -34,6 +43,9 @@ struct StepRequest {
     std::function<std::optional<int>(int)> pass_on = [](int signal) {
         return signal == plan::checkpoint_notice ? std::nullopt : std::optional(signal);
     };
+    // The tasks that are to start. If Slurm does not start one of them, the others are ended. None:
+    // the caller can do without some of them, and knows by other means which have run.
+    std::optional<ExpectedStarts> starts{};
     // If not 0, the number of tasks. Each task prints a line once it runs and then waits for a line
     // on its standard input. The tasks get that line once all of them run, or the end of the stream
     // if one has failed.

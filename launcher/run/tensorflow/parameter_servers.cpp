@@ -13,6 +13,7 @@
 
 #include "base/file.hpp"
 #include "record/task_reports.hpp"
+#include "run/blame/outside.hpp"
 #include "run/blame/slurm_words.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "run/tensorflow/wiring.hpp"
@@ -86,6 +87,11 @@ base::Result<void> ParameterServers::start() {
     for (std::string& variable : report_variables(context_.files(), name))
         environment.push_back(std::move(variable));
     environment.push_back(usage_variable(name));
+    starts_ = ExpectedStarts{.files = context_.files(),
+                             .step = name,
+                             .nodes = static_cast<int>(nodes.size()),
+                             .node_of_task = nodes,
+                             .error_files = words_.error_files};
     const StepFiles files{.standard_output = context_.rank_output_file(file_name("%t")),
                           .standard_error = context_.rank_error_file(file_name("%t"))};
     running_ = TRY(BackgroundStep::start(srun_arguments(context_.plan, step_, "none", files, nodes),
@@ -100,7 +106,10 @@ std::string ParameterServers::messages() const {
 
 bool ParameterServers::poll() {
     outputs_.poll();
-    if (!running_ || running_->runs()) return false;
+    if (!running_) return false;
+    // Those that have started, and the ranks, would wait for the others.
+    if (!launch_failures(messages()).empty()) return true;
+    if (running_->runs()) return false;
     const int exit_code = running_->exit_code().value_or(0);
     if (exit_code == 0) return false;
     if (!ended_at_) ended_at_ = Clock::now();
@@ -111,17 +120,25 @@ void ParameterServers::end(bool workers_failed) {
     if (!running_) return;
     const auto until = Clock::now() + for_word_of_servers;
     while (workers_failed && running_->runs() && bad_ends(messages()).empty() &&
-           Clock::now() < until)
+           launch_failures(messages()).empty() && Clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     said_ = messages();
     if (!running_->runs()) exit_code_ = running_->exit_code();
     running_.reset();
+    if (!launch_failures(said_).empty()) not_started_ = starts_of(&*starts_, said_, 1).missing;
     copied_ = outputs_.finish("the parameter servers' output", context_.log);
-    if (!bad_ends(said_).empty() || exit_code_.value_or(0) != 0)
+    if (!bad_ends(said_).empty() || !not_started_.empty() || exit_code_.value_or(0) != 0)
         context_.logs.append_text(file_of_task(step_.stderr_name, "0"), said_);
 }
 
 std::optional<FailureOfServers> ParameterServers::failure(std::string_view phase) const {
+    if (!not_started_.empty())
+        return FailureOfServers{.failure = {.phase = std::string(phase),
+                                            .node = not_started_.front().node,
+                                            .exit_code = 1,
+                                            .first_error_line = start_failure_line(
+                                                not_started_, {.task = "parameter server"})},
+                                .by = record::EndedBy::start};
     const int exit_code = exit_code_.value_or(0);
     const auto ends = bad_ends(said_);
     const bool all_are_victims =

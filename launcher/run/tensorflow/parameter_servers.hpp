@@ -49,6 +49,8 @@ class ParameterServers {
     TaskWords words_;
     std::string messages_path_;
     std::optional<BackgroundStep> running_;
+    std::optional<ExpectedStarts> starts_;
+    std::vector<NotStarted> not_started_;
     std::optional<std::chrono::steady_clock::time_point> ended_at_;
     std::string said_;  // by srun, before end() was called
     std::optional<int> exit_code_;

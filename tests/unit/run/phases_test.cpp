@@ -70,6 +70,46 @@ TEST_F(PhasesTest, EachRankMayHaveItsOwnFilesInTheLogs) {
     EXPECT_FALSE(std::filesystem::exists(path("logs/stderr.txt")));
 }
 
+// Breaks when the failure of a start is told as one of the program, or not where it was.
+TEST_F(PhasesTest, ARankThatDidNotStartIsNamed) {
+    steps_.answer(0);  // the wire-up check
+    steps_.answers.emplace_back([](const StepRequest& request) {
+        EXPECT_EQ(request.starts->node_of_task,
+                  (std::vector<std::string>{"n1.invalid", "n2.invalid"}));
+        EXPECT_EQ(request.starts->error_files.size(), 2U);
+        EXPECT_THAT(request.environment, Contains("BATCHAI_STARTS=1"));
+        return StepResult{.exit_code = 1,
+                          .messages = {},
+                          .stopped_by = {},
+                          .not_started = {{1, "n2.invalid", "no room"}}};
+    });
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::start);
+    EXPECT_EQ(record_.failure->code, "JobStartFailed");
+    EXPECT_EQ(record_.failure->rank, 1);
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
+    EXPECT_EQ(record_.failure->first_error_line,
+              "rank 1 on n2.invalid did not start: no room");
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                HasSubstr("the job has failed: The job could not be started: rank 1 on "
+                          "n2.invalid did not start: no room\n"));
+}
+
+// Breaks when the program's failure hides that its output found no room.
+TEST_F(PhasesTest, AFullDiskIsNamedBesideTheFailure) {
+    steps_.answer(0);  // the wire-up check
+    steps_.answers.emplace_back([](const StepRequest&) {
+        return StepResult{.exit_code = 3,
+                          .messages = "srun: error: n2.invalid: task 1: Exited with exit code 3\n",
+                          .stopped_by = {},
+                          .no_room = "/attempts: No space left on device"};
+    });
+    EXPECT_EQ(attempt(), 3);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::program);
+    EXPECT_EQ(record_.failure->first_error_line,
+              "there is no room for output: /attempts: No space left on device");
+}
+
 // Breaks when output is lost or copied twice because the job was queued again.
 TEST_F(PhasesTest, EachRanksFilesHaveTheOutputOfAllAttempts) {
     plan_.steps[0].stdout_name = "stdout-%t.txt";

@@ -14,6 +14,17 @@ TEST(BadEnds, NamesNodeTaskAndExitCode) {
     EXPECT_EQ(ends[0], (TaskEnd{"n3", 2, std::nullopt, 7}));
 }
 
+TEST(LaunchFailures, NameTheTaskOrTheNode) {
+    const auto failures = launch_failures(
+        "srun: error: task 1 launch failed: Slurmd could not connect IO\n"
+        "srun: error: Task launch for StepId=7.2 failed on node h2: Unspecified error\n"
+        "srun: error: n3: task 2: Exited with exit code 7\n"
+        "task 3 launch failed: says the program\n");
+    ASSERT_EQ(failures.size(), 2U);
+    EXPECT_EQ(failures[0], (LaunchFailure{1, "", "Slurmd could not connect IO", true}));
+    EXPECT_EQ(failures[1], (LaunchFailure{{}, "h2", "Unspecified error", false}));
+}
+
 TEST(BadEnds, ReadsSignalsWithAndWithoutACoreDump) {
     const auto ends = bad_ends(
         "srun: error: n1: task 0: Segmentation fault (core dumped)\n"

@@ -48,6 +48,43 @@ TEST(SrunRunner, EndsTheWaitOfHeldTasksWhenOneHasFailed) {
     EXPECT_EQ(result->exit_code, 7);
 }
 
+// Breaks when a step without a single task counts as a success, or the tasks that have started wait
+// for those that have not until the job's time limit.
+TEST(SrunRunner, DoesNotBelieveSrunAfterALaunchThatFailed) {
+    SrunRunner runner;
+    const StepRequest none{
+        .arguments = {"sh", "-c", "echo 'srun: error: task 0 launch failed: Why not' >&2"},
+        .environment = base::environment_without({})};
+    const auto result = runner.run(none);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 1);
+    EXPECT_EQ(result->not_started, (std::vector<NotStarted>{{0, "", "Why not"}}));
+
+    StepRequest some = none;
+    some.arguments.back() += "; exec sleep 60";
+    some.deadline = std::chrono::seconds(30);
+    some.starts = ExpectedStarts{.files = record::JobFiles("/nonexistent"),
+                                 .step = "1",
+                                 .nodes = 1,
+                                 .node_of_task = {"h1", "h1"},
+                                 .error_files = {}};
+    const auto ended = runner.run(some);
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->exit_code, 128 + SIGTERM);
+    EXPECT_EQ(ended->not_started.at(0).node, "h1");
+}
+
+TEST(SrunRunner, CountsTheHeldTasksThatRun) {
+    SrunRunner runner;
+    const auto result = runner.run({.arguments = {"sh", "-c", "echo"},
+                                    .environment = base::environment_without({}),
+                                    .deadline = std::chrono::seconds(20),
+                                    .held_tasks = 2});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 1);
+    EXPECT_EQ(result->not_started.at(0).reason, "1 of 2 tasks have not said that they run");
+}
+
 TEST(SrunRunner, LeavesOutWhatSrunSaysWithoutNeed) {
     SrunRunner runner;
     const auto result =

@@ -48,6 +48,14 @@ TEST(JobSettings, OfNoJobAreAnError) {
     EXPECT_FALSE(parse_job_settings("slurm_load_jobs error: Invalid job id specified\n"));
 }
 
+TEST(Comment, IsTheRestOfItsLine) {
+    EXPECT_EQ(
+        parse_comment("JobId=1 JobName=a\n   Comment=batchai:x {\"a\": 1} \n   StdErr=/dev/null\n"),
+        "batchai:x {\"a\": 1}");
+    EXPECT_EQ(parse_comment("JobId=1\n   Comment=(null)\n"), "");
+    EXPECT_EQ(parse_comment("JobId=1\n   AdminComment=mine\n"), "");
+}
+
 TEST(JobSettings, NodesAreAddedToThoseThatAreThere) {
     EXPECT_EQ(with_nodes("", {"n1"}).value(), "n1");
     EXPECT_EQ(with_nodes("n[1-3],x", {"n2", "n4", "n4"}).value(), "n[1-3],x,n4");
