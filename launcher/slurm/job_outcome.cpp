@@ -163,7 +163,10 @@ EndedBy ended_by(const JobEvidence& evidence) {
         evidence.slurm ? ended_by_slurm(*evidence.slurm, evidence.owner) : std::nullopt;
     if (!record_decides(evidence)) {
         if (by_slurm) return *by_slurm;
-        return evidence.slurm ? EndedBy::program : EndedBy::unknown;
+        if (!evidence.slurm) return EndedBy::unknown;
+        const bool began =
+            evidence.attempt ? evidence.attempt->program_began : !evidence.script_is_ours;
+        return began ? EndedBy::program : EndedBy::start;
     }
     const auto recorded = evidence.attempt->ended_by;
     // While the job still runs, an end that Slurm causes looks like a cancellation by the user. In

@@ -22,7 +22,8 @@ struct AttemptView {
     int number = 1;
     std::optional<int> exit_code;  // absent: not ended, or killed before it could record its end
     std::optional<record::EndedBy> ended_by{};
-    bool runs_again = false;  // Slurm is asked to run the job again, or has been asked
+    bool runs_again = false;    // Slurm is asked to run the job again, or has been asked
+    bool program_began = true;  // its ranks were to start
 };
 
 // Returns whether Slurm's status is about a later incarnation than the attempt, because the job was
@@ -35,6 +36,9 @@ struct JobEvidence {
     std::optional<JobStatus> slurm;  // absent: neither queue nor accounting knows it
     std::optional<AttemptView> attempt;
     bool termination_requested = false;
+    // The batch script is that of `job create`. If it could start, it has left a record, unless it
+    // could not write one.
+    bool script_is_ours = false;
     // The user's numeric id, which tells the user's own scancel from that of somebody else.
     std::optional<unsigned> owner{};
 };

@@ -93,6 +93,7 @@ slurm::JobEvidence evidence_of(const store::Job& job, std::optional<slurm::JobSt
                                std::optional<record::Attempt>& attempt, int attempts_before) {
     slurm::JobEvidence evidence;
     evidence.slurm = std::move(status);
+    evidence.script_is_ours = true;
     // The attempts of an earlier array are over.
     if (attempt && attempt->number <= attempts_before) attempt.reset();
     if (attempt) {
@@ -100,7 +101,8 @@ slurm::JobEvidence evidence_of(const store::Job& job, std::optional<slurm::JobSt
             .number = attempt->number - attempts_before,
             .exit_code = attempt->end ? attempt->exit_code : std::optional<int>(),
             .ended_by = attempt->ended_by,
-            .runs_again = attempt->runs_again()};
+            .runs_again = attempt->runs_again(),
+            .program_began = attempt->program_began()};
     }
     if (evidence.attempt && evidence.slurm &&
         slurm::requeued_since(*evidence.slurm, *evidence.attempt)) {

@@ -13,6 +13,7 @@
 #include "cli/terminal.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
+#include "record/last_words.hpp"
 #include "slurm/pending_reason.hpp"
 
 namespace batchai::cli {
@@ -221,12 +222,35 @@ base::Result<TaskReport> task_of(const JobReport& report, int number) {
                       "its tasks are " + slurm::array_indexes(known), base::ExitCode::not_found);
 }
 
+namespace {
+
+// Adds the end of the last attempt as `batchai run` has left it with Slurm, because it could not
+// write the record.
+void look_for_last_words(const slurm::Client& client, JobReport& report) {
+    const bool recorded = report.attempt && report.attempt->end;
+    if (report.state != slurm::ExecutionState::failed || !report.evidence.slurm || recorded) return;
+    const auto comment = client.comment(report.evidence.slurm->id);
+    auto told = comment ? record::end_in_comment(*comment) : std::nullopt;
+    if (!told || (report.attempt && told->number != report.attempt->number)) return;
+    if (report.attempt) {
+        told->nodes = report.attempt->nodes;
+        told->phases = report.attempt->phases;
+    }
+    report.attempt = std::move(told);
+    report.evidence.attempt = slurm::AttemptView{.number = report.evidence.slurm->restart_count + 1,
+                                                 .exit_code = report.attempt->exit_code,
+                                                 .ended_by = report.attempt->ended_by};
+}
+
+}  // namespace
+
 base::Result<JobReport> report_job(const store::Store& store, const slurm::Client& client,
                                    const store::JobKey& key, std::optional<int> task) {
     auto job = TRY(store.job(key));
     auto reports = TRY(report_jobs(store, client, {std::move(job)}));
     JobReport report = std::move(reports.front());
     if (task) TRY(choose_task(report, *task));
+    look_for_last_words(client, report);
     if (report.ended()) {
         report.not_written = record::failure_notes(files_of(store, key, report.task));
         std::erase_if(report.not_written, [](const record::FailureNote& note) {
@@ -338,7 +362,14 @@ Value job_errors(const JobReport& report) {
 }
 
 base::Result<Value> attempts_value(const store::Store& store, const JobReport& report) {
-    const auto attempts = TRY(record::all_attempts(files_of(store, report.job.key, report.task)));
+    auto attempts = TRY(record::all_attempts(files_of(store, report.job.key, report.task)));
+    // The end of the newest may be known although its record lacks it.
+    if (report.attempt && report.attempt->end && !report.task) {
+        if (attempts.empty() || attempts.back().number < report.attempt->number)
+            attempts.push_back(*report.attempt);
+        else if (attempts.back().number == report.attempt->number)
+            attempts.back() = *report.attempt;
+    }
     Value::Array out;
     for (const record::Attempt& attempt : attempts) {
         const bool newest = &attempt == &attempts.back();

@@ -176,6 +176,20 @@ TEST(EndedByOf, AJobThatSlurmCouldNotLaunchEndedAtItsStart) {
     EXPECT_EQ(failure_code(evidence)->code, "JobFailed");
 }
 
+// Breaks when a job whose record the disk did not take is said to have been ended by its program.
+TEST(EndedByOf, AProgramThatDidNotBeginEndedNothing) {
+    auto evidence = of(JobState::failed);
+    evidence.slurm->exit_code = 1;
+    EXPECT_EQ(ended_by(evidence), record::EndedBy::program);
+    evidence.script_is_ours = true;
+    EXPECT_EQ(ended_by(evidence), record::EndedBy::start);
+    evidence.attempt = AttemptView{.number = 1, .exit_code = {}, .program_began = false};
+    EXPECT_EQ(ended_by(evidence), record::EndedBy::start);
+    EXPECT_EQ(failure_code(evidence)->code, "JobStartFailed");
+    evidence.attempt->program_began = true;
+    EXPECT_EQ(ended_by(evidence), record::EndedBy::program);
+}
+
 TEST(EndedByOf, TheRecordKnowsBetterButForACancellation) {
     EXPECT_EQ(ended_by(recorded(JobState::failed, EndedBy::storage)), EndedBy::storage);
     EXPECT_EQ(ended_by(recorded(JobState::completing, EndedBy::time_limit)), EndedBy::time_limit);
