@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/srun/starts.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
-#include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,25 +20,19 @@ namespace batchai::run {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-// Returns 0 if the file can be made, as an empty one, or else errno. With O_CREAT, so that an NFS
-// client asks the server and does not believe that a file which it once did not find is missing.
-int try_to_make(const std::string& path) {
+// Makes the file if it is missing. Returns 0 if it was and could be made, EEXIST if it is there,
+// and else errno. An NFS client asks the server, and does not believe that a file which it once did
+// not find is still missing.
+int make_if_missing(const std::string& path) {
     const base::FileDescriptor file(open(
-        path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+        path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
     return file.valid() ? 0 : errno;
-}
-
-bool is_there(const std::string& path) {
-    std::error_code error;
-    return fs::exists(fs::symlink_status(path, error));
 }
 
 class Finder {
   public:
     Finder(const ExpectedStarts* expected, std::string_view srun_messages) : expected_(expected) {
-        for (LaunchFailure& failure : launch_failures(srun_messages))
+        for (const LaunchFailure& failure : launch_failures(srun_messages))
             add(failure);
     }
 
@@ -51,7 +43,7 @@ class Finder {
             started.merge(record::started_tasks(expected_->files, expected_->step, node));
         for (int task = 0; task < static_cast<int>(expected_->node_of_task.size()); ++task) {
             if (started.contains(task) || missing_.contains(task)) continue;
-            if (is_there(error_file(task)))
+            if (make_if_missing(error_file(task)) == EEXIST)
                 unconfirmed.push_back(task);
             else
                 note(task,
@@ -99,12 +91,19 @@ class Finder {
                    : std::string();
     }
 
-    // Returns the task, or else another one on its node, whose file is missing.
-    [[nodiscard]] std::optional<int> task_without_file_beside(int task) const {
-        if (!is_there(error_file(task))) return task;
+    struct MissingFile {
+        int task;
+        int code;  // why it cannot be made; 0: it can
+    };
+    // Returns the file of the task, or else of another one on its node, if one is missing.
+    [[nodiscard]] std::optional<MissingFile> missing_file_beside(int task) const {
+        if (const int code = make_if_missing(error_file(task)); code != EEXIST)
+            return MissingFile{task, code};
         const std::string node = node_of(task);
         for (int other = 0; !node.empty() && !error_file(other).empty(); ++other) {
-            if (node_of(other) == node && !is_there(error_file(other))) return other;
+            if (node_of(other) != node) continue;
+            if (const int code = make_if_missing(error_file(other)); code != EEXIST)
+                return MissingFile{other, code};
         }
         return std::nullopt;
     }
@@ -112,15 +111,14 @@ class Finder {
     // Slurm's words for a file that cannot be made do not name it.
     [[nodiscard]] std::string why(const LaunchFailure& failure, int task) const {
         if (!failure.of_output || error_file(task).empty()) return failure.reason;
-        const auto without_file = task_without_file_beside(task);
-        if (!without_file)
+        const auto missing = missing_file_beside(task);
+        if (!missing)
             return failure.reason + " (can its node connect to srun on the job's first node?)";
-        const std::string path = error_file(*without_file);
-        const int code = try_to_make(path);
-        return fmt::format(
-            "{} cannot be made: {}: {}",
-            *without_file == task ? "its output file" : "an output file of its node", path,
-            code == 0 ? "its node could not, and the job's first node can" : std::strerror(code));
+        return fmt::format("{} cannot be made: {}: {}",
+                           missing->task == task ? "its output file" : "an output file of its node",
+                           error_file(missing->task),
+                           missing->code == 0 ? "its node could not, and the job's first node can"
+                                              : std::strerror(missing->code));
     }
 
     const ExpectedStarts* expected_;

@@ -88,8 +88,7 @@ TEST_F(PhasesTest, ARankThatDidNotStartIsNamed) {
     EXPECT_EQ(record_.failure->code, "JobStartFailed");
     EXPECT_EQ(record_.failure->rank, 1);
     EXPECT_EQ(record_.failure->node, "n2.invalid");
-    EXPECT_EQ(record_.failure->first_error_line,
-              "rank 1 on n2.invalid did not start: no room");
+    EXPECT_EQ(record_.failure->first_error_line, "rank 1 on n2.invalid did not start: no room");
     EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
                 HasSubstr("the job has failed: The job could not be started: rank 1 on "
                           "n2.invalid did not start: no room\n"));
