@@ -131,6 +131,7 @@
 /* Set by `batchai run` in the environment of a step that has another working directory for Slurm
  * than for its tasks: the directory where the tasks start. Tasks do not see it. */
 #define BATCHAI_DIRECTORY_VARIABLE "BATCHAI_STEP_DIRECTORY"
+
 /* Set by `batchai run` in the environment of a step: batchai-node notes under this name which tasks
  * of the step have started (record/start_notes.hpp). Tasks do not see it, because steps that they
  * start have other tasks. */
